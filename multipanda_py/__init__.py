@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Torque control of one to many Franka arms from Python and ROS 2.
+
+The public names are imported on first use, so that a process which needs only
+the vocabulary (for example the real-time loop) never loads the rest.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multipanda_py.cell import Cell as Cell
+    from multipanda_py.exceptions import MultipandaError as MultipandaError
+    from multipanda_py.pose import Pose as Pose
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "Cell": "multipanda_py.cell",
+    "MultipandaError": "multipanda_py.exceptions",
+    "Pose": "multipanda_py.pose",
+}
+__all__ = ["Cell", "MultipandaError", "Pose", "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name on first use (PEP 562)."""
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What moves arms: one file per kind, found by name."""

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of a backend."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from multipanda_py.config import CellConfig
+from multipanda_py.state import ArmState, Vector
+
+
+class Backend(ABC):
+    """Moves states and torques of all arms of one kind.
+
+    One object serves every arm of a cell that names it, because simulated arms share one
+    world. It fills ``q``, ``dq``, ``tau_J``, ``tau_ext`` and ``fingers`` of its states and
+    applies their ``tau``, from which gravity is excluded, as on the real arm.
+
+    Args:
+        config: The whole cell.
+        arms: Indices of its arms in the cell.
+        states: Their live states, in the same order.
+        objects: Where to put the poses of movable things, (n, 7).
+
+    Attributes:
+        time: Time of its world [s].
+    """
+
+    time: float = 0.0
+
+    def __init__(
+        self, config: CellConfig, arms: Sequence[int], states: Sequence[ArmState], objects: Vector
+    ) -> None:
+        self.config = config
+        self.arms = tuple(arms)
+        self.states = tuple(states)
+        self.objects = objects
+        self.period = 1.0 / config.cell.rate
+
+    @abstractmethod
+    def connect(self) -> None:
+        """Make the arms ready to be read and commanded.
+
+        Raises:
+            BackendError: If one cannot be reached.
+        """
+
+    @abstractmethod
+    def read(self) -> None:
+        """Fill the states with the newest measurement. Thread: control."""
+
+    @abstractmethod
+    def write(self) -> None:
+        """Apply the torques; a simulated world moves on by one period. Thread: control."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the arms at rest and let go of them; safe to call twice."""

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arms that follow the equations of motion exactly, with nothing around them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.backends.backend import Backend
+from multipanda_py.describe import describe_arm
+from multipanda_py.model import build_pinocchio
+from multipanda_py.state import Vector
+
+
+class Mock(Backend):
+    r"""Integrate :math:`M \ddot q + C \dot q = \tau` by semi-implicit Euler steps.
+
+    Arms without limits, contacts or friction: for tests, and for machines without MuJoCo.
+    """
+
+    def connect(self) -> None:
+        """Put every arm at its start posture, at rest."""
+        names = list(self.config.arms)
+        self._q: list[Vector] = []
+        self._dq: list[Vector] = []
+        self._models = []
+        for index in self.arms:
+            arm = self.config.arms[names[index]]
+            model = build_pinocchio(describe_arm(names[index], arm))
+            self._models.append((model, model.createData()))
+            self._q.append(np.array(arm.q_start))
+            self._dq.append(np.zeros(7))
+        self.time = 0.0
+
+    def read(self) -> None:
+        """Copy the integrated motion."""
+        for state, (model, data), q, dq in zip(self.states, self._models, self._q, self._dq):
+            state.q[:], state.dq[:] = q, dq
+            state.tau_J[:] = state.tau + pin.computeGeneralizedGravity(model, data, q)
+            state.tau_ext[:] = 0.0
+
+    def write(self) -> None:
+        """Move on by one period; the commanded torque has gravity added, as a real arm does."""
+        for state, (model, data), q, dq in zip(self.states, self._models, self._q, self._dq):
+            gravity = pin.computeGeneralizedGravity(model, data, q)
+            dq += self.period * pin.aba(model, data, q, dq, state.tau + gravity)
+            q += self.period * dq
+        self.time += self.period
+
+    def close(self) -> None:
+        """Nothing to let go of."""

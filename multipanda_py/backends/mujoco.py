@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All simulated arms in one MuJoCo world that moves on by one period per cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import mujoco
+import numpy as np
+
+from multipanda_py.backends.backend import Backend
+from multipanda_py.config import CellConfig
+from multipanda_py.describe import describe_arm, describe_objects
+from multipanda_py.description.mjcf import build_scene
+from multipanda_py.exceptions import BackendError
+from multipanda_py.state import ArmState, Vector
+
+_FIRST_CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
+
+
+class Mujoco(Backend):
+    r"""Simulate every arm of the cell that names this backend, in one shared scene.
+
+    The world takes torques without gravity, as the real arm does: gravity is compensated
+    in the simulation. What the arms feel from outside is read off the equation of motion,
+
+    .. math:: \tau_{ext} = J_c^T f_c + \tau_{applied} + \sum_b J_b^T F_b
+
+    contacts, applied joint torques and applied body wrenches, without joint stops and
+    friction, which are the arm's own.
+
+    Attributes:
+        model: MuJoCo's model, after :meth:`connect`.
+        data: MuJoCo's data, after :meth:`connect`. Thread: control.
+    """
+
+    model: mujoco.MjModel
+    data: mujoco.MjData
+
+    def __init__(
+        self, config: CellConfig, arms: Sequence[int], states: Sequence[ArmState], objects: Vector
+    ) -> None:
+        super().__init__(config, arms, states, objects)
+        names = list(config.arms)
+        self.descriptions = [describe_arm(names[i], config.arms[names[i]]) for i in arms]
+        meshes = Path(config.cell.meshes) if config.cell.meshes else None
+        scene = build_scene(
+            self.descriptions, describe_objects(config), timestep=self.period, meshes=meshes
+        )
+        self.model = scene.compile()
+        self.data = mujoco.MjData(self.model)
+
+    def connect(self) -> None:
+        """Put every arm at its start posture, at rest, and bind the views."""
+        model, data = self.model, self.data
+        mujoco.mj_resetData(model, data)
+        names = list(self.config.arms)
+        self._q: list[Vector] = []
+        self._dq: list[Vector] = []
+        self._ctrl: list[Vector] = []
+        self._dofs: list[slice] = []
+        self._fingers: list[Vector | None] = []
+        for index, arm in zip(self.arms, self.descriptions):
+            first = model.joint(arm.joint_names[0])
+            q_at, dof = int(first.qposadr[0]), int(first.dofadr[0])
+            actuator = int(model.actuator(arm.joint_names[0]).id)
+            self._q.append(data.qpos[q_at : q_at + 7])
+            self._dq.append(data.qvel[dof : dof + 7])
+            self._ctrl.append(data.ctrl[actuator : actuator + 7])
+            self._dofs.append(slice(dof, dof + 7))
+            self._q[-1][:] = self.config.arms[names[index]].q_start
+            self._fingers.append(None)
+            if arm.finger_joint_names:
+                finger = model.joint(arm.finger_joint_names[0])
+                at = int(finger.qposadr[0])
+                self._fingers[-1] = data.qpos[at : at + 2]
+                self._fingers[-1][:] = arm.finger_opening
+                for joint in arm.finger_joint_names:
+                    data.ctrl[model.actuator(joint).id] = arm.finger_opening
+        self._objects: list[Vector] = []
+        for name, thing in self.config.objects.items():
+            if thing.mass > 0:
+                at = int(model.joint(f"{name}_joint").qposadr[0])
+                self._objects.append(data.qpos[at : at + 7])
+        self._external = np.zeros(model.nv)
+        self._contact = np.zeros(model.nv)
+        mujoco.mj_forward(model, data)
+        self.time = 0.0
+
+    def read(self) -> None:
+        """Copy joint states, torques and external torques out of the world.
+
+        Raises:
+            BackendError: If the simulation has diverged.
+        """
+        data = self.data
+        self._estimate_external()
+        for i, state in enumerate(self.states):
+            dofs = self._dofs[i]
+            state.q[:] = self._q[i]
+            state.dq[:] = self._dq[i]
+            np.add(self._ctrl[i], data.qfrc_gravcomp[dofs], state.tau_J)
+            state.tau_ext[:] = self._external[dofs]
+            fingers = self._fingers[i]
+            if fingers is not None:
+                state.fingers[:] = fingers
+        for pose, found in zip(self.objects, self._objects):
+            pose[:] = found
+        self.time = data.time
+
+    def _estimate_external(self) -> None:
+        data, out = self.data, self._external
+        # What mj_fwdAcceleration added up beyond the arm's own torques.
+        np.add(data.qfrc_smooth, data.qfrc_bias, out)
+        out -= data.qfrc_passive
+        out -= data.qfrc_actuator
+        if data.ncon and data.nefc:
+            force = np.where(data.efc_type >= _FIRST_CONTACT, data.efc_force, 0.0)
+            mujoco.mj_mulJacTVec(self.model, data, self._contact, force)
+            out += self._contact
+
+    def write(self) -> None:
+        """Apply the torques and step the physics.
+
+        Raises:
+            BackendError: If the simulation has diverged.
+        """
+        for state, ctrl in zip(self.states, self._ctrl):
+            ctrl[:] = state.tau
+        before = self.data.time
+        mujoco.mj_step(self.model, self.data)
+        if self.data.time <= before:
+            raise BackendError("the simulation diverged and was reset; see MUJOCO_LOG.TXT")
+
+    def close(self) -> None:
+        """Leave the world as it is: nothing moves on without :meth:`write`."""

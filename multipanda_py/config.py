@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cell file: one YAML that describes a cell, and is a ROS 2 parameter file too.
+
+Everything below ``ros__parameters`` of the file is one :class:`CellConfig`. A file
+is refused as a whole, with every fault it has: the path, what was got, what is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from multipanda_py.config_rules import Faults, check_cell, sentences
+from multipanda_py.exceptions import ConfigurationError
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Vector3 = Annotated[list[Finite], Field(min_length=3, max_length=3)]
+Joints = Annotated[list[Finite], Field(min_length=7, max_length=7)]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+
+Q_READY = [0.0, -0.7853981633974483, 0.0, -2.356194490192345, 0.0, 1.5707963267948966,
+           0.7853981633974483]  # fmt: skip
+"""Franka's usual start posture [rad]."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ToolConfig(_Part):
+    """A tool bolted to the flange, or held by the hand for good.
+
+    ``position`` and ``rpy`` place the tool's working point in the flange frame.
+    """
+
+    mass: Annotated[float, Field(ge=0, le=20)]
+    com: Vector3 = [0.0, 0.0, 0.0]
+    inertia: Annotated[list[Finite], Field(min_length=6, max_length=6)] = [
+        1e-4, 1e-4, 1e-4, 0.0, 0.0, 0.0]  # fmt: skip
+    """xx yy zz xy xz yz about the centre of mass [kg m^2]."""
+    position: Vector3 = [0.0, 0.0, 0.0]
+    rpy: Vector3 = [0.0, 0.0, 0.0]
+
+
+class ArmConfig(_Part):
+    """One arm: what moves it, what it is, where it stands."""
+
+    backend: str = "mujoco"
+    model: Literal["fr3", "fer"] = "fr3"
+    position: Vector3 = [0.0, 0.0, 0.0]
+    rpy: Vector3 = [0.0, 0.0, 0.0]
+    hand: bool = True
+    tool: ToolConfig | None = None
+    q_start: Joints = Q_READY
+    joint_damping: Joints = [0.0] * 7
+    joint_friction: Joints = [0.0] * 7
+
+
+class ObjectConfig(_Part):
+    """A thing in the simulated scene; fixed to the world when its mass is zero."""
+
+    shape: Literal["box", "sphere", "cylinder", "capsule"]
+    size: Annotated[list[Positive], Field(min_length=1, max_length=3)]
+    position: Vector3
+    rpy: Vector3 = [0.0, 0.0, 0.0]
+    mass: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    rgba: Annotated[list[Finite], Field(min_length=4, max_length=4)] = [0.6, 0.6, 0.65, 1.0]
+    friction: Annotated[float, Field(ge=0, le=5)] = 0.8
+
+
+class ControlletConfig(_Part):
+    """One controllet; without ``arms`` it is declared for every arm of the cell."""
+
+    type: str
+    arms: Annotated[list[str], Field(min_length=1)] | None = None
+    features: list[str] | None = None
+    params: dict[str, Any] = {}
+    target_timeout: Annotated[float, Field(ge=0, le=3600)] = 0.0
+    """Hold the measured state when a stream of targets pauses this long [s]; 0 is never."""
+
+
+class RealtimeConfig(_Part):
+    """How the loop's process asks for its place on the machine."""
+
+    priority: Annotated[int, Field(ge=0, le=98)] = 80
+    """SCHED_FIFO priority; 0 keeps the normal scheduler."""
+    cpu: Annotated[int, Field(ge=-2)] = -1
+    """Core to pin the loop to; -1 is the last one, -2 none."""
+    lock_memory: bool = True
+
+
+class GateConfig(_Part):
+    """How far a target may be from the measured state when it arrives."""
+
+    position: Positive = 0.15
+    rotation: Positive = 0.6
+    joint: Positive = 0.4
+
+
+class CellSettings(_Part):
+    """What concerns the cell as a whole."""
+
+    name: Name = "cell"
+    rate: Annotated[float, Field(ge=100, le=2000)] = 1000.0
+    """Cycles per second; also the physics step."""
+    placement: Literal["process", "thread", "inline"] = "process"
+    blend_time: Annotated[float, Field(ge=0, le=1)] = 0.005
+    """Over which torque is blended when an arm changes its controllet [s]."""
+    heartbeat_timeout: Annotated[float, Field(ge=0.05, le=60)] = 1.0
+    """Silence of the owning process after which all arms hold [s]."""
+    joint_state_rate: Annotated[float, Field(gt=0, le=1000)] = 100.0
+    viewer: bool = False
+    meshes: str = ""
+    """Folder with the obj meshes of mujoco_menagerie's franka_fr3; empty: primitives."""
+
+
+class InstanceConfig(_Part):
+    """A controllet on its arms, as the loop builds it.
+
+    ``name`` addresses it in the cell (``left/cartesian_impedance_controller``),
+    ``short_name`` in its own namespace.
+    """
+
+    name: str
+    short_name: str
+    type: str
+    arms: tuple[str, ...]
+    features: tuple[str, ...] | None = None
+    params: dict[str, Any] = {}
+    target_timeout: float = 0.0
+    per_arm: bool = False
+
+
+class CellConfig(_Part):
+    """A whole cell. Raises what pydantic raises; use :meth:`from_dict` for sentences."""
+
+    cell: CellSettings = CellSettings()
+    realtime: RealtimeConfig = RealtimeConfig()
+    gate: GateConfig = GateConfig()
+    arms: Annotated[dict[Name, ArmConfig], Field(min_length=1, max_length=8)]
+    objects: dict[Name, ObjectConfig] = {}
+    controllets: dict[Name, ControlletConfig] = {}
+    active: list[str] = []
+    """Instances that are active at the start; arms that none of them owns hold."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], source: str = "cell") -> CellConfig:
+        """Check a nested dictionary.
+
+        Raises:
+            ConfigurationError: With one sentence for every fault.
+        """
+        faults: Faults = []
+        config = None
+        try:
+            config = cls.model_validate(data)
+        except ValidationError as error:
+            faults.extend(sentences(error))
+        if config is not None:
+            check_cell(config, faults)
+        if config is None or faults:
+            raise ConfigurationError(*(f"{source}: {fault}" for fault in faults))
+        return config
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> CellConfig:
+        """Read and check a cell file.
+
+        Raises:
+            ConfigurationError: If it cannot be read, is no ROS parameter file, or is faulty.
+        """
+        return cls.from_dict(read_parameters(path), str(path))
+
+    def instances(self) -> Iterator[InstanceConfig]:
+        """Yield every controllet instance: holds first, then as declared, per arm."""
+        for arm in self.arms:
+            yield InstanceConfig(
+                name=f"{arm}/hold", short_name="hold", type="hold", arms=(arm,), per_arm=True
+            )
+        for name, declared in self.controllets.items():
+            common: dict[str, Any] = {
+                "short_name": name,
+                "type": declared.type,
+                "features": None if declared.features is None else tuple(declared.features),
+                "params": declared.params,
+                "target_timeout": declared.target_timeout,
+            }
+            if declared.arms is not None:
+                yield InstanceConfig(name=name, arms=tuple(declared.arms), **common)
+                continue
+            for arm in self.arms:
+                yield InstanceConfig(name=f"{arm}/{name}", arms=(arm,), per_arm=True, **common)
+
+
+def read_parameters(path: str | Path) -> dict[str, Any]:
+    """Return the ``ros__parameters`` of a ROS 2 parameter file as a nested dictionary.
+
+    Raises:
+        ConfigurationError: If the file cannot be read or is not of that form.
+    """
+    try:
+        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    if isinstance(data, dict):
+        for section in data.values():
+            if isinstance(section, dict) and isinstance(section.get("ros__parameters"), dict):
+                found: dict[str, Any] = section["ros__parameters"]
+                return found
+    raise ConfigurationError(
+        f"{path}: not a ROS 2 parameter file: expected '/**:' with 'ros__parameters:' below it"
+    )

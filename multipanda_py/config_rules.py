@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of a cell file that span several of its parts, and how faults are worded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from pydantic import ValidationError
+
+from multipanda_py import registry
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.limits import LIMITS
+from multipanda_py.parameters import check_values, specs_of
+
+if TYPE_CHECKING:
+    from multipanda_py.config import CellConfig, ControlletConfig
+
+Faults: TypeAlias = list[str]
+
+_SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
+
+
+def sentences(error: ValidationError) -> Iterator[str]:
+    """Word every fault that pydantic found: path, what was got, what is allowed."""
+    for fault in error.errors(include_url=False):
+        path = ".".join(str(part) for part in fault["loc"] if part != "[key]")
+        if fault["type"] == "extra_forbidden":
+            yield f"{path}: unknown key; known: {', '.join(_siblings(fault['loc']))}"
+        elif fault["type"] == "missing":
+            yield f"{path}: missing"
+        else:
+            message = fault["msg"][0].lower() + fault["msg"][1:]
+            yield f"{path}: got {fault['input']!r:.80}; {message}"
+
+
+def _siblings(path: tuple[int | str, ...]) -> list[str]:
+    """List the keys that exist beside an unknown one."""
+    from multipanda_py import config
+
+    parts: dict[str, Any] = {
+        "cell": config.CellSettings, "realtime": config.RealtimeConfig, "gate": config.GateConfig,
+        "arms": config.ArmConfig, "objects": config.ObjectConfig,
+        "controllets": config.ControlletConfig,
+    }  # fmt: skip
+    part = config.ToolConfig if "tool" in path[:-1] else parts.get(str(path[0]))
+    if len(path) == 1 or part is None:
+        part = config.CellConfig
+    return list(part.model_fields)
+
+
+def check_cell(config: CellConfig, faults: Faults) -> None:
+    """Collect what is wrong between the parts of a cell whose parts are well formed."""
+    for name, arm in config.arms.items():
+        if arm.backend not in registry.names("backends"):
+            _unknown(faults, f"arms.{name}.backend", arm.backend, registry.names("backends"))
+        limits = LIMITS[arm.model]
+        q = np.array(arm.q_start)
+        for joint in np.flatnonzero((q < limits.lower) | (q > limits.upper)):
+            faults.append(
+                f"arms.{name}.q_start: joint {joint + 1}: got {q[joint]:g} rad, allowed "
+                f"[{limits.lower[joint]:g}, {limits.upper[joint]:g}]"
+            )
+        for key in ("joint_damping", "joint_friction"):
+            if min(getattr(arm, key)) < 0:
+                faults.append(f"arms.{name}.{key}: got a negative value, allowed 0 or more")
+    for name, thing in config.objects.items():
+        if len(thing.size) != _SIZES[thing.shape]:
+            faults.append(
+                f"objects.{name}.size: got {len(thing.size)} numbers, allowed "
+                f"{_SIZES[thing.shape]} for a {thing.shape}"
+            )
+    for name, controllet in config.controllets.items():
+        if name in ("hold", *config.arms):
+            faults.append(f"controllets.{name}: this name is taken by the cell itself")
+        _check_controllet(config, f"controllets.{name}", controllet, faults)
+    _check_active(config, faults)
+
+
+def _check_controllet(
+    config: CellConfig, where: str, controllet: ControlletConfig, faults: Faults
+) -> None:
+    arms = controllet.arms
+    for arm in arms or ():
+        if arm not in config.arms:
+            _unknown(faults, f"{where}.arms", arm, config.arms)
+    if arms is not None and len(set(arms)) != len(arms):
+        faults.append(f"{where}.arms: got {arms}, allowed each arm once")
+    try:
+        law = registry.find("controllets", controllet.type)
+    except ConfigurationError as error:
+        faults.append(f"{where}.type: {error}")
+        return
+    count = 1 if arms is None else len(arms)
+    if count < law.min_arms or (law.max_arms is not None and count > law.max_arms):
+        faults.append(
+            f"{where}.arms: got {count}, allowed {law.min_arms} to {law.max_arms or 'all'} "
+            f"for {controllet.type}"
+        )
+    specs = list(specs_of(law.Params))
+    chosen = law.default_features if controllet.features is None else controllet.features
+    target = law.Target(count)
+    for name in chosen:
+        try:
+            feature = registry.find("features", name)
+        except ConfigurationError as error:
+            faults.append(f"{where}.features: {error}")
+            continue
+        specs.extend(specs_of(feature.Params, f"{name}."))
+        faults.extend(
+            f"{where}.features: {name} does not fit {controllet.type}: "
+            f"its target has no {need}"
+            for need in feature.needs
+            if not hasattr(target, need)
+        )
+    faults.extend(check_values(specs, flatten(controllet.params), f"{where}.params")[1])
+
+
+def _check_active(config: CellConfig, faults: Faults) -> None:
+    known = {instance.name: instance for instance in config.instances()}
+    owner: dict[str, str] = {}
+    for name in config.active:
+        if name not in known:
+            _unknown(faults, "active", name, known)
+            continue
+        for arm in known[name].arms:
+            if arm in owner:
+                faults.append(f"active: {name} and {owner[arm]} both claim arm {arm}")
+            owner[arm] = name
+
+
+def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Join nested keys with dots: ``{nullspace: {stiffness: ..}}`` is ``nullspace.stiffness``."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat.update(flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _unknown(faults: Faults, where: str, got: str, known: Any) -> None:
+    faults.append(f"{where}: got {got!r}, which does not exist; known: {', '.join(known)}")

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of a control law."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from multipanda_py.parameters import NoParams
+from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.targets import Target
+
+TargetT = TypeVar("TargetT", bound=Target)
+ParamsT = TypeVar("ParamsT")
+
+
+class Controllet(ABC, Generic[TargetT, ParamsT]):
+    """One control law that owns one or more arms while it is active.
+
+    A subclass names its ``Params`` dataclass and its ``Target`` type, seeds the
+    target in :meth:`on_activate` and writes torques in :meth:`update`. It sees
+    states and targets and nothing else: no ROS, no clock, no files. The number of
+    arms is ``len(states)``; a law for one arm is written for all by a loop.
+
+    Attributes:
+        params: Current parameters; replaced as a whole between two cycles.
+        tau: Where :meth:`update` writes, per arm (7,) [Nm], gravity excluded.
+        period: Cycle time of the loop [s].
+    """
+
+    Params: ClassVar[type[Any]] = NoParams
+    Target: ClassVar[type[Any]] = Target
+    min_arms: ClassVar[int] = 1
+    max_arms: ClassVar[int | None] = None
+    default_features: ClassVar[tuple[str, ...]] = ()
+    """Features of an instance whose configuration does not name any."""
+
+    def __init__(self, n_arms: int, params: ParamsT, period: float) -> None:
+        """Allocate everything that :meth:`update` needs. Thread: any, before the loop runs."""
+        self.n_arms = n_arms
+        self.params = params
+        self.period = period
+        self.tau: list[Vector] = [np.zeros(JOINTS) for _ in range(n_arms)]
+        self.on_parameters()
+
+    def on_parameters(self) -> None:  # noqa: B027 - optional hook
+        """Recompute what depends on ``params`` only, such as square roots of gains.
+
+        Thread: control, between two cycles.
+        """
+
+    @abstractmethod
+    def on_activate(self, states: Sequence[ArmState], target: TargetT) -> None:
+        """Fill ``target`` from the measured states, so that taking over moves nothing.
+
+        Thread: control, at the start of the first cycle.
+        """
+
+    @abstractmethod
+    def update(self, states: Sequence[ArmState], target: TargetT, period: float) -> None:
+        """Write the torques of this cycle to ``tau``.
+
+        Args:
+            states: One per arm, in the order of the configuration.
+            target: The newest target.
+            period: Time since the last update [s].
+
+        Thread: control, every cycle. Allocate little, never block.
+        """
+
+    def on_deactivate(self) -> None:  # noqa: B027 - optional hook
+        """Forget what must not survive until the next activation. Thread: control."""

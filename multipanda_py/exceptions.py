@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors of the package: one base, leaves that also are the fitting builtin.
+
+A message says what was refused, what was got, what is allowed, and where:
+``joint 4 of left: 3.2 rad is outside [-3.0421, -0.1518]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class MultipandaError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class ConfigurationError(MultipandaError, ValueError):
+    """Refuse a cell file, a description or an option; lists every fault found."""
+
+    def __init__(self, *faults: str) -> None:
+        self.faults: tuple[str, ...] = faults
+        super().__init__("\n".join(faults))
+
+
+class UnknownName(ConfigurationError, LookupError):
+    """Refuse a name that does not exist, and list the names that do."""
+
+    def __init__(self, what: str, got: str, known: Sequence[str]) -> None:
+        self.got, self.known = got, tuple(known)
+        names = ", ".join(known) if known else "none"
+        super().__init__(f"{what} {got!r} does not exist; known: {names}")
+
+
+class TargetRejected(MultipandaError, ValueError):
+    """Refuse a target; the arm keeps the one it has."""
+
+
+class ParameterRejected(MultipandaError, ValueError):
+    """Refuse a parameter value; all parameters stay as they were."""
+
+
+class SwitchRejected(MultipandaError, ValueError):
+    """Refuse a switch of controllets; the active set stays as it was."""
+
+
+class BackendError(MultipandaError, RuntimeError):
+    """Report that an arm's backend could not do what was asked."""
+
+
+class LoopError(MultipandaError, RuntimeError):
+    """Report that the control loop is not running, and why."""
+
+
+class CellBusy(LoopError):
+    """Refuse a second instance of a cell that is already running."""
+
+
+class LoopTimeout(MultipandaError, TimeoutError):
+    """Report that the control loop did not answer in time."""
+
+
+class RenderingUnavailable(MultipandaError, RuntimeError):
+    """Report that no off-screen OpenGL library was found."""

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One arm in the loop: its state, its owner, and the last word on its torque."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multipanda_py.loop.events import Event
+from multipanda_py.loop.safety import StateGuard, TorqueGuard
+from multipanda_py.model import ArmModel
+from multipanda_py.state import ArmState
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from multipanda_py.loop.instance import Instance
+
+RELEASE_TIME = 0.02
+"""Time constant with which the torque of an arm that no law can hold decays to zero [s]."""
+
+
+class Arm:
+    """Who owns an arm, and what torque it gets.
+
+    Attributes:
+        index: Position in the cell.
+        state: Live state.
+        model: Kinematics and dynamics.
+        owner: The instance whose torque it follows.
+        fault: The latched fault, or ``Event.NONE``.
+        released: Even hold cannot produce a torque; it decays to zero.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self, index: int, state: ArmState, model: ArmModel, record: NDArray[np.void], period: float
+    ) -> None:
+        self.index, self.state, self.model = index, state, model
+        model.attach(state)
+        self._owner_word, self._fault_word = record["owner"], record["fault"]
+        self._torque_guard = TorqueGuard(state.limits, period)
+        self._state_guard = StateGuard(state.limits)
+        self._decay = np.exp(-period / RELEASE_TIME)
+        self._blended, self._from = np.zeros(7), np.zeros(7)
+        self._blend_cycles = 1
+        self.blend_left = 0
+        self.owner: Instance
+        self._slot = 0
+        self._fault = Event.NONE
+        self.released = False
+
+    @property
+    def fault(self) -> Event:
+        """The latched fault."""
+        return self._fault
+
+    @fault.setter
+    def fault(self, event: Event) -> None:
+        self._fault = event
+        self._fault_word[...] = int(event)
+
+    def give_to(self, instance: Instance, slot: int) -> None:
+        """Make ``instance`` the owner; the arm is number ``slot`` of its arms."""
+        self.owner, self._slot = instance, slot
+        self._owner_word[...] = instance.plan.index
+
+    def blend(self, cycles: int) -> None:
+        """Blend from the torque commanded last to the owner's, over ``cycles``."""
+        self._from[:] = self.state.tau
+        self._blend_cycles = self.blend_left = cycles
+
+    def check(self) -> Event:
+        """Return a fault of the measured state that is not latched yet."""
+        return Event.NONE if self._fault else self._state_guard.check(self.state)
+
+    def describe(self, fault: Event) -> str:
+        """Say in a sentence what the state's fault is."""
+        return self._state_guard.describe(self.state, fault)
+
+    def recover(self) -> Event:
+        """Clear the latched fault and hold the posture of now; return what it was."""
+        was = self._fault
+        self.fault, self.released = Event.NONE, False
+        self.owner.activate()
+        self.blend(self._blend_cycles)
+        return was
+
+    def command(self) -> None:
+        """Write this cycle's torque to the state: blended, clamped, rate limited."""
+        if self.released:
+            self.state.tau *= self._decay
+            return
+        tau = self.owner.tau[self._slot]
+        if self.blend_left > 0:
+            share = self.blend_left / (self._blend_cycles + 1)
+            self.blend_left -= 1
+            np.multiply(tau, 1.0 - share, out=self._blended)
+            self._blended += share * self._from
+            tau = self._blended
+        self._torque_guard.apply(tau, self.state.tau)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put a control loop together from a cell's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from multipanda_py import registry
+from multipanda_py.backends.backend import Backend
+from multipanda_py.config import CellConfig
+from multipanda_py.describe import describe_arm
+from multipanda_py.limits import LIMITS
+from multipanda_py.loop.arm import Arm
+from multipanda_py.loop.blueprint import Blueprint
+from multipanda_py.loop.cycle import ControlLoop
+from multipanda_py.loop.instance import Instance
+from multipanda_py.loop.mailbox import Mailbox
+from multipanda_py.model import ArmModel
+from multipanda_py.state import ArmState
+
+
+def build_loop(config: CellConfig, plans: Sequence[Blueprint], mailbox: Mailbox) -> ControlLoop:
+    """Return a loop that is ready for :meth:`~multipanda_py.loop.cycle.ControlLoop.start`.
+
+    Raises:
+        ConfigurationError: If a part refuses its configuration.
+    """
+    period = 1.0 / config.cell.rate
+    row = np.zeros(1, mailbox.row_dtype)
+    arms, states = [], []
+    for index, (name, arm) in enumerate(config.arms.items()):
+        record = row["arms"][0, index : index + 1].reshape(())
+        state = ArmState(name, LIMITS[arm.model], record)
+        states.append(state)
+        arms.append(Arm(index, state, ArmModel(describe_arm(name, arm)), record, period))
+    instances = [Instance(plan, states, mailbox, period) for plan in plans]
+    blend_cycles = round(config.cell.blend_time * config.cell.rate)
+    timeout = 0 if config.cell.placement == "inline" else config.cell.heartbeat_timeout
+    backends = build_backends(config, states, row["objects"][0])
+    return ControlLoop(
+        arms, instances, backends, mailbox, row, blend_cycles, int(timeout * 1e9)
+    )
+
+
+def build_backends(
+    config: CellConfig, states: Sequence[ArmState], objects: np.ndarray  # type: ignore[type-arg]
+) -> list[Backend]:
+    """Return one backend per kind that the cell's arms name."""
+    kinds: dict[str, list[int]] = {}
+    for index, arm in enumerate(config.arms.values()):
+        kinds.setdefault(arm.backend, []).append(index)
+    return [
+        registry.find("backends", kind)(config, indices, [states[i] for i in indices], objects)
+        for kind, indices in kinds.items()
+    ]

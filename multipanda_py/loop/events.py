@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Things the loop reports once, when they happen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Event(IntEnum):
+    """Kinds of event; those from ``NON_FINITE_TORQUE`` on latch a fault on the arm."""
+
+    NONE = 0
+    SWITCHED = 1
+    SWITCH_FAILED = 2
+    TARGET_STALE = 3
+    TARGET_INVALID = 4
+    CLIENT_SILENT = 5
+    CLIENT_GONE = 6
+    RECOVERED = 7
+    NON_FINITE_TORQUE = 10
+    CONTROLLET_ERROR = 11
+    POSITION_LIMIT = 12
+    VELOCITY_LIMIT = 13
+    NON_FINITE_STATE = 14
+    BACKEND_ERROR = 15
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether the arm stays faulted until it is recovered."""
+        return self >= Event.NON_FINITE_TORQUE
+
+
+@dataclass(frozen=True)
+class LoopEvent:
+    """One report of the loop.
+
+    Attributes:
+        event: What kind.
+        time_ns: When, CLOCK_MONOTONIC (cycle time in inline mode) [ns].
+        arm: Name of the arm, or an empty string.
+        controllet: Name of the instance, or an empty string.
+        text: What happened, in a sentence.
+    """
+
+    event: Event
+    time_ns: int
+    arm: str
+    controllet: str
+    text: str
+
+    def __str__(self) -> str:
+        where = ", ".join(part for part in (self.arm, self.controllet) if part)
+        return f"{self.event.name.lower()}{f' ({where})' if where else ''}: {self.text}"

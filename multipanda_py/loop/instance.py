@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A controllet at work: its law, features, target and mail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from multipanda_py.loop.blueprint import Blueprint
+from multipanda_py.loop.mailbox import Mailbox
+from multipanda_py.loop.safety import is_finite
+from multipanda_py.state import ArmState, Vector
+
+
+class NonFiniteTorque(ArithmeticError):
+    """A law or feature wrote a torque that is not a finite number."""
+
+
+class Instance:
+    """One controllet on its arms.
+
+    Attributes:
+        plan: What it is made of.
+        states: Live states of its arms, in its own order.
+        active: Whether it owns its arms now.
+        tau: Torques of the last update, per arm (7,) [Nm].
+
+    Thread: control.
+    """
+
+    def __init__(
+        self, plan: Blueprint, states: Sequence[ArmState], mailbox: Mailbox, period: float
+    ) -> None:
+        self.plan = plan
+        self.states = [states[arm] for arm in plan.arms]
+        self.active = False
+        self._period = period
+        n_arms = len(plan.arms)
+        values = plan.decode(plan.encode(plan.initial_values()))
+        self._law = plan.law(n_arms, values[0], period)
+        self._features = [
+            feature(n_arms, params, period)
+            for feature, params in zip(plan.features.values(), values[1:])
+        ]
+        self._target: Any = plan.law.Target(n_arms)
+        self.tau: list[Vector] = self._law.tau
+        self._parameter_mail = mailbox.parameters[plan.index]
+        self._target_mail = [
+            (slot, self._target.data[channel][arm])
+            for channel, slots in mailbox.targets[plan.index].items()
+            for arm, slot in enumerate(slots)
+        ]
+        self._timeout_ns = int(plan.config.target_timeout * 1e9)
+        self._newest_ns = 0
+
+    def activate(self) -> None:
+        """Seed the target from the measured state and forget older targets."""
+        for slot, _ in self._target_mail:
+            slot.skip()
+        self._newest_ns = 0
+        self._law.on_activate(self.states, self._target)
+        for feature in self._features:
+            feature.on_activate(self.states, self._target)
+
+    def deactivate(self) -> None:
+        """Let the law forget what must not survive."""
+        self._law.on_deactivate()
+
+    def take_parameters(self) -> None:
+        """Apply new parameters, law and features together."""
+        flat = self._parameter_mail.take()
+        if flat is None:
+            return
+        for part, params in zip((self._law, *self._features), self.plan.decode(flat)):
+            part.params = params
+            part.on_parameters()
+
+    def take_targets(self, now_ns: int) -> bool:
+        """Copy new targets in; return False if one was not finite and was left out."""
+        sound = True
+        for slot, data in self._target_mail:
+            values = slot.take()
+            if values is None:
+                continue
+            if is_finite(values):
+                data[:] = values
+                self._newest_ns = now_ns
+            else:
+                sound = False
+        return sound
+
+    def is_stale(self, now_ns: int) -> bool:
+        """Return whether a stream of targets has paused for longer than allowed."""
+        return (
+            self._timeout_ns > 0
+            and self._newest_ns > 0
+            and now_ns - self._newest_ns > self._timeout_ns
+        )
+
+    def update(self) -> None:
+        """Compute the torques of this cycle.
+
+        Raises:
+            NonFiniteTorque: If a torque is not finite.
+            Exception: Whatever the law or a feature raises.
+        """
+        states, target, tau, period = self.states, self._target, self.tau, self._period
+        self._law.update(states, target, period)
+        for feature in self._features:
+            feature.add(states, target, tau, period)
+        for torque in tau:
+            if not is_finite(torque):
+                raise NonFiniteTorque(
+                    f"{self.plan.name} wrote torque {torque.tolist()}, allowed finite numbers"
+                )

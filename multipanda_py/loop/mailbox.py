@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared memory between a cell's owner and its loop.
+
+Every record has one writer. A record that may be overwritten while it is read
+carries a sequence counter, odd during a write; a reader tries once and otherwise
+keeps what it has, so that no process ever waits for another. Rows and events go to
+rings that are long enough for a reader to copy what it needs before the writer
+comes round. Ordering relies on stores and loads of aligned words staying in program
+order, as on x86-64; the memory belongs to a file without a name, so that no crash
+can leave it behind.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Sequence
+from enum import IntEnum
+
+import numpy as np
+
+from multipanda_py.config import CellConfig
+from multipanda_py.loop.blueprint import Blueprint
+from multipanda_py.loop.events import Event, LoopEvent
+from multipanda_py.state import Vector, row_dtype
+from multipanda_py.targets import CHANNELS
+
+ROWS = 4096
+"""Cycles kept: about four seconds."""
+EVENTS = 64
+_TEXT = 480
+_EVENT = np.dtype(
+    [("event", "i8"), ("time_ns", "i8"), ("arm", "i8"), ("controllet", "i8"), ("text", f"S{_TEXT}")]
+)
+
+
+class Word(IntEnum):
+    """Single words of the mailbox. The owner writes the first eight, the loop the others."""
+
+    CLIENT_HEARTBEAT = 0
+    MAIL = 1
+    SHUTDOWN = 2
+    LOOP_HEARTBEAT = 8
+    ROWS = 9
+    EVENTS = 10
+    EPOCH = 11
+    SWITCH_ACK = 12
+    SWITCH_STATUS = 13
+    SWITCH_NS = 14
+
+
+class SwitchStatus(IntEnum):
+    """The loop's answer to a switch request."""
+
+    DONE = 1
+    OUTDATED = 2
+    FAILED = 3
+
+
+class Slot:
+    """One record with a sequence counter: written by one side, read by the other."""
+
+    __slots__ = ("_counter", "_data", "_scratch", "seen")
+
+    def __init__(self, words: memoryview, floats: Vector, start: int, width: int) -> None:
+        self._counter = words[start : start + 1]
+        self._data = floats[start + 1 : start + 1 + width]
+        self._scratch = np.zeros(width)
+        self.seen = 0
+
+    def write(self, values: Vector) -> int:
+        """Publish ``values`` and return the record's number. Thread: the one writer."""
+        counter = self._counter
+        counter[0] += 1
+        self._data[:] = values
+        counter[0] += 1
+        return int(counter[0])
+
+    def take(self) -> Vector | None:
+        """Return the newest record not taken yet, else None. Never waits. Thread: reader."""
+        number = self._counter[0]
+        if number == self.seen or number & 1:
+            return None
+        self._scratch[:] = self._data
+        if self._counter[0] != number:
+            return None
+        self.seen = number
+        return self._scratch
+
+    def skip(self) -> None:
+        """Count what is there as taken: it was meant for an earlier activation."""
+        number = self._counter[0]
+        self.seen = number + (number & 1)
+
+
+class Mailbox:
+    """All records of one cell.
+
+    Args:
+        config: The cell.
+        plans: Its instances; both sides derive the same layout from them.
+        fd: File descriptor of a mailbox that the owner made, or None to make one.
+    """
+
+    def __init__(self, config: CellConfig, plans: Sequence[Blueprint], fd: int | None = None) -> None:
+        self._arm_names = tuple(config.arms)
+        self._names = tuple(plan.name for plan in plans)
+        movable = sum(thing.mass > 0 for thing in config.objects.values())
+        self.row_dtype = row_dtype(len(config.arms), movable)
+        widths = [2 + len(plans), len(config.arms)]
+        widths += [plan.parameter_width for plan in plans]
+        for plan in plans:
+            widths += [CHANNELS[channel] for channel in plan.channels for _ in plan.arms]
+        n_words = 16 + len(plans) + sum(1 + width for width in widths)
+        events_at = -(-8 * n_words // 64) * 64
+        rows_at = events_at + EVENTS * _EVENT.itemsize
+        size = rows_at + ROWS * self.row_dtype.itemsize
+        self.fd = os.memfd_create("multipanda", os.MFD_CLOEXEC) if fd is None else fd
+        if fd is None:
+            os.ftruncate(self.fd, size)
+        self._map = mmap.mmap(self.fd, size)
+        self.words = memoryview(self._map)[: 8 * n_words].cast("q")
+        self.active = self.words[16 : 16 + len(plans)]
+        self._events = np.frombuffer(self._map, _EVENT, EVENTS, events_at)
+        self.rows = np.frombuffer(self._map, self.row_dtype, ROWS, rows_at)
+        self.rows_flat = np.frombuffer(
+            self._map, np.float64, ROWS * (self.row_dtype.itemsize // 8), rows_at
+        ).reshape(ROWS, -1)
+        floats = np.frombuffer(self._map, np.float64, n_words)
+        start = 16 + len(plans)
+        slots = []
+        for width in widths:
+            slots.append(Slot(self.words, floats, start, width))
+            start += 1 + width
+        supply = iter(slots)
+        self.switch, self.recover = next(supply), next(supply)
+        self.parameters = [next(supply) for _ in plans]
+        self.targets: list[dict[str, list[Slot]]] = [
+            {channel: [next(supply) for _ in plan.arms] for channel in plan.channels}
+            for plan in plans
+        ]
+
+    def ring_bell(self) -> None:
+        """Tell the loop that some record is new. Thread: owner."""
+        self.words[Word.MAIL] += 1
+
+    def report(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
+        """Append an event. Thread: control; happens only when something went wrong."""
+        count = self.words[Word.EVENTS]
+        raw = text.encode("utf-8", "replace")[:_TEXT]
+        self._events[count % EVENTS] = (int(event), time_ns, arm, controllet, raw)
+        self.words[Word.EVENTS] = count + 1
+
+    def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
+        """Return the number of events so far, and those after the first ``count``."""
+        total = self.words[Word.EVENTS]
+        found = []
+        for number in range(max(count, total - EVENTS), total):
+            row = self._events[number % EVENTS]
+            arm, controllet = int(row["arm"]), int(row["controllet"])
+            found.append(
+                LoopEvent(
+                    Event(int(row["event"])),
+                    int(row["time_ns"]),
+                    self._arm_names[arm] if arm >= 0 else "",
+                    self._names[controllet] if controllet >= 0 else "",
+                    bytes(row["text"]).decode("utf-8", "replace"),
+                )
+            )
+        return total, found

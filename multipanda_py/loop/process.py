@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop in a process of its own: start-up, watching its owner, and a quiet end.
+
+Run as ``python -m multipanda_py.loop.process FD``: the cell comes as JSON on the first
+line of standard input, and one line of JSON on standard output says whether the loop
+is running. Standard input stays open as long as the owner lives; its end is the
+surest sign that the owner is gone, however it went.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+from multipanda_py.config import CellConfig
+from multipanda_py.loop.blueprint import blueprints
+from multipanda_py.loop.build import build_loop
+from multipanda_py.loop.cycle import ControlLoop
+from multipanda_py.loop.events import Event
+from multipanda_py.loop.mailbox import Mailbox, Word
+from multipanda_py.loop.pacing import run_paced
+from multipanda_py.loop.realtime import enter_realtime
+
+REST_TIMEOUT = 3.0
+"""How long arms may take to come to rest after their owner is gone [s]."""
+
+
+class Watch:
+    """Know whether the loop should go on.
+
+    Attributes:
+        owner_gone: Set by the thread that waits for the end of standard input.
+    """
+
+    def __init__(self, loop: ControlLoop, mailbox: Mailbox) -> None:
+        self._loop, self._words = loop, mailbox.words
+        self.owner_gone = False
+        self._owner = os.getppid()
+        self._since = 0.0
+        threading.Thread(target=self._wait_for_end_of_input, daemon=True).start()
+
+    def _wait_for_end_of_input(self) -> None:
+        while os.read(0, 4096):
+            pass
+        self.owner_gone = True
+
+    def keep_going(self) -> bool:
+        """Return False once the owner asked for the end, or is gone and the arms are at rest."""
+        if self._words[Word.SHUTDOWN]:
+            return False
+        if not self.owner_gone and os.getppid() == self._owner:
+            return True
+        self.owner_gone = True
+        if not self._since:
+            self._since = time.monotonic()
+            text = "the owning process is gone; all arms hold, then the loop ends"
+            self._loop.hold_all(Event.CLIENT_GONE, text, time.monotonic_ns())
+            return True
+        waited = time.monotonic() - self._since
+        return waited < 0.1 or (waited < REST_TIMEOUT and not self._loop.at_rest())
+
+
+def main() -> int:
+    """Run the loop until its owner wants no more of it. Thread: main, and then control."""
+    for terminal in (signal.SIGINT, signal.SIGHUP):  # these go to the owner, who ends the loop
+        signal.signal(terminal, signal.SIG_IGN)
+    fd = int(sys.argv[1])
+    name = "cell"
+    try:
+        config = CellConfig.from_dict(json.loads(_read_line()))
+        name = config.cell.name
+        plans = blueprints(config)
+        mailbox = Mailbox(config, plans, fd)
+        loop = build_loop(config, plans, mailbox)
+        loop.start(config.active)
+        warnings = enter_realtime(config.realtime)
+    except Exception as error:
+        _answer({"error": f"{type(error).__name__}: {error}"})
+        return 1
+    watch = Watch(loop, mailbox)
+    _answer({"warnings": warnings})
+    run_paced(loop, 1.0 / config.cell.rate, watch.keep_going)
+    if watch.owner_gone:
+        speed = "at rest" if loop.at_rest() else "still moving"
+        _say(f"multipanda loop of cell {name!r}: its owner is gone; arms {speed}, loop ends")
+    loop.close()
+    return 0
+
+
+def _read_line() -> str:
+    """Read one line without buffering what follows it."""
+    line = bytearray()
+    while (byte := os.read(0, 1)) not in (b"\n", b""):
+        line += byte
+    return line.decode()
+
+
+def _answer(message: dict[str, object]) -> None:
+    os.write(1, (json.dumps(message) + "\n").encode())
+
+
+def _say(text: str) -> None:
+    try:
+        os.write(2, f"{text}\n".encode())
+    except OSError:  # the owner's terminal may be gone as well
+        return
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every torque passes last, and what every state is checked for."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from multipanda_py.limits import JointLimits
+from multipanda_py.loop.events import Event
+from multipanda_py.state import ArmState, Vector
+
+_dot, _subtract, _add = np.dot, np.subtract, np.add
+_minimum, _maximum = np.minimum, np.maximum
+
+VELOCITY_MARGIN = 1.1
+"""Measured speed may exceed the datasheet's limit by this factor before it is a fault."""
+POSITION_MARGIN = 0.02
+"""Measured position may pass the limit by this much before it is a fault [rad]."""
+
+
+def is_finite(vector: Vector) -> bool:
+    """Return whether all elements are finite, in one product: inf and nan both survive it."""
+    return math.isfinite(_dot(vector, vector))
+
+
+class TorqueGuard:
+    r"""Bound a finite torque in value and in rate, on both sides.
+
+    .. math::
+        \tau_k = \min(\max(\tau, \tau_{k-1} - \dot\tau_{max} T, -\tau_{max}),
+        \tau_{k-1} + \dot\tau_{max} T, \tau_{max})
+
+    Non-finite torques must not get here: a one-sided clamp would turn them into plausible
+    ones. The caller tests :func:`is_finite` first.
+
+    Args:
+        limits: Joint limits of the robot.
+        period: Cycle time [s].
+    """
+
+    def __init__(self, limits: JointLimits, period: float) -> None:
+        self._high = np.array(limits.torque)
+        self._low = -self._high
+        self._step = np.array(limits.torque_rate) * period
+        self._from, self._to = np.zeros(7), np.zeros(7)
+
+    def apply(self, tau: Vector, commanded: Vector) -> None:
+        """Move ``commanded`` (last cycle's torque, (7,) [Nm]) to ``tau`` as far as allowed."""
+        lowest = _subtract(commanded, self._step, self._from)
+        highest = _add(commanded, self._step, self._to)
+        _maximum(lowest, self._low, out=lowest)
+        _minimum(highest, self._high, out=highest)
+        _maximum(tau, lowest, out=commanded)
+        _minimum(commanded, highest, out=commanded)
+
+
+class StateGuard:
+    """Find out whether a measured state is one that a law may go on with."""
+
+    def __init__(self, limits: JointLimits) -> None:
+        self._low = (limits.lower - POSITION_MARGIN).tolist()
+        self._high = (limits.upper + POSITION_MARGIN).tolist()
+        self._speed = (limits.velocity * VELOCITY_MARGIN).tolist()
+
+    def check(self, state: ArmState) -> Event:
+        """Return the first fault of a state, or ``Event.NONE``."""
+        if not is_finite(state.q) or not is_finite(state.dq):
+            return Event.NON_FINITE_STATE
+        for q, low, high in zip(state.q.tolist(), self._low, self._high):
+            if not low <= q <= high:
+                return Event.POSITION_LIMIT
+        for dq, speed in zip(state.dq.tolist(), self._speed):
+            if not -speed <= dq <= speed:
+                return Event.VELOCITY_LIMIT
+        return Event.NONE
+
+    def describe(self, state: ArmState, fault: Event) -> str:
+        """Say which joint, what was measured, and what is allowed."""
+        if fault is Event.NON_FINITE_STATE:
+            return f"{state.name}: got q {state.q.tolist()}, dq {state.dq.tolist()}, allowed finite"
+        for joint in range(7):
+            q, dq = float(state.q[joint]), float(state.dq[joint])
+            if fault is Event.POSITION_LIMIT and not self._low[joint] <= q <= self._high[joint]:
+                return (
+                    f"joint {joint + 1} of {state.name}: {q:.4f} rad is outside "
+                    f"[{self._low[joint]:.4f}, {self._high[joint]:.4f}]"
+                )
+            if fault is Event.VELOCITY_LIMIT and abs(dq) > self._speed[joint]:
+                return (
+                    f"joint {joint + 1} of {state.name}: {dq:.3f} rad/s is outside "
+                    f"+-{self._speed[joint]:.3f}"
+                )
+        return f"{state.name}: {fault.name.lower()}"

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters declared once: default, unit and bounds beside the field.
+
+A law's frozen ``Params`` dataclass is the only declaration. From it come the
+checks of the cell file, the ROS parameters with their descriptors, and the flat
+vector that carries a new set of values to the loop in one piece::
+
+    @dataclass(frozen=True, eq=False)
+    class Params:
+        stiffness: Vector = vector(400, 400, 400, 20, 20, 20, unit="N/m, Nm/rad", low=0)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import ParameterRejected
+
+_KEY = "multipanda"
+_P = TypeVar("_P")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What one parameter may be.
+
+    Attributes:
+        name: Name as users type it, with a feature's prefix where it has one.
+        kind: ``number``, ``vector``, ``flag`` or ``choice``.
+        default: Value when nothing is given.
+        unit: SI unit, or an empty string.
+        low: Smallest value allowed (for vectors, of each element).
+        high: Largest value allowed.
+        options: Values of a choice.
+        doc: One line on what it does.
+    """
+
+    name: str
+    kind: str
+    default: Any
+    unit: str = ""
+    low: float = -math.inf
+    high: float = math.inf
+    options: tuple[str, ...] = ()
+    doc: str = ""
+
+    @property
+    def width(self) -> int:
+        """Number of floats that carry the value."""
+        return len(self.default) if self.kind == "vector" else 1
+
+    @property
+    def allowed(self) -> str:
+        """Say in words what is allowed."""
+        if self.kind == "flag":
+            return "true or false"
+        if self.kind == "choice":
+            return "one of " + ", ".join(self.options)
+        kind = f"{self.width} numbers" if self.kind == "vector" else "a number"
+        if math.isinf(self.low) and math.isinf(self.high):
+            return f"{kind}, finite"
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{kind} in [{self.low:g}, {self.high:g}]{unit}"
+
+    def check(self, value: object, where: str = "") -> Any:
+        """Return the value in its canonical type.
+
+        Raises:
+            ParameterRejected: If its type, length, bounds or finiteness do not fit.
+        """
+        if self.kind == "flag" and isinstance(value, bool):
+            return value
+        if self.kind == "choice" and isinstance(value, str) and value in self.options:
+            return value
+        if self.kind == "number" and _is_number(value) and self._in_bounds(value):
+            return float(value)  # type: ignore[arg-type]
+        if self.kind == "vector" and _is_sequence(value):
+            items = list(value)  # type: ignore[call-overload]
+            if len(items) == self.width and all(
+                _is_number(x) and self._in_bounds(x) for x in items
+            ):
+                return _frozen(items)
+        got = f"{value!r:.80}" if not _is_sequence(value) else f"{list(value)!r:.120}"  # type: ignore[call-overload]
+        raise ParameterRejected(
+            f"{where + ': ' if where else ''}{self.name}: got {got}, allowed {self.allowed}"
+        )
+
+    def _in_bounds(self, value: Any) -> bool:
+        return math.isfinite(value) and self.low <= value <= self.high
+
+
+def number(default: float, *, unit: str = "", low: float = -math.inf, high: float = math.inf,
+           doc: str = "") -> Any:
+    """Declare a number with its unit and bounds."""
+    return _field(Spec("", "number", float(default), unit, low, high, (), doc))
+
+
+def vector(*default: float, unit: str = "", low: float = -math.inf, high: float = math.inf,
+           doc: str = "") -> Any:
+    """Declare a vector of fixed length; bounds hold for each element."""
+    return _field(Spec("", "vector", _frozen(default), unit, low, high, (), doc))
+
+
+def flag(default: bool, *, doc: str = "") -> Any:
+    """Declare a switch."""
+    return _field(Spec("", "flag", default, doc=doc))
+
+
+def choice(default: str, *, options: Sequence[str], doc: str = "") -> Any:
+    """Declare one of a few named options."""
+    return _field(Spec("", "choice", default, options=tuple(options), doc=doc))
+
+
+@dataclass(frozen=True)
+class NoParams:
+    """Parameters of something that has none."""
+
+
+def specs_of(params: type, prefix: str = "") -> tuple[Spec, ...]:
+    """Return the specs of a ``Params`` dataclass, in field order."""
+    return tuple(
+        dataclasses.replace(field.metadata[_KEY], name=prefix + field.name)
+        for field in dataclasses.fields(params)
+    )
+
+
+class ParameterSet(Generic[_P]):
+    """The named parameters of one ``Params`` class, and their flat form.
+
+    Args:
+        params: The dataclass.
+        prefix: Put before every name (``nullspace.`` for a feature).
+    """
+
+    def __init__(self, params: type[_P], prefix: str = "") -> None:
+        self.params = params
+        self.specs = specs_of(params, prefix)
+        self.names = tuple(spec.name for spec in self.specs)
+        self.width = sum(spec.width for spec in self.specs)
+
+    def encode(self, values: Mapping[str, Any]) -> NDArray[np.float64]:
+        """Return checked values as one flat vector, (width,)."""
+        flat: list[float] = []
+        for spec in self.specs:
+            value = values[spec.name]
+            if spec.kind == "vector":
+                flat.extend(value)
+            else:
+                flat.append(spec.options.index(value) if spec.kind == "choice" else float(value))
+        return np.array(flat, dtype=np.float64)
+
+    def decode(self, flat: NDArray[np.float64]) -> _P:
+        """Return the dataclass that a flat vector describes."""
+        arguments, start = {}, 0
+        for spec, field in zip(self.specs, dataclasses.fields(self.params)):  # type: ignore[arg-type]
+            part = flat[start : start + spec.width]
+            start += spec.width
+            if spec.kind == "vector":
+                value: Any = _frozen(part)
+            elif spec.kind == "flag":
+                value = bool(part[0])
+            else:
+                value = spec.options[int(part[0])] if spec.kind == "choice" else float(part[0])
+            arguments[field.name] = value
+        return self.params(**arguments)
+
+
+def check_values(
+    specs: Sequence[Spec], values: Mapping[str, object], where: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Check values against specs and collect every fault.
+
+    Returns:
+        The accepted values by name, and one sentence per fault.
+    """
+    known = {spec.name: spec for spec in specs}
+    accepted: dict[str, Any] = {}
+    faults: list[str] = []
+    for name, value in values.items():
+        if name not in known:
+            names = ", ".join(known) or "none"
+            faults.append(f"{where}: parameter {name!r} does not exist; known: {names}")
+            continue
+        try:
+            accepted[name] = known[name].check(value, where)
+        except ParameterRejected as error:
+            faults.append(str(error))
+    return accepted, faults
+
+
+def _field(spec: Spec) -> Any:
+    if spec.kind == "vector":
+        return dataclasses.field(default_factory=lambda: spec.default, metadata={_KEY: spec})
+    return dataclasses.field(default=spec.default, metadata={_KEY: spec})
+
+
+def _frozen(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    array = np.array(values, dtype=np.float64)
+    array.setflags(write=False)
+    return array
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
+
+
+def _is_sequence(value: object) -> bool:
+    return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(
+        value, (str, bytes, Mapping)
+    )

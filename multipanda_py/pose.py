@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rigid-body pose, checked when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.state import Matrix, Vector
+
+QUATERNION_TOLERANCE = 1e-2
+"""How far a quaternion's norm may be from 1 and still be normalised, not refused."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pose:
+    """Position and orientation of one frame in another.
+
+    Attributes:
+        position: (3,) [m], read-only.
+        rotation: Rotation matrix, (3, 3), read-only.
+    """
+
+    position: Vector
+    rotation: Matrix
+
+    def __post_init__(self) -> None:
+        position = _finite("position", self.position, (3,))
+        rotation = _finite("rotation", self.rotation, (3, 3))
+        if np.abs(rotation @ rotation.T - np.eye(3)).max() > 1e-6 or np.linalg.det(rotation) < 0:
+            raise TargetRejected("rotation: got a matrix that is not a rotation (R R^T != I)")
+        object.__setattr__(self, "position", position)
+        object.__setattr__(self, "rotation", rotation)
+
+    @classmethod
+    def from_quaternion(cls, position: ArrayLike, xyzw: Sequence[float]) -> Pose:
+        """Make a pose from a quaternion in ROS order.
+
+        Args:
+            position: (3,) [m].
+            xyzw: Quaternion x, y, z, w.
+
+        Raises:
+            TargetRejected: If a number is not finite, or the norm is not 1 within
+                ``QUATERNION_TOLERANCE``.
+        """
+        quaternion = _finite("quaternion", xyzw, (4,))
+        norm = float(np.linalg.norm(quaternion))
+        if abs(norm - 1.0) > QUATERNION_TOLERANCE:
+            raise TargetRejected(
+                f"quaternion: got norm {norm:.4g}, allowed 1 +- {QUATERNION_TOLERANCE:g}"
+            )
+        return cls(
+            np.asarray(position, dtype=np.float64),
+            pin.Quaternion(quaternion / norm).toRotationMatrix(),
+        )
+
+    @classmethod
+    def from_rpy(cls, position: ArrayLike, rpy: Sequence[float]) -> Pose:
+        """Make a pose from roll, pitch and yaw about fixed axes [rad], as URDF does."""
+        roll, pitch, yaw = _finite("rpy", rpy, (3,))
+        return cls(np.asarray(position, dtype=np.float64), pin.rpy.rpyToMatrix(roll, pitch, yaw))
+
+    @classmethod
+    def identity(cls) -> Pose:
+        """Return the pose of a frame in itself."""
+        return cls(np.zeros(3), np.eye(3))
+
+    @property
+    def quaternion_xyzw(self) -> Vector:
+        """Orientation as a unit quaternion in ROS order, (4,)."""
+        coefficients: Vector = pin.Quaternion(np.array(self.rotation)).coeffs()
+        return coefficients
+
+    def __matmul__(self, other: Pose) -> Pose:
+        """Compose: ``a_in_b @ b_in_c`` read from the right, as matrices multiply."""
+        return Pose(
+            self.position + self.rotation @ other.position, _orthonormal(self.rotation @ other.rotation)
+        )
+
+    def inverse(self) -> Pose:
+        """Return the inverse transform."""
+        return Pose(-self.rotation.T @ self.position, self.rotation.T)
+
+    def distance(self, other: Pose) -> tuple[float, float]:
+        """Return the distance [m] and the angle [rad] to another pose."""
+        angle = float(np.linalg.norm(pin.log3(np.array(self.rotation.T @ other.rotation))))
+        return float(np.linalg.norm(self.position - other.position)), angle
+
+
+def _orthonormal(rotation: Matrix) -> Matrix:
+    u, _, vt = np.linalg.svd(rotation)
+    result: Matrix = u @ vt
+    return result
+
+
+def _finite(what: str, values: ArrayLike, shape: tuple[int, ...]) -> Vector:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TargetRejected(f"{what}: got {values!r:.60}, allowed {shape} numbers") from None
+    if array.shape != shape:
+        raise TargetRejected(f"{what}: got shape {array.shape}, allowed {shape}")
+    if not np.isfinite(array).all():
+        raise TargetRejected(f"{what}: got {array.tolist()}, allowed finite numbers")
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of an arm at one instant, and the record it is kept in.
+
+One cycle of the loop fills one *row*: a fixed-size record with the cycle's
+times and every arm's state. The arrays that laws read are views of that row,
+so recording a cycle is a single copy and nothing is gathered twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.limits import JointLimits
+from multipanda_py.operational_space import OperationalSpace
+
+Vector: TypeAlias = NDArray[np.float64]
+Matrix: TypeAlias = NDArray[np.float64]
+
+JOINTS = 7
+
+ARM_RECORD = np.dtype(
+    [
+        ("q", "f8", 7),  # joint positions [rad]
+        ("dq", "f8", 7),  # joint velocities [rad/s]
+        ("tau_J", "f8", 7),  # measured joint torques, gravity included [Nm]
+        ("tau_ext", "f8", 7),  # external joint torques, estimated [Nm]
+        ("tau", "f8", 7),  # commanded joint torques, gravity excluded [Nm]
+        ("position_ee_in_base", "f8", 3),  # [m]
+        ("rotation_ee_in_base", "f8", (3, 3)),
+        ("twist_ee_in_base", "f8", 6),  # linear [m/s], angular [rad/s], at the tool
+        ("wrench_ext_in_base", "f8", 6),  # force [N], torque [Nm], on the tool at its point
+        ("fingers", "f8", 2),  # finger positions [m]
+        ("owner", "i8"),  # index of the controllet that owns the arm
+        ("fault", "i8"),  # 0: none, else multipanda_py.loop.events.Event
+    ]
+)
+
+
+def row_dtype(n_arms: int, n_objects: int) -> np.dtype[np.void]:
+    """Return the record of one cycle: times, arms, and poses of movable objects.
+
+    All fields are 8 bytes wide, so that a row can also be seen as one flat array.
+    """
+    return np.dtype(
+        [
+            ("cycle", "i8"),
+            ("wake_ns", "i8"),  # when the cycle began, CLOCK_MONOTONIC
+            ("deadline_ns", "i8"),  # when it should have begun
+            ("compute_ns", "i8"),  # from wake to this record
+            ("missed", "i8"),  # periods skipped since the start
+            ("epoch", "i8"),  # counts changes of the active set
+            ("time", "f8"),  # time of the controlled world [s]
+            ("arms", ARM_RECORD, (n_arms,)),
+            ("objects", "f8", (n_objects, 7)),  # position [m], quaternion w x y z
+        ]
+    )
+
+
+class ArmState:
+    """Live state of one arm, as the laws see it.
+
+    Every array is a view that the loop refills each cycle: read it, copy what
+    must outlive the cycle, never write to it. Poses, twists, wrenches and the
+    Jacobian belong to the same frame (``description.ee_frame``), are expressed
+    along the axes of the arm's base and taken at the tool's point.
+
+    Attributes:
+        name: Arm name in the cell.
+        limits: Joint limits of the robot model.
+        q: Joint positions, (7,) [rad].
+        dq: Joint velocities, (7,) [rad/s].
+        tau_J: Measured joint torques, gravity included, (7,) [Nm].
+        tau_ext: Estimated external joint torques, (7,) [Nm].
+        tau: Torques commanded in the last cycle, gravity excluded, (7,) [Nm].
+        position_ee_in_base: (3,) [m].
+        rotation_ee_in_base: (3, 3).
+        twist_ee_in_base: Linear then angular velocity, (6,) [m/s, rad/s].
+        wrench_ext_in_base: Force and torque that the world exerts on the tool, (6,) [N, Nm].
+        fingers: Finger positions, (2,) [m].
+        jacobian: Geometric Jacobian, (6, 7).
+        mass: Joint-space inertia with reflected rotor inertia, (7, 7) [kg m^2].
+        coriolis: Coriolis and centrifugal torques C(q, dq) dq, (7,) [Nm].
+
+    Thread: control.
+    """
+
+    __slots__ = (
+        "_space",
+        "_space_is_fresh",
+        "coriolis",
+        "dq",
+        "fingers",
+        "jacobian",
+        "limits",
+        "mass",
+        "name",
+        "position_ee_in_base",
+        "q",
+        "rotation_ee_in_base",
+        "tau",
+        "tau_J",
+        "tau_ext",
+        "twist_ee_in_base",
+        "wrench_ext_in_base",
+    )
+
+    def __init__(self, name: str, limits: JointLimits, record: NDArray[np.void]) -> None:
+        """Bind the views.
+
+        Args:
+            name: Arm name in the cell.
+            limits: Joint limits of its model.
+            record: One element of ``row["arms"]``, shape () with dtype ARM_RECORD.
+        """
+        self.name = name
+        self.limits = limits
+        self.q: Vector = record["q"]
+        self.dq: Vector = record["dq"]
+        self.tau_J: Vector = record["tau_J"]
+        self.tau_ext: Vector = record["tau_ext"]
+        self.tau: Vector = record["tau"]
+        self.position_ee_in_base: Vector = record["position_ee_in_base"]
+        self.rotation_ee_in_base: Matrix = record["rotation_ee_in_base"]
+        self.twist_ee_in_base: Vector = record["twist_ee_in_base"]
+        self.wrench_ext_in_base: Vector = record["wrench_ext_in_base"]
+        self.fingers: Vector = record["fingers"]
+        self.jacobian: Matrix = np.zeros((6, JOINTS))
+        self.mass: Matrix = np.eye(JOINTS)
+        self.coriolis: Vector = np.zeros(JOINTS)
+        self._space = OperationalSpace()
+        self._space_is_fresh = False
+
+    def invalidate(self) -> None:
+        """Mark the cached operational-space terms as belonging to an older state."""
+        self._space_is_fresh = False
+
+    def operational_space(self) -> OperationalSpace:
+        """Return the operational-space terms of this state, computed at most once a cycle."""
+        if not self._space_is_fresh:
+            self._space.update(self.mass, self.jacobian)
+            self._space_is_fresh = True
+        return self._space
+
+
+@dataclass(frozen=True, eq=False)
+class ArmSnapshot:
+    """A copy of one arm's state that stays as it is; fields as in :class:`ArmState`.
+
+    Attributes:
+        time: Time of the controlled world at which it was taken [s].
+        owner: Name of the controllet that owned the arm.
+        fault: Name of the latched fault, or an empty string.
+    """
+
+    name: str
+    time: float
+    q: Vector
+    dq: Vector
+    tau_J: Vector
+    tau_ext: Vector
+    tau: Vector
+    position_ee_in_base: Vector
+    rotation_ee_in_base: Matrix
+    twist_ee_in_base: Vector
+    wrench_ext_in_base: Vector
+    fingers: Vector
+    owner: str
+    fault: str
