@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from multipanda_py.config_rules import Faults, check_cell, sentences
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.ros_yaml import load, ros_faults
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -174,7 +175,15 @@ class CellConfig(_Part):
         Raises:
             ConfigurationError: If it cannot be read, is no ROS parameter file, or is faulty.
         """
-        return cls.from_dict(read_parameters(path), str(path))
+        data = _load(path)
+        faults = [f"{path}: {fault}" for fault in ros_faults(data)]
+        try:
+            config = cls.from_dict(data, str(path))
+        except ConfigurationError as error:
+            raise ConfigurationError(*dict.fromkeys((*faults, *error.faults))) from None
+        if faults:
+            raise ConfigurationError(*faults)
+        return config
 
     def instances(self) -> Iterator[InstanceConfig]:
         """Yield every controllet instance: holds first, then as declared, per arm."""
@@ -201,10 +210,19 @@ def read_parameters(path: str | Path) -> dict[str, Any]:
     """Return the ``ros__parameters`` of a ROS 2 parameter file as a nested dictionary.
 
     Raises:
-        ConfigurationError: If the file cannot be read or is not of that form.
+        ConfigurationError: If the file cannot be read, is not of that form, or holds what
+            ROS 2 refuses (:mod:`multipanda_py.ros_yaml`).
     """
+    data = _load(path)
+    faults = ros_faults(data)
+    if faults:
+        raise ConfigurationError(*(f"{path}: {fault}" for fault in faults))
+    return data
+
+
+def _load(path: str | Path) -> dict[str, Any]:
     try:
-        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        data = load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

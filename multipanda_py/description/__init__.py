@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Descriptions of arms and cells, and their URDF and MuJoCo models.
 
-:mod:`~multipanda_py.description.franka` holds the data of the robots. The MuJoCo scene is in
-:mod:`~multipanda_py.description.mjcf`, imported only where it is used, because it loads MuJoCo.
+:mod:`~multipanda_py.description.franka` holds the data of the robots; everything else is
+generated from it.
 """
 
 from __future__ import annotations
 
-from multipanda_py.description.arm import ArmDescription, Tool
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from multipanda_py.description.arm import ArmDescription
 from multipanda_py.description.franka import ARMATURE, FINGER_UPPER, MODELS, READY_POSTURE
 from multipanda_py.description.scene_object import SceneObject
 from multipanda_py.description.shapes import Capsule
-from multipanda_py.description.urdf import arm_urdf, cell_urdf
+from multipanda_py.description.tool import Tool
+
+if TYPE_CHECKING:
+    from multipanda_py.description.mjcf import build_scene as build_scene
+    from multipanda_py.description.urdf import arm_urdf as arm_urdf
+    from multipanda_py.description.urdf import cell_urdf as cell_urdf
 
 __all__ = [
     "ARMATURE",
@@ -23,5 +31,14 @@ __all__ = [
     "SceneObject",
     "Tool",
     "arm_urdf",
+    "build_scene",
     "cell_urdf",
 ]
+_GENERATORS = {"arm_urdf": "urdf", "build_scene": "mjcf", "cell_urdf": "urdf"}
+
+
+def __getattr__(name: str) -> object:
+    """Import a generator on first use (PEP 562): only one of them needs MuJoCo."""
+    if name in _GENERATORS:
+        return getattr(import_module(f"{__name__}.{_GENERATORS[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -140,6 +140,8 @@ _KNOB = 0.5**0.5  # the knob of link 7 points along x = y
 # Capsules of link 0 to link 7, the robot's own self-collision model, but for link 0 and link 1:
 # there link 0 covers only the connector and link 1 the whole column, down through the table it
 # stands on. Here the column belongs to link 0 and link 1 ends where it does.
+# Measured on the FR3's collision meshes, the links stick out of all capsules by 20 mm at most, in
+# the bends; the foot of the base by 46 mm, the connector on the back of the hand by 34 mm.
 LINK_CAPSULES: tuple[tuple[Capsule, ...], ...] = (
     (
         Capsule((-0.09, 0.0, 0.06), (-0.06, 0.0, 0.06), 0.06),

@@ -8,7 +8,7 @@ from itertools import combinations
 import mujoco
 import numpy as np
 
-from multipanda_py.description.arm import ArmDescription, Tool
+from multipanda_py.description.arm import ArmDescription
 from multipanda_py.description.franka import (
     ARMATURE,
     FINGER_BLOCKS,
@@ -36,6 +36,7 @@ from multipanda_py.description.mjcf_elements import (
 )
 from multipanda_py.description.mjcf_meshes import MeshLibrary
 from multipanda_py.description.rotations import rotation_from_rpy
+from multipanda_py.description.tool import Tool
 
 # Servo of a finger: our choice, stiff enough to reach FINGER_FORCE with 14 mm of error and
 # critically damped for the mass that it moves.

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from multipanda_py.description.arm import ArmDescription, Tool
+from multipanda_py.description.arm import ArmDescription
 from multipanda_py.description.franka import (
     FINGER_BLOCKS,
     FINGER_FORCE,
@@ -32,13 +32,14 @@ from multipanda_py.description.franka import (
 )
 from multipanda_py.description.look import FINGER_LOOK, HAND_LOOK, LINK_LOOK
 from multipanda_py.description.rotations import rotation_from_rpy
+from multipanda_py.description.tool import Tool
 from multipanda_py.description.urdf_shapes import (
     Element,
     add,
     add_block,
     add_capsule,
     add_inertial,
-    add_origin,
+    add_joint_origin,
     add_visual,
     numbers,
 )
@@ -89,7 +90,7 @@ def _add_arm(robot: Element, arm: ArmDescription) -> None:
     """Add link0 to link8, the hand and the tool."""
     p, limits = arm.prefix, arm.limits
     base = _add_joint(robot, "fixed", f"{p}base_joint", "world", f"{p}link0")
-    add_origin(base, arm.position_base_in_world, arm.rotation_base_in_world)
+    add_joint_origin(base, arm.position_base_in_world, arm.rotation_base_in_world)
     for i, inertial in enumerate(arm.franka.inertials):
         link = add(robot, "link", name=f"{p}link{i}")
         add_inertial(link, inertial.mass, inertial.com, inertial.inertia)
@@ -99,7 +100,7 @@ def _add_arm(robot: Element, arm: ArmDescription) -> None:
             add_capsule(link, capsule)
     for i, origin in enumerate(JOINT_ORIGINS):
         joint = _add_joint(robot, "revolute", f"{p}joint{i + 1}", f"{p}link{i}", f"{p}link{i + 1}")
-        add_origin(joint, origin.position, rotation_from_rpy(origin.roll, 0.0, 0.0))
+        add_joint_origin(joint, origin.position, rotation_from_rpy(origin.roll, 0.0, 0.0))
         add(joint, "axis", xyz="0 0 1")
         add(
             joint,
@@ -117,7 +118,7 @@ def _add_arm(robot: Element, arm: ArmDescription) -> None:
         )
     add(robot, "link", name=f"{p}link8")
     flange = _add_joint(robot, "fixed", f"{p}joint8", f"{p}link7", f"{p}link8")
-    add_origin(flange, (0.0, 0.0, FLANGE_HEIGHT))
+    add_joint_origin(flange, (0.0, 0.0, FLANGE_HEIGHT))
     if arm.hand:
         _add_hand(robot, p)
     if arm.tool is not None:
@@ -133,7 +134,7 @@ def _add_hand(robot: Element, p: str) -> None:
     for capsule in HAND_CONTACT:
         add_capsule(hand, capsule)
     mount = _add_joint(robot, "fixed", f"{p}hand_joint", f"{p}link8", f"{p}hand")
-    add_origin(mount, np.zeros(3), rotation_from_rpy(0.0, 0.0, HAND_YAW))
+    add_joint_origin(mount, np.zeros(3), rotation_from_rpy(0.0, 0.0, HAND_YAW))
     for i, (side, yaw) in enumerate((("left", 0.0), ("right", np.pi)), start=1):
         finger = add(robot, "link", name=f"{p}{side}finger")
         add_inertial(finger, FINGER_INERTIAL.mass, FINGER_INERTIAL.com, FINGER_INERTIAL.inertia)
@@ -144,7 +145,7 @@ def _add_hand(robot: Element, p: str) -> None:
         joint = _add_joint(
             robot, "prismatic", f"{p}finger_joint{i}", f"{p}hand", f"{p}{side}finger"
         )
-        add_origin(joint, (0.0, 0.0, FINGER_HEIGHT), rotation_from_rpy(0.0, 0.0, yaw))
+        add_joint_origin(joint, (0.0, 0.0, FINGER_HEIGHT), rotation_from_rpy(0.0, 0.0, yaw))
         add(joint, "axis", xyz="0 1 0")
         span = {"lower": "0", "upper": numbers((FINGER_UPPER,))}
         rates = {"velocity": numbers((FINGER_VELOCITY,)), "effort": numbers((FINGER_FORCE,))}
@@ -153,7 +154,7 @@ def _add_hand(robot: Element, p: str) -> None:
             add(joint, "mimic", joint=f"{p}finger_joint1")
     add(robot, "link", name=f"{p}hand_tcp")
     tcp = _add_joint(robot, "fixed", f"{p}hand_tcp_joint", f"{p}hand", f"{p}hand_tcp")
-    add_origin(tcp, (0.0, 0.0, HAND_TCP_HEIGHT))
+    add_joint_origin(tcp, (0.0, 0.0, HAND_TCP_HEIGHT))
 
 
 def _add_tool(robot: Element, p: str, tool: Tool) -> None:
@@ -161,14 +162,15 @@ def _add_tool(robot: Element, p: str, tool: Tool) -> None:
     link = add(robot, "link", name=f"{p}tool")
     if tool.mass > 0.0:
         add_inertial(link, tool.mass, tool.com_in_flange, tool.inertia)
-    add_origin(_add_joint(robot, "fixed", f"{p}tool_joint", f"{p}link8", f"{p}tool"), np.zeros(3))
+    mount = _add_joint(robot, "fixed", f"{p}tool_joint", f"{p}link8", f"{p}tool")
+    add_joint_origin(mount, np.zeros(3))
     for capsule in tool.capsules:
         add_capsule(link, capsule)
     for shape in tool.look:
         add_visual(link, shape)
     add(robot, "link", name=f"{p}tool_tcp")
     tcp = _add_joint(robot, "fixed", f"{p}tool_tcp_joint", f"{p}tool", f"{p}tool_tcp")
-    add_origin(tcp, tool.pose_tcp_in_flange[:3, 3], tool.pose_tcp_in_flange[:3, :3])
+    add_joint_origin(tcp, tool.pose_tcp_in_flange[:3, 3], tool.pose_tcp_in_flange[:3, :3])
 
 
 def shipped_files() -> dict[str, str]:

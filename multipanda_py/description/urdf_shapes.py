@@ -17,17 +17,27 @@ Element = ElementTree.Element
 add = ElementTree.SubElement
 
 
-def numbers(values: Iterable[float]) -> str:
-    """Return numbers as URDF writes them, to 12 digits and without negative zeros."""
-    return " ".join(format(float(v) + 0.0, ".12g") if abs(v) > 1e-15 else "0" for v in values)
+def numbers(values: Iterable[float], digits: int = 12) -> str:
+    """Return numbers as URDF writes them; twelve digits come out alike on any machine."""
+    return " ".join(format(float(v), f".{digits}g") if abs(v) > 1e-15 else "0" for v in values)
 
 
 def add_origin(
-    parent: Element, position: ArrayLike, rotation: NDArray[np.float64] | None = None
+    parent: Element,
+    position: ArrayLike,
+    rotation: NDArray[np.float64] | None = None,
+    digits: int = 12,
 ) -> None:
     """Add a pose: position (3,) [m] and rotation matrix (3, 3)."""
     rpy = (0.0, 0.0, 0.0) if rotation is None else rpy_from_rotation(rotation)
-    add(parent, "origin", xyz=numbers(np.asarray(position)), rpy=numbers(rpy))
+    add(parent, "origin", xyz=numbers(np.asarray(position), digits), rpy=numbers(rpy, digits))
+
+
+def add_joint_origin(
+    joint: Element, position: ArrayLike, rotation: NDArray[np.float64] | None = None
+) -> None:
+    """Add the pose of a joint to 15 digits: errors of angles add up along the arm."""
+    add_origin(joint, position, rotation, digits=15)
 
 
 def add_inertial(link: Element, mass: float, com: ArrayLike, inertia: NDArray[np.float64]) -> None:

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States to test laws on, and the contract that every controllet must keep.
+
+For authors of control laws: ``check_contract("my_law")`` runs what the built-in laws
+are tested with, on any law that the registry knows.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from multipanda_py import registry
+from multipanda_py.cell import Cell
+from multipanda_py.config import CellConfig
+from multipanda_py.description import ArmDescription
+from multipanda_py.limits import LIMITS
+from multipanda_py.model import ArmModel
+from multipanda_py.parameters import ParameterSet
+from multipanda_py.state import ArmState, Vector, row_dtype
+
+PERIOD = 1e-3
+
+
+class ContractBroken(AssertionError):
+    """A controllet does not keep the contract; the message says which part."""
+
+
+class StateMaker:
+    """Make live states of arms at any joint positions and velocities.
+
+    Args:
+        n_arms: Number of arms.
+        model: Robot model.
+    """
+
+    def __init__(self, n_arms: int = 1, model: str = "fr3") -> None:
+        row = np.zeros(1, row_dtype(n_arms, 0))
+        self.models = [ArmModel(ArmDescription(f"arm{i}", model)) for i in range(n_arms)]
+        self.states = [
+            ArmState(f"arm{i}", LIMITS[model], row["arms"][0, i : i + 1].reshape(()))
+            for i in range(n_arms)
+        ]
+        for state, arm_model in zip(self.states, self.models):
+            arm_model.attach(state)
+
+    def at(self, q: Sequence[Vector], dq: Sequence[Vector] | None = None) -> list[ArmState]:
+        """Return the states with every model quantity updated for ``q`` and ``dq``, (n, 7)."""
+        for i, (state, model) in enumerate(zip(self.states, self.models)):
+            state.q[:] = q[i]
+            state.dq[:] = 0.0 if dq is None else dq[i]
+            model.update(state)
+        return self.states
+
+    def random(
+        self, rng: np.random.Generator, speed: float = 0.0, margin: float = 0.05
+    ) -> list[ArmState]:
+        """Return random states within the joint limits, with velocities up to ``speed``."""
+        n = len(self.states)
+        limits = self.states[0].limits
+        q = rng.uniform(limits.lower + margin, limits.upper - margin, (n, 7))
+        return self.at(list(q), list(rng.uniform(-speed, speed, (n, 7))))
+
+
+def simple_cell(
+    arms: Mapping[str, Mapping[str, Any]] | None = None,
+    controllets: Mapping[str, Mapping[str, Any]] | None = None,
+    active: Sequence[str] = (),
+    placement: str = "inline",
+    **settings: Any,
+) -> Cell:
+    """Return a cell for tests: by default two arms that hold, stepped by hand.
+
+    Args:
+        arms: As in the cell file; by default ``left`` and ``right``, 0.6 m apart.
+        controllets: As in the cell file; by default both impedance laws per arm.
+        active: As in the cell file.
+        placement: Where the loop runs.
+        settings: Further keys of the cell file, such as ``objects``; keys of ``cell`` go there.
+    """
+    if arms is None:
+        arms = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
+    if controllets is None:
+        controllets = {
+            "cartesian_impedance_controller": {"type": "cartesian_impedance"},
+            "joint_impedance_controller": {"type": "joint_impedance"},
+        }
+    top = {key: settings.pop(key) for key in ("objects", "gate", "realtime") if key in settings}
+    return Cell(
+        CellConfig.from_dict(
+            {
+                "cell": {"name": "test", "placement": placement, **settings},
+                "arms": arms,
+                "controllets": controllets,
+                "active": list(active),
+                **top,
+            }
+        )
+    )
+
+
+def check_contract(name: str, n_arms: int | None = None, seed: int = 0) -> None:
+    """Check a registered controllet on random states.
+
+    Activation at rest commands no motion; torques have the right shapes and are finite in
+    every posture; they depend on the values of states and target and on nothing else; states
+    are not written to; a thousand cycles do not make memory grow.
+
+    Args:
+        name: As in ``type:`` of a cell file.
+        n_arms: Number of arms; by default the fewest that the law takes.
+        seed: Of the random states.
+
+    Raises:
+        ContractBroken: With the part of the contract that is broken.
+    """
+    law_class = registry.find("controllets", name)
+    n = law_class.min_arms if n_arms is None else n_arms
+    rng = np.random.default_rng(seed)
+    maker, other = StateMaker(n), StateMaker(n)
+
+    def make() -> Any:
+        parameters = ParameterSet(law_class.Params)
+        values = {spec.name: spec.default for spec in parameters.specs}
+        return law_class(n, parameters.decode(parameters.encode(values)), PERIOD)
+
+    law, twin = make(), make()
+    target, twin_target = law_class.Target(n), law_class.Target(n)
+    for _ in range(20):
+        states = maker.random(rng)
+        law.on_activate(states, target)
+        law.update(states, target, PERIOD)
+        _require(len(law.tau) == n and all(t.shape == (7,) for t in law.tau), "shapes of tau")
+        largest = max(float(np.abs(t).max()) for t in law.tau)
+        _require(largest < 1e-6, f"activation at rest commands {largest:.3g} Nm")
+        here = [s.q.copy() for s in states]
+        speeds = list(rng.uniform(-1.0, 1.0, (n, 7)))
+        states = maker.at(here, speeds)
+        before = [(s.q.copy(), s.dq.copy(), s.mass.copy(), s.jacobian.copy()) for s in states]
+        law.update(states, target, PERIOD)
+        first = [t.copy() for t in law.tau]
+        _require(all(np.isfinite(t).all() for t in first), "torques are not finite")
+        for state, (q, dq, mass, jacobian) in zip(states, before):
+            same = all(
+                np.array_equal(a, b)
+                for a, b in zip((state.q, state.dq, state.mass, state.jacobian), (q, dq, mass, jacobian))
+            )
+            _require(same, "the law wrote to a state")
+        twin.on_activate(other.at(here), twin_target)
+        twin.update(other.at(here, speeds), twin_target, PERIOD)
+        same = all(np.allclose(a, b, rtol=0, atol=1e-9) for a, b in zip(first, twin.tau))
+        _require(same, "equal states in other arrays give other torques")
+        law.on_deactivate()
+        twin.on_deactivate()
+    _check_memory(law, maker.random(rng, speed=0.5), target)
+
+
+def _check_memory(law: Any, states: list[ArmState], target: Any) -> None:
+    law.on_activate(states, target)
+    law.update(states, target, PERIOD)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(1000):
+            law.update(states, target, PERIOD)
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    _require(grown < 10_000, f"1000 cycles leave {grown} bytes behind")
+
+
+def _require(kept: bool, what: str) -> None:
+    if not kept:
+        raise ContractBroken(what)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all tests share: the test laws' distribution, and cells that always close."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multipanda_py.cell import Cell
+from multipanda_py.testing import simple_cell
+
+PLUGINS = str(Path(__file__).parent / "plugins")
+if PLUGINS not in sys.path:
+    sys.path.append(PLUGINS)
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [os.environ.get("PYTHONPATH", ""), PLUGINS])
+    )
+
+
+@pytest.fixture
+def make_cell() -> Iterator[Callable[..., Cell]]:
+    """Start cells that are closed at the end of the test."""
+    cells: list[Cell] = []
+
+    def make(*args: Any, **settings: Any) -> Cell:
+        cell = simple_cell(*args, **settings)
+        cells.append(cell)
+        cell.start()
+        return cell
+
+    yield make
+    for cell in cells:
+        cell.close()

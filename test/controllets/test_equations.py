@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each law against a dense evaluation of its equation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.controllets.cartesian_impedance import (
+    CartesianImpedance,
+    CartesianImpedanceParams,
+)
+from multipanda_py.controllets.joint_impedance import JointImpedance, JointImpedanceParams
+from multipanda_py.operational_space import OperationalSpace
+from multipanda_py.targets import CartesianTarget, JointTarget
+from multipanda_py.testing import PERIOD, StateMaker
+
+
+def root(matrix):
+    w, v = np.linalg.eigh(matrix)
+    return v @ np.diag(np.sqrt(w)) @ v.T
+
+
+def rotation_vector(r):
+    """Angle times axis, from the eigenvector of eigenvalue one."""
+    angle = np.arccos(np.clip((np.trace(r) - 1) / 2, -1, 1))
+    w, v = np.linalg.eig(r)
+    axis = np.real(v[:, np.argmin(np.abs(w - 1))])
+    axis /= np.linalg.norm(axis)
+    skew = np.array([r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]])
+    return angle * axis * (np.sign(skew @ axis) or 1.0)
+
+
+def random_rotation(rng):
+    q, r = np.linalg.qr(rng.normal(size=(3, 3)))
+    q = q @ np.diag(np.sign(np.diag(r)))
+    return q if np.linalg.det(q) > 0 else -q
+
+
+def test_joint_impedance():
+    rng = np.random.default_rng(5)
+    maker = StateMaker(2)
+    for _ in range(20):
+        params = JointImpedanceParams(rng.uniform(0, 800, 7), rng.uniform(0.1, 2, 7))
+        law, target = JointImpedance(2, params, PERIOD), JointTarget(2)
+        states = maker.random(rng, speed=1.0)
+        for arm in range(2):
+            target.q[arm][:] = rng.normal(size=7)
+            target.dq[arm][:] = rng.normal(size=7)
+        law.update(states, target, PERIOD)
+        for arm, s in enumerate(states):
+            k, z, m = np.diag(params.stiffness), np.diag(params.damping_ratio), root(s.mass)
+            d = m @ z @ np.sqrt(k) + np.sqrt(k) @ z @ m
+            expected = k @ (target.q[arm] - s.q) + d @ (target.dq[arm] - s.dq)
+            assert np.allclose(law.tau[arm], expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("frame", ["base", "tool"])
+def test_cartesian_impedance(frame):
+    rng = np.random.default_rng(6)
+    maker = StateMaker(2)
+    checked = 0
+    while checked < 40:
+        params = CartesianImpedanceParams(
+            rng.uniform(0, 2000, 6), rng.uniform(0.1, 2, 6), gain_frame=frame
+        )
+        law, target = CartesianImpedance(2, params, PERIOD), CartesianTarget(2)
+        states = maker.random(rng, speed=1.0)
+        for arm in range(2):
+            target.position_ee_in_base[arm][:] = rng.normal(size=3)
+            target.rotation_ee_in_base[arm][:] = random_rotation(rng)
+        law.update(states, target, PERIOD)
+        for arm, s in enumerate(states):
+            j, m = s.jacobian, s.mass
+            r, r_d = s.rotation_ee_in_base, target.rotation_ee_in_base[arm]
+            inverse = j @ np.linalg.inv(m) @ j.T
+            if np.linalg.eigvalsh(inverse)[0] < 1.1 * OperationalSpace.THRESHOLD:
+                continue
+            checked += 1
+            e_p = target.position_ee_in_base[arm] - s.position_ee_in_base
+            e = np.concatenate([e_p, rotation_vector(r_d @ r.T)])
+            turn = np.kron(np.eye(2), r) if frame == "tool" else np.eye(6)
+            lam = root(turn.T @ np.linalg.inv(inverse) @ turn)
+            k, z = np.diag(params.stiffness), np.diag(params.damping_ratio)
+            d = lam @ z @ np.sqrt(k) + np.sqrt(k) @ z @ lam
+            wrench = turn @ (k @ turn.T @ e - d @ turn.T @ j @ s.dq)
+            assert np.allclose(law.tau[arm], j.T @ wrench, rtol=1e-9, atol=1e-7)
+
+
+@pytest.mark.parametrize("angle", [0.0, 1e-9, 1e-4, 3.0, np.pi - 1e-6, np.pi])
+def test_rotation_error_up_to_half_a_turn(angle):
+    (state,) = StateMaker().at([np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])])
+    axis = np.array([1.0, 2.0, -0.5])
+    axis /= np.linalg.norm(axis)
+    skew = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
+    turn = np.eye(3) + np.sin(angle) * skew + (1 - np.cos(angle)) * skew @ skew
+    law, target = CartesianImpedance(1, CartesianImpedanceParams(), PERIOD), CartesianTarget(1)
+    law.on_activate([state], target)
+    target.rotation_ee_in_base[0][:] = turn @ state.rotation_ee_in_base
+    law.update([state], target, PERIOD)
+    k = CartesianImpedanceParams().stiffness
+    torques = [state.jacobian.T @ (k * np.array([0, 0, 0, *(s * angle * axis)])) for s in (1, -1)]
+    errors = [np.abs(law.tau[0] - t).max() for t in torques]
+    assert errors[0] < 1e-5 or (angle > np.pi - 1e-5 and errors[1] < 1e-5)
+
+
+def test_gains_are_read_when_parameters_change():
+    (state,) = StateMaker().at([np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])])
+    law, target = CartesianImpedance(1, CartesianImpedanceParams(), PERIOD), CartesianTarget(1)
+    law.on_activate([state], target)
+    target.position_ee_in_base[0][0] += 0.01
+    law.params = CartesianImpedanceParams(stiffness=np.array([1000.0, 0, 0, 0, 0, 0]))
+    law.on_parameters()
+    law.update([state], target, PERIOD)
+    assert np.allclose(law.tau[0], state.jacobian.T @ [10.0, 0, 0, 0, 0, 0], atol=1e-9)
