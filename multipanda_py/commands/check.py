@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check cell files."""
+
+from __future__ import annotations
+
+import argparse
+
+from multipanda_py.cli import FAILED, OK, complain, say
+from multipanda_py.config import CellConfig
+from multipanda_py.exceptions import ConfigurationError
+
+SUMMARY = "Check cell files and say everything that is wrong with them."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a cell file")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print one line per good file, and one per fault of a bad one."""
+    code = OK
+    for path in options.files:
+        try:
+            say(f"{path}: ok: {describe(CellConfig.from_yaml(path))}")
+        except ConfigurationError as error:
+            code = FAILED
+            for fault in error.faults:
+                complain(fault)
+    return code
+
+
+def describe(config: CellConfig) -> str:
+    """Say in a line what a cell consists of."""
+    arms = ", ".join(f"{name} {arm.model} {arm.backend}" for name, arm in config.arms.items())
+    declared = [instance for instance in config.instances() if instance.type != "hold"]
+    parts = [
+        f"{count(len(config.arms), 'arm')} ({arms})",
+        count(len(declared), "controllet"),
+        count(len(config.objects), "object"),
+        f"active: {', '.join(config.active) or 'hold'}",
+    ]
+    return ", ".join(parts)
+
+
+def count(number: int, what: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {what}" + ("" if number == 1 else "s")

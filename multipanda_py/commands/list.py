@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""List what a cell file can name: controllets, features and backends."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from multipanda_py import registry
+from multipanda_py.cli import OK, say
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.parameters import Spec, specs_of
+
+SUMMARY = "List controllets, features and backends with their parameters."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("kind", nargs="?", choices=registry.KINDS, help="only this kind")
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print everything that the registry knows."""
+    kinds = [options.kind] if options.kind else registry.KINDS
+    found = {kind: [entry(kind, name) for name in registry.names(kind)] for kind in kinds}
+    if options.json:
+        say(json.dumps(found, indent=2))
+        return OK
+    for kind, entries in found.items():
+        say(kind)
+        for item in entries:
+            say("\n".join(_lines(item)))
+    return OK
+
+
+def entry(kind: str, name: str) -> dict[str, Any]:
+    """Describe one name; a plug-in that cannot be loaded has an ``error`` instead."""
+    try:
+        part = registry.find(kind, name)
+    except ConfigurationError as error:
+        return {"name": name, "error": str(error)}
+    item: dict[str, Any] = {
+        "name": name,
+        "summary": (inspect.getdoc(part) or "").split("\n\n")[0].replace("\n", " "),
+        "class": f"{part.__module__}.{part.__qualname__}",
+    }
+    if kind == "controllets":
+        item["arms"] = {"min": part.min_arms, "max": part.max_arms}
+        item["targets"] = list(part.Target.channels)
+        item["features"] = list(part.default_features)
+    if kind == "features":
+        item["needs"] = list(part.needs)
+    if kind != "backends":
+        prefix = f"{name}." if kind == "features" else ""
+        item["parameters"] = [_parameter(spec) for spec in specs_of(part.Params, prefix)]
+    return item
+
+
+def _parameter(spec: Spec) -> dict[str, Any]:
+    default = spec.default.tolist() if isinstance(spec.default, np.ndarray) else spec.default
+    return {
+        "name": spec.name,
+        "type": f"{spec.width} numbers" if spec.kind == "vector" else spec.kind,
+        "unit": spec.unit,
+        "low": None if math.isinf(spec.low) else spec.low,
+        "high": None if math.isinf(spec.high) else spec.high,
+        "options": list(spec.options),
+        "default": default,
+        "doc": spec.doc,
+    }
+
+
+def _lines(item: dict[str, Any]) -> list[str]:
+    """Return the text of one entry."""
+    if "error" in item:
+        return [f"  {item['name']}", f"    BROKEN: {item['error']}"]
+    lines = [f"  {item['name']}", f"    {item['summary']}"]
+    if "arms" in item:
+        least, most = item["arms"]["min"], item["arms"]["max"]
+        arms = f"{least} or more" if most is None else f"{least}" + f" to {most}" * (most > least)
+        lines.append(f"    arms: {arms}; targets: {', '.join(item['targets']) or 'none'}; "
+                     f"features by default: {', '.join(item['features']) or 'none'}")  # fmt: skip
+    if item.get("needs"):
+        lines.append(f"    for controllets whose target has: {', '.join(item['needs'])}")
+    rows = [_row(parameter) for parameter in item.get("parameters", ())]
+    widths = [max(len(row[column]) for row in rows) for column in range(5)] if rows else []
+    for row in rows:
+        cells = [text.ljust(width) for text, width in zip(row, widths)]
+        lines.append(f"      {'  '.join([*cells, row[5]])}".rstrip())
+    return [*lines, ""]
+
+
+def _row(parameter: dict[str, Any]) -> tuple[str, ...]:
+    """Return name, type, unit, bounds, default and meaning as texts."""
+    low, high, default = parameter["low"], parameter["high"], parameter["default"]
+    if parameter["options"]:
+        bounds = " | ".join(parameter["options"])
+    elif low is None and high is None:
+        bounds = "any" if parameter["type"] != "flag" else "true | false"
+    else:
+        bounds = f"{'-inf' if low is None else f'{low:g}'} .. {'inf' if high is None else f'{high:g}'}"
+    if isinstance(default, list):
+        text = f"{default[0]:g} each" if len(set(default)) == 1 else _joined(default)
+    else:
+        text = f"{default:g}" if isinstance(default, float) else json.dumps(default).strip('"')
+    return (parameter["name"], parameter["type"], parameter["unit"] or "-", bounds, text,
+            parameter["doc"])  # fmt: skip
+
+
+def _joined(values: list[float]) -> str:
+    return " ".join(f"{value:g}" for value in values)

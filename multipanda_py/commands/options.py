@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of command-line arguments."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+
+def positive(text: str) -> float:
+    """Return a positive, finite number.
+
+    Raises:
+        argparse.ArgumentTypeError: If the text is none.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"got {text!r}, allowed a positive number")
+    return value
+
+
+def pixels(text: str) -> int:
+    """Return a positive, even number of pixels, as films need.
+
+    Raises:
+        argparse.ArgumentTypeError: If the text is none.
+    """
+    if not text.isdecimal() or int(text) < 2 or int(text) % 2:
+        raise argparse.ArgumentTypeError(f"got {text!r}, allowed an even, positive number")
+    return int(text)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records between processes: newest wins, torn ones are left, nobody waits."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+
+from multipanda_py.loop.blueprint import blueprints
+from multipanda_py.loop.events import Event
+from multipanda_py.loop.mailbox import EVENTS, Mailbox
+from multipanda_py.testing import simple_cell
+
+
+def two_ends():
+    config = simple_cell().config
+    plans = blueprints(config)
+    writer = Mailbox(config, plans)
+    return writer, Mailbox(config, plans, os.dup(writer.fd))
+
+
+def test_both_ends_see_the_same_records():
+    writer, reader = two_ends()
+    assert reader.switch.take() is None
+    values = np.arange(len(writer.active) + 2, dtype=float)
+    writer.switch.write(values)
+    taken = reader.switch.take()
+    assert taken is not None
+    assert np.array_equal(taken, values)
+    assert reader.switch.take() is None
+
+
+def test_a_record_being_written_is_left_alone():
+    writer, reader = two_ends()
+    writer.recover.write(np.ones(2))
+    writer.recover._counter[0] += 1
+    assert reader.recover.take() is None
+    writer.recover._counter[0] += 1
+    assert reader.recover.take() is not None
+
+
+def test_skip_forgets_what_was_there():
+    writer, reader = two_ends()
+    writer.recover.write(np.ones(2))
+    reader.recover.skip()
+    assert reader.recover.take() is None
+    writer.recover.write(np.zeros(2))
+    assert reader.recover.take() is not None
+
+
+def test_no_torn_record_is_ever_taken():
+    writer, reader = two_ends()
+    slot = writer.switch
+    n = len(writer.active) + 2
+    stop = threading.Event()
+
+    def write():
+        k = 0
+        while not stop.is_set():
+            slot.write(np.full(n, float(k := k + 1)))
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    taken = 0
+    while taken < 500:
+        values = reader.switch.take()
+        if values is not None:
+            taken += 1
+            assert (values == values[0]).all()
+    stop.set()
+    thread.join()
+
+
+def test_events_keep_the_newest():
+    writer, reader = two_ends()
+    for k in range(EVENTS + 5):
+        writer.report(Event.TARGET_STALE, k, 0, 1, f"number {k}")
+    total, found = reader.events_since(0)
+    assert total == EVENTS + 5
+    assert [e.text for e in found] == [f"number {k}" for k in range(5, EVENTS + 5)]
+    assert found[0].arm == "left"
+    assert found[0].controllet == "right/hold"
+    assert reader.events_since(total)[1] == []
+
+
+def test_long_text_is_cut_not_refused():
+    writer, reader = two_ends()
+    writer.report(Event.CONTROLLET_ERROR, 0, -1, -1, "é" * 5000)
+    assert reader.events_since(0)[1][0].text.startswith("éé")

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The handle with a loop in a process of its own: start, crash, silence, end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import uuid
+
+import pytest
+
+from multipanda_py.cell import Cell
+from multipanda_py.exceptions import CellBusy, LoopError, UnknownName
+from multipanda_py.loop.events import Event
+from multipanda_py.pose import Pose
+from multipanda_py.testing import simple_cell
+
+pytestmark = pytest.mark.sim
+
+OWNER = """
+import os, sys, time
+from multipanda_py.testing import simple_cell
+cell = simple_cell(placement="process", name=sys.argv[1], active=["left/cartesian_impedance_controller"],
+                   heartbeat_timeout=0.3)
+cell.start()
+sys.stdout.write(f"{cell.loop_pid}\\n"); sys.stdout.flush()
+if sys.argv[2] == "crash":
+    os._exit(9)
+for line in sys.stdin:
+    sys.stdout.write(f"{[e.event.name for e in cell.events()]} {cell.active}\\n"); sys.stdout.flush()
+cell.close()
+"""
+
+
+def unique():
+    return f"test_{uuid.uuid4().hex[:12]}"
+
+
+def wait_for(condition, timeout=10.0):
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {timeout} s")
+        time.sleep(0.01)  # polls a condition of another process
+
+
+def is_running(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def owner(mode, name):
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(OWNER), name, mode],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("placement", ["process", "thread"])
+def test_a_paced_cell_moves_switches_and_ends(make_cell, placement):
+    cell = make_cell(
+        placement=placement, name=unique(), active=["left/cartesian_impedance_controller"]
+    )
+    pose = cell.pose("left")
+    cell.set_target("left", Pose(pose.position + [0.0, 0.0, 0.05], pose.rotation))
+    cell.wait(lambda: cell.pose("left").position[2] > pose.position[2] + 0.045, 10.0, "lift")
+    result = cell.switch(
+        ["left/joint_impedance_controller"], ["left/cartesian_impedance_controller"]
+    )
+    assert 0.0 < result.delay < 1.0
+    assert "from request to first cycle" in result.message
+    cell.wait(lambda: cell.statistics().cycles > 100, 10.0)
+    assert cell.statistics().real_time_factor > 0.0
+    loop = cell.loop_pid
+    cell.close()
+    if placement == "process":
+        assert not is_running(loop)
+    with pytest.raises(LoopError, match="not started"):
+        cell.check()
+
+
+def test_leaves_no_named_shared_memory_behind(make_cell):
+    before = set(os.listdir("/dev/shm"))
+    cell = make_cell(placement="process", name=unique())
+    cell.wait(lambda: cell.statistics().cycles > 10, 10.0)
+    assert set(os.listdir("/dev/shm")) <= before
+
+
+def test_killed_loop_is_reported_with_the_reason(make_cell):
+    cell = make_cell(placement="process", name=unique())
+    os.kill(cell.loop_pid, signal.SIGKILL)
+
+    def is_down():
+        try:
+            cell.check()
+        except LoopError:
+            return True
+        return False
+
+    wait_for(is_down)
+    with pytest.raises(LoopError, match="killed by SIGKILL"):
+        cell.switch(["left/cartesian_impedance_controller"])
+
+
+def test_crashed_owner_leaves_no_orphan_and_the_loop_says_so():
+    process = owner("crash", unique())
+    pid = int(process.stdout.readline())
+    wait_for(lambda: not is_running(pid))
+    _, complaint = process.communicate(timeout=10)
+    assert "its owner is gone; arms at rest" in complaint
+
+
+def test_killed_owner_frees_the_cell_for_the_next():
+    name = unique()
+    process = owner("stay", name)
+    pid = int(process.stdout.readline())
+    with pytest.raises(CellBusy, match=f"started by process {process.pid}"):
+        simple_cell(placement="process", name=name).start()
+    process.kill()
+    process.communicate(timeout=10)
+    wait_for(lambda: not is_running(pid))
+    with simple_cell(placement="process", name=name) as cell:
+        cell.check()
+
+
+def test_silent_owner_makes_every_arm_hold_until_somebody_switches():
+    process = owner("stay", unique())
+    pid = int(process.stdout.readline())
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(1.0)  # the silence itself is what is tested: three heartbeat timeouts
+    process.send_signal(signal.SIGCONT)
+    process.stdin.write("report\n")
+    process.stdin.flush()
+    answer = process.stdout.readline()
+    assert Event.CLIENT_SILENT.name in answer
+    assert "left/hold" in answer
+    assert is_running(pid)
+    process.communicate(timeout=10)
+    assert not is_running(pid)
+
+
+def test_a_loop_that_cannot_start_says_why():
+    cell = simple_cell(
+        placement="process", name=unique(), meshes="/no/such/folder",
+    )  # fmt: skip
+    with pytest.raises(LoopError, match="/no/such/folder"):
+        cell.start()
+    with pytest.raises(LoopError):
+        cell.check()
+
+
+def test_unknown_names_list_the_known_ones(make_cell):
+    cell = make_cell()
+    with pytest.raises(UnknownName, match="known: left, right"):
+        cell.state("middle")
+    with pytest.raises(UnknownName, match="left/hold"):
+        cell.parameters("nothing")
+
+
+def test_lifecycle_is_respected_by_switches(make_cell):
+    cell = make_cell()
+    name = "left/cartesian_impedance_controller"
+    cell.set_lifecycle(name, "unloaded")
+    with pytest.raises(Exception, match="not loaded"):
+        cell.switch([name])
+    cell.set_lifecycle(name, "inactive")
+    cell.switch([name])
+    with pytest.raises(Exception, match="is active"):
+        cell.set_lifecycle(name, "unloaded")
+
+
+def test_closing_twice_and_never_starting_are_fine():
+    cell = simple_cell()
+    cell.close()
+    cell.start()
+    cell.close()
+    cell.close()
+    assert isinstance(cell, Cell)
