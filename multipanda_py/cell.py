@@ -416,7 +416,9 @@ class Cell:
             self.rejected[f"{arm} target"] += 1
             raise
 
-    def _post(self, arm: str, state: ArmSnapshot, records: Mapping[str, NDArray[np.float64]]) -> None:
+    def _post(
+        self, arm: str, state: ArmSnapshot, records: Mapping[str, NDArray[np.float64]]
+    ) -> None:
         plan = self.plan(state.owner)
         place = plan.config.arms.index(arm)
         for channel in records:
@@ -492,6 +494,10 @@ class Cell:
         return {
             name: Pose.from_quaternion(p[:3], [*p[4:], p[3]]) for name, p in zip(movable, poses)
         }
+
+    def row(self) -> NDArray[np.void]:
+        """Return a copy of the newest row: the cycle's times and every arm's state."""
+        return self._newest()
 
     def rows(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
         """Return the number of cycles so far, and copies of the rows after the first ``since``.

@@ -226,7 +226,9 @@ def _load(path: str | Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+        raise ConfigurationError(
+            f"{path}: not valid YAML: {' '.join(str(error).split())}"
+        ) from None
     if isinstance(data, dict):
         for section in data.values():
             if isinstance(section, dict) and isinstance(section.get("ros__parameters"), dict):

@@ -109,8 +109,7 @@ def _check_controllet(
             continue
         specs.extend(specs_of(feature.Params, f"{name}."))
         faults.extend(
-            f"{where}.features: {name} does not fit {controllet.type}: "
-            f"its target has no {need}"
+            f"{where}.features: {name} does not fit {controllet.type}: its target has no {need}"
             for need in feature.needs
             if not hasattr(target, need)
         )

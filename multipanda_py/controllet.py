@@ -46,7 +46,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         self.tau: list[Vector] = [np.zeros(JOINTS) for _ in range(n_arms)]
         self.on_parameters()
 
-    def on_parameters(self) -> None:  # noqa: B027 - optional hook
+    def on_parameters(self) -> None:
         """Recompute what depends on ``params`` only, such as square roots of gains.
 
         Thread: control, between two cycles.
@@ -71,5 +71,5 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         Thread: control, every cycle. Allocate little, never block.
         """
 
-    def on_deactivate(self) -> None:  # noqa: B027 - optional hook
+    def on_deactivate(self) -> None:
         """Forget what must not survive until the next activation. Thread: control."""

@@ -31,10 +31,10 @@ class Feature(ABC, Generic[ParamsT]):
         self.period = period
         self.on_parameters()
 
-    def on_parameters(self) -> None:  # noqa: B027 - optional hook
+    def on_parameters(self) -> None:
         """Recompute what depends on ``params`` only. Thread: control, between two cycles."""
 
-    def on_activate(self, states: Sequence[ArmState], target: Target) -> None:  # noqa: B027
+    def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Reset what must not survive from an earlier activation. Thread: control."""
 
     @abstractmethod

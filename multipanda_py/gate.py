@@ -25,9 +25,7 @@ class Frames:
 
     def __init__(self, config: CellConfig) -> None:
         bases = bases_in_world(config)
-        self._base_frame = {
-            name: f"{name}_{arm.model}_link0" for name, arm in config.arms.items()
-        }
+        self._base_frame = {name: f"{name}_{arm.model}_link0" for name, arm in config.arms.items()}
         self._pose_in_world: Mapping[str, Pose] = {
             "world": Pose.identity(),
             **{self._base_frame[name]: pose for name, pose in bases.items()},

@@ -31,7 +31,9 @@ def build_pinocchio(arm: ArmDescription, *, base_in_world: bool = False) -> Any:
         )
     full = pin.buildModelFromXML(arm_urdf(arm))
     q = pin.neutral(full)
-    fingers = [joint for joint in range(1, full.njoints) if full.names[joint] not in arm.joint_names]
+    fingers = [
+        joint for joint in range(1, full.njoints) if full.names[joint] not in arm.joint_names
+    ]
     for joint in fingers:
         q[full.joints[joint].idx_q] = arm.finger_opening
     model = pin.buildReducedModel(full, fingers, q)

@@ -73,6 +73,6 @@ class OperationalSpace:
     def apply_inertia(
         self, acceleration: NDArray[np.float64], out: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Write :math:`\\Lambda_d a` for a task acceleration (6,) into ``out`` (6,)."""
+        r"""Write :math:`\Lambda_d a` for a task acceleration (6,) into ``out`` (6,)."""
         half = self.inertia_sqrt
         return _dot(half, _dot(half, acceleration), out)

@@ -96,14 +96,21 @@ class Spec:
         return math.isfinite(value) and self.low <= value <= self.high
 
 
-def number(default: float, *, unit: str = "", low: float = -math.inf, high: float = math.inf,
-           doc: str = "") -> Any:
+def number(
+    default: float,
+    *,
+    unit: str = "",
+    low: float = -math.inf,
+    high: float = math.inf,
+    doc: str = "",
+) -> Any:
     """Declare a number with its unit and bounds."""
     return _field(Spec("", "number", float(default), unit, low, high, (), doc))
 
 
-def vector(*default: float, unit: str = "", low: float = -math.inf, high: float = math.inf,
-           doc: str = "") -> Any:
+def vector(
+    *default: float, unit: str = "", low: float = -math.inf, high: float = math.inf, doc: str = ""
+) -> Any:
     """Declare a vector of fixed length; bounds hold for each element."""
     return _field(Spec("", "vector", _frozen(default), unit, low, high, (), doc))
 
@@ -212,6 +219,8 @@ def _is_number(value: object) -> bool:
 
 
 def _is_sequence(value: object) -> bool:
-    return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(
-        value, (str, bytes, Mapping)
+    return (
+        hasattr(value, "__len__")
+        and hasattr(value, "__iter__")
+        and not isinstance(value, (str, bytes, Mapping))
     )

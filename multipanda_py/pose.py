@@ -80,7 +80,8 @@ class Pose:
     def __matmul__(self, other: Pose) -> Pose:
         """Compose: ``a_in_b @ b_in_c`` read from the right, as matrices multiply."""
         return Pose(
-            self.position + self.rotation @ other.position, _orthonormal(self.rotation @ other.rotation)
+            self.position + self.rotation @ other.position,
+            _orthonormal(self.rotation @ other.rotation),
         )
 
     def inverse(self) -> Pose:

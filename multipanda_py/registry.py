@@ -63,7 +63,9 @@ def class_name(name: str) -> str:
 @cache
 def _built_in(kind: str) -> tuple[str, ...]:
     folder = files(f"multipanda_py.{kind}")
-    stems = (entry.name.removesuffix(".py") for entry in folder.iterdir() if entry.name.endswith(".py"))
+    stems = (
+        entry.name.removesuffix(".py") for entry in folder.iterdir() if entry.name.endswith(".py")
+    )
     return tuple(sorted(stem for stem in stems if stem not in _NOT_A_KIND))
 
 

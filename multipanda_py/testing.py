@@ -88,18 +88,12 @@ def simple_cell(
             "cartesian_impedance_controller": {"type": "cartesian_impedance"},
             "joint_impedance_controller": {"type": "joint_impedance"},
         }
-    top = {key: settings.pop(key) for key in ("objects", "gate", "realtime") if key in settings}
-    return Cell(
-        CellConfig.from_dict(
-            {
-                "cell": {"name": "test", "placement": placement, **settings},
-                "arms": arms,
-                "controllets": controllets,
-                "active": list(active),
-                **top,
-            }
-        )
-    )
+    data: dict[str, Any] = {
+        key: settings.pop(key) for key in ("objects", "gate", "realtime") if key in settings
+    }
+    data["cell"] = {"name": "test", "placement": placement, **settings}
+    data |= {"arms": arms, "controllets": controllets, "active": list(active)}
+    return Cell(CellConfig.from_dict(data))
 
 
 def check_contract(name: str, n_arms: int | None = None, seed: int = 0) -> None:
@@ -146,7 +140,9 @@ def check_contract(name: str, n_arms: int | None = None, seed: int = 0) -> None:
         for state, (q, dq, mass, jacobian) in zip(states, before):
             same = all(
                 np.array_equal(a, b)
-                for a, b in zip((state.q, state.dq, state.mass, state.jacobian), (q, dq, mass, jacobian))
+                for a, b in zip(
+                    (state.q, state.dq, state.mass, state.jacobian), (q, dq, mass, jacobian)
+                )
             )
             _require(same, "the law wrote to a state")
         twin.on_activate(other.at(here), twin_target)

@@ -24,14 +24,16 @@ pytestmark = pytest.mark.sim
 OWNER = """
 import os, sys, time
 from multipanda_py.testing import simple_cell
-cell = simple_cell(placement="process", name=sys.argv[1], active=["left/cartesian_impedance_controller"],
+cell = simple_cell(placement="process", name=sys.argv[1],
+                   active=["left/cartesian_impedance_controller"],
                    heartbeat_timeout=0.3)
 cell.start()
 sys.stdout.write(f"{cell.loop_pid}\\n"); sys.stdout.flush()
 if sys.argv[2] == "crash":
     os._exit(9)
 for line in sys.stdin:
-    sys.stdout.write(f"{[e.event.name for e in cell.events()]} {cell.active}\\n"); sys.stdout.flush()
+    sys.stdout.write(f"{[e.event.name for e in cell.events()]} {cell.active}\\n")
+    sys.stdout.flush()
 cell.close()
 """
 

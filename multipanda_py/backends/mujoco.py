@@ -12,6 +12,7 @@ import numpy as np
 from multipanda_py.backends.backend import Backend
 from multipanda_py.config import CellConfig
 from multipanda_py.describe import describe_arm, describe_objects
+from multipanda_py.description import ArmDescription
 from multipanda_py.description.mjcf import build_scene
 from multipanda_py.exceptions import BackendError
 from multipanda_py.state import ArmState, Vector
@@ -70,14 +71,7 @@ class Mujoco(Backend):
             self._ctrl.append(data.ctrl[actuator : actuator + 7])
             self._dofs.append(slice(dof, dof + 7))
             self._q[-1][:] = self.config.arms[names[index]].q_start
-            self._fingers.append(None)
-            if arm.finger_joint_names:
-                finger = model.joint(arm.finger_joint_names[0])
-                at = int(finger.qposadr[0])
-                self._fingers[-1] = data.qpos[at : at + 2]
-                self._fingers[-1][:] = arm.finger_opening
-                for joint in arm.finger_joint_names:
-                    data.ctrl[model.actuator(joint).id] = arm.finger_opening
+            self._fingers.append(self._open_fingers(arm))
         self._objects: list[Vector] = []
         for name, thing in self.config.objects.items():
             if thing.mass > 0:
@@ -87,6 +81,17 @@ class Mujoco(Backend):
         self._contact = np.zeros(model.nv)
         mujoco.mj_forward(model, data)
         self.time = 0.0
+
+    def _open_fingers(self, arm: ArmDescription) -> Vector | None:
+        """Open the hand and have its servos keep it open; return the view of its positions."""
+        if not arm.finger_joint_names:
+            return None
+        at = int(self.model.joint(arm.finger_joint_names[0]).qposadr[0])
+        fingers: Vector = self.data.qpos[at : at + 2]
+        fingers[:] = arm.finger_opening
+        for joint in arm.finger_joint_names:
+            self.data.ctrl[self.model.actuator(joint).id] = arm.finger_opening
+        return fingers
 
     def read(self) -> None:
         """Copy joint states, torques and external torques out of the world.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from multipanda_py.cli import FAILED, OK, complain, say
+from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.config import CellConfig
 from multipanda_py.exceptions import ConfigurationError
 

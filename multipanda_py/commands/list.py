@@ -7,15 +7,17 @@ import argparse
 import inspect
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
 
 from multipanda_py import registry
-from multipanda_py.cli import OK, say
+from multipanda_py.commands.output import OK, say
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.parameters import Spec, specs_of
 
+_ROLE = re.compile(r":\w+:`([^`]*)`")
 SUMMARY = "List controllets, features and backends with their parameters."
 
 
@@ -47,7 +49,9 @@ def entry(kind: str, name: str) -> dict[str, Any]:
         return {"name": name, "error": str(error)}
     item: dict[str, Any] = {
         "name": name,
-        "summary": (inspect.getdoc(part) or "").split("\n\n")[0].replace("\n", " "),
+        "summary": _ROLE.sub(r"\1", (inspect.getdoc(part) or "").split("\n\n")[0]).replace(
+            "\n", " "
+        ),
         "class": f"{part.__module__}.{part.__qualname__}",
     }
     if kind == "controllets":
@@ -104,7 +108,9 @@ def _row(parameter: dict[str, Any]) -> tuple[str, ...]:
     elif low is None and high is None:
         bounds = "any" if parameter["type"] != "flag" else "true | false"
     else:
-        bounds = f"{'-inf' if low is None else f'{low:g}'} .. {'inf' if high is None else f'{high:g}'}"
+        bounds = (
+            f"{'-inf' if low is None else f'{low:g}'} .. {'inf' if high is None else f'{high:g}'}"
+        )
     if isinstance(default, list):
         text = f"{default[0]:g} each" if len(set(default)) == 1 else _joined(default)
     else:

@@ -11,7 +11,7 @@ import time
 from types import FrameType
 
 from multipanda_py.cell import Cell
-from multipanda_py.cli import FAILED, OK, complain, say
+from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.commands.options import positive
 
 SUMMARY = "Run a cell without ROS; Ctrl-C ends it."

@@ -18,7 +18,7 @@ from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.instance import Instance
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.model import ArmModel
-from multipanda_py.state import ArmState
+from multipanda_py.state import ArmState, Vector
 
 
 def build_loop(config: CellConfig, plans: Sequence[Blueprint], mailbox: Mailbox) -> ControlLoop:
@@ -39,13 +39,13 @@ def build_loop(config: CellConfig, plans: Sequence[Blueprint], mailbox: Mailbox)
     blend_cycles = round(config.cell.blend_time * config.cell.rate)
     timeout = 0 if config.cell.placement == "inline" else config.cell.heartbeat_timeout
     backends = build_backends(config, states, row["objects"][0])
-    return ControlLoop(
-        arms, instances, backends, mailbox, row, blend_cycles, int(timeout * 1e9)
-    )
+    return ControlLoop(arms, instances, backends, mailbox, row, blend_cycles, int(timeout * 1e9))
 
 
 def build_backends(
-    config: CellConfig, states: Sequence[ArmState], objects: np.ndarray  # type: ignore[type-arg]
+    config: CellConfig,
+    states: Sequence[ArmState],
+    objects: Vector,
 ) -> list[Backend]:
     """Return one backend per kind that the cell's arms name."""
     kinds: dict[str, list[int]] = {}

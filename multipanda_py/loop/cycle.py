@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from multipanda_py.backends.backend import Backend
 from multipanda_py.exceptions import BackendError
@@ -46,7 +47,7 @@ class ControlLoop:
         instances: Sequence[Instance],
         backends: Sequence[Backend],
         mailbox: Mailbox,
-        row: np.ndarray,  # type: ignore[type-arg]
+        row: NDArray[np.void],
         blend_cycles: int,
         heartbeat_timeout_ns: int,
     ) -> None:
@@ -54,7 +55,7 @@ class ControlLoop:
         self._holds = instances[: len(arms)]
         self._mailbox, self._words = mailbox, mailbox.words
         self._row = row.view(np.float64).reshape(-1)
-        self._header = memoryview(row.view(np.int64).reshape(-1))[:_HEADER]
+        self._header = row.view(np.int64).reshape(-1).data[:_HEADER]
         self._time = row["time"]
         self._blend_cycles = blend_cycles
         self._heartbeat_timeout_ns = heartbeat_timeout_ns
@@ -189,9 +190,7 @@ class ControlLoop:
             restart_holds: Seed a hold anew even if it has the arm already.
         """
         if started is None:
-            started = [
-                i for i, flag in zip(self._instances, wanted) if flag and not i.active
-            ]
+            started = [i for i, flag in zip(self._instances, wanted) if flag and not i.active]
             for instance in started:
                 instance.activate()
         flags = list(wanted)

@@ -71,7 +71,8 @@ class Instance:
         flat = self._parameter_mail.take()
         if flat is None:
             return
-        for part, params in zip((self._law, *self._features), self.plan.decode(flat)):
+        parts: list[Any] = [self._law, *self._features]
+        for part, params in zip(parts, self.plan.decode(flat)):
             part.params = params
             part.on_parameters()
 

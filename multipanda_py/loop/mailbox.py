@@ -30,7 +30,13 @@ ROWS = 4096
 EVENTS = 64
 _TEXT = 480
 _EVENT = np.dtype(
-    [("event", "i8"), ("time_ns", "i8"), ("arm", "i8"), ("controllet", "i8"), ("text", f"S{_TEXT}")]
+    [
+        ("event", "i8"),
+        ("time_ns", "i8"),
+        ("arm", "i8"),
+        ("controllet", "i8"),
+        ("text", f"S{_TEXT}"),
+    ]
 )
 
 
@@ -102,7 +108,9 @@ class Mailbox:
         fd: File descriptor of a mailbox that the owner made, or None to make one.
     """
 
-    def __init__(self, config: CellConfig, plans: Sequence[Blueprint], fd: int | None = None) -> None:
+    def __init__(
+        self, config: CellConfig, plans: Sequence[Blueprint], fd: int | None = None
+    ) -> None:
         self._arm_names = tuple(config.arms)
         self._names = tuple(plan.name for plan in plans)
         movable = sum(thing.mass > 0 for thing in config.objects.values())

@@ -79,7 +79,9 @@ class StateGuard:
     def describe(self, state: ArmState, fault: Event) -> str:
         """Say which joint, what was measured, and what is allowed."""
         if fault is Event.NON_FINITE_STATE:
-            return f"{state.name}: got q {state.q.tolist()}, dq {state.dq.tolist()}, allowed finite"
+            return (
+                f"{state.name}: got q {state.q.tolist()}, dq {state.dq.tolist()}, allowed finite"
+            )
         for joint in range(7):
             q, dq = float(state.q[joint]), float(state.dq[joint])
             if fault is Event.POSITION_LIMIT and not self._low[joint] <= q <= self._high[joint]:

@@ -41,7 +41,7 @@ class LoopStatistics:
 def summarise(rows: NDArray[np.void]) -> LoopStatistics:
     """Summarise consecutive rows; with fewer than two, everything is zero."""
     if len(rows) < 2:
-        return LoopStatistics(len(rows), *[0.0] * 7, missed=0, real_time_factor=0.0)
+        return LoopStatistics(len(rows), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0.0)
     lateness = (rows["wake_ns"] - rows["deadline_ns"]) * 1e-9
     compute = rows["compute_ns"] * 1e-9
     wall = float(rows["wake_ns"][-1] - rows["wake_ns"][0]) * 1e-9 or 1e-9

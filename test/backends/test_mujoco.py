@@ -139,9 +139,7 @@ def test_arms_of_one_cell_share_a_world(make_cell):
     for _ in range(60):
         for arm, sign in (("left", -1.0), ("right", 1.0)):
             pose = cell.pose(arm)
-            cell.set_target(
-                arm, type(pose)(pose.position + [0.0, 0.1 * sign, 0.0], pose.rotation)
-            )
+            cell.set_target(arm, type(pose)(pose.position + [0.0, 0.1 * sign, 0.0], pose.rotation))
         cell.step(50)
     left, right = cell.state("left"), cell.state("right")
     assert np.linalg.norm(left.wrench_ext_in_base[:3]) > 5.0

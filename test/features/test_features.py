@@ -27,7 +27,10 @@ def test_nullspace_accelerates_no_task_coordinate():
         feature.add(states, target, tau, PERIOD)
         for s, t, posture in zip(states, tau, target.posture):
             minv = np.linalg.inv(s.mass)
-            if np.linalg.eigvalsh(s.jacobian @ minv @ s.jacobian.T)[0] < 1.1 * OperationalSpace.THRESHOLD:
+            if (
+                np.linalg.eigvalsh(s.jacobian @ minv @ s.jacobian.T)[0]
+                < 1.1 * OperationalSpace.THRESHOLD
+            ):
                 continue
             checked += 1
             assert np.abs(s.jacobian @ minv @ t).max() < 1e-8

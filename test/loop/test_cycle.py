@@ -284,7 +284,9 @@ def test_rows_tell_the_whole_story(make_cell):
 
 def test_singular_reach_stays_bounded(make_cell):
     """Draw the hand far outside the workspace and back: the arm stretches and stays calm."""
-    cell = make_cell(controllets=LAWS, active=["left/cart"], gate={"position": 2.0, "rotation": 3.2})
+    cell = make_cell(
+        controllets=LAWS, active=["left/cart"], gate={"position": 2.0, "rotation": 3.2}
+    )
     pose = cell.pose("left")
     fastest = 0.0
     for reach in [*np.linspace(0.307, 1.1, 160), *np.linspace(1.1, 0.307, 160)]:

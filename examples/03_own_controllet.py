@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A control law of your own: one file, found by name through an entry point.
+
+In a package of yours, ``setup.py`` names it and the cell file uses it:
+
+    entry_points={"multipanda_py.controllets": ["wall = my_package.wall:Wall"]}
+    controllets: {wall: {type: wall, params: {height: 0.4}}}
+
+Here the law is tried on one state, without packaging.
+Run: .venv/bin/python examples/03_own_controllet.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.controllet import Controllet
+from multipanda_py.parameters import number
+from multipanda_py.state import ArmState
+from multipanda_py.targets import Target
+from multipanda_py.testing import PERIOD, StateMaker
+
+
+@dataclass(frozen=True, eq=False)
+class WallParams:
+    """Where the wall is, and how hard."""
+
+    height: float = number(0.4, unit="m", low=-1, high=2, doc="of the floor, in the base")
+    stiffness: float = number(2000.0, unit="N/m", low=0, high=5000)
+    damping: float = number(60.0, unit="N s/m", low=0, high=500)
+
+
+class Wall(Controllet[Target, WallParams]):
+    r"""Float freely above an invisible floor: :math:`F_z = \max(0, k (h - z) - d \dot z)`."""
+
+    Params = WallParams
+    default_features = ("coriolis",)
+
+    def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
+        """Nothing to seed: this law has no target."""
+
+    def update(self, states: Sequence[ArmState], target: Target, period: float) -> None:
+        """Push up where the tool is below the floor."""
+        p = self.params
+        for tau, state in zip(self.tau, states):
+            depth = p.height - state.position_ee_in_base[2]
+            rate = state.twist_ee_in_base[2]
+            force = max(0.0, p.stiffness * depth - p.damping * rate) if depth > 0 else 0.0
+            np.multiply(state.jacobian[2], force, out=tau)
+
+
+states = StateMaker().at([np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])])
+law, target = Wall(1, WallParams(height=0.5), PERIOD), Target(1)
+law.on_activate(states, target)
+law.update(states, target, PERIOD)
+print("tool at", states[0].position_ee_in_base.round(3), "m: torque", law.tau[0].round(2), "Nm")

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Between messages and what the cell understands; refuses what it cannot trust.
+
+Thread: executor; nothing here keeps anything.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rclpy.clock import Clock
+from sensor_msgs.msg import JointState
+
+from multipanda_py.config import CellConfig
+from multipanda_py.describe import describe_arm
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.pose import Pose
+from multipanda_py.state import JOINTS
+
+_ENCAPSULATION = 4
+_LITTLE_ENDIAN = 1
+
+
+class StampedPose(NamedTuple):
+    """A PoseStamped as it was sent.
+
+    Attributes:
+        stamp_ns: Time of the header [ns].
+        frame: Frame of the header.
+        pose: The pose, checked.
+    """
+
+    stamp_ns: int
+    frame: str
+    pose: Pose
+
+
+def joint_names(config: CellConfig, arm: str) -> tuple[str, ...]:
+    """Return the joint names of an arm, base to flange, as in its URDF."""
+    prefix = describe_arm(arm, config.arms[arm]).prefix
+    return tuple(f"{prefix}joint{number}" for number in range(1, JOINTS + 1))
+
+
+def finger_names(config: CellConfig, arm: str) -> tuple[str, ...]:
+    """Return the names of an arm's finger joints; none without a hand."""
+    described = describe_arm(arm, config.arms[arm])
+    if not described.hand:
+        return ()
+    return tuple(f"{described.prefix}finger_joint{number}" for number in (1, 2))
+
+
+def read_pose(raw: bytes) -> StampedPose:
+    """Decode a serialized geometry_msgs/PoseStamped.
+
+    Targets come at up to 1 kHz per arm, and building a tree of message objects costs more
+    than everything that is done with it. The layout is CDR: encapsulation (4 bytes), sec,
+    nanosec, length and characters of frame_id with a final zero, then seven doubles at a
+    multiple of 8: x y z of the position, x y z w of the quaternion.
+
+    Raises:
+        TargetRejected: If it is cut short, a number is not finite, or the quaternion is
+            no unit quaternion.
+    """
+    order = "<" if len(raw) > 1 and raw[1] == _LITTLE_ENDIAN else ">"
+    try:
+        seconds, nanoseconds, length = struct.unpack_from(f"{order}iII", raw, _ENCAPSULATION)
+        text = _ENCAPSULATION + 12
+        frame = raw[text : text + length - 1].decode()
+        start = _ENCAPSULATION + -(-(12 + length) // 8) * 8
+        x, y, z, *xyzw = struct.unpack_from(f"{order}7d", raw, start)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise TargetRejected(f"message: got no readable PoseStamped ({error})") from None
+    stamp_ns = seconds * 1_000_000_000 + nanoseconds
+    return StampedPose(stamp_ns, frame, Pose.from_quaternion((x, y, z), xyzw))
+
+
+def read_joints(
+    message: JointState, names: Sequence[str]
+) -> tuple[list[float], list[float] | None]:
+    """Return positions [rad] and velocities [rad/s] (None when left out) in joint order.
+
+    Args:
+        message: Joints by name, in any order.
+        names: The names expected, in joint order.
+
+    Raises:
+        TargetRejected: If a name is missing, unknown or doubled, or the lists differ in length.
+    """
+    expected = f"expected {', '.join(names)}, in any order"
+    missing = [name for name in names if name not in message.name]
+    if missing:
+        raise TargetRejected(f"name: {', '.join(missing)} missing; {expected}")
+    unknown = [name for name in message.name if name not in names]
+    if unknown:
+        raise TargetRejected(f"name: {', '.join(unknown)} unknown; {expected}")
+    if len(message.name) != len(names):
+        raise TargetRejected(f"name: got {len(message.name)} names, some twice; {expected}")
+    order = [message.name.index(name) for name in names]
+    lists = {"position": message.position, "velocity": message.velocity}
+    for field, values in lists.items():
+        if len(values) != len(names) and (len(values) > 0 or field == "position"):
+            raise TargetRejected(f"{field}: got {len(values)} numbers for {len(names)} names")
+    q = [message.position[i] for i in order]
+    return q, [message.velocity[i] for i in order] if message.velocity else None
+
+
+def check_age(stamp_ns: int, clock: Clock, max_age: float) -> None:
+    """Refuse a stamp that is too old; a zero stamp and ``max_age`` 0 mean that no one cares.
+
+    Args:
+        stamp_ns: Time of the header [ns].
+        clock: The node's time.
+        max_age: Allowed age [s].
+
+    Raises:
+        TargetRejected: If it is older.
+    """
+    if not stamp_ns or not max_age:
+        return
+    age = (clock.now().nanoseconds - stamp_ns) * 1e-9
+    if age > max_age:
+        raise TargetRejected(
+            f"header.stamp: got one {age:.3f} s old, allowed {max_age:g} s (max_target_age)"
+        )
+
+
+def split_seconds(time_ns: int) -> tuple[int, int]:
+    """Return seconds and nanoseconds, as stamps carry them."""
+    return divmod(time_ns, 1_000_000_000)
+
+
+def duration_seconds(seconds: int, nanoseconds: int) -> float:
+    """Return a duration message's fields as one number [s]."""
+    return math.fsum((seconds, nanoseconds * 1e-9))

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the cell is: ``/diagnostics`` once a second, and the loop's events as they come."""
+
+from __future__ import annotations
+
+import time
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.node import Node
+
+from multipanda_py.cell import Cell
+from multipanda_py.loop.events import Event
+from multipanda_py.loop.statistics import LoopStatistics
+from multipanda_py.ros.targets import Targets
+
+PERIOD = 1.0
+MISSED_SHARE = 0.005
+"""Share of missed cycles from which on the loop is not well."""
+_INFO = {Event.SWITCHED, Event.RECOVERED}
+
+
+class Diagnostics:
+    """One status for the loop and one for every arm. Thread: executor."""
+
+    def __init__(self, node: Node, cell: Cell, targets: Targets) -> None:
+        self._node, self._cell, self._targets = node, cell, targets
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        self._received = 0
+        self._since = time.monotonic()
+        node.create_timer(PERIOD, self._tick)
+
+    def log_events(self) -> None:
+        """Log what the loop has reported since the last call."""
+        logger = self._node.get_logger()
+        for event in self._cell.events():
+            if event.event.is_fault:
+                logger.error(str(event))
+            elif event.event in _INFO:
+                logger.info(str(event))
+            else:
+                logger.warning(str(event))
+
+    def _tick(self) -> None:
+        message = DiagnosticArray()
+        message.header.stamp = self._node.get_clock().now().to_msg()
+        message.status = [self._loop(), *(self._arm(arm) for arm in self._cell.arms)]
+        self._publisher.publish(message)
+
+    def _loop(self) -> DiagnosticStatus:
+        cell = self._cell
+        rate = cell.config.cell.rate
+        measured = cell.statistics(round(rate * PERIOD))
+        level, summary = judge(measured, rate)
+        now, received = time.monotonic(), self._targets.received.total()
+        per_second = (received - self._received) / max(now - self._since, 1e-3)
+        self._received, self._since = received, now
+        values = {
+            "rate [Hz]": f"{measured.rate:.1f}",
+            "lateness p50 [us]": f"{measured.lateness_p50 * 1e6:.0f}",
+            "lateness p99 [us]": f"{measured.lateness_p99 * 1e6:.0f}",
+            "lateness max [us]": f"{measured.lateness_max * 1e6:.0f}",
+            "compute p50 [us]": f"{measured.compute_p50 * 1e6:.0f}",
+            "compute p99 [us]": f"{measured.compute_p99 * 1e6:.0f}",
+            "compute max [us]": f"{measured.compute_max * 1e6:.0f}",
+            "missed cycles": f"{measured.missed} of {measured.cycles}",
+            "real-time factor": f"{measured.real_time_factor:.3f}",
+            "target messages [1/s]": f"{per_second:.1f}",
+            "refused switches": str(cell.rejected["switch"]),
+            "refused parameters": str(cell.rejected["parameter"]),
+            "active": ", ".join(cell.active),
+        }
+        return self._status("loop", cell.config.cell.name, level, summary, values)
+
+    def _arm(self, arm: str) -> DiagnosticStatus:
+        state = self._cell.state(arm)
+        level = DiagnosticStatus.ERROR if state.fault else DiagnosticStatus.OK
+        summary = f"latched fault: {state.fault}" if state.fault else f"follows {state.owner}"
+        values = {
+            "owner": state.owner,
+            "fault": state.fault or "none",
+            "refused targets": str(self._cell.rejected[f"{arm} target"]),
+            "last refusal": self._targets.last_reason.get(arm, ""),
+            "target messages": str(self._targets.received[arm]),
+        }
+        return self._status(arm, f"{self._cell.config.cell.name}/{arm}", level, summary, values)
+
+    def _status(
+        self, name: str, hardware: str, level: bytes, summary: str, values: dict[str, str]
+    ) -> DiagnosticStatus:
+        return DiagnosticStatus(
+            level=level,
+            name=f"{self._node.get_name()}: {name}",
+            message=summary,
+            hardware_id=hardware,
+            values=[KeyValue(key=key, value=value) for key, value in values.items()],
+        )
+
+
+def judge(measured: LoopStatistics, rate: float) -> tuple[bytes, str]:
+    """Return the level of the loop's timing, and why.
+
+    Args:
+        measured: Timing of the last second.
+        rate: Cycles per second as configured [Hz].
+    """
+    worries = []
+    if measured.lateness_p99 > 0.5 / rate:
+        worries.append(f"one cycle in a hundred is {measured.lateness_p99 * 1e6:.0f} us late")
+    if measured.missed > MISSED_SHARE * max(measured.cycles, 1):
+        worries.append(f"{measured.missed} of {measured.cycles} cycles missed")
+    if worries:
+        return DiagnosticStatus.WARN, "; ".join(worries)
+    return DiagnosticStatus.OK, f"on time at {rate:g} Hz"

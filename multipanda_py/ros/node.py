@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node ``multimode_controller``: a cell on ROS 2.
+
+Run as ``multimode_controller --ros-args --params-file config/dual_sim.yaml``.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+import rclpy
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from rclpy.executors import Executor
+from rclpy.logging import get_logger
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+
+from multipanda_py.cell import Cell
+from multipanda_py.exceptions import ConfigurationError, LoopError, MultipandaError
+from multipanda_py.ros.diagnostics import Diagnostics
+from multipanda_py.ros.parameters import parameter_nodes
+from multipanda_py.ros.publishers import StatePublishers
+from multipanda_py.ros.recovery import Recovery
+from multipanda_py.ros.running import SPIN_TIMEOUT, StopSignals, leave_loop_core, make_executor
+from multipanda_py.ros.services import ControllerManager
+from multipanda_py.ros.settings import cell_config, max_target_age
+from multipanda_py.ros.targets import Targets
+
+NAME = "multimode_controller"
+WATCH_PERIOD = 0.1
+
+
+class MultimodeController:
+    """A running cell with all its ROS interfaces.
+
+    Args:
+        node: Carries the interfaces; its namespace is the cell's.
+        cell: The started cell.
+
+    Attributes:
+        nodes: The node, and one for the parameters of every controllet.
+        failure: Why the loop does not run any more, or an empty string.
+    """
+
+    def __init__(self, node: Node, cell: Cell) -> None:
+        self.failure = ""
+        self._cell = cell
+        targets = Targets(node, cell, max_target_age(node))
+        self._diagnostics = Diagnostics(node, cell, targets)
+        self._publishers = StatePublishers(node, cell)
+        self._managers = [ControllerManager(node, cell, arm) for arm in ("", *cell.arms)]
+        self._recovery = Recovery(node, cell)
+        self.nodes = [node, *parameter_nodes(node, cell)]
+        node.create_timer(WATCH_PERIOD, self._watch, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def run(self, executor: Executor, signals: StopSignals) -> None:
+        """Serve until a signal comes or the loop ends. Thread: main."""
+        for node in self.nodes:
+            executor.add_node(node)
+        while not signals.received and not self.failure:
+            executor.spin_once(timeout_sec=SPIN_TIMEOUT)
+        self._diagnostics.log_events()
+
+    def _watch(self) -> None:
+        self._diagnostics.log_events()
+        try:
+            self._cell.check()
+        except LoopError as error:
+            self.failure = str(error)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node until it is told to stop; return 0, or 1 after a fatal log entry."""
+    started = time.monotonic()
+    signals = StopSignals()
+    try:
+        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+    except RuntimeError as error:  # of rcl: an option or a parameter file it cannot read
+        get_logger(NAME).fatal(" ".join(str(error).split()))
+        return 1
+    try:
+        node = Node(NAME)
+        logger = node.get_logger()
+        try:
+            return _serve(node, signals, started)
+        except ConfigurationError as error:
+            for fault in error.faults:
+                logger.fatal(fault)
+        except MultipandaError as error:
+            logger.fatal(str(error))
+        return 1
+    except KeyboardInterrupt:
+        get_logger(NAME).info("interrupted before the cell was active")
+        return 0
+    finally:
+        rclpy.try_shutdown()
+
+
+def _serve(node: Node, signals: StopSignals, started: float) -> int:
+    logger = node.get_logger()
+    executor = make_executor()
+    with Cell(cell_config(node)) as cell:
+        controller = MultimodeController(node, cell)
+        refused = leave_loop_core(cell)
+        for warning in (*cell.warnings, *([refused] if refused else [])):
+            logger.warning(warning)
+        signals.defer()
+        logger.info(
+            f"cell {cell.config.cell.name!r} is active: arms {', '.join(cell.arms)}; "
+            f"controllets {', '.join(cell.active)}; {time.monotonic() - started:.1f} s from start"
+        )
+        controller.run(executor, signals)
+    if controller.failure:
+        logger.fatal(controller.failure)
+        return 1
+    logger.info(f"{signals.received}: the cell is closed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every controllet instance as a node with parameters, as ros2_control's controllers are."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from multipanda_py.cell import Cell
+from multipanda_py.exceptions import MultipandaError
+from multipanda_py.loop.blueprint import Blueprint
+from multipanda_py.parameters import Spec
+
+_AS_DOUBLE = {
+    Parameter.Type.INTEGER: Parameter.Type.DOUBLE,
+    Parameter.Type.INTEGER_ARRAY: Parameter.Type.DOUBLE_ARRAY,
+}
+
+
+def parameter_nodes(main: Node, cell: Cell) -> Iterator[Node]:
+    """Yield a node for every instance with parameters, in its arm's namespace or the cell's.
+
+    Args:
+        main: The node that stands for the cell; gives the namespace.
+        cell: The cell.
+    """
+    for plan in cell.plans:
+        if not plan.is_hold:
+            yield _parameter_node(main.get_namespace(), cell, plan)
+
+
+def describe(spec: Spec) -> ParameterDescriptor:
+    """Return the descriptor of a parameter; scalar bounds as a range, all bounds in words."""
+    descriptor = ParameterDescriptor(
+        description=f"{spec.doc or spec.name}{f' [{spec.unit}]' if spec.unit else ''}",
+        additional_constraints=spec.allowed,
+    )
+    if spec.kind == "number" and math.isfinite(spec.low) and math.isfinite(spec.high):
+        bounds = FloatingPointRange(from_value=spec.low, to_value=spec.high)
+        descriptor.floating_point_range = [bounds]
+    return descriptor
+
+
+def _parameter_node(namespace: str, cell: Cell, plan: Blueprint) -> Node:
+    arm = plan.config.arms[0] if plan.config.per_arm else ""
+    node = Node(
+        plan.config.short_name,
+        namespace="/".join((namespace.rstrip("/"), arm)).rstrip("/") or "/",
+        use_global_arguments=False,  # the cell file's /** section is not meant for it
+        enable_rosout=False,
+        parameter_overrides=[Parameter("start_type_description_service", value=False)],
+    )
+    values = cell.parameters(plan.name)
+    for spec in plan.specs:
+        value = values[spec.name]
+        node.declare_parameter(
+            spec.name, value.tolist() if spec.kind == "vector" else value, describe(spec)
+        )
+    known = {spec.name for spec in plan.specs}
+
+    def check(parameters: list[Parameter]) -> SetParametersResult:
+        asked = {p.name: _plain(p.value) for p in parameters if p.name in known}
+        try:
+            if asked:
+                cell.set_parameters(plan.name, asked)
+        except MultipandaError as error:
+            return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
+
+    def widen(parameters: list[Parameter]) -> list[Parameter]:
+        return [_widened(p) if p.name in known else p for p in parameters]
+
+    node.add_pre_set_parameters_callback(widen)
+    node.add_on_set_parameters_callback(check)
+    return node
+
+
+def _widened(parameter: Parameter) -> Parameter:
+    """Take whole numbers for numbers: ``ros2 param set`` sends 400 as an integer."""
+    kind = _AS_DOUBLE.get(parameter.type_)
+    if kind is None:
+        return parameter
+    value = parameter.value
+    wide = float(value) if kind is Parameter.Type.DOUBLE else [float(x) for x in value]
+    return Parameter(parameter.name, kind, wide)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, array) else value

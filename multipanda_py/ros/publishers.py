@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the arms do, as topics."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Iterable
+
+import numpy as np
+import pinocchio as pin
+from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
+from numpy.typing import NDArray
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from multipanda_py.cell import Cell
+from multipanda_py.describe import describe_arm
+from multipanda_py.description import cell_urdf
+from multipanda_py.ros.conversions import finger_names, joint_names, split_seconds
+
+QOS = QoSProfile(depth=1)
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+_XYZ = ("x", "y", "z")
+
+
+class _Topic:
+    """A publisher with the one message that it sends over and over, stamped anew."""
+
+    def __init__(self, node: Node, kind: type, name: str, frame: str = "") -> None:
+        self.message = kind()
+        self.message.header.frame_id = frame
+        self._stamp = self.message.header.stamp
+        self._publisher: Publisher = node.create_publisher(kind, name, QOS)
+
+    def wanted(self) -> bool:
+        """Whether anybody listens; otherwise nothing needs to be made."""
+        return bool(self._publisher.get_subscription_count())
+
+    def send(self, stamp: tuple[int, int]) -> None:
+        self._stamp.sec, self._stamp.nanosec = stamp
+        self._publisher.publish(self.message)
+
+
+class _ArmTopics:
+    """Topics of one arm: joints by name; pose, twist and wrench along its base's axes."""
+
+    def __init__(self, node: Node, cell: Cell, arm: str) -> None:
+        base = cell.frames.base_of(arm)
+        self.joints = _Topic(node, JointState, f"{arm}/joint_states")
+        self.joints.message.name = list(joint_names(cell.config, arm))
+        self.pose = _Topic(node, PoseStamped, f"{arm}/current_pose", base)
+        self.twist = _Topic(node, TwistStamped, f"{arm}/current_twist", base)
+        self.wrench = _Topic(node, WrenchStamped, f"{arm}/external_wrench", base)
+
+    def send(self, record: NDArray[np.void], stamp: tuple[int, int]) -> None:
+        """Send what is wanted of one arm's record in a row."""
+        read = record.__getitem__
+        if self.joints.wanted():
+            message = self.joints.message
+            message.position = array("d", read("q").tobytes())
+            message.velocity = array("d", read("dq").tobytes())
+            message.effort = array("d", read("tau_J").tobytes())
+            self.joints.send(stamp)
+        if self.pose.wanted():
+            pose = self.pose.message.pose
+            _fill(pose.position, _XYZ, read("position_ee_in_base").tolist())
+            quaternion = pin.Quaternion(read("rotation_ee_in_base")).coeffs().tolist()
+            _fill(pose.orientation, ("x", "y", "z", "w"), quaternion)
+            self.pose.send(stamp)
+        for topic, field, parts in (
+            (self.twist, "twist_ee_in_base", ("linear", "angular")),
+            (self.wrench, "wrench_ext_in_base", ("force", "torque")),
+        ):
+            if topic.wanted():
+                body = topic.message.twist if topic is self.twist else topic.message.wrench
+                values = read(field).tolist()
+                _fill(getattr(body, parts[0]), _XYZ, values[:3])
+                _fill(getattr(body, parts[1]), _XYZ, values[3:])
+                topic.send(stamp)
+
+
+class StatePublishers:
+    """Every state topic of the cell, from one timer and one copy of the newest cycle.
+
+    Stamps are the node's time at which the cycle began. Thread: executor.
+    """
+
+    def __init__(self, node: Node, cell: Cell) -> None:
+        self._cell, self._clock = cell, node.get_clock()
+        self._arms = [_ArmTopics(node, cell, arm) for arm in cell.arms]
+        self._merged = _Topic(node, JointState, "joint_states")
+        self._fingers = [finger_names(cell.config, arm) for arm in cell.arms]
+        names = [
+            [*joint_names(cell.config, arm), *fingers]
+            for arm, fingers in zip(cell.arms, self._fingers)
+        ]
+        self._merged.message.name = [name for part in names for name in part]
+        self._cycle = -1
+        self._description = node.create_publisher(String, "robot_description", LATCHED)
+        arms = [describe_arm(name, arm) for name, arm in cell.config.arms.items()]
+        self._description.publish(String(data=cell_urdf(arms, cell.config.cell.name)))
+        node.create_timer(
+            1.0 / cell.config.cell.joint_state_rate,
+            self._tick,
+            clock=Clock(clock_type=ClockType.STEADY_TIME),
+        )
+
+    def _tick(self) -> None:
+        row = self._cell.row()
+        if row["cycle"] == self._cycle:
+            return
+        self._cycle = row["cycle"]
+        age_ns = time.monotonic_ns() - int(row["wake_ns"])
+        stamp = split_seconds(max(0, self._clock.now().nanoseconds - age_ns))
+        records = row["arms"]
+        for topics, record in zip(self._arms, records):
+            topics.send(record, stamp)
+        if self._merged.wanted():
+            message = self._merged.message
+            message.position = self._gather(records, "q", "fingers")
+            message.velocity = self._gather(records, "dq")
+            message.effort = self._gather(records, "tau_J")
+            self._merged.send(stamp)
+
+    def _gather(self, records: NDArray[np.void], field: str, fingers: str = "") -> array[float]:
+        """Join one quantity of all arms; fingers come after each arm's joints, else as zero."""
+        values = array("d")
+        for names, record in zip(self._fingers, records):
+            values.frombytes(record[field].tobytes())
+            if names:
+                values.frombytes(record[fingers].tobytes() if fingers else bytes(16))
+        return values
+
+
+def _fill(part: object, names: Iterable[str], values: Iterable[float]) -> None:
+    for name, value in zip(names, values):
+        setattr(part, name, value)

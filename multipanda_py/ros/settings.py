@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the parameters of a ROS node to a checked cell."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from typing import Any
+
+from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor
+from rclpy.exceptions import ParameterException
+from rclpy.node import Node
+
+from multipanda_py.config import CellConfig
+from multipanda_py.exceptions import ConfigurationError
+
+MAX_TARGET_AGE = "max_target_age"
+_OURS = frozenset(CellConfig.model_fields)
+_OF_RCLPY = {"use_sim_time", "start_type_description_service", "qos_overrides", MAX_TARGET_AGE}
+
+
+def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn dotted parameters into the nested form of the cell file.
+
+    Only what belongs to a cell is taken. Order is kept: arms are numbered as in the file.
+
+    Args:
+        overrides: Values by dotted name. None stands for an empty list, which rcl cannot say.
+
+    Raises:
+        ConfigurationError: If a name is given a value and parts of its own.
+    """
+    tree: dict[str, Any] = {}
+    faults = []
+    for name, value in overrides.items():
+        *groups, leaf = name.split(".")
+        branch: Any = tree
+        for group in groups:
+            branch = branch.setdefault(group, {}) if isinstance(branch, dict) else None
+        if not isinstance(branch, dict) or isinstance(branch.get(leaf), dict):
+            faults.append(f"{name}: got a value for a name and for parts of it, allowed one")
+        else:
+            branch[leaf] = _plain(value)
+    if faults:
+        raise ConfigurationError(*faults)
+    return {name: value for name, value in tree.items() if name in _OURS}
+
+
+def cell_config(node: Node) -> CellConfig:
+    """Return the cell that the parameters of a node describe.
+
+    They become read-only parameters of the node, so that tools can see what runs; what is
+    meant to change while it runs belongs to the nodes of the controllets.
+
+    Raises:
+        ConfigurationError: With every fault of the cell.
+    """
+    # rclpy can declare overrides by itself, but fails at an empty list such as `features: []`.
+    overrides = {name: item.value for name, item in node._parameter_overrides.items()}
+    descriptor = ParameterDescriptor(read_only=True, dynamic_typing=True)
+    for name, value in overrides.items():
+        group = name.split(".")[0]
+        if group in _OURS:
+            node.declare_parameter(name, value, descriptor)
+        elif group not in _OF_RCLPY:
+            node.get_logger().warning(f"parameter {name} is no part of a cell and has no effect")
+    data = nested(overrides)
+    if not data:
+        raise ConfigurationError(
+            "no cell given: run multimode_controller --ros-args --params-file <cell file>"
+        )
+    config = CellConfig.from_dict(data)
+    if config.cell.placement == "inline":
+        raise ConfigurationError(
+            "cell: cell.placement: got inline, which nobody would step; allowed process, thread"
+        )
+    return config
+
+
+def max_target_age(node: Node) -> float:
+    """Declare and return how old the stamp of a target may be [s]; 0 is any age.
+
+    Raises:
+        ConfigurationError: If the parameter is not a number that is allowed.
+    """
+    allowed = FloatingPointRange(from_value=0.0, to_value=3600.0)
+    descriptor = ParameterDescriptor(
+        description="refuse targets whose stamp is older than this [s]; 0: never",
+        floating_point_range=[allowed],
+        read_only=True,
+    )
+    try:
+        return float(node.declare_parameter(MAX_TARGET_AGE, 1.0, descriptor).value)
+    except ParameterException as error:
+        raise ConfigurationError(f"{MAX_TARGET_AGE}: {error}; allowed 0.0 to 3600.0") from None
+
+
+def _plain(value: Any) -> Any:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, array) else value
