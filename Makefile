@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make help` lists the targets. PYTHON=python3.12 chooses the interpreter of the environment.
+
+# Any Python from 3.8 starts make_env.py, which then looks for one the package supports.
+BOOT := $(shell command -v python3 || command -v python3.12 || command -v python3.11 || command -v python3.10)
+BIN := .venv/bin
+CELL ?= config/dual_sim.yaml
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help env sim test check render bench colcon clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+
+env: ## make or update .venv
+	@if [ -z "$(BOOT)" ]; then echo "no python3 on PATH: apt install python3 python3-venv" >&2; exit 1; fi
+	@$(BOOT) tools/make_env.py
+
+sim: env ## run the dual-arm MuJoCo cell as a ROS 2 node (CELL=config/other.yaml)
+	$(BIN)/multimode_controller --ros-args --params-file $(CELL) $(ARGS)
+
+test: env ## run all tests (ARGS="-m 'not slow'")
+	$(BIN)/python -m pytest $(ARGS)
+
+check: env ## format, lint and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+render: env ## render a film of the simulated cell, for the README
+	$(BIN)/multipanda render config/dual_sim.yaml -o doc/images/dual_sim.gif --demo --seconds 6 $(ARGS)
+
+bench: env ## measure the control loop
+	$(BIN)/python benchmarks/loop.py $(ARGS)
+
+colcon: env ## build and test in a throw-away colcon workspace
+	tools/colcon_check.sh
+
+clean: ## remove what builds and tests leave, but not .venv
+	rm -rf build install log *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find multipanda_py test tools examples benchmarks launch -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make the Python environment of this repository in ``.venv``.
+
+Needs only the standard library. Each step leaves a stamp with the hash of what it was made
+from, so a second run does nothing and an interrupted one continues.
+Background: tools/README.md.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable, NoReturn
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOLS = ROOT / "tools"
+VENV = ROOT / ".venv"
+VENV_PYTHON = VENV / "bin" / "python"
+STAMPS = VENV / "stamps"
+MADE_WITH = VENV / "made_with.json"
+LOG = VENV / "make_env.log"
+BUILD = VENV / "build"
+NAME = "multipanda_py"
+SUPPORTED = ((3, 10), (3, 11), (3, 12))
+INTERFACES = ("controller_manager_msgs", "control_msgs")
+# Absent from the PyPI set because rosdep installs them: import name, apt package suffix.
+FROM_APT = {
+    "pinocchio": "pinocchio",
+    "controller_manager_msgs": "controller-manager-msgs",
+    "control_msgs": "control-msgs",
+    "diagnostic_msgs": "diagnostic-msgs",
+    "trajectory_msgs": "trajectory-msgs",
+}
+PROBE = """
+import importlib.util as u, json, os, sys, sysconfig
+from importlib import metadata
+try:
+    numpy_version = metadata.version("numpy")
+except metadata.PackageNotFoundError:
+    numpy_version = ""
+base = getattr(sys, "_base_executable", sys.executable)
+print(json.dumps({
+    "version": list(sys.version_info[:3]),
+    "executable": os.path.realpath(base if sys.prefix != sys.base_prefix else sys.executable),
+    "in_venv": sys.prefix != sys.base_prefix,
+    "venv": bool(u.find_spec("venv") and u.find_spec("ensurepip")),
+    "header": os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")),
+    "rclpy": bool(u.find_spec("rclpy")),
+    "numpy": numpy_version,
+}))
+"""
+# Seconds between signs of life of a long step.
+PATIENCE = 15
+START = time.monotonic()
+
+
+def say(text: str) -> None:
+    """Print one line of progress with the seconds since the start."""
+    sys.stdout.write(f"[{time.monotonic() - START:6.1f} s] {text}\n")
+    sys.stdout.flush()
+
+
+def fail(text: str) -> NoReturn:
+    """Stop with one line on what is wrong and what to do."""
+    sys.stderr.write(f"make_env: {text}\n")
+    sys.exit(1)
+
+
+def clean_environment(system_ros: bool) -> dict[str, str]:
+    """Return the environment for child processes.
+
+    Without a system ROS 2, settings of another ROS installation or venv would leak into the
+    build; the wheels' own start-up hook does nothing while its guard variable is inherited.
+    """
+    env = dict(os.environ)
+    drop = ["PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"]
+    if not system_ros:
+        drop += ["PYTHONPATH", "AMENT_PREFIX_PATH", "CMAKE_PREFIX_PATH", "COLCON_PREFIX_PATH"]
+        if env.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", ""):
+            drop.append("LD_LIBRARY_PATH")
+    for name in drop:
+        env.pop(name, None)
+    env["PATH"] = f"{VENV / 'bin'}{os.pathsep}{env.get('PATH', os.defpath)}"
+    env.setdefault("PIP_DISABLE_PIP_VERSION_CHECK", "1")
+    return env
+
+
+def probe(python: str) -> dict[str, Any] | None:
+    """Ask an interpreter what it is; None if it does not run."""
+    path = shutil.which(python)
+    if path is None:
+        return None
+    done = subprocess.run([path, "-c", PROBE], capture_output=True, text=True)
+    # A version manager's shim exists on PATH even for versions it will not start.
+    if done.returncode:
+        return None
+    found = json.loads(done.stdout)
+    # From an activated environment, perhaps our own: use what it was made from.
+    return probe(found["executable"]) if found["in_venv"] else found
+
+
+def find_python() -> dict[str, Any]:
+    """Return the facts of the interpreter to use."""
+    wanted = os.environ.get("PYTHON", "")
+    distro = os.environ.get("ROS_DISTRO", "")
+    made_with = json.loads(MADE_WITH.read_text()) if MADE_WITH.exists() else {}
+    if made_with.get("distro") and not distro:
+        fail(
+            f".venv uses ROS 2 {made_with['distro']}, which is not sourced: "
+            f"source it, or remove .venv to use the wheels from PyPI"
+        )
+    names = [wanted] if wanted else ["python3", "python3.12", "python3.11", "python3.10"]
+    if made_with and not wanted and not distro:
+        # Who once chose a Python keeps it without naming it every time.
+        names.insert(0, made_with["executable"])
+    for name in names:
+        found = probe(name)
+        if found and tuple(found["version"][:2]) in SUPPORTED:
+            return found
+    versions = ", ".join(f"{a}.{b}" for a, b in SUPPORTED)
+    if wanted:
+        fail(f"PYTHON={wanted} does not run or is not one of {versions}")
+    fail(f"no Python {versions} on PATH; install one or set PYTHON=/path/to/python3")
+
+
+def check_tools(python: dict[str, Any], system_ros: bool) -> None:
+    """Report everything that is missing, one line each, before any work is done."""
+    minor = ".".join(map(str, python["version"][:2]))
+    missing = []
+    if not python["venv"]:
+        missing.append(f"module venv of Python {minor}: apt install python{minor}-venv")
+    if not system_ros:
+        for program, package in (
+            ("gcc", "gcc"), ("g++", "g++"), ("cmake", "cmake"), ("make", "make"),
+        ):  # fmt: skip
+            if shutil.which(program) is None:
+                missing.append(f"{program}: apt install {package}")
+        if not python["header"]:
+            missing.append(f"Python.h of Python {minor}: apt install python{minor}-dev")
+    for line in missing:
+        sys.stderr.write(f"make_env: missing {line}\n")
+    if missing:
+        sys.exit(1)
+
+
+def wait(child: subprocess.Popen[bytes]) -> int | None:
+    """Return the exit code of a child, or None if it is still running after a while."""
+    try:
+        return child.wait(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def run(command: list[str | Path], env: dict[str, str], cwd: Path = ROOT) -> None:
+    """Run a command into the log; on failure show the end of what it said and stop."""
+    words = [str(word) for word in command]
+    with LOG.open("ab") as log:
+        log.write(f"\n$ {' '.join(words)}\n".encode())
+        log.flush()
+        begin = log.tell()
+        with subprocess.Popen(
+            words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        ) as child:
+            try:
+                waited = 0
+                while (code := wait(child)) is None:
+                    waited += PATIENCE
+                    say(f"  ... {waited} s")
+            except BaseException:
+                child.terminate()
+                raise
+    if code:
+        with LOG.open("rb") as log:
+            log.seek(begin)
+            lines = log.read().decode(errors="replace").splitlines()
+        sys.stderr.write("\n".join(lines[-25:]) + "\n")
+        fail(f"'{' '.join(words[:4])} ...' failed ({code}); whole log: {LOG}")
+
+
+def digest(paths: list[Path], *facts: object) -> str:
+    """Hash files (their place and content) and facts."""
+    total = hashlib.sha256(repr(facts).encode())
+    for path in sorted(paths):
+        total.update(str(path.relative_to(ROOT)).encode())
+        total.update(path.read_bytes())
+    return total.hexdigest()
+
+
+def files_below(folder: Path) -> list[Path]:
+    """List the files of a folder, without editor and build leftovers."""
+    return [p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")]
+
+
+def make_venv(python: dict[str, Any], system_ros: bool, env: dict[str, str]) -> None:
+    """Create the empty environment, in place of a broken or outdated one."""
+    if VENV.exists() and any(VENV.iterdir()) and not (VENV / "pyvenv.cfg").exists():
+        fail(f"{VENV} exists and is not a virtual environment; move it away")
+    # Not `venv --clear`: what an interrupted removal leaves must still look like a venv.
+    if VENV.exists():
+        for item in sorted(VENV.iterdir(), key=lambda p: p.name == "pyvenv.cfg"):
+            if item.is_dir() and not item.is_symlink():
+                shutil.rmtree(item)
+            else:
+                item.unlink()
+    VENV.mkdir(exist_ok=True)
+    (VENV / "pyvenv.cfg").touch()
+    options = ["--system-site-packages"] if system_ros else []
+    run([python["executable"], "-m", "venv", *options, VENV], env)
+    distro = os.environ["ROS_DISTRO"] if system_ros else ""
+    MADE_WITH.write_text(json.dumps({"executable": python["executable"], "distro": distro}))
+    STAMPS.mkdir()
+
+
+def install_packages(python: dict[str, Any], system_ros: bool, env: dict[str, str]) -> None:
+    """Install the pinned packages."""
+    command: list[str | Path] = [VENV_PYTHON, "-m", "pip", "install", "--progress-bar=off"]
+    if system_ros:
+        # The distribution's messages are compiled against its numpy: it must stay.
+        hold = BUILD / "hold.txt"
+        BUILD.mkdir(exist_ok=True)
+        hold.write_text(f"numpy=={python['numpy']}\n")
+        command += ["-c", hold, "-r", TOOLS / "requirements.txt"]
+        command += ["-r", TOOLS / "requirements-test.txt"]
+    else:
+        command += ["-c", TOOLS / "constraints.txt"]
+        for part in ("requirements", "requirements-ros", "requirements-test"):
+            command += ["-r", TOOLS / f"{part}.txt"]
+    run(command, env)
+
+
+def site_packages() -> Path:
+    """Return the folder of the environment's modules."""
+    return next(VENV.glob("lib/python3.*/site-packages"))
+
+
+def correct_exports(env: dict[str, str]) -> None:
+    """Point the wheels' CMake files at this interpreter.
+
+    They name the include folders of the machine that built the wheels, which CMake refuses.
+    """
+    code = (
+        "import sysconfig, numpy\n"
+        "print(sysconfig.get_path('include'), numpy.get_include(), sep='\\n')"
+    )
+    done = subprocess.run(
+        [VENV_PYTHON, "-c", code], capture_output=True, text=True, check=True, env=env
+    )
+    python_include, numpy_include = done.stdout.split("\n")[:2]
+    for path in (VENV / "share").glob("*/cmake/*generator_pyExport.cmake"):
+        text = path.read_text()
+        fixed = re.sub(r'/opt/python/[^";]*/numpy/(_core|core)/include', numpy_include, text)
+        fixed = re.sub(r'/opt/python/[^";]*/include/python3\.\d+', python_include, fixed)
+        if fixed != text:
+            path.write_text(fixed)
+
+
+def build_interfaces(env: dict[str, str]) -> None:
+    """Build tools/interfaces into the environment, where the wheels' libraries are."""
+    correct_exports(env)
+    site = site_packages()
+    env = {**env, "CMAKE_PREFIX_PATH": str(VENV), "AMENT_PREFIX_PATH": str(VENV)}
+    jobs = str(os.cpu_count() or 1)
+    for name in INTERFACES:
+        say(f"  {name}")
+        build = BUILD / name
+        shutil.rmtree(build, ignore_errors=True)
+        run(
+            [
+                "cmake", "-S", TOOLS / "interfaces" / name, "-B", build,
+                f"-DCMAKE_INSTALL_PREFIX={VENV}", f"-DPython3_EXECUTABLE={VENV_PYTHON}",
+                f"-DPYTHON_INSTALL_DIR={site.relative_to(VENV)}", "-DBUILD_TESTING=OFF",
+            ],
+            env,
+        )  # fmt: skip
+        run(["cmake", "--build", build, "--target", "install", "--parallel", jobs], env)
+        shutil.rmtree(build)
+    # The environment is an ament prefix: index look-ups then need no sourced file.
+    (site / "ament_prefix.pth").write_text(
+        "import os, sys; _k = 'AMENT_PREFIX_PATH'; "
+        "_p = [p for p in os.environ.get(_k, '').split(os.pathsep) if p]; "
+        "sys.prefix in _p or os.environ.update({_k: os.pathsep.join([*_p, sys.prefix])})\n"
+    )
+    modules = ", ".join(f"{name}.{kind}" for name, kind in (
+        ("controller_manager_msgs", "srv"), ("control_msgs", "action"),
+    ))  # fmt: skip
+    run([VENV_PYTHON, "-c", f"import {modules}"], env)
+
+
+def install_package(env: dict[str, str]) -> None:
+    """Install this package editable, with its shared files in the ament index."""
+    run(
+        [VENV_PYTHON, "-m", "pip", "install", "--no-build-isolation", "--no-deps", "-e", ROOT],
+        env,
+    )
+    # An editable install copies no data files; launch and ros2 tools look for them here.
+    marker = VENV / "share/ament_index/resource_index/packages" / NAME
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    marker.touch()
+    share = VENV / "share" / NAME
+    share.mkdir(exist_ok=True)
+    for item in ("config", "launch", "urdf", "package.xml"):
+        link = share / item
+        if not link.is_symlink():
+            link.symlink_to(ROOT / item)
+    programs = VENV / "lib" / NAME
+    programs.mkdir(exist_ok=True)
+    for script in ("multimode_controller", "multipanda"):
+        if not (VENV / "bin" / script).exists():
+            fail(f"{VENV / 'bin' / script} was not installed; see setup.py")
+        link = programs / script
+        if not link.is_symlink():
+            link.symlink_to(VENV / "bin" / script)
+
+
+def report_missing_apt_packages(env: dict[str, str]) -> None:
+    """Name what the installed ROS 2 lacks; the environment is useful without it."""
+    for module, package in FROM_APT.items():
+        code = f"import importlib.util as u; raise SystemExit(not u.find_spec('{module}'))"
+        if subprocess.run([VENV_PYTHON, "-c", code], env=env).returncode:
+            distro = os.environ.get("ROS_DISTRO", "$ROS_DISTRO")
+            say(f"missing {module}: apt install ros-{distro}-{package}")
+
+
+def main() -> None:
+    """Bring the environment up to date."""
+    # On the folder, so that no lock file is left; released when the process ends.
+    lock = os.open(TOOLS, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        say("waiting for another run to finish")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+    python = find_python()
+    system_ros = bool(os.environ.get("ROS_DISTRO")) and python["rclpy"]
+    env = clean_environment(system_ros)
+    requirements = [*TOOLS.glob("requirements*.txt"), TOOLS / "constraints.txt"]
+    facts = (python["version"], python["executable"], system_ros, str(ROOT))
+    steps: list[tuple[str, str, str, Callable[[], None]]] = [
+        (
+            "venv",
+            "empty environment",
+            digest([], *facts, python["numpy"] if system_ros else ""),
+            lambda: make_venv(python, system_ros, env),
+        ),
+        (
+            "packages",
+            "pinned packages",
+            digest(requirements),
+            lambda: install_packages(python, system_ros, env),
+        ),
+    ]
+    if not system_ros:
+        steps.append(
+            (
+                "interfaces",
+                "ROS interfaces not on PyPI",
+                digest(files_below(TOOLS / "interfaces")),
+                lambda: build_interfaces(env),
+            )
+        )
+    steps.append(
+        (
+            "package",
+            f"{NAME}, editable",
+            digest([ROOT / "setup.py", ROOT / "setup.cfg", ROOT / "package.xml"]),
+            lambda: install_package(env),
+        )
+    )
+
+    def current(name: str, key: str) -> bool:
+        stamp = STAMPS / name
+        return stamp.exists() and stamp.read_text() == key
+
+    # A step depends on all before it.
+    keys: list[str] = []
+    for _, _, own, _ in steps:
+        keys.append(digest([], own, *keys[-1:]))
+    unfinished = STAMPS / "unfinished"
+    if unfinished.exists() and unfinished.read_text() == "packages":
+        # A half-copied package looks installed to pip.
+        say("the last run was interrupted while installing: starting over")
+        for stamp in STAMPS.iterdir():
+            stamp.unlink()
+    todo = [i for i, step in enumerate(steps) if not current(step[0], keys[i])]
+    if not todo:
+        say("environment .venv is up to date")
+        return
+    check_tools(python, system_ros)
+    version = ".".join(map(str, python["version"]))
+    source = (
+        f"ROS 2 {os.environ['ROS_DISTRO']} of this system, numpy held at {python['numpy']}"
+        if system_ros
+        else "ROS 2 Kilted from PyPI"
+    )
+    say(f"making .venv: Python {version} ({python['executable']}), {source}")
+    for i in todo:
+        name, title, _, action = steps[i]
+        say(f"{i + 1}/{len(steps)} {title}")
+        if STAMPS.exists():
+            unfinished.write_text(name)
+        action()
+        (STAMPS / name).write_text(keys[i])
+        unfinished.unlink(missing_ok=True)
+    if system_ros:
+        report_missing_apt_packages(env)
+    say("done")
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        main()
+    except KeyboardInterrupt:
+        fail("interrupted; run again to continue")
