@@ -119,9 +119,8 @@ def cpu_seconds(pid: int) -> float:
 
 def memory_mib(pid: int) -> dict[str, float]:
     """Return resident and proportional memory of a process."""
-    found = dict(
-        re.findall(r"(Rss|Pss):\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text())
-    )
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    found = dict(re.findall(r"^(Rss|Pss):\s+(\d+) kB", rollup, re.MULTILINE))
     return {name.lower(): int(kib) / 1024 for name, kib in found.items()}
 
 

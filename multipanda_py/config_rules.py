@@ -66,6 +66,8 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
             if min(getattr(arm, key)) < 0:
                 faults.append(f"arms.{name}.{key}: got a negative value, allowed 0 or more")
     for name, thing in config.objects.items():
+        if name in config.arms:
+            faults.append(f"objects.{name}: this name is taken by an arm")
         if len(thing.size) != _SIZES[thing.shape]:
             faults.append(
                 f"objects.{name}.size: got {len(thing.size)} numbers, allowed "

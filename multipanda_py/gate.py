@@ -105,7 +105,7 @@ def check_joint(
 def _joints(what: str, values: ArrayLike) -> Vector:
     try:
         array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TargetRejected(f"{what}: got {values!r:.60}, allowed {JOINTS} numbers") from None
     if array.shape != (JOINTS,) or not np.isfinite(array).all():
         raise TargetRejected(f"{what}: got {array.tolist()}, allowed {JOINTS} finite numbers")

@@ -93,7 +93,10 @@ class Spec:
         )
 
     def _in_bounds(self, value: Any) -> bool:
-        return math.isfinite(value) and self.low <= value <= self.high
+        try:
+            return math.isfinite(value) and self.low <= value <= self.high
+        except OverflowError:  # an integer that no float can hold
+            return False
 
 
 def number(

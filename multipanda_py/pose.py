@@ -56,7 +56,7 @@ class Pose:
                 f"quaternion: got norm {norm:.4g}, allowed 1 +- {QUATERNION_TOLERANCE:g}"
             )
         return cls(
-            np.asarray(position, dtype=np.float64),
+            _finite("position", position, (3,)),
             pin.Quaternion(quaternion / norm).toRotationMatrix(),
         )
 
@@ -64,7 +64,7 @@ class Pose:
     def from_rpy(cls, position: ArrayLike, rpy: Sequence[float]) -> Pose:
         """Make a pose from roll, pitch and yaw about fixed axes [rad], as URDF does."""
         roll, pitch, yaw = _finite("rpy", rpy, (3,))
-        return cls(np.asarray(position, dtype=np.float64), pin.rpy.rpyToMatrix(roll, pitch, yaw))
+        return cls(_finite("position", position, (3,)), pin.rpy.rpyToMatrix(roll, pitch, yaw))
 
     @classmethod
     def identity(cls) -> Pose:
@@ -103,7 +103,7 @@ def _orthonormal(rotation: Matrix) -> Matrix:
 def _finite(what: str, values: ArrayLike, shape: tuple[int, ...]) -> Vector:
     try:
         array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TargetRejected(f"{what}: got {values!r:.60}, allowed {shape} numbers") from None
     if array.shape != shape:
         raise TargetRejected(f"{what}: got shape {array.shape}, allowed {shape}")

@@ -23,7 +23,7 @@ _NOT_A_KIND = {"__init__", "backend"}
 @cache
 def names(kind: str) -> tuple[str, ...]:
     """Return the names of a kind, built-ins first."""
-    return (*_built_in(kind), *_third_party(kind))
+    return tuple(dict.fromkeys((*_built_in(kind), *_third_party(kind))))
 
 
 @cache

@@ -26,7 +26,7 @@ class RosLoader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Refuse aliases, which ROS 2 does not support."""
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark
+            mark = self.get_mark()
             raise yaml.composer.ComposerError(None, None, "ROS 2 takes no aliases (*name)", mark)
         return super().compose_node(parent, index)
 

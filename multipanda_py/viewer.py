@@ -16,7 +16,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING
 
 from multipanda_py.config import CellConfig
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 RATE = 60.0
 """Pictures per second."""
+ROOM = 1.3
+"""How much further away than MuJoCo's default the camera begins."""
 NICENESS = 10
 
 
@@ -86,6 +87,9 @@ def view(config: CellConfig, mailbox: Mailbox, ended: threading.Event) -> None:
         scene.model, scene.data, show_left_ui=False, show_right_ui=False
     )
     with handle:
+        with handle.lock():
+            mujoco.mjv_defaultFreeCamera(scene.model, handle.cam)
+            handle.cam.distance *= ROOM
         shown = 0
         while handle.is_running() and not ended.wait(1.0 / RATE):
             total = mailbox.words[Word.ROWS]
@@ -110,7 +114,7 @@ def require_display() -> None:
         import glfw
     except ImportError as error:
         raise RenderingUnavailable(f"no window library ({error}): pip install glfw") from error
-    glfw.set_error_callback(None)
+    glfw.set_error_callback(lambda code, text: None)  # said below, in one line
     if not glfw.init():
         where = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
         raise RenderingUnavailable(f"no window can be opened on display {where!r}")
@@ -128,7 +132,7 @@ def main() -> int:
     os.nice(NICENESS)
     ended = threading.Event()
     try:
-        config = CellConfig.from_dict(json.loads(sys.stdin.buffer.raw.readline()))
+        config = CellConfig.from_dict(json.loads(_read_line()))
         _leave_core_of_loop(config)
         mailbox = Mailbox(config, blueprints(config), int(sys.argv[1]))
         threading.Thread(target=_wait_for_end_of_input, args=(ended,), daemon=True).start()
@@ -147,6 +151,12 @@ def _leave_core_of_loop(config: CellConfig) -> None:
     others = os.sched_getaffinity(0) - {cpu}
     if cpu is not None and others:
         os.sched_setaffinity(0, others)
+
+
+def _read_line() -> bytes:
+    """Read one line of standard input without buffering what follows it."""
+    with open(0, "rb", buffering=0, closefd=False) as unbuffered:
+        return unbuffered.readline()
 
 
 def _wait_for_end_of_input(ended: threading.Event) -> None:

@@ -5,19 +5,29 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from multipanda_py.cell import Cell
 from multipanda_py.commands.demo import Demo
+from multipanda_py.commands.film import open_film
 from multipanda_py.commands.options import pixels, positive
-from multipanda_py.commands.output import FAILED, OK, complain, say
+from multipanda_py.commands.output import OK, complain, say
 from multipanda_py.config import CellConfig
-from multipanda_py.rendering import Renderer, VideoWriter, render_png
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.rendering import Renderer, render_png
 from multipanda_py.scene_view import SceneView
 
-SUMMARY = "Draw a cell without a window: a picture of its start (png) or a film (mp4, gif)."
+SUMMARY = "Draw a cell without a window: a picture of its start (png) or a film (mp4, gif, webp)."
 
-FPS = {".mp4": 30.0, ".gif": 25.0}
+FPS = {".mp4": 30.0, ".gif": 20.0, ".webp": 25.0}
+SMALL, LARGE = (640, 360), (1280, 720)
+"""Default sizes of animated pictures, and of everything else [pixels]."""
+TARGET_CYCLES = 10
+"""Between two targets of the demo."""
 SIMULATED = ("mujoco", "mock")
 
 
@@ -30,9 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=positive, default=6.0, help="length of a film (default: %(default)g)"
     )
-    parser.add_argument("--width", type=pixels, default=1280, help="default: %(default)d pixels")
-    parser.add_argument("--height", type=pixels, default=720, help="default: %(default)d pixels")
-    parser.add_argument("--camera", metavar="NAME", help="a camera of the scene, e.g. overview")
+    parser.add_argument("--fps", type=positive, help="pictures per second of a film")
+    for side, small, large in zip(("width", "height"), SMALL, LARGE):
+        text = f"in pixels; default: {large}, {small} for gif and webp"
+        parser.add_argument(f"--{side}", type=pixels, metavar="N", help=text)
+    parser.add_argument(
+        "--camera", default="overview", metavar="NAME", help="default: %(default)s"
+    )
     parser.add_argument(
         "--demo", action="store_true", help="move every arm on a circle and switch once"
     )
@@ -43,14 +57,19 @@ def run(options: argparse.Namespace) -> int:
     config = simulated(CellConfig.from_yaml(options.file))
     output = options.output or Path(f"{config.cell.name}.png")
     suffix = output.suffix.lower()
+    if suffix != ".png" and suffix not in FPS:
+        raise ConfigurationError(f"{output}: the suffix must be .png, {', '.join(FPS)}")
+    width, height = SMALL if suffix in (".gif", ".webp") else LARGE
+    size = (options.width or width, options.height or height)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    view = SceneView(config)
     if suffix == ".png":
-        view = SceneView(config)
-        render_png(view.model, view.data, output, options.width, options.height, options.camera)
-    elif suffix in FPS:
-        _film(config, output, FPS[suffix], options)
+        render_png(view.model, view.data, output, *size, options.camera)
     else:
-        complain(f"multipanda render: {output}: the suffix must be .png, .mp4 or .gif")
-        return FAILED
+        fps = options.fps or FPS[suffix]
+        with Renderer(view.model, *size) as renderer, open_film(output, fps) as film:
+            for _ in performance(config, options.seconds, fps, options.demo, view):
+                film.append(renderer.frame(view.data, options.camera))
     say(f"{output}: {output.stat().st_size / 1e3:.0f} kB")
     return OK
 
@@ -65,35 +84,51 @@ def simulated(config: CellConfig) -> CellConfig:
     return CellConfig.from_dict(data)
 
 
-def _film(config: CellConfig, output: Path, fps: float, options: argparse.Namespace) -> None:
-    """Run the cell and record it: the same file for the same cell, on any machine."""
-    view = SceneView(config)
-    count = max(1, round(options.seconds * fps))
+def performance(
+    config: CellConfig, seconds: float, fps: float, demo: bool, view: SceneView
+) -> Iterator[int]:
+    """Run the cell, and pose the scene for every picture of a film.
+
+    The motion is the same for the same cell on any machine. Progress goes to standard error.
+
+    Args:
+        config: An inline cell.
+        seconds: Length of the film [s].
+        fps: Pictures per second.
+        demo: Whether the arms move.
+        view: What to pose.
+
+    Yields:
+        Number of the picture.
+    """
     rate = config.cell.rate
-    with (
-        Cell(config) as cell,
-        Renderer(view.model, options.width, options.height) as renderer,
-        VideoWriter(output, fps) as film,
-    ):
-        demo = Demo(cell, options.seconds) if options.demo else None
+    count = max(1, round(seconds * fps))
+    with Cell(config) as cell:
+        motion = Demo(cell, seconds) if demo else None
         done = 0
         for number in range(count):
             until = round(number * rate / fps)
             while done < until:
-                if demo is not None:
-                    news = demo.update(done / rate)
-                    if news:
-                        _progress(f"{done / rate:.2f} s: {news}\n")
-                batch = min(10, until - done)
+                news = motion.update(done / rate) if motion is not None else ""
+                if news:
+                    _progress(f"{done / rate:.2f} s: {news}\n")
+                batch = min(TARGET_CYCLES, until - done)
                 cell.step(batch)
                 done += batch
-            total, rows = cell.rows(max(0, cell.rows(1 << 62)[0] - 1))
-            view.show(rows[-1]) if total else None
-            film.append(renderer.frame(view.data, options.camera))
-            _progress(f"frame {number + 1} of {count}")
-        _progress(f"{count} frames\n")
+            view.show(newest_row(cell))
+            _progress(f"picture {number + 1} of {count}")
+            yield number
+        _progress(f"{count} pictures\n")
         for event in cell.events():
             complain(f"event: {event}")
+
+
+def newest_row(cell: Cell) -> NDArray[np.void]:
+    """Return a copy of the newest row of a cell, running a first cycle if there is none."""
+    cell.state(cell.arms[0])  # runs that cycle
+    total, _ = cell.rows(since=sys.maxsize)
+    row: NDArray[np.void] = cell.rows(total - 1)[1][-1]
+    return row
 
 
 def _progress(text: str) -> None:

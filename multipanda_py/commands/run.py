@@ -7,12 +7,13 @@ import argparse
 import math
 import signal
 import subprocess
+import sys
 import time
 from types import FrameType
 
 from multipanda_py.cell import Cell
-from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.commands.options import positive
+from multipanda_py.commands.output import FAILED, OK, complain, say
 
 SUMMARY = "Run a cell without ROS; Ctrl-C ends it."
 
@@ -37,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the cell and report once a second."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell had them ignored
+        signal.signal(number, _interrupt)
     try:
         cell = Cell.from_yaml(options.file, placement=options.placement)
         with cell:
@@ -103,7 +105,7 @@ def _advance(
 
 def _report(cell: Cell, passed: float, wall: float, seen: int) -> int:
     """Write a status line on the cycles since the last one; return the number of cycles."""
-    total, _ = cell.rows(since=1 << 62)
+    total, _ = cell.rows(since=sys.maxsize)
     now = cell.statistics(max(2, total - seen))
     if cell.config.cell.placement == "inline":  # its clock is its own: compare with the wall's
         timing = f"{(total - seen) / max(wall, 1e-9):6.0f} cycles/s"

@@ -9,7 +9,8 @@ import os
 
 from multipanda_py.config import RealtimeConfig
 
-_MCL_CURRENT, _MCL_FUTURE = 1, 2
+# On fault: what warm-up has touched stays; what is never touched takes no memory.
+_MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
 _PR_SET_TIMERSLACK = 29
 
 
@@ -37,7 +38,7 @@ def enter_realtime(config: RealtimeConfig) -> list[str]:
             os.sched_setaffinity(0, {cpu})
         except OSError as error:
             warnings.append(f"cannot pin the loop to core {cpu}: {error.strerror}")
-    if config.lock_memory and libc.mlockall(_MCL_CURRENT | _MCL_FUTURE) != 0:
+    if config.lock_memory and libc.mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) != 0:
         reason = os.strerror(ctypes.get_errno())
         warnings.append(
             f"cannot lock memory: {reason}; a page fault may delay a cycle "

@@ -113,9 +113,10 @@ class StatePublishers:
 
     def _tick(self) -> None:
         row = self._cell.row()
-        if row["cycle"] == self._cycle:
+        cycle = int(row["cycle"])
+        if cycle == self._cycle:  # the loop stands still: nothing is measured
             return
-        self._cycle = row["cycle"]
+        self._cycle = cycle
         age_ns = time.monotonic_ns() - int(row["wake_ns"])
         stamp = split_seconds(max(0, self._clock.now().nanoseconds - age_ns))
         records = row["arms"]

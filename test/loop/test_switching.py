@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a switch request means under each strictness, decided without a loop."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multipanda_py.config import CellConfig
+from multipanda_py.exceptions import SwitchRejected
+from multipanda_py.loop.blueprint import blueprints
+from multipanda_py.loop.switching import KEEP, RESTART, Strictness, SwitchPlan, plan_switch
+
+PLANS = blueprints(
+    CellConfig.from_dict(
+        {
+            "arms": {"a": {}, "b": {}, "c": {}},
+            "controllets": {
+                "one": {"type": "cartesian_impedance"},
+                "two": {"type": "joint_impedance"},
+                "ab": {"type": "cartesian_impedance", "arms": ["a", "b"]},
+                "bc": {"type": "cartesian_impedance", "arms": ["b", "c"]},
+            },
+        }
+    )
+)
+NAMES = [plan.name for plan in PLANS]
+LAWS = [plan for plan in PLANS if not plan.is_hold]
+BEST, STRICT, AUTO, FORCE = (
+    Strictness.BEST_EFFORT, Strictness.STRICT, Strictness.AUTO, Strictness.FORCE_AUTO,
+)  # fmt: skip
+
+
+def flags_of(*active: str) -> list[bool]:
+    """Return an active set with holds on every arm that is left over."""
+    owned = {arm for plan in PLANS if plan.name in active for arm in plan.arms}
+    return [
+        plan.name in active or (plan.is_hold and not set(plan.arms) & owned) for plan in PLANS
+    ]
+
+
+def switch(
+    active: tuple[str, ...], on: list[str], off: list[str], rule: Strictness, away: tuple[str, ...] = ()
+) -> SwitchPlan:
+    return plan_switch(PLANS, flags_of(*active), on, off, rule, away)
+
+
+def active_in(plan: SwitchPlan) -> set[str]:
+    return {name for name, flag in zip(NAMES, plan.flags) if flag}
+
+
+@pytest.mark.parametrize("rule", list(Strictness))
+def test_an_idle_arm_takes_a_law_under_any_rule(rule: Strictness) -> None:
+    plan = switch((), ["a/one"], [], rule)
+    assert plan.activated == ["a/one"]
+    assert plan.deactivated == []
+    assert plan.skipped == []
+    assert active_in(plan) == {"a/one"}
+
+
+@pytest.mark.parametrize("rule", list(Strictness))
+def test_a_law_takes_over_from_another_in_one_request(rule: Strictness) -> None:
+    plan = switch(("a/one", "b/one"), ["ab"], ["a/one", "b/one"], rule)
+    assert plan.activated == ["ab"]
+    assert plan.deactivated == ["a/one", "b/one"]
+
+
+@pytest.mark.parametrize("rule", [STRICT, AUTO])
+def test_an_owned_arm_is_not_taken(rule: Strictness) -> None:
+    with pytest.raises(SwitchRejected, match="ab: conflicts with a/one over arm a"):
+        switch(("a/one",), ["ab"], [], rule)
+
+
+def test_best_effort_leaves_out_what_conflicts() -> None:
+    plan = switch(("a/one",), ["ab", "c/two"], [], BEST)
+    assert active_in(plan) == {"a/one", "c/two"}
+    assert plan.skipped == ["ab: conflicts with a/one over arm a"]
+
+
+def test_force_takes_the_arms_from_whoever_owns_them() -> None:
+    plan = switch(("a/one", "bc"), ["ab"], [], FORCE)
+    assert active_in(plan) == {"ab"}
+    assert plan.deactivated == ["a/one", "bc"]
+
+
+def test_force_does_not_choose_between_two_that_are_asked_for() -> None:
+    with pytest.raises(SwitchRejected, match="bc: conflicts with ab over arm b"):
+        switch((), ["ab", "bc"], [], FORCE)
+
+
+def test_what_is_as_asked_for_is_a_fault_when_strict_and_nothing_when_auto() -> None:
+    with pytest.raises(SwitchRejected, match="is active already") as refusal:
+        switch(("a/one",), ["a/one"], ["b/one"], STRICT)
+    assert "b/one: cannot be deactivated, it is not active" in str(refusal.value)
+    for rule in (AUTO, FORCE):
+        plan = switch(("a/one",), ["a/one"], ["b/one"], rule)
+        assert (plan.activated, plan.deactivated, plan.skipped) == ([], [], [])
+        assert active_in(plan) == {"a/one"}
+
+
+@pytest.mark.parametrize("rule", list(Strictness))
+def test_a_law_in_both_lists_is_restarted(rule: Strictness) -> None:
+    plan = switch(("a/one",), ["a/one"], ["a/one"], rule)
+    assert plan.flags[NAMES.index("a/one")] == RESTART
+    assert plan.activated == ["a/one"]
+    assert plan.deactivated == []
+
+
+def test_a_law_that_stays_is_kept_and_not_restarted() -> None:
+    assert switch(("a/one",), ["b/one"], [], STRICT).flags[NAMES.index("a/one")] == KEEP
+
+
+@pytest.mark.parametrize("rule", [STRICT, AUTO, FORCE])
+def test_unknown_and_unready_names_refuse_the_request_with_every_reason(rule: Strictness) -> None:
+    with pytest.raises(SwitchRejected) as refusal:
+        switch((), ["nonsense", "a/one", "b/one"], [], rule, away=("b/one",))
+    lines = str(refusal.value).splitlines()
+    assert lines[0].startswith("nonsense: does not exist; known: a/hold")
+    assert lines[1] == "b/one: is not loaded and configured"
+
+
+_names = st.lists(st.sampled_from([*NAMES, "nonsense"]), max_size=5)
+
+
+@given(
+    st.lists(st.sampled_from([plan.name for plan in LAWS]), max_size=3),
+    _names,
+    _names,
+    st.sampled_from(list(Strictness)),
+    st.lists(st.sampled_from(NAMES), max_size=2),
+)
+def test_no_request_gives_an_arm_two_owners(
+    start: list[str], on: list[str], off: list[str], rule: Strictness, away: list[str]
+) -> None:
+    active: list[str] = []
+    for name in start:  # any set of laws that do not share an arm
+        taken = {arm for plan in PLANS if plan.name in active for arm in plan.arms}
+        if not taken & set(PLANS[NAMES.index(name)].arms):
+            active.append(name)
+    before = flags_of(*active)
+    given_flags = list(before)
+    try:
+        plan = plan_switch(PLANS, before, on, off, rule, away)
+    except SwitchRejected as refusal:
+        assert rule is not BEST
+        assert str(refusal)
+        return
+    finally:
+        assert before == given_flags  # whatever comes of it, the present set is not touched
+    owned = [arm for p in PLANS if plan.flags[p.index] for arm in p.arms]
+    assert len(owned) == len(set(owned))
+    now = active_in(plan)
+    assert set(plan.activated) <= now
+    assert set(plan.deactivated) == set(active) - now
+    assert now - set(active) <= set(plan.activated) <= set(on)
+    assert not (now - set(active)) & set(away)
+    if not plan.skipped:
+        assert {name for name in on if not name.endswith("/hold")} <= now
+        assert set(off) - set(on) <= set(NAMES) - now

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A running node in a process of its own, and a client that talks to it over loopback."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CELL_FILE = ROOT / "config" / "dual_sim.yaml"
+IMPEDANCE = [f"{arm}/cartesian_impedance_controller" for arm in ("left", "right")]
+
+if find_spec("rclpy") is None or find_spec("controller_manager_msgs") is None:
+    collect_ignore_glob = ["test_*.py"]
+else:
+    # Nobody else's nodes: before rclpy reads the environment.
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+    import rclpy
+    from controller_manager_msgs.srv import SwitchController
+    from diagnostic_msgs.msg import DiagnosticArray
+    from rclpy.executors import SingleThreadedExecutor
+    from rclpy.qos import QoSProfile
+
+_numbers = itertools.count()
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.ros)
+
+
+class NodeProcess:
+    """``multimode_controller`` as users run it; its output goes to a file."""
+
+    def __init__(self, folder, *overrides, file=CELL_FILE, name=None, remap=()):
+        number = next(_numbers)
+        self.name = name or f"test_{os.getpid()}_{number}"
+        self._log = folder / f"{number}.log"
+        parameters = [f"cell.name:={self.name}", *overrides]
+        options = [part for text in parameters for part in ("-p", text)]
+        options += [part for text in remap for part in ("-r", text)]
+        with self._log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "multipanda_py.ros.node", "--ros-args",
+                 "--params-file", str(file), *options],
+                cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+
+    @property
+    def log(self):
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def wait_for(self, text, timeout=20.0):
+        """Wait until the log holds ``text``."""
+        wait_until(
+            lambda: text in self.log,
+            timeout,
+            lambda: f"{text!r} in the log of {self.name}:\n{self.log}",
+        )
+        return self
+
+    def wait_for_end_of(self, pid, timeout=10.0):
+        """Wait until a process is gone."""
+        wait_until(lambda: not is_alive(pid), timeout, lambda: f"end of {pid}:\n{self.log}")
+
+    def loop_pid(self):
+        """Return the process id of the loop, the node's only child."""
+        pid = self.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(children[0])
+
+    def end(self, number=signal.SIGINT, timeout=15.0):
+        """Send a signal if it runs still, and return the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+
+class Client:
+    """Another node on the network. Everything waits for a condition, nothing for a time."""
+
+    def __init__(self, name="test_client"):
+        self.node = rclpy.create_node(name)
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self.node)
+        self._clients, self._publishers, self._latest = {}, {}, {}
+        self._statuses = None
+
+    def close(self):
+        self._executor.shutdown()
+        self.node.destroy_node()
+
+    def until(self, condition, timeout=10.0, what="condition"):
+        """Serve callbacks until ``condition()`` holds."""
+        wait_until(
+            condition, timeout, lambda: what, lambda: self._executor.spin_once(timeout_sec=0.02)
+        )
+
+    def call(self, kind, name, /, **fields):
+        if name not in self._clients:
+            self._clients[name] = self.node.create_client(kind, name)
+            self.until(self._clients[name].service_is_ready, 10.0, f"service {name}")
+        future = self._clients[name].call_async(kind.Request(**fields))
+        self.until(future.done, 10.0, f"answer of {name}")
+        return future.result()
+
+    def publish(self, topic, message):
+        if topic not in self._publishers:
+            self._publishers[topic] = self.node.create_publisher(type(message), topic, 1)
+            self.until(
+                self._publishers[topic].get_subscription_count, 10.0, f"subscriber of {topic}"
+            )
+        self._publishers[topic].publish(message)
+
+    def listen(self, kind, topic, qos=None):
+        """Subscribe, and return a function that gives the newest message, or None."""
+        if topic not in self._latest:
+            box = self._latest[topic] = []
+
+            def keep(message):
+                box[:] = [message]
+
+            self.node.create_subscription(kind, topic, keep, qos or QoSProfile(depth=1))
+        return lambda: self._latest[topic][0] if self._latest[topic] else None
+
+    def newest(self, kind, topic, timeout=10.0, qos=None):
+        """Return the next message of a topic."""
+        get = self.listen(kind, topic, qos)
+        self._latest[topic].clear()
+        self.until(lambda: get() is not None, timeout, f"a message on {topic}")
+        return get()
+
+    def diagnosis(self, hardware):
+        """Return the newest status of a cell, or of ``<cell>/<arm>``, and its values."""
+        if self._statuses is None:
+            self._statuses = {}
+
+            def keep(message):
+                self._statuses.update({item.hardware_id: item for item in message.status})
+
+            self.node.create_subscription(DiagnosticArray, "/diagnostics", keep, 10)
+        self.until(lambda: hardware in self._statuses, 10.0, f"diagnostics of {hardware}")
+        status = self._statuses[hardware]
+        return status, {item.key: item.value for item in status.values}
+
+    def switch(self, activate=(), deactivate=(), strictness=2, namespace=""):
+        return self.call(
+            SwitchController,
+            f"{namespace}/controller_manager/switch_controller",
+            activate_controllers=list(activate),
+            deactivate_controllers=list(deactivate),
+            strictness=strictness,
+        )
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(condition, timeout, what, turn=lambda: time.sleep(0.01)):
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {timeout:g} s: {what()}")
+        turn()
+
+
+@pytest.fixture(scope="session")
+def ros():
+    rclpy.init()
+    yield
+    rclpy.try_shutdown()
+
+
+@pytest.fixture(scope="session")
+def client(ros):
+    client = Client()
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def shared_node(tmp_path_factory):
+    node = NodeProcess(tmp_path_factory.mktemp("node"))
+    try:
+        yield node.wait_for("is active")
+    finally:
+        code = node.end()
+    assert code == 0, node.log
+    assert "Traceback" not in node.log, node.log
+
+
+@pytest.fixture
+def cell(shared_node, client):
+    """The shared node with both arms under Cartesian impedance, freshly activated."""
+    answer = client.switch(IMPEDANCE, IMPEDANCE, strictness=4)
+    assert answer.ok, answer.message
+    return shared_node
+
+
+@pytest.fixture
+def start(tmp_path):
+    """A function that starts nodes of the test's own, and ends them after it."""
+    started = []
+
+    def start_one(*overrides, **options):
+        started.append(NodeProcess(tmp_path, *overrides, **options))
+        return started[-1]
+
+    yield start_one
+    for node in started:
+        node.end()

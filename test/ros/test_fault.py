@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fault of one arm: seen, confined to it, and cleared on request."""
+
+from __future__ import annotations
+
+from controller_manager_msgs.srv import ListControllers
+from diagnostic_msgs.msg import DiagnosticStatus
+from rcl_interfaces.srv import SetParametersAtomically
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+
+JOINT = "joint_impedance_controller"
+UNDAMPED = {"stiffness": [600.0] * 7, "damping_ratio": [0.0] * 7}
+
+
+def owners(client, arm):
+    service = f"/fault/{arm}/controller_manager/list_controllers"
+    return {
+        c.name for c in client.call(ListControllers, service).controller if c.state == "active"
+    }
+
+
+def swing(client):
+    """Let the last joint of the left arm spring to its target faster than it may move."""
+    parameters = [Parameter(name, value=x).to_parameter_msg() for name, x in UNDAMPED.items()]
+    service = f"/fault/left/{JOINT}/set_parameters_atomically"
+    assert client.call(SetParametersAtomically, service, parameters=parameters).result.successful
+    assert client.switch([JOINT], (), 4, "/fault/left").ok
+    now = client.newest(JointState, "/fault/left/joint_states")
+    position = [*now.position[:6], now.position[6] + 0.35]
+    client.publish("/fault/left/target_joint", JointState(name=now.name, position=position))
+
+
+def test_fault_is_confined_reported_and_cleared(start, client):
+    node = start(remap=["__ns:=/fault"]).wait_for("is active")
+    swing(client)
+    hardware = f"{node.name}/left"
+    client.until(
+        lambda: client.diagnosis(hardware)[0].level == DiagnosticStatus.ERROR, 10.0, "fault"
+    )
+    status, values = client.diagnosis(hardware)
+    assert status.message == "latched fault: velocity_limit"
+    assert values["owner"] == "left/hold"
+    assert f"velocity_limit (left, left/{JOINT}): joint 7 of left" in node.log
+    assert owners(client, "left") == {"hold"}
+    assert owners(client, "right") == {"cartesian_impedance_controller"}
+
+    refused = client.switch([JOINT], (), 4, "/fault/left")
+    assert not refused.ok
+    assert "call left/error_recovery first" in refused.message
+
+    assert client.call(Trigger, "/fault/right/error_recovery").message == "no fault on right"
+    answer = client.call(Trigger, "/fault/left/error_recovery")
+    assert answer.success
+    assert answer.message == "left: velocity_limit cleared: the arm holds"
+    assert client.switch(["cartesian_impedance_controller"], (), 4, "/fault/left").ok

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the node starts, refuses to start, ends, and is missed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from controller_manager_msgs.srv import ListControllers
+from rcl_interfaces.srv import GetParameters
+from sensor_msgs.msg import JointState
+
+SMALL = """
+/**:
+  ros__parameters:
+    cell: {name: small}
+    arms:
+      only: {backend: mock, hand: false}
+    controllets:
+      plain: {type: joint_impedance, features: []}
+    active: [only/plain]
+"""
+FAULTY = """
+/**:
+  ros__parameters:
+    cell: {rate: 1.0}
+    arms:
+      left: {backend: mock, model: fr4}
+      right: {backend: mock, colour: red}
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A function that writes a cell file."""
+
+    def write(text):
+        path = tmp_path / "cell.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def exit_code(node):
+    return node.process.wait(20.0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_it_quietly(start, file, number):
+    node = start(file=file(SMALL)).wait_for("is active")
+    assert "arms only; controllets only/plain;" in node.log
+    loop = node.loop_pid()
+    assert node.end(number) == 0
+    assert f"{number.name}: the cell is closed" in node.log
+    assert "Traceback" not in node.log
+    node.wait_for_end_of(loop)
+
+
+def test_every_fault_of_a_cell_is_named(start, file):
+    node = start(file=file(FAULTY))
+    assert exit_code(node) == 1
+    for where in ("cell.rate", "arms.left.model", "arms.right.colour"):
+        lines = [line for line in node.log.splitlines() if where in line]
+        assert len(lines) == 1, node.log
+        assert "FATAL" in lines[0]
+    assert "Traceback" not in node.log
+
+
+@pytest.mark.parametrize(
+    ("override", "reason"),
+    [
+        ("cell.placement:=inline", "allowed process, thread"),
+        ("max_target_age:=-1.0", "max_target_age"),
+        ("active:=[only/none]", "only/none"),
+        ("cell:=3", "cell"),
+    ],
+)
+def test_bad_override_is_named(start, file, override, reason):
+    node = start(override, file=file(SMALL))
+    assert exit_code(node) == 1
+    assert reason in node.log
+    assert "FATAL" in node.log
+    assert "Traceback" not in node.log
+
+
+def test_file_that_rcl_cannot_read(start, tmp_path):
+    node = start(file=tmp_path / "missing.yaml")
+    assert exit_code(node) == 1
+    assert "missing.yaml" in node.log
+    assert "FATAL" in node.log
+    assert "Traceback" not in node.log
+
+
+def test_typing_error_in_a_group_is_warned_about(start, file):
+    text = SMALL.replace("    active:", "    contrllets: {x: 1}\n    active:")
+    node = start(file=file(text)).wait_for("is active")
+    assert "contrllets.x is no part of a cell" in node.log
+
+
+def test_second_instance_of_a_cell_is_refused(start, file):
+    first = start(file=file(SMALL)).wait_for("is active")
+    second = start(file=file(SMALL), name=first.name)
+    assert exit_code(second) == 1
+    assert f"is running already, started by process {first.process.pid}" in second.log
+    assert "Traceback" not in second.log
+    assert first.process.poll() is None
+
+
+def test_loop_ends_by_itself_when_its_owner_is_killed(start):
+    node = start().wait_for("is active")
+    loop = node.loop_pid()
+    assert node.end(signal.SIGKILL) == -signal.SIGKILL
+    node.wait_for_end_of(loop)
+    assert f"multipanda loop of cell '{node.name}': its owner is gone; arms at rest" in node.log
+    start(name=node.name).wait_for("is active")
+
+
+def test_node_ends_when_its_loop_is_killed(start, file):
+    node = start(file=file(SMALL)).wait_for("is active")
+    os.kill(node.loop_pid(), signal.SIGKILL)
+    assert exit_code(node) == 1
+    assert "was killed by SIGKILL" in node.log
+    assert "FATAL" in node.log
+    assert "Traceback" not in node.log
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="has only one core")
+def test_no_thread_of_the_node_is_on_the_loop_s_core(start, file):
+    node = start(file=file(SMALL)).wait_for("is active")
+    core = os.sched_getaffinity(node.loop_pid())
+    assert len(core) == 1
+    for task in Path(f"/proc/{node.process.pid}/task").iterdir():
+        assert not core & os.sched_getaffinity(int(task.name))
+
+
+def test_namespace_name_and_overrides(start, client):
+    start("arms.left.hand:=false", remap=["__ns:=/lab", "__node:=boss"]).wait_for("is active")
+    answer = client.call(ListControllers, "/lab/left/controller_manager/list_controllers")
+    assert "cartesian_impedance_controller" in {item.name for item in answer.controller}
+    node = "/lab/left/cartesian_impedance_controller"
+    values = client.call(GetParameters, f"{node}/get_parameters", names=["stiffness"]).values
+    assert values[0].double_array_value[0] == 400.0
+    names = client.newest(JointState, "/lab/joint_states").name
+    assert "left_fr3_finger_joint1" not in names
+    assert "right_fr3_finger_joint1" in names

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of controllets through the standard services."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from rcl_interfaces.msg import Parameter as ParameterMsg
+from rcl_interfaces.msg import ParameterType, ParameterValue
+from rcl_interfaces.srv import (
+    DescribeParameters,
+    GetParameters,
+    ListParameters,
+    SetParameters,
+    SetParametersAtomically,
+)
+from rclpy.parameter import Parameter
+
+NODE = "/left/cartesian_impedance_controller"
+GAINS = [400.0, 400.0, 400.0, 20.0, 20.0, 20.0]
+
+
+def get(client, *names, node=NODE):
+    return client.call(GetParameters, f"{node}/get_parameters", names=list(names)).values
+
+
+def put(client, node=NODE, **values):
+    parameters = [
+        Parameter(name, value=value).to_parameter_msg() for name, value in values.items()
+    ]
+    return client.call(
+        SetParametersAtomically, f"{node}/set_parameters_atomically", parameters=parameters
+    ).result
+
+
+@pytest.fixture(autouse=True)
+def _restored(cell, client):
+    yield
+    assert put(client, stiffness=GAINS, gain_frame="base").successful
+
+
+def test_every_spec_is_there(client):
+    names = client.call(ListParameters, f"{NODE}/list_parameters").result.names
+    assert {"stiffness", "damping_ratio", "gain_frame", "nullspace.stiffness"} <= set(names)
+
+
+def test_coupled_law_has_its_node_in_the_cell_s_namespace(client):
+    values = get(client, "stiffness", node="/dual_cartesian_impedance_controller")
+    assert list(values[0].double_array_value) == GAINS
+
+
+def test_cell_file_gives_the_start_value_and_sets_change_it(client):
+    assert list(get(client, "stiffness")[0].double_array_value) == GAINS
+    stiffer = [500.0, 500.0, 500.0, 30.0, 30.0, 30.0]
+    assert put(client, stiffness=stiffer, gain_frame="tool").successful
+    stiffness, frame = get(client, "stiffness", "gain_frame")
+    assert list(stiffness.double_array_value) == stiffer
+    assert frame.string_value == "tool"
+
+
+def test_whole_numbers_are_numbers(client):
+    assert put(client, stiffness=[300, 300, 300, 20, 20, 20]).successful
+    value = get(client, "stiffness")[0]
+    assert value.type == ParameterType.PARAMETER_DOUBLE_ARRAY
+    assert value.double_array_value[0] == 300.0
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ([400.0] * 5, "allowed 6 numbers in [0, 5000]"),
+        ([400.0, 400.0, 400.0, 20.0, 20.0, 6000.0], "allowed 6 numbers in [0, 5000]"),
+        ([400.0, math.nan, 400.0, 20.0, 20.0, 20.0], "nan"),
+    ],
+    ids=["length", "range", "nan"],
+)
+def test_bad_value_is_refused_with_everything_that_came_along(client, value, reason):
+    answer = put(client, gain_frame="tool", stiffness=value)
+    assert not answer.successful
+    assert reason in answer.reason
+    assert "left/cartesian_impedance_controller: stiffness" in answer.reason
+    stiffness, frame = get(client, "stiffness", "gain_frame")
+    assert list(stiffness.double_array_value) == GAINS
+    assert frame.string_value == "base"
+
+
+def test_unknown_option_wrong_type_unknown_name_and_removal_are_refused(client):
+    assert "one of base, tool" in put(client, gain_frame="elbow").reason
+    assert not put(client, stiffness="stiff").successful
+    assert not put(client, no_such_gain=1.0).successful
+    unset = ParameterMsg(name="stiffness", value=ParameterValue())
+    answer = client.call(SetParameters, f"{NODE}/set_parameters", parameters=[unset])
+    assert not answer.results[0].successful
+    assert list(get(client, "stiffness")[0].double_array_value) == GAINS
+
+
+def test_description_has_unit_and_bounds(client):
+    described = client.call(
+        DescribeParameters, f"{NODE}/describe_parameters", names=["stiffness", "gain_frame"]
+    ).descriptors
+    assert "[N/m, Nm/rad]" in described[0].description
+    assert described[0].additional_constraints == "6 numbers in [0, 5000] N/m, Nm/rad"
+    assert described[1].additional_constraints == "one of base, tool"
+
+
+def test_cell_s_own_parameters_can_be_read_but_not_changed(client):
+    node = "/multimode_controller"
+    assert get(client, "cell.rate", node=node)[0].double_value == 1000.0
+    answer = client.call(
+        SetParameters,
+        f"{node}/set_parameters",
+        parameters=[Parameter("cell.rate", value=500.0).to_parameter_msg()],
+    )
+    assert not answer.results[0].successful

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets as topics: arms follow the good ones, and the bad ones change nothing."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import PoseStamped
+from sensor_msgs.msg import JointState
+
+NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]
+
+
+def position(message):
+    point = message.pose.position
+    return np.array([point.x, point.y, point.z])
+
+
+def pose_now(client):
+    return client.newest(PoseStamped, "/left/current_pose")
+
+
+def joints_now(client):
+    message = client.newest(JointState, "/left/joint_states")
+    assert list(message.name) == NAMES
+    return np.array(message.position)
+
+
+def target_like(pose, frame="left_fr3_link0", offset=(0.0, 0.0, 0.0)):
+    target = copy.deepcopy(pose)
+    target.header.frame_id = frame
+    target.header.stamp.sec = target.header.stamp.nanosec = 0
+    point = target.pose.position
+    point.x, point.y, point.z = (float(x) for x in position(pose) + offset)
+    return target
+
+
+def reach(client, target, goal, period=0.05):
+    """Stream a target at 20 Hz until the measured pose is within 5 mm of ``goal``."""
+    get = client.listen(PoseStamped, "/left/current_pose")
+    due = 0.0
+
+    def close():
+        nonlocal due
+        if time.monotonic() >= due:
+            client.publish("/left/target_pose", target)
+            due = time.monotonic() + period
+        return np.linalg.norm(position(get()) - goal) < 0.005
+
+    client.until(close, 10.0, f"arm within 5 mm of {goal}, is at {position(get())}")
+
+
+def left_status(cell, client):
+    return client.diagnosis(f"{cell.name}/left")[1]
+
+
+def resting(client):
+    """Wait until the arm has come to rest, and return where."""
+    get = client.listen(JointState, "/left/joint_states")
+    client.until(lambda: get() and max(map(abs, get().velocity)) < 1e-3, 10.0, "rest")
+    return joints_now(client)
+
+
+def wait_for_refusal(cell, client, before, reason):
+    def seen():
+        status = left_status(cell, client)
+        return int(status["refused targets"]) > before and reason in status["last refusal"]
+
+    client.until(seen, 10.0, f"{reason!r}, last: {left_status(cell, client)['last refusal']!r}")
+
+
+def test_follows_a_stream_of_poses(cell, client):
+    start = pose_now(client)
+    for number in range(1, 21):
+        offset = np.array([0.03, 0.0, 0.03]) * number / 20
+        client.publish("/left/target_pose", target_like(start, offset=offset))
+        due = time.monotonic() + 0.05
+        client.until(lambda due=due: time.monotonic() >= due)
+    reach(client, target_like(start, offset=offset), position(start) + offset)
+
+
+def test_transforms_targets_given_in_the_world(cell, client):
+    start = pose_now(client)
+    base_and_step = (0.0, 0.3, -0.03)
+    goal = position(start) + (0.0, 0.0, -0.03)
+    reach(client, target_like(start, "world", base_and_step), goal)
+
+
+def test_takes_joints_by_name_in_any_order(cell, client):
+    assert client.switch(["joint_impedance_controller"], (), 4, "/left").ok
+    goal = joints_now(client) + [0.05, -0.04, 0.03, 0.02, -0.05, 0.04, 0.06]
+    order = [3, 0, 6, 1, 5, 2, 4]
+    target = JointState(name=[NAMES[i] for i in order], position=[float(goal[i]) for i in order])
+    client.publish("/left/target_joint", target)
+    get = client.listen(JointState, "/left/joint_states")
+    client.until(lambda: np.abs(np.array(get().position) - goal).max() < 0.005, 10.0, "posture")
+
+
+def poison(target, case, client):
+    """Spoil a good target; return a part of the reason that is expected."""
+    point, turn = target.pose.position, target.pose.orientation
+    if case == "nan":
+        point.y = math.nan
+        return "allowed finite numbers"
+    if case == "zero quaternion":
+        turn.x = turn.y = turn.z = turn.w = 0.0
+        return "quaternion: got norm 0"
+    if case == "unknown frame":
+        target.header.frame_id = "base_link"
+        return "frame 'base_link' is unknown; known: world, left_fr3_link0, right_fr3_link0"
+    if case == "too far":
+        point.x += 0.5
+        return "(gate.position)"
+    if case == "stale":
+        now = client.node.get_clock().now().nanoseconds
+        target.header.stamp.sec, target.header.stamp.nanosec = divmod(now - 5_000_000_000, 10**9)
+        return "header.stamp: got one 5.0"
+    point.x, point.y, point.z = 0.0, 0.0, 1e300
+    return "allowed 0.15 m"
+
+
+@pytest.mark.parametrize(
+    "case", ["nan", "zero quaternion", "unknown frame", "too far", "stale", "huge"]
+)
+def test_bad_pose_is_refused_counted_and_harmless(cell, client, case):
+    before = int(left_status(cell, client)["refused targets"])
+    q = resting(client)
+    target = target_like(pose_now(client))
+    reason = poison(target, case, client)
+    client.publish("/left/target_pose", target)
+    wait_for_refusal(cell, client, before, reason)
+    assert np.abs(joints_now(client) - q).max() < 2e-3
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda m: m.name.__setitem__(2, "joint3"), "left_fr3_joint3 missing; expected"),
+        (lambda m: (m.name.append("finger"), m.position.append(0.0)), "finger unknown"),
+        (lambda m: m.position.pop(), "position: got 6 numbers for 7 names"),
+        (lambda m: m.position.__setitem__(0, math.nan), "finite"),
+        (lambda m: m.position.__setitem__(3, 0.3), "joint 4 of left"),
+    ],
+    ids=["wrong name", "extra name", "too few", "nan", "outside limits"],
+)
+def test_bad_joints_are_refused_counted_and_harmless(cell, client, change, reason):
+    before = int(left_status(cell, client)["refused targets"])
+    q = resting(client)
+    message = JointState(name=list(NAMES), position=[float(x) for x in q])
+    change(message)
+    client.publish("/left/target_joint", message)
+    wait_for_refusal(cell, client, before, reason)
+    assert np.abs(joints_now(client) - q).max() < 2e-3
+
+
+def test_target_that_the_active_law_does_not_take(cell, client):
+    assert client.switch(["joint_impedance_controller"], (), 4, "/left").ok
+    before = int(left_status(cell, client)["refused targets"])
+    client.publish("/left/target_pose", target_like(pose_now(client)))
+    wait_for_refusal(cell, client, before, "takes joint, got pose; switch the controllet first")
+
+
+def test_refusals_are_warned_about_at_most_once_a_second(cell, client):
+    target = target_like(pose_now(client), "nowhere")
+    started = time.monotonic()
+    before = cell.log.count("target refused")
+    while time.monotonic() < started + 0.5:
+        client.publish("/left/target_pose", target)
+        client.until(lambda: True)
+    assert cell.log.count("target refused") - before <= 1

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters: what is accepted, what is refused and in which words, and the flat form."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multipanda_py.exceptions import ParameterRejected
+from multipanda_py.parameters import (
+    NoParams,
+    ParameterSet,
+    check_values,
+    choice,
+    flag,
+    number,
+    specs_of,
+    vector,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Params:
+    gain: float = number(2.0, unit="N/m", low=0, high=10, doc="how stiff")
+    axes: np.ndarray = vector(1, 2, 3, unit="m", low=-5)
+    active: bool = flag(True)
+    frame: str = choice("base", options=("base", "tool"))
+
+
+SPECS = {spec.name: spec for spec in specs_of(Params)}
+_axis = st.floats(-5, 1e6)
+_values = st.fixed_dictionaries(
+    {
+        "gain": st.floats(0, 10),
+        "axes": st.lists(_axis, min_size=3, max_size=3),
+        "active": st.booleans(),
+        "frame": st.sampled_from(["base", "tool"]),
+    }
+)
+
+
+@given(_values)
+def test_values_survive_the_flat_form(values: dict) -> None:
+    parameters = ParameterSet(Params)
+    flat = parameters.encode({name: SPECS[name].check(value) for name, value in values.items()})
+    assert flat.shape == (parameters.width,) == (6,)
+    back = parameters.decode(flat)
+    assert (back.gain, back.active, back.frame) == tuple(
+        values[name] for name in ("gain", "active", "frame")
+    )
+    assert back.axes.tolist() == values["axes"]
+    assert type(back.active) is bool
+
+
+def test_defaults_are_accepted_by_their_own_specs() -> None:
+    for spec in SPECS.values():
+        np.testing.assert_array_equal(spec.check(spec.default), spec.default)
+
+
+def test_vectors_are_read_only_and_not_shared_with_the_flat_form() -> None:
+    parameters = ParameterSet(Params)
+    flat = parameters.encode({name: spec.default for name, spec in SPECS.items()})
+    decoded = parameters.decode(flat)
+    flat[:] = -1.0
+    assert decoded.axes.tolist() == [1, 2, 3]
+    with pytest.raises(ValueError, match="read-only"):
+        decoded.axes[0] = 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("gain", -0.1), ("gain", 10.1), ("gain", math.nan), ("gain", math.inf), ("gain", True),
+        ("gain", "2"), ("gain", None), ("gain", [2.0]), ("gain", 10**400),
+        ("axes", [1, 2]), ("axes", [1, 2, 3, 4]), ("axes", [1, 2, math.nan]), ("axes", 1.0),
+        ("axes", [1, 2, True]), ("axes", [1, 2, -5.1]), ("axes", "123"), ("axes", {1: 2}),
+        ("axes", [[1, 2, 3]]), ("axes", np.zeros((3, 1))), ("axes", [1, 2, 10**400]),
+        ("active", 1), ("active", "true"), ("frame", "flange"), ("frame", 0), ("frame", None),
+    ],
+)  # fmt: skip
+def test_a_bad_value_is_refused_with_got_and_allowed(name: str, value: object) -> None:
+    with pytest.raises(ParameterRejected) as refusal:
+        SPECS[name].check(value, "law")
+    message = str(refusal.value)
+    assert message.startswith(f"law: {name}: got ")
+    assert message.endswith(f"allowed {SPECS[name].allowed}")
+
+
+@pytest.mark.parametrize("value", [2, 2.0, np.float64(2), np.float32(2), np.int64(2)])
+def test_any_kind_of_number_is_a_number(value: object) -> None:
+    found = SPECS["gain"].check(value)
+    assert found == 2.0
+    assert type(found) is float
+
+
+@pytest.mark.parametrize("value", [[1, 2, 3], (1, 2, 3), np.array([1.0, 2.0, 3.0])])
+def test_any_kind_of_sequence_is_a_vector(value: object) -> None:
+    assert SPECS["axes"].check(value).tolist() == [1, 2, 3]
+
+
+def test_what_is_allowed_is_said_in_words() -> None:
+    assert SPECS["gain"].allowed == "a number in [0, 10] N/m"
+    assert SPECS["axes"].allowed == "3 numbers in [-5, inf] m"
+    assert SPECS["active"].allowed == "true or false"
+    assert SPECS["frame"].allowed == "one of base, tool"
+
+
+def test_every_fault_is_collected_and_what_is_good_is_kept() -> None:
+    values = {"gain": -1, "axes": [0, 0, 0], "frame": "x", "nonsense": 1}
+    accepted, faults = check_values(list(SPECS.values()), values, "here")
+    assert list(accepted) == ["axes"]
+    assert len(faults) == 3
+    assert any("'nonsense'" in fault and "gain, axes, active, frame" in fault for fault in faults)
+
+
+def test_a_prefix_names_a_features_parameters() -> None:
+    assert ParameterSet(Params, "nullspace.").names[0] == "nullspace.gain"
+
+
+def test_nothing_has_no_parameters() -> None:
+    parameters = ParameterSet(NoParams)
+    assert parameters.width == 0
+    assert parameters.encode({}).shape == (0,)
+    assert isinstance(parameters.decode(np.zeros(0)), NoParams)

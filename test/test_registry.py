@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Built-ins are found by their file name, plug-ins by their entry points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from multipanda_py import registry
+from multipanda_py.backends.backend import Backend
+from multipanda_py.controllet import Controllet
+from multipanda_py.controllets.hold import Hold
+from multipanda_py.exceptions import ConfigurationError, UnknownName
+from multipanda_py.feature import Feature
+from multipanda_py.parameters import specs_of
+
+BASES = {"controllets": Controllet, "features": Feature, "backends": Backend}
+BUILT_IN = [(kind, name) for kind in registry.KINDS for name in registry._built_in(kind)]
+
+
+@pytest.fixture
+def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Install a distribution with two controllets, one of which cannot be imported."""
+    info = tmp_path / "their_laws-2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-laws\nVersion: 2.0\n")
+    (info / "entry_points.txt").write_text(
+        "[multipanda_py.controllets]\ntheirs = their_laws:Theirs\nbroken = their_laws:Missing\n"
+        "hold = their_laws:Theirs\n"
+    )
+    (tmp_path / "their_laws.py").write_text(
+        "from multipanda_py.controllets.hold import Hold\nclass Theirs(Hold):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    forget()
+    yield tmp_path
+    monkeypatch.undo()
+    forget()
+
+
+def forget() -> None:
+    for function in (registry.names, registry.find, registry._built_in, registry._third_party):
+        function.cache_clear()
+
+
+@pytest.mark.parametrize(("kind", "name"), BUILT_IN)
+def test_a_built_in_follows_the_naming_rule(kind: str, name: str) -> None:
+    found = registry.find(kind, name)
+    assert issubclass(found, BASES[kind])
+    assert found.__name__ == registry.class_name(name)
+    assert found.__module__ == f"multipanda_py.{kind}.{name}"
+    assert found.__doc__
+    if kind != "backends":
+        specs_of(found.Params)
+
+
+def test_names_become_class_names() -> None:
+    assert registry.class_name("joint_impedance") == "JointImpedance"
+
+
+def test_the_contracts_are_no_names() -> None:
+    assert not {"backend", "__init__"} & set(registry.names("backends"))
+    assert {"mujoco", "mock"} <= set(registry.names("backends"))
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UnknownName, match="feature 'nulspace' does not exist; known: .*nullspace"):
+        registry.find("features", "nulspace")
+
+
+def test_another_distributions_law_is_found(distribution: Path) -> None:
+    assert "theirs" in registry.names("controllets")
+    found = registry.find("controllets", "theirs")
+    assert found.__name__ == "Theirs"
+    assert issubclass(found, Hold)
+
+
+def test_a_broken_law_names_its_distribution_and_stops_nothing_else(distribution: Path) -> None:
+    with pytest.raises(ConfigurationError, match="'broken' of their-laws cannot be loaded"):
+        registry.find("controllets", "broken")
+    assert registry.find("controllets", "theirs").__name__ == "Theirs"
+
+
+def test_a_built_in_cannot_be_replaced(distribution: Path) -> None:
+    assert registry.find("controllets", "hold") is Hold
+    assert registry.names("controllets").count("hold") == 1
