@@ -52,8 +52,9 @@ class Wall(Controllet[Target, WallParams]):
             np.multiply(state.jacobian[2], force, out=tau)
 
 
-states = StateMaker().at([np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])])
-law, target = Wall(1, WallParams(height=0.5), PERIOD), Target(1)
+maker = StateMaker()
+states = maker.at([np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])])
+law, target = Wall(maker.context, WallParams(height=0.5)), Target(1)
 law.on_activate(states, target)
 law.update(states, target, PERIOD)
 print("tool at", states[0].position_ee_in_base.round(3), "m: torque", law.tau[0].round(2), "Nm")

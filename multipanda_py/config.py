@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from multipanda_py.config_rules import Faults, check_cell, sentences
 from multipanda_py.exceptions import ConfigurationError
@@ -74,12 +74,17 @@ class ObjectConfig(_Part):
     friction: Annotated[float, Field(ge=0, le=5)] = 0.8
 
 
+def _empty_list(value: object) -> object:
+    return [] if value == [""] else value
+
+
 class ControlletConfig(_Part):
     """One controllet; without ``arms`` it is declared for every arm of the cell."""
 
     type: str
     arms: Annotated[list[str], Field(min_length=1)] | None = None
-    features: list[str] | None = None
+    features: Annotated[list[str] | None, BeforeValidator(_empty_list)] = None
+    """Instead of the law's own; ``['']`` for none, as ROS 2 has no empty lists."""
     params: dict[str, Any] = {}
     target_timeout: Annotated[float, Field(ge=0, le=3600)] = 0.0
     """Hold the measured state when a stream of targets pauses this long [s]; 0 is never."""
@@ -96,11 +101,19 @@ class RealtimeConfig(_Part):
 
 
 class GateConfig(_Part):
-    """How far a target may be from the measured state when it arrives."""
+    """How far a target may be from the measured state when it arrives, and how large."""
 
     position: Positive = 0.15
     rotation: Positive = 0.6
     joint: Positive = 0.4
+    force: Positive = 100.0
+    """Largest force that a target may ask for [N]."""
+    torque: Positive = 20.0
+    """Largest torque that a target may ask for [Nm]."""
+    speed: Positive = 1.0
+    """Largest linear velocity that a target may ask for [m/s]."""
+    turn: Positive = 2.5
+    """Largest angular velocity that a target may ask for [rad/s]."""
 
 
 class CellSettings(_Part):

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from multipanda_py.context import Context
 from multipanda_py.parameters import NoParams
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import JOINTS, REPORT, ArmState, Vector
 from multipanda_py.targets import Target
 
 TargetT = TypeVar("TargetT", bound=Target)
@@ -28,28 +29,42 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     Attributes:
         params: Current parameters; replaced as a whole between two cycles.
         tau: Where :meth:`update` writes, per arm (7,) [Nm], gravity excluded.
-        period: Cycle time of the loop [s].
+        context: Its arms and what is around them.
+        report: Numbers to publish each cycle, named by ``report_names``, (8,).
     """
 
     Params: ClassVar[type[Any]] = NoParams
     Target: ClassVar[type[Any]] = Target
     min_arms: ClassVar[int] = 1
     max_arms: ClassVar[int | None] = None
+    report_names: ClassVar[tuple[str, ...]] = ()
+    """What :attr:`report` says, at most eight names with units."""
     default_features: ClassVar[tuple[str, ...]] = ()
     """Features of an instance whose configuration does not name any."""
 
-    def __init__(self, n_arms: int, params: ParamsT, period: float) -> None:
+    def __init__(self, context: Context, params: ParamsT) -> None:
         """Allocate everything that :meth:`update` needs. Thread: any, before the loop runs."""
-        self.n_arms = n_arms
+        self.context = context
         self.params = params
-        self.period = period
-        self.tau: list[Vector] = [np.zeros(JOINTS) for _ in range(n_arms)]
+        self.tau: list[Vector] = [np.zeros(JOINTS) for _ in context.arms]
+        self.report: Vector = np.zeros(REPORT)
         self.on_parameters()
 
     def on_parameters(self) -> None:
         """Recompute what depends on ``params`` only, such as square roots of gains.
 
         Thread: control, between two cycles.
+        """
+
+    def on_target(self, channel: str, place: int, target: TargetT) -> None:
+        """Prepare what follows from a new target, which ``target`` has already.
+
+        Args:
+            channel: Which kind arrived.
+            place: Number of the arm; 0 for channels of the whole instance.
+            target: The target.
+
+        Thread: control, before the update of the same cycle.
         """
 
     @abstractmethod

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic
 
+from multipanda_py.context import Context
 from multipanda_py.controllet import ParamsT
 from multipanda_py.parameters import NoParams
 from multipanda_py.state import ArmState, Vector
@@ -17,18 +18,20 @@ class Feature(ABC, Generic[ParamsT]):
     """A term added to a law's torques after its update.
 
     Attributes:
+        context: The arms of its controllet and what is around them.
         params: Current parameters; replaced as a whole between two cycles.
         needs: Names that the law's target must have, such as ``posture``.
     """
 
     Params: ClassVar[type[Any]] = NoParams
     needs: ClassVar[tuple[str, ...]] = ()
+    channels: ClassVar[tuple[str, ...]] = ()
+    """Kinds of targets that a controllet takes in addition with this feature."""
 
-    def __init__(self, n_arms: int, params: ParamsT, period: float) -> None:
+    def __init__(self, context: Context, params: ParamsT) -> None:
         """Allocate everything that :meth:`add` needs. Thread: any, before the loop runs."""
-        self.n_arms = n_arms
+        self.context = context
         self.params = params
-        self.period = period
         self.on_parameters()
 
     def on_parameters(self) -> None:

@@ -13,7 +13,11 @@ from multipanda_py.describe import bases_in_world
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.limits import JointLimits
 from multipanda_py.pose import Pose
-from multipanda_py.state import JOINTS, ArmSnapshot, Vector
+from multipanda_py.state import JOINTS, ArmSnapshot, Matrix, Vector
+from multipanda_py.targets import CHANNELS, TRAJECTORY_POINTS
+
+MAX_STIFFNESS = 5000.0
+"""Stiffest that a target stiffness may be in any direction [N/m, Nm/rad]."""
 
 
 class Frames:
@@ -48,6 +52,19 @@ class Frames:
             known = ", ".join(self._pose_in_world)
             raise TargetRejected(f"{arm}: frame {frame!r} is unknown; known: {known}")
         return self._pose_in_world[base].inverse() @ self._pose_in_world[frame]
+
+    def world_from(self, frame: str) -> Pose:
+        """Return the pose of ``frame`` in the world; an empty name is the world.
+
+        Raises:
+            TargetRejected: If the frame is unknown; lists the known ones.
+        """
+        if frame == "":
+            return Pose.identity()
+        if frame not in self._pose_in_world:
+            known = ", ".join(self._pose_in_world)
+            raise TargetRejected(f"frame {frame!r} is unknown; known: {known}")
+        return self._pose_in_world[frame]
 
 
 def check_pose(pose_ee_in_base: Pose, state: ArmSnapshot, gate: GateConfig) -> Vector:
@@ -110,3 +127,132 @@ def _joints(what: str, values: ArrayLike) -> Vector:
     if array.shape != (JOINTS,) or not np.isfinite(array).all():
         raise TargetRejected(f"{what}: got {array.tolist()}, allowed {JOINTS} finite numbers")
     return array
+
+
+def check_twist(twist: ArrayLike, turn: Matrix, state: ArmSnapshot, gate: GateConfig) -> Vector:
+    """Return the record of channel ``twist``, turned into the base by ``turn``.
+
+    Raises:
+        TargetRejected: If it is not finite or too fast.
+    """
+    return _two_vectors(
+        "twist", twist, turn, state, (gate.speed, "gate.speed"), (gate.turn, "gate.turn")
+    )
+
+
+def check_wrench(wrench: ArrayLike, turn: Matrix, state: ArmSnapshot, gate: GateConfig) -> Vector:
+    """Return the record of channel ``wrench``, turned into the base by ``turn``.
+
+    Raises:
+        TargetRejected: If it is not finite or too large.
+    """
+    return _two_vectors(
+        "wrench", wrench, turn, state, (gate.force, "gate.force"), (gate.torque, "gate.torque")
+    )
+
+
+def check_squeeze(force: float, name: str, gate: GateConfig) -> Vector:
+    """Return the record of channel ``squeeze``.
+
+    Raises:
+        TargetRejected: If it is negative, not finite or too large.
+    """
+    if not (np.isfinite(force) and 0.0 <= force <= gate.force):
+        raise TargetRejected(f"{name}: squeeze: got {force} N, allowed [0, {gate.force:g}] N")
+    return np.array([float(force)])
+
+
+def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
+    """Return the record of channel ``stiffness`` for six diagonal elements or a 6 x 6 matrix.
+
+    Raises:
+        TargetRejected: If it is not symmetric and positive semidefinite, or too stiff.
+    """
+    try:
+        matrix = np.array(stiffness, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TargetRejected(f"{state.name}: stiffness: got {stiffness!r:.60}") from None
+    if matrix.shape == (6,):
+        matrix = np.diag(matrix)
+    elif matrix.shape == (36,):
+        matrix = matrix.reshape(6, 6)
+    where = f"{state.name}: stiffness"
+    if matrix.shape != (6, 6) or not np.isfinite(matrix).all():
+        raise TargetRejected(
+            f"{where}: got shape {matrix.shape}, allowed 6 or 6 x 6 finite numbers"
+        )
+    if np.abs(matrix - matrix.T).max() > 1e-9 * max(1.0, np.abs(matrix).max()):
+        raise TargetRejected(f"{where}: got a matrix that is not symmetric")
+    moments = np.linalg.eigvalsh(matrix)
+    if moments[0] < -1e-9 * max(1.0, moments[-1]):
+        raise TargetRejected(
+            f"{where}: got smallest eigenvalue {moments[0]:.4g}, allowed 0 or more "
+            "(positive semidefinite)"
+        )
+    if moments[-1] > MAX_STIFFNESS:
+        raise TargetRejected(f"{where}: got {moments[-1]:.4g}, allowed up to {MAX_STIFFNESS:g}")
+    return matrix.reshape(-1)
+
+
+def check_trajectory(
+    points: ArrayLike, state: ArmSnapshot, limits: JointLimits, gate: GateConfig
+) -> Vector:
+    """Return the record of channel ``trajectory``.
+
+    Raises:
+        TargetRejected: If times do not increase, a point is out of limits, or the first is far.
+    """
+    try:
+        rows = np.array(points, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TargetRejected(f"{state.name}: trajectory: got {points!r:.60}") from None
+    if rows.ndim != 2 or rows.shape[1] != 1 + 3 * JOINTS:
+        raise TargetRejected(f"{state.name}: trajectory: got shape {rows.shape}, allowed (n, 22)")
+    if not 1 <= len(rows) <= TRAJECTORY_POINTS or not np.isfinite(rows).all():
+        raise TargetRejected(
+            f"{state.name}: trajectory: got {len(rows)} points, allowed 1 to "
+            f"{TRAJECTORY_POINTS}, all finite"
+        )
+    if rows[0, 0] < 0 or (np.diff(rows[:, 0]) <= 0).any():
+        raise TargetRejected(f"{state.name}: trajectory: times must start at 0 or later and grow")
+    for number, row in enumerate(rows):
+        q, dq = row[1:8], row[8:15]
+        outside = (q < limits.lower) | (q > limits.upper) | (np.abs(dq) > limits.velocity)
+        for joint in np.flatnonzero(outside):
+            raise TargetRejected(
+                f"joint {joint + 1} of {state.name}: point {number} has {q[joint]:.4f} rad and "
+                f"{dq[joint]:.3f} rad/s, allowed [{limits.lower[joint]:g}, "
+                f"{limits.upper[joint]:g}] and +-{limits.velocity[joint]:g}"
+            )
+    if rows[0, 0] == 0.0:
+        check_joint(rows[0, 1:8], rows[0, 8:15], state, limits, gate)
+    record = np.zeros(CHANNELS["trajectory"])
+    record[0] = len(rows)
+    record[1 : 1 + rows.size] = rows.reshape(-1)
+    return record
+
+
+def _two_vectors(
+    what: str,
+    values: ArrayLike,
+    turn: Matrix,
+    state: ArmSnapshot,
+    first: tuple[float, str],
+    second: tuple[float, str],
+) -> Vector:
+    """Check six numbers as two vectors with a bound each, and turn both into the base."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TargetRejected(f"{state.name}: {what}: got {values!r:.60}") from None
+    if array.shape != (6,) or not np.isfinite(array).all():
+        raise TargetRejected(
+            f"{state.name}: {what}: got {array.tolist()}, allowed 6 finite numbers"
+        )
+    for part, (bound, name) in ((array[:3], first), (array[3:], second)):
+        size = float(np.linalg.norm(part))
+        if size > bound:
+            raise TargetRejected(
+                f"{state.name}: {what}: got {size:.3f}, allowed {bound:g} ({name})"
+            )
+    return np.concatenate([turn @ array[:3], turn @ array[3:]])

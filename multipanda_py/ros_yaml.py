@@ -112,7 +112,7 @@ def _faults(data: Any, path: str) -> Iterator[str]:
 
 def _list_faults(items: list[Any], path: str) -> Iterator[str]:
     if not items:
-        yield f"{path}: got an empty list, which has no type in ROS 2; leave the key out"
+        yield f"{path}: got an empty list, which has no type in ROS 2; leave it out, or write ['']"
     inner = next((item for item in items if type(item) not in _KINDS), None)
     if isinstance(inner, (list, dict)):
         kind = "lists" if isinstance(inner, list) else "maps"

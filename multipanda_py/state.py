@@ -21,6 +21,8 @@ Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
 
 JOINTS = 7
+REPORT = 8
+"""Numbers that a controllet may report each cycle."""
 
 ARM_RECORD = np.dtype(
     [
@@ -40,8 +42,8 @@ ARM_RECORD = np.dtype(
 )
 
 
-def row_dtype(n_arms: int, n_objects: int) -> np.dtype[np.void]:
-    """Return the record of one cycle: times, arms, and poses of movable objects.
+def row_dtype(n_arms: int, n_objects: int, n_instances: int) -> np.dtype[np.void]:
+    """Return the record of one cycle: times, arms, movable objects, controllets' reports.
 
     All fields are 8 bytes wide, so that a row can also be seen as one flat array.
     """
@@ -56,6 +58,7 @@ def row_dtype(n_arms: int, n_objects: int) -> np.dtype[np.void]:
             ("time", "f8"),  # time of the controlled world [s]
             ("arms", ARM_RECORD, (n_arms,)),
             ("objects", "f8", (n_objects, 7)),  # position [m], quaternion w x y z
+            ("reports", "f8", (n_instances, REPORT)),
         ]
     )
 

@@ -9,17 +9,35 @@ them readable views. The loop refills the views in place, so a law simply reads
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from multipanda_py.state import JOINTS, Matrix, Vector
 
+TRAJECTORY_POINTS = 128
+"""Most points of one trajectory."""
+
 CHANNELS: dict[str, int] = {
     "pose": 12,  # position (3) [m], rotation matrix row by row (9), of the tool in the arm's base
     "joint": 14,  # positions (7) [rad], velocities (7) [rad/s]
+    "twist": 6,  # linear (3) [m/s], angular (3) [rad/s] velocity of the tool, in the arm's base
+    "wrench": 6,  # force (3) [N], torque (3) [Nm] that the tool is to exert, in the arm's base
+    "stiffness": 36,  # 6 x 6 row by row [N/m, Nm/rad], along the axes of the gains
+    "trajectory": 1 + TRAJECTORY_POINTS * 22,  # number of points; then t, q, dq, ddq of each
+    "object": 12,  # as pose: the object that several arms hold, in the world
+    "squeeze": 1,  # force with which the arms press the object between them [N]
 }
 """Width of every channel, in floats."""
+
+SHARED = ("object", "squeeze")
+"""Channels of the whole controllet; the others exist once for each of its arms."""
+
+
+def places(channel: str, n_arms: int) -> int:
+    """Return how many records of a channel a controllet on ``n_arms`` arms has."""
+    return 1 if channel in SHARED else n_arms
 
 
 class Target:
@@ -27,6 +45,10 @@ class Target:
 
     Args:
         n_arms: Number of arms of the controllet.
+        extra: Channels that its features take in addition.
+
+    Attributes:
+        data: The records by channel, one per arm or one for all.
     """
 
     channels: ClassVar[tuple[str, ...]] = ()
@@ -34,11 +56,17 @@ class Target:
     stored: ClassVar[tuple[str, ...]] = ()
     """Channels that the law needs, written to by users or only at activation."""
 
-    def __init__(self, n_arms: int) -> None:
-        names = dict.fromkeys((*self.channels, *self.stored))
+    def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
+        names = dict.fromkeys((*self.channels, *self.stored, *extra))
         self.data: dict[str, list[Vector]] = {
-            name: [np.zeros(CHANNELS[name]) for _ in range(n_arms)] for name in names
+            name: [np.zeros(CHANNELS[name]) for _ in range(places(name, n_arms))] for name in names
         }
+
+    def clear(self) -> None:
+        """Forget everything, at the start of an activation."""
+        for records in self.data.values():
+            for record in records:
+                record[:] = 0.0
 
 
 class JointTarget(Target):
@@ -51,8 +79,8 @@ class JointTarget(Target):
 
     channels: ClassVar[tuple[str, ...]] = ("joint",)
 
-    def __init__(self, n_arms: int) -> None:
-        super().__init__(n_arms)
+    def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
+        super().__init__(n_arms, extra)
         self.q: list[Vector] = [data[:JOINTS] for data in self.data["joint"]]
         self.dq: list[Vector] = [data[JOINTS:] for data in self.data["joint"]]
 
@@ -75,11 +103,9 @@ class CartesianTarget(Target):
 
     channels: ClassVar[tuple[str, ...]] = ("pose", "joint")
 
-    def __init__(self, n_arms: int) -> None:
-        super().__init__(n_arms)
+    def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
+        super().__init__(n_arms, extra)
         poses = self.data["pose"]
         self.position_ee_in_base: list[Vector] = [data[:3] for data in poses]
         self.rotation_ee_in_base: list[Matrix] = [data[3:].reshape(3, 3) for data in poses]
         self.posture: list[Vector] = [data[:JOINTS] for data in self.data["joint"]]
-        for rotation in self.rotation_ee_in_base:
-            rotation[:] = np.eye(3)

@@ -16,6 +16,7 @@ import numpy as np
 from multipanda_py import registry
 from multipanda_py.cell import Cell
 from multipanda_py.config import CellConfig
+from multipanda_py.context import Context
 from multipanda_py.description import ArmDescription
 from multipanda_py.limits import LIMITS
 from multipanda_py.model import ArmModel
@@ -33,13 +34,20 @@ class StateMaker:
     """Make live states of arms at any joint positions and velocities.
 
     Args:
-        n_arms: Number of arms.
+        n_arms: Number of arms, 0.6 m apart.
         model: Robot model.
+
+    Attributes:
+        context: The context for a law on these arms.
     """
 
     def __init__(self, n_arms: int = 1, model: str = "fr3") -> None:
-        row = np.zeros(1, row_dtype(n_arms, 0))
-        self.models = [ArmModel(ArmDescription(f"arm{i}", model)) for i in range(n_arms)]
+        row = np.zeros(1, row_dtype(n_arms, 0, 1))
+        arms = [
+            ArmDescription(f"arm{i}", model, np.array([0.0, 0.6 * i, 0.0])) for i in range(n_arms)
+        ]
+        self.context = Context.of(PERIOD, arms)
+        self.models = [ArmModel(arm) for arm in arms]
         self.states = [
             ArmState(f"arm{i}", LIMITS[model], row["arms"][0, i : i + 1].reshape(()))
             for i in range(n_arms)
@@ -119,7 +127,7 @@ def check_contract(name: str, n_arms: int | None = None, seed: int = 0) -> None:
     def make() -> Any:
         parameters = ParameterSet(law_class.Params)
         values = {spec.name: spec.default for spec in parameters.specs}
-        return law_class(n, parameters.decode(parameters.encode(values)), PERIOD)
+        return law_class(maker.context, parameters.decode(parameters.encode(values)))
 
     law, twin = make(), make()
     target, twin_target = law_class.Target(n), law_class.Target(n)

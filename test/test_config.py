@@ -32,7 +32,8 @@ GOOD: dict[str, Any] = {
             "params": {"stiffness": [100.0] * 6, "nullspace": {"stiffness": [5.0] * 7}},
         },
         "stiff": {"type": "joint_impedance", "target_timeout": 0.5},
-        "both": {"type": "cartesian_impedance", "arms": ["left", "right"], "features": ["coriolis"]},
+        "both": {"type": "cartesian_impedance", "arms": ["left", "right"],
+                 "features": ["coriolis"]},
     },
     "active": ["left/soft", "right/stiff"],
 }  # fmt: skip
@@ -52,8 +53,8 @@ FAULTS: list[tuple[str, Any, str]] = [
     ("arms.left.rpy", [math.inf, 0.0, 0.0], "arms.left.rpy.0: got inf; "),
     ("arms.left.position", "here", "arms.left.position: got 'here'; "),
     ("arms.left.model", "panda", "arms.left.model: got 'panda'; input should be 'fr3' or 'fer'"),
-    ("arms.left.backend", "gazebo", "arms.left.backend: got 'gazebo', which does not exist; known: "),
-    ("arms.left.q_start", [0.0] * 7, "arms.left.q_start: joint 4: got 0 rad, allowed [-3.0421, -0."),
+    ("arms.left.backend", "gazebo", "arms.left.backend: got 'gazebo', which does not exist"),
+    ("arms.left.q_start", [0.0] * 7, "arms.left.q_start: joint 4: got 0 rad, allowed [-3"),
     ("arms.left.q_start", [0.0] * 6, "arms.left.q_start: got "),
     ("arms.left.joint_damping", [-1.0] * 7, "arms.left.joint_damping: got a negative value"),
     ("arms.left.tool.mass", -1, "arms.left.tool.mass: got -1; "),
@@ -76,14 +77,14 @@ FAULTS: list[tuple[str, Any, str]] = [
      "controllets.soft.type: controllet 'cartesian_impedence' does not exist; known: "),
     ("controllets.both.arms", ["left", "middle"],
      "controllets.both.arms: got 'middle', which does not exist; known: left, right"),
-    ("controllets.both.arms", ["left", "left"], "controllets.both.arms: got ['left', 'left'], allowed"),
+    ("controllets.both.arms", ["left", "left"], "controllets.both.arms: got ['left', 'left']"),
     ("controllets.both.arms", [], "controllets.both.arms: got []; "),
     ("controllets.both.features", ["nulspace"],
      "controllets.both.features: feature 'nulspace' does not exist; known: "),
     ("controllets.stiff.features", ["nullspace"],
-     "controllets.stiff.features: nullspace does not fit joint_impedance: its target has no posture"),
-    ("controllets.soft.params.stiffness", [1.0] * 5, "controllets.soft.params: stiffness: got [1.0, "),
-    ("controllets.soft.params.stiffness", [math.nan] * 6, "controllets.soft.params: stiffness: got [n"),
+     "controllets.stiff.features: nullspace does not fit joint_impedance: its"),
+    ("controllets.soft.params.stiffness", [1.0] * 5, "controllets.soft.params: stiffness: got [1"),
+    ("controllets.soft.params.stiffness", [math.nan] * 6, "controllets.soft.params: stiff"),
     ("controllets.soft.params.stifness", 1.0,
      "controllets.soft.params: parameter 'stifness' does not exist; known: stiffness, "),
     ("controllets.soft.params.gain_frame", "flange",
@@ -92,7 +93,7 @@ FAULTS: list[tuple[str, Any, str]] = [
      "controllets.soft.params: nullspace.stiffness: got [-1.0, "),
     ("controllets.soft.target_timeout", -1.0, "controllets.soft.target_timeout: got -1.0; "),
     ("active", ["left/sofd"], "active: got 'left/sofd', which does not exist; known: left/hold, "),
-    ("active", ["left/soft", "left/stiff"], "active: left/stiff and left/soft both claim arm left"),
+    ("active", ["left/soft", "left/stiff"], "active: left/stiff and left/soft both claim"),
     ("active", ["left/soft", "both"], "active: both and left/soft both claim arm left"),
 ]  # fmt: skip
 
@@ -154,6 +155,11 @@ def test_every_fault_is_one_line() -> None:
         assert not any("\n" in fault for fault in faults_of(changed(path, value)))
 
 
+def test_no_features_can_be_written_for_ros() -> None:
+    config = CellConfig.from_dict(changed("controllets.stiff.features", [""]))
+    assert config.controllets["stiff"].features == []
+
+
 def test_configurations_cannot_be_changed() -> None:
     config = CellConfig.from_dict(GOOD)
     with pytest.raises(ValueError, match="frozen"):
@@ -164,13 +170,20 @@ _keys = st.sampled_from(
     [*GOOD, *GOOD["arms"], *GOOD["controllets"], "size", "type", "params", "position", "features",
      "tool", "q_start", "shape", "", "x.y"]
 )  # fmt: skip
+_scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.binary(max_size=2),
+    st.sampled_from(["left", "soft", "joint_impedance", "box", "fr3", 10**400]),
+)
 _garbage = st.recursive(
-    st.one_of(
-        st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.binary(max_size=2),
-        st.sampled_from(["left", "soft", "joint_impedance", "box", "fr3", 10**400]),
-    ),  # fmt: skip
+    _scalars,
     lambda inner: st.one_of(
-        st.lists(inner, max_size=4), st.dictionaries(_keys | st.text(max_size=3), inner, max_size=4)
+        st.lists(inner, max_size=4),
+        st.dictionaries(_keys | st.text(max_size=3), inner, max_size=4),
     ),
     max_leaves=12,
 )
@@ -189,11 +202,13 @@ def test_any_garbage_is_refused_in_words(garbage: Any) -> None:
 @given(st.sampled_from(PATHS), _garbage)
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_garbage_in_a_good_cell_is_taken_or_refused_in_words(path: str, garbage: Any) -> None:
+    config, faults = None, ()
     try:
         config = CellConfig.from_dict(changed(path, garbage))
     except ConfigurationError as refusal:
-        assert refusal.faults
-    else:
+        faults = refusal.faults
+    assert (config is None) == bool(faults)
+    if config is not None:
         assert CellConfig.model_validate_json(config.model_dump_json()) == config
 
 
@@ -207,8 +222,12 @@ def test_a_file_names_itself_and_all_its_faults(tmp_path: Path) -> None:
         CellConfig.from_yaml(path)
     faults = refusal.value.faults
     assert all(fault.startswith(f"{path}: ") for fault in faults)
-    assert [fault.split(": ")[1] for fault in faults] == ["arms.left.position", "controllets", "speed"]
-    with pytest.raises(ConfigurationError, match="write 0 as 0.0"):
+    assert [fault.split(": ")[1] for fault in faults] == [
+        "arms.left.position",
+        "controllets",
+        "speed",
+    ]
+    with pytest.raises(ConfigurationError, match=r"write 0 as 0\.0"):
         read_parameters(path)
 
 

@@ -22,7 +22,10 @@ GATE = GateConfig()
 LIMIT = LIMITS["fr3"]
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 STATE: Any = SimpleNamespace(
-    name="left", position_ee_in_base=np.array([0.4, 0.1, 0.5]), rotation_ee_in_base=np.eye(3), q=READY
+    name="left",
+    position_ee_in_base=np.array([0.4, 0.1, 0.5]),
+    rotation_ee_in_base=np.eye(3),
+    q=READY,
 )
 CELL = CellConfig.from_dict(
     {

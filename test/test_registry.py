@@ -66,7 +66,7 @@ def test_the_contracts_are_no_names() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UnknownName, match="feature 'nulspace' does not exist; known: .*nullspace"):
+    with pytest.raises(UnknownName, match=r"feature 'nulspace' does not exist; known: .*null"):
         registry.find("features", "nulspace")
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pinocchio as pin
 
+from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import choice, vector
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -53,13 +54,13 @@ class CartesianImpedance(Controllet[CartesianTarget, CartesianImpedanceParams]):
     Params, Target = CartesianImpedanceParams, CartesianTarget
     default_features = ("nullspace", "coriolis")
 
-    def __init__(self, n_arms: int, params: CartesianImpedanceParams, period: float) -> None:
+    def __init__(self, context: Context, params: CartesianImpedanceParams) -> None:
         self._error, self._wrench, self._twist, self._brake = (np.zeros(6) for _ in range(4))
         self._error_position, self._error_rotation = self._error[:3], self._error[3:]
         self._rotation = np.zeros((3, 3))
         self._damping = np.zeros((6, 6))
         self._turn = np.zeros((6, 6))
-        super().__init__(n_arms, params, period)
+        super().__init__(context, params)
 
     def on_parameters(self) -> None:
         """Prepare D = Lambda^1/2 o S with S_ij = s_i + s_j and s = Z K^1/2."""

@@ -10,6 +10,7 @@ from typing import TypeVar
 import eigenpy
 import numpy as np
 
+from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import vector
 from multipanda_py.state import JOINTS, ArmState, Vector
@@ -45,11 +46,11 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     Params = JointImpedanceParams
     default_features = ("coriolis",)
 
-    def __init__(self, n_arms: int, params: JointImpedanceParams, period: float) -> None:
+    def __init__(self, context: Context, params: JointImpedanceParams) -> None:
         self._eigen = eigenpy.SelfAdjointEigenSolver(np.eye(JOINTS))
         self._damping = np.zeros((JOINTS, JOINTS))
         self._error, self._rate, self._brake = (np.zeros(JOINTS) for _ in range(3))
-        super().__init__(n_arms, params, period)
+        super().__init__(context, params)
 
     def on_parameters(self) -> None:
         """Prepare D = M^1/2 o S with S_ij = s_i + s_j and s = Z K^1/2."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from multipanda_py.context import Context
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import vector
 from multipanda_py.state import JOINTS, ArmState, Vector
@@ -43,10 +44,10 @@ class Nullspace(Feature[NullspaceParams]):
     Params = NullspaceParams
     needs = ("posture",)
 
-    def __init__(self, n_arms: int, params: NullspaceParams, period: float) -> None:
+    def __init__(self, context: Context, params: NullspaceParams) -> None:
         self._tau, self._brake = np.zeros(JOINTS), np.zeros(JOINTS)
         self._task, self._wrench = np.zeros(6), np.zeros(6)
-        super().__init__(n_arms, params, period)
+        super().__init__(context, params)
 
     def on_parameters(self) -> None:
         """Prepare the damping gains."""

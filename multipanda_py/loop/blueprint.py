@@ -51,8 +51,8 @@ class Blueprint:
     @property
     def channels(self) -> tuple[str, ...]:
         """Channels that users may write to."""
-        channels: tuple[str, ...] = self.law.Target.channels
-        return channels
+        extra = (channel for part in self.features.values() for channel in part.channels)
+        return tuple(dict.fromkeys((*self.law.Target.channels, *extra)))
 
     @cached_property
     def parameter_sets(self) -> tuple[ParameterSet[Any], ...]:

@@ -10,7 +10,9 @@ import numpy as np
 from multipanda_py import registry
 from multipanda_py.backends.backend import Backend
 from multipanda_py.config import CellConfig
-from multipanda_py.describe import describe_arm
+from multipanda_py.context import Context
+from multipanda_py.describe import describe_arm, describe_objects
+from multipanda_py.description import ArmDescription
 from multipanda_py.limits import LIMITS
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.blueprint import Blueprint
@@ -35,11 +37,41 @@ def build_loop(config: CellConfig, plans: Sequence[Blueprint], mailbox: Mailbox)
         state = ArmState(name, LIMITS[arm.model], record)
         states.append(state)
         arms.append(Arm(index, state, ArmModel(describe_arm(name, arm)), record, period))
-    instances = [Instance(plan, states, mailbox, period) for plan in plans]
+    reports, objects = row["reports"][0], row["objects"][0]
+    descriptions = [describe_arm(name, arm) for name, arm in config.arms.items()]
+    instances = [
+        Instance(
+            plan,
+            make_context(config, plan, descriptions, states, objects),
+            states,
+            mailbox,
+            reports[plan.index],
+        )
+        for plan in plans
+    ]
     blend_cycles = round(config.cell.blend_time * config.cell.rate)
     timeout = 0 if config.cell.placement == "inline" else config.cell.heartbeat_timeout
-    backends = build_backends(config, states, row["objects"][0])
+    backends = build_backends(config, states, objects)
     return ControlLoop(arms, instances, backends, mailbox, row, blend_cycles, int(timeout * 1e9))
+
+
+def make_context(
+    config: CellConfig,
+    plan: Blueprint,
+    descriptions: Sequence[ArmDescription],
+    states: Sequence[ArmState],
+    objects: Vector,
+) -> Context:
+    """Return the context of one instance in its cell."""
+    others = [index for index in range(len(states)) if index not in plan.arms]
+    return Context(
+        period=1.0 / config.cell.rate,
+        arms=tuple(descriptions[index] for index in plan.arms),
+        other_arms=tuple(descriptions[index] for index in others),
+        other_states=tuple(states[index] for index in others),
+        objects=tuple(describe_objects(config)),
+        object_poses=objects,
+    )
 
 
 def build_backends(

@@ -142,8 +142,11 @@ class ControlLoop:
         for instance in self._instances:
             self._attempt(instance, instance.take_parameters, now_ns)
         for instance in self._active:
-            if not instance.take_targets(now_ns):
-                self._report(Event.TARGET_INVALID, instance, "target is not finite", now_ns)
+            try:
+                if not instance.take_targets(now_ns):
+                    self._report(Event.TARGET_INVALID, instance, "target is not finite", now_ns)
+            except Exception as error:
+                self._fail(instance, Event.CONTROLLET_ERROR, _describe(error), now_ns)
 
     def _switch(self, request: Vector, now_ns: int) -> None:
         """Change the active set as a whole, or leave it as it is."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from multipanda_py.context import Context
 from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.safety import is_finite
@@ -29,34 +30,40 @@ class Instance:
     """
 
     def __init__(
-        self, plan: Blueprint, states: Sequence[ArmState], mailbox: Mailbox, period: float
+        self,
+        plan: Blueprint,
+        context: Context,
+        states: Sequence[ArmState],
+        mailbox: Mailbox,
+        report: Vector,
     ) -> None:
         self.plan = plan
         self.states = [states[arm] for arm in plan.arms]
         self.active = False
-        self._period = period
-        n_arms = len(plan.arms)
+        self._period = context.period
         values = plan.decode(plan.encode(plan.initial_values()))
-        self._law = plan.law(n_arms, values[0], period)
+        self._law = plan.law(context, values[0])
+        self._law.report = report
         self._features = [
-            feature(n_arms, params, period)
-            for feature, params in zip(plan.features.values(), values[1:])
+            feature(context, params) for feature, params in zip(plan.features.values(), values[1:])
         ]
-        self._target: Any = plan.law.Target(n_arms)
+        self._target: Any = plan.law.Target(len(plan.arms), plan.channels)
         self.tau: list[Vector] = self._law.tau
         self._parameter_mail = mailbox.parameters[plan.index]
         self._target_mail = [
-            (slot, self._target.data[channel][arm])
+            (slot, self._target.data[channel][place], channel, place)
             for channel, slots in mailbox.targets[plan.index].items()
-            for arm, slot in enumerate(slots)
+            for place, slot in enumerate(slots)
         ]
         self._timeout_ns = int(plan.config.target_timeout * 1e9)
         self._newest_ns = 0
 
     def activate(self) -> None:
         """Seed the target from the measured state and forget older targets."""
-        for slot, _ in self._target_mail:
+        for slot, *_ in self._target_mail:
             slot.skip()
+        self._target.clear()
+        self._law.report[:] = 0.0
         self._newest_ns = 0
         self._law.on_activate(self.states, self._target)
         for feature in self._features:
@@ -77,15 +84,20 @@ class Instance:
             part.on_parameters()
 
     def take_targets(self, now_ns: int) -> bool:
-        """Copy new targets in; return False if one was not finite and was left out."""
+        """Copy new targets in; return False if one was not finite and was left out.
+
+        Raises:
+            Exception: Whatever the law raises on a new target.
+        """
         sound = True
-        for slot, data in self._target_mail:
+        for slot, data, channel, place in self._target_mail:
             values = slot.take()
             if values is None:
                 continue
             if is_finite(values):
                 data[:] = values
                 self._newest_ns = now_ns
+                self._law.on_target(channel, place, self._target)
             else:
                 sound = False
         return sound

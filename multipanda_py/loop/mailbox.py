@@ -23,7 +23,7 @@ from multipanda_py.config import CellConfig
 from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.state import Vector, row_dtype
-from multipanda_py.targets import CHANNELS
+from multipanda_py.targets import CHANNELS, places
 
 ROWS = 4096
 """Cycles kept: about four seconds."""
@@ -114,11 +114,13 @@ class Mailbox:
         self._arm_names = tuple(config.arms)
         self._names = tuple(plan.name for plan in plans)
         movable = sum(thing.mass > 0 for thing in config.objects.values())
-        self.row_dtype = row_dtype(len(config.arms), movable)
+        self.row_dtype = row_dtype(len(config.arms), movable, len(plans))
         widths = [2 + len(plans), len(config.arms)]
         widths += [plan.parameter_width for plan in plans]
         for plan in plans:
-            widths += [CHANNELS[channel] for channel in plan.channels for _ in plan.arms]
+            widths += [
+                CHANNELS[c] for c in plan.channels for _ in range(places(c, len(plan.arms)))
+            ]
         n_words = 16 + len(plans) + sum(1 + width for width in widths)
         events_at = -(-8 * n_words // 64) * 64
         rows_at = events_at + EVENTS * _EVENT.itemsize
@@ -144,7 +146,7 @@ class Mailbox:
         self.switch, self.recover = next(supply), next(supply)
         self.parameters = [next(supply) for _ in plans]
         self.targets: list[dict[str, list[Slot]]] = [
-            {channel: [next(supply) for _ in plan.arms] for channel in plan.channels}
+            {c: [next(supply) for _ in range(places(c, len(plan.arms)))] for c in plan.channels}
             for plan in plans
         ]
 

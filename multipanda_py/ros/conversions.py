@@ -6,7 +6,6 @@ Thread: executor; nothing here keeps anything.
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -125,13 +124,3 @@ def check_age(stamp_ns: int, clock: Clock, max_age: float) -> None:
         raise TargetRejected(
             f"header.stamp: got one {age:.3f} s old, allowed {max_age:g} s (max_target_age)"
         )
-
-
-def split_seconds(time_ns: int) -> tuple[int, int]:
-    """Return seconds and nanoseconds, as stamps carry them."""
-    return divmod(time_ns, 1_000_000_000)
-
-
-def duration_seconds(seconds: int, nanoseconds: int) -> float:
-    """Return a duration message's fields as one number [s]."""
-    return math.fsum((seconds, nanoseconds * 1e-9))

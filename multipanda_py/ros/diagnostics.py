@@ -11,6 +11,7 @@ from rclpy.node import Node
 from multipanda_py.cell import Cell
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.statistics import LoopStatistics
+from multipanda_py.ros.running import every
 from multipanda_py.ros.targets import Targets
 
 PERIOD = 1.0
@@ -27,7 +28,7 @@ class Diagnostics:
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self._received = 0
         self._since = time.monotonic()
-        node.create_timer(PERIOD, self._tick)
+        every(node, PERIOD, self._tick)
 
     def log_events(self) -> None:
         """Log what the loop has reported since the last call."""

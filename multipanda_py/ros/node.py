@@ -11,8 +11,6 @@ import time
 from collections.abc import Sequence
 
 import rclpy
-from rclpy.clock import Clock
-from rclpy.clock_type import ClockType
 from rclpy.executors import Executor
 from rclpy.logging import get_logger
 from rclpy.node import Node
@@ -24,7 +22,13 @@ from multipanda_py.ros.diagnostics import Diagnostics
 from multipanda_py.ros.parameters import parameter_nodes
 from multipanda_py.ros.publishers import StatePublishers
 from multipanda_py.ros.recovery import Recovery
-from multipanda_py.ros.running import SPIN_TIMEOUT, StopSignals, leave_loop_core, make_executor
+from multipanda_py.ros.running import (
+    SPIN_TIMEOUT,
+    StopSignals,
+    every,
+    leave_loop_core,
+    make_executor,
+)
 from multipanda_py.ros.services import ControllerManager
 from multipanda_py.ros.settings import cell_config, max_target_age
 from multipanda_py.ros.targets import Targets
@@ -54,7 +58,7 @@ class MultimodeController:
         self._managers = [ControllerManager(node, cell, arm) for arm in ("", *cell.arms)]
         self._recovery = Recovery(node, cell)
         self.nodes = [node, *parameter_nodes(node, cell)]
-        node.create_timer(WATCH_PERIOD, self._watch, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        every(node, WATCH_PERIOD, self._watch)
 
     def run(self, executor: Executor, signals: StopSignals) -> None:
         """Serve until a signal comes or the loop ends. Thread: main."""

@@ -11,8 +11,6 @@ import numpy as np
 import pinocchio as pin
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from numpy.typing import NDArray
-from rclpy.clock import Clock
-from rclpy.clock_type import ClockType
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -22,7 +20,8 @@ from std_msgs.msg import String
 from multipanda_py.cell import Cell
 from multipanda_py.describe import describe_arm
 from multipanda_py.description import cell_urdf
-from multipanda_py.ros.conversions import finger_names, joint_names, split_seconds
+from multipanda_py.ros.conversions import finger_names, joint_names
+from multipanda_py.ros.running import every
 
 QOS = QoSProfile(depth=1)
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -105,11 +104,7 @@ class StatePublishers:
         self._description = node.create_publisher(String, "robot_description", LATCHED)
         arms = [describe_arm(name, arm) for name, arm in cell.config.arms.items()]
         self._description.publish(String(data=cell_urdf(arms, cell.config.cell.name)))
-        node.create_timer(
-            1.0 / cell.config.cell.joint_state_rate,
-            self._tick,
-            clock=Clock(clock_type=ClockType.STEADY_TIME),
-        )
+        every(node, 1.0 / cell.config.cell.joint_state_rate, self._tick)
 
     def _tick(self) -> None:
         row = self._cell.row()
@@ -118,7 +113,7 @@ class StatePublishers:
             return
         self._cycle = cycle
         age_ns = time.monotonic_ns() - int(row["wake_ns"])
-        stamp = split_seconds(max(0, self._clock.now().nanoseconds - age_ns))
+        stamp = divmod(max(0, self._clock.now().nanoseconds - age_ns), 1_000_000_000)
         records = row["arms"]
         for topics, record in zip(self._arms, records):
             topics.send(record, stamp)

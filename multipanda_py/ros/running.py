@@ -6,10 +6,14 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
 from rclpy.executors import Executor, SingleThreadedExecutor
+from rclpy.node import Node
 
 from multipanda_py.cell import Cell
 from multipanda_py.loop.realtime import loop_cpu
@@ -53,6 +57,11 @@ def make_executor() -> Executor:
         return SingleThreadedExecutor()
     # Turn it with spin_once(): spin() of some releases busy-waits and delivers nothing.
     return EventsExecutor()
+
+
+def every(node: Node, period: float, callback: Callable[[], None]) -> None:
+    """Call back every ``period`` seconds of the machine's time, whatever time /clock tells."""
+    node.create_timer(period, callback, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
 
 def leave_loop_core(cell: Cell) -> str:

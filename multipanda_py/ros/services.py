@@ -17,7 +17,7 @@ from rclpy.node import Node
 
 from multipanda_py.cell import Cell, ControlletInfo, Strictness
 from multipanda_py.exceptions import MultipandaError, SwitchRejected
-from multipanda_py.ros.conversions import duration_seconds, joint_names
+from multipanda_py.ros.conversions import joint_names
 
 DEFAULT_TIMEOUT = 1.0
 """How long the loop may take over a switch when the request does not say [s]."""
@@ -56,7 +56,7 @@ class ControllerManager:
             node.create_service(kind, f"{self._prefix}controller_manager/{name}", answer)
 
     def _switch(self, request: Any, response: Any) -> Any:
-        wait = duration_seconds(request.timeout.sec, request.timeout.nanosec)
+        wait = request.timeout.sec + request.timeout.nanosec * 1e-9
         try:
             result = self._cell.switch(
                 [self._prefix + name for name in request.activate_controllers],

@@ -15,6 +15,8 @@ from multipanda_py.operational_space import OperationalSpace
 from multipanda_py.targets import CartesianTarget, JointTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
+CONTEXT = {n: StateMaker(n).context for n in (1, 2)}
+
 
 def root(matrix):
     w, v = np.linalg.eigh(matrix)
@@ -42,7 +44,7 @@ def test_joint_impedance():
     maker = StateMaker(2)
     for _ in range(20):
         params = JointImpedanceParams(rng.uniform(0, 800, 7), rng.uniform(0.1, 2, 7))
-        law, target = JointImpedance(2, params, PERIOD), JointTarget(2)
+        law, target = JointImpedance(CONTEXT[2], params), JointTarget(2)
         states = maker.random(rng, speed=1.0)
         for arm in range(2):
             target.q[arm][:] = rng.normal(size=7)
@@ -64,7 +66,7 @@ def test_cartesian_impedance(frame):
         params = CartesianImpedanceParams(
             rng.uniform(0, 2000, 6), rng.uniform(0.1, 2, 6), gain_frame=frame
         )
-        law, target = CartesianImpedance(2, params, PERIOD), CartesianTarget(2)
+        law, target = CartesianImpedance(CONTEXT[2], params), CartesianTarget(2)
         states = maker.random(rng, speed=1.0)
         for arm in range(2):
             target.position_ee_in_base[arm][:] = rng.normal(size=3)
@@ -94,7 +96,7 @@ def test_rotation_error_up_to_half_a_turn(angle):
     axis /= np.linalg.norm(axis)
     skew = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
     turn = np.eye(3) + np.sin(angle) * skew + (1 - np.cos(angle)) * skew @ skew
-    law, target = CartesianImpedance(1, CartesianImpedanceParams(), PERIOD), CartesianTarget(1)
+    law, target = CartesianImpedance(CONTEXT[1], CartesianImpedanceParams()), CartesianTarget(1)
     law.on_activate([state], target)
     target.rotation_ee_in_base[0][:] = turn @ state.rotation_ee_in_base
     law.update([state], target, PERIOD)
@@ -106,7 +108,7 @@ def test_rotation_error_up_to_half_a_turn(angle):
 
 def test_gains_are_read_when_parameters_change():
     (state,) = StateMaker().at([np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])])
-    law, target = CartesianImpedance(1, CartesianImpedanceParams(), PERIOD), CartesianTarget(1)
+    law, target = CartesianImpedance(CONTEXT[1], CartesianImpedanceParams()), CartesianTarget(1)
     law.on_activate([state], target)
     target.position_ee_in_base[0][0] += 0.01
     law.params = CartesianImpedanceParams(stiffness=np.array([1000.0, 0, 0, 0, 0, 0]))

@@ -12,12 +12,14 @@ from multipanda_py.parameters import NoParams
 from multipanda_py.targets import CartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
+CONTEXT = {n: StateMaker(n).context for n in (1, 2)}
+
 
 def test_nullspace_accelerates_no_task_coordinate():
     rng = np.random.default_rng(7)
     maker = StateMaker(2)
     params = NullspaceParams()
-    feature, target = Nullspace(2, params, PERIOD), CartesianTarget(2)
+    feature, target = Nullspace(CONTEXT[2], params), CartesianTarget(2)
     checked = 0
     while checked < 40:
         states = maker.random(rng, speed=1.0)
@@ -44,7 +46,7 @@ def test_nullspace_accelerates_no_task_coordinate():
 def test_nullspace_adds_to_what_is_there():
     rng = np.random.default_rng(8)
     states = StateMaker().random(rng)
-    feature, target = Nullspace(1, NullspaceParams(), PERIOD), CartesianTarget(1)
+    feature, target = Nullspace(CONTEXT[1], NullspaceParams()), CartesianTarget(1)
     alone, onto = [np.zeros(7)], [np.arange(7.0)]
     feature.add(states, target, alone, PERIOD)
     feature.add(states, target, onto, PERIOD)
@@ -55,7 +57,7 @@ def test_coriolis_torques_do_no_net_work_beyond_the_changing_inertia():
     """dq' (Mdot - 2C) dq = 0: the power of C dq is half that of the changing inertia."""
     rng = np.random.default_rng(9)
     maker = StateMaker()
-    feature = Coriolis(1, NoParams(), PERIOD)
+    feature = Coriolis(CONTEXT[1], NoParams())
     for _ in range(20):
         (state,) = maker.random(rng, speed=1.0)
         q, dq = state.q.copy(), state.dq.copy()

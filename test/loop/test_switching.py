@@ -35,13 +35,15 @@ BEST, STRICT, AUTO, FORCE = (
 def flags_of(*active: str) -> list[bool]:
     """Return an active set with holds on every arm that is left over."""
     owned = {arm for plan in PLANS if plan.name in active for arm in plan.arms}
-    return [
-        plan.name in active or (plan.is_hold and not set(plan.arms) & owned) for plan in PLANS
-    ]
+    return [plan.name in active or (plan.is_hold and not set(plan.arms) & owned) for plan in PLANS]
 
 
 def switch(
-    active: tuple[str, ...], on: list[str], off: list[str], rule: Strictness, away: tuple[str, ...] = ()
+    active: tuple[str, ...],
+    on: list[str],
+    off: list[str],
+    rule: Strictness,
+    away: tuple[str, ...] = (),
 ) -> SwitchPlan:
     return plan_switch(PLANS, flags_of(*active), on, off, rule, away)
 
@@ -142,9 +144,8 @@ def test_no_request_gives_an_arm_two_owners(
     given_flags = list(before)
     try:
         plan = plan_switch(PLANS, before, on, off, rule, away)
-    except SwitchRejected as refusal:
+    except SwitchRejected:
         assert rule is not BEST
-        assert str(refusal)
         return
     finally:
         assert before == given_flags  # whatever comes of it, the present set is not touched

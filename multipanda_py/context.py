@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a law or feature may know beyond the states it is given each cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from multipanda_py.description import ArmDescription, SceneObject
+from multipanda_py.state import ArmState, Matrix, Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """The place where an instance works; fixed while the loop runs.
+
+    Attributes:
+        period: Cycle time of the loop [s].
+        arms: Its own arms, in the order of the states it is given.
+        other_arms: The cell's other arms.
+        other_states: Their live states, in the same order.
+        objects: Things in the scene.
+        object_poses: Live poses of the movable ones, in order, (n, 7): position, w x y z.
+    """
+
+    period: float
+    arms: tuple[ArmDescription, ...]
+    other_arms: tuple[ArmDescription, ...] = ()
+    other_states: tuple[ArmState, ...] = ()
+    objects: tuple[SceneObject, ...] = ()
+    object_poses: Vector = field(default_factory=lambda: np.zeros((0, 7)))
+
+    @property
+    def n_arms(self) -> int:
+        """Number of its own arms."""
+        return len(self.arms)
+
+    @property
+    def positions_base_in_world(self) -> list[Vector]:
+        """Position of each own arm's base, (3,) [m]."""
+        return [np.array(arm.position_base_in_world) for arm in self.arms]
+
+    @property
+    def rotations_base_in_world(self) -> list[Matrix]:
+        """Orientation of each own arm's base, (3, 3)."""
+        return [np.array(arm.rotation_base_in_world) for arm in self.arms]
+
+    @classmethod
+    def of(cls, period: float, arms: Sequence[ArmDescription]) -> Context:
+        """Return the context of arms that are alone in the world."""
+        return cls(period, tuple(arms))

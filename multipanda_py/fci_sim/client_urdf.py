@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The URDF that a robot sends to its client, and the limits that are in it.
+
+libfranka builds its dynamics from this text. It looks for joints whose names contain
+``joint1`` to ``joint7``, for a flange that is called exactly ``link8`` (a prefix passes without
+complaint and makes gravity wrong) and for ``position_based_velocity_limits``, which the URDF
+standard does not know. The hand is not in it: the robot reports it in the state, as ``m_ee``.
+"""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.description.franka import FLANGE_HEIGHT, JOINT_ORIGINS, MODELS
+from multipanda_py.description.rotations import rotation_from_rpy
+from multipanda_py.description.urdf_shapes import (
+    Element,
+    add,
+    add_inertial,
+    add_joint_origin,
+    numbers,
+)
+
+# What an FR3 enforces and tells its client (robot system 5.9). Positions are a little wider
+# than in franka_description, which the rest of the package stays within. [rad], [rad/s]
+LOWER = np.array([-2.7501, -1.7918, -2.9065, -3.0481, -2.8101, 0.54092, -3.0196])
+UPPER = np.array([2.7501, 1.7918, 2.9065, -0.1458, 2.8101, 4.5205, 3.0196])
+VELOCITY = np.array([2.62, 2.62, 2.62, 2.62, 5.26, 4.18, 5.26])
+VELOCITY_OFFSET = np.array([0.30, 0.20, 0.20, 0.30, 0.35, 0.35, 0.35])
+DECELERATION = np.array([6.0, 2.585, 3.5, 4.0, 17.0, 5.5, 17.0])  # [rad/s^2]
+TORQUE = MODELS["fr3"].limits.torque
+ACCELERATION = MODELS["fr3"].limits.acceleration
+JERK = MODELS["fr3"].limits.jerk
+
+
+def velocity_towards(distance: NDArray[np.float64]) -> NDArray[np.float64]:
+    r"""Return the largest speed at a distance from a position limit.
+
+    .. math:: v = \min(v_{max}, \max(0, \sqrt{2 a d} - v_0))
+
+    Args:
+        distance: From the joint positions to the limits that they move to, (7,) [rad].
+
+    Returns:
+        Speeds, (7,) [rad/s]. Source: FCI documentation, position-based velocity limits.
+    """
+    reach = np.sqrt(np.maximum(2.0 * DECELERATION * distance, 0.0)) - VELOCITY_OFFSET
+    return np.asarray(np.clip(reach, 0.0, VELOCITY))
+
+
+def client_urdf() -> str:
+    """Return the URDF of a bare FR3 as libfranka wants it."""
+    robot = Element("robot", name="fr3")
+    for i, inertial in enumerate(MODELS["fr3"].inertials):
+        link = add(robot, "link", name=f"link{i}")
+        add_inertial(link, inertial.mass, inertial.com, inertial.inertia)
+    add(robot, "link", name="link8")
+    for i, origin in enumerate(JOINT_ORIGINS):
+        joint = _add_joint(robot, "revolute", i + 1)
+        add_joint_origin(joint, origin.position, rotation_from_rpy(origin.roll, 0.0, 0.0))
+        add(joint, "axis", xyz="0 0 1")
+        limit = {"lower": LOWER, "upper": UPPER, "velocity": VELOCITY, "effort": TORQUE}
+        add(joint, "limit", {name: numbers(values[i : i + 1]) for name, values in limit.items()})
+        add(
+            joint,
+            "position_based_velocity_limits",
+            velocity_offset=numbers(VELOCITY_OFFSET[i : i + 1]),
+            deceleration_limit=numbers(DECELERATION[i : i + 1]),
+        )
+    add_joint_origin(_add_joint(robot, "fixed", 8), (0.0, 0.0, FLANGE_HEIGHT))
+    return '<?xml version="1.0"?>\n' + ElementTree.tostring(robot, encoding="unicode")
+
+
+def _add_joint(robot: Element, kind: str, index: int) -> Element:
+    """Add the joint between link ``index - 1`` and link ``index``."""
+    joint = add(robot, "joint", name=f"joint{index}", type=kind)
+    add(joint, "parent", link=f"link{index - 1}")
+    add(joint, "child", link=f"link{index}")
+    return joint

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages and parameters as they come in, without a node."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import PoseStamped
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import JointState
+
+from multipanda_py.exceptions import ConfigurationError, TargetRejected
+from multipanda_py.ros.conversions import read_joints, read_pose
+from multipanda_py.ros.settings import nested
+
+NAMES = tuple(f"joint{number}" for number in range(1, 8))
+
+
+def stamped(frame):
+    message = PoseStamped()
+    message.header.frame_id = frame
+    message.header.stamp.sec, message.header.stamp.nanosec = 12, 345
+    point, turn = message.pose.position, message.pose.orientation
+    point.x, point.y, point.z = 0.1, -0.2, 0.3
+    turn.x, turn.y, turn.z, turn.w = 0.5, -0.5, 0.5, 0.5
+    return message
+
+
+@pytest.mark.parametrize("frame", ["", "w", "world", "left_fr3_link0", "élève", "x" * 100])
+def test_pose_is_read_as_it_was_serialized(frame):
+    found = read_pose(serialize_message(stamped(frame)))
+    assert (found.stamp_ns, found.frame) == (12_000_000_345, frame)
+    assert found.pose.position.tolist() == [0.1, -0.2, 0.3]
+    assert np.allclose(found.pose.quaternion_xyzw, [0.5, -0.5, 0.5, 0.5])
+
+
+def test_pose_from_a_big_endian_machine():
+    frame = b"world\0"
+    raw = b"\0\0\0\0" + struct.pack(">iII", 12, 345, len(frame)) + frame + bytes(6)
+    found = read_pose(raw + struct.pack(">7d", 0.1, -0.2, 0.3, 0.0, 0.0, 0.0, 1.0))
+    assert (found.stamp_ns, found.frame) == (12_000_000_345, "world")
+    assert found.pose.position.tolist() == [0.1, -0.2, 0.3]
+
+
+def test_every_cut_of_a_message_is_refused():
+    raw = serialize_message(stamped("world"))
+    for length in range(len(raw) - 1):
+        with pytest.raises(TargetRejected):
+            read_pose(raw[:length])
+
+
+def test_joints_are_sorted_by_name():
+    shuffled = [4, 0, 6, 2, 5, 1, 3]
+    message = JointState(
+        name=[NAMES[i] for i in shuffled],
+        position=[i / 10 for i in shuffled],
+        velocity=[float(i) for i in shuffled],
+    )
+    q, dq = read_joints(message, NAMES)
+    assert q == [i / 10 for i in range(7)]
+    assert dq == [float(i) for i in range(7)]
+    message.velocity = []
+    assert read_joints(message, NAMES)[1] is None
+
+
+def test_a_joint_named_twice_is_refused():
+    message = JointState(name=[*NAMES, NAMES[0]], position=[0.0] * 8)
+    with pytest.raises(TargetRejected, match="some twice"):
+        read_joints(message, NAMES)
+
+
+def test_dotted_parameters_become_the_cell_file_again():
+    data = nested(
+        {
+            "use_sim_time": False,
+            "arms.right.hand": True,
+            "arms.left.position": array("d", [0.0, 0.3, 0.0]),
+            "controllets.c.features": None,
+            "active": ["left/c"],
+        }
+    )
+    assert data == {
+        "arms": {"right": {"hand": True}, "left": {"position": [0.0, 0.3, 0.0]}},
+        "controllets": {"c": {"features": []}},
+        "active": ["left/c"],
+    }
+    assert list(data["arms"]) == ["right", "left"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_value_beside_parts_of_it_is_refused(order):
+    names = ["arms.left", "arms.left.hand"][::order]
+    with pytest.raises(ConfigurationError, match=r"arms\.left"):
+        nested(dict.fromkeys(names, True))

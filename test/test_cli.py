@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands: what they say, exit codes, and no tracebacks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multipanda_py import registry
+from multipanda_py.cell import Cell
+from multipanda_py.cli import COMMANDS, main
+from multipanda_py.commands import render
+from multipanda_py.commands.demo import Demo
+from multipanda_py.config import CellConfig
+from multipanda_py.exceptions import MultipandaError
+from multipanda_py.rendering import Renderer
+from multipanda_py.scene_view import SceneView
+
+ROOT = Path(__file__).parent.parent
+DUAL = str(ROOT / "config" / "dual_sim.yaml")
+BAD = """/**:
+  ros__parameters:
+    arms:
+      left: {position: [0, 0.5, 0.0], backend: gazebo}
+    active: [nobody]
+"""
+
+
+def multipanda(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "multipanda_py.cli", *arguments],
+        capture_output=True, text=True, timeout=60, env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> str:
+    file = tmp_path / "bad.yaml"
+    file.write_text(BAD)
+    return str(file)
+
+
+@pytest.fixture
+def cell_file(tmp_path: Path) -> str:
+    """A cell with a name of its own, so that tests may run beside a real cell."""
+    file = tmp_path / "cell.yaml"
+    name = f"test_cli_{os.getpid()}"
+    file.write_text(Path(DUAL).read_text().replace("name: dual_sim", f"name: {name}"))
+    return str(file)
+
+
+@pytest.fixture(scope="module")
+def can_draw() -> None:
+    try:
+        Renderer(SceneView(CellConfig.from_dict({"arms": {"arm": {}}})).model, 16, 16).close()
+    except MultipandaError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([*command.split(), "--help"])
+    assert end.value.code == 0
+    assert "usage: multipanda" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "fly", "run", "run a.yaml b.yaml", "run a.yaml --duration -1", "run a.yaml --duration x",
+     "run a.yaml --placement cloud", "check", "list planets", "render", "render a --width 0",
+     "render a --height 7", "render a --seconds nan"],
+)  # fmt: skip
+def test_wrong_usage_ends_with_2(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(line.split())
+    assert end.value.code == 2
+    assert "error:" in capsys.readouterr().err
+
+
+def test_check_describes_a_good_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", DUAL]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"{DUAL}: ok: 2 arms (left fr3 mujoco, right fr3 mujoco), 5 controllets")
+    assert out.count("\n") == 1
+
+
+def test_check_says_every_fault_of_every_file(
+    bad: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", bad, DUAL, "nothing.yaml"]) == 1
+    text = capsys.readouterr()
+    lines = text.err.splitlines()
+    assert [line.split(": ")[1] for line in lines[:3]] == [
+        "arms.left.position", "arms.left.backend", "active"
+    ]  # fmt: skip
+    assert "which ROS 2 refuses; write 0 as 0.0" in lines[0]
+    assert lines[3] == "nothing.yaml: cannot be read: No such file or directory"
+    assert text.out.startswith(f"{DUAL}: ok")
+
+
+def test_list_names_everything_with_its_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for kind in registry.KINDS for name in registry.names(kind))
+    assert "N/m, Nm/rad" in out
+    assert ":math:" not in out
+
+
+def test_list_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "controllets", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == ["controllets"]
+    law = next(item for item in found["controllets"] if item["name"] == "cartesian_impedance")
+    assert law["targets"] == ["pose", "joint"]
+    assert law["arms"] == {"min": 1, "max": None}
+    stiffness = law["parameters"][0]
+    assert (stiffness["name"], stiffness["type"]) == ("stiffness", "6 numbers")
+    assert (stiffness["low"], stiffness["high"], len(stiffness["default"])) == (0, 5000, 6)
+
+
+def test_a_law_that_cannot_be_loaded_is_listed_with_the_reason(tmp_path: Path) -> None:
+    info = tmp_path / "broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-laws\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[multipanda_py.controllets]\nwrong = nowhere:Law\n")
+    path = os.pathsep.join([str(ROOT), str(tmp_path)])
+    done = multipanda("list", "controllets", PYTHONPATH=path)
+    assert done.returncode == 0
+    assert "BROKEN: controllet 'wrong' of broken-laws cannot be loaded" in done.stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = f"{sys.executable} -m multipanda_py.cli list | head -1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "controllets\n"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.sim
+def test_run_inline_reports_and_ends(cell_file: str) -> None:
+    done = multipanda("run", cell_file, "--placement", "inline", "--duration", "0.5")
+    assert done.returncode == 0, done.stderr
+    assert "    0.5 s, " in done.stdout
+    assert "real-time factor" in done.stdout
+    assert "active: left/cartesian_impedance_controller, right/" in done.stdout
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("placement", ["process", "thread"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_run_ends_cleanly_when_interrupted(
+    cell_file: str, placement: str, number: signal.Signals
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "multipanda_py.cli", "run", cell_file, "--placement", placement],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    process.send_signal(number)
+    out, error = process.communicate(timeout=20)
+    assert process.returncode == 0, error
+    assert "Hz, late p99" in first
+    assert "stopped after" in out
+    assert "Traceback" not in error
+
+
+@pytest.mark.sim
+def test_run_says_who_killed_its_loop(cell_file: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "multipanda_py.cli", "run", cell_file],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    process.stdout.readline()
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[0]), signal.SIGKILL)
+    _, error = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert "was killed by SIGKILL" in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("command", ["run", "render"])
+def test_a_bad_file_is_refused_without_a_traceback(command: str, bad: str) -> None:
+    done = multipanda(command, bad)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"multipanda {command}: {bad}: arms.left.position: got integers")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.sim
+@pytest.mark.usefixtures("can_draw")
+@pytest.mark.parametrize("suffix", ["png", "gif", "webp", "mp4"])
+def test_render_writes_what_the_suffix_says(
+    suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "new" / f"cell.{suffix}"
+    size = ["--width", "64", "--height", "48", "--seconds", "0.1"]
+    assert main(["render", DUAL, "-o", str(out), *size]) == 0
+    start = {"png": b"\x89PNG", "gif": b"GIF8", "webp": b"RIFF", "mp4": b"\x00\x00\x00"}[suffix]
+    assert out.read_bytes().startswith(start)
+    assert str(out) in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("can_draw")
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [(["-o", "x.bmp"], "the suffix must be .png"), (["--camera", "moon"], "camera 'moon'"),
+     (["--width", "20000"], "image of 20000x720 pixels"), (["-o", "/proc/x/y.png"], "/proc/x")],
+)  # fmt: skip
+def test_render_refuses_in_one_line(
+    arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert main(["render", DUAL, *arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("multipanda render: ")
+    assert reason in error
+    assert error.count("\n") == 1
+
+
+def test_render_says_that_there_is_no_way_to_draw(tmp_path: Path) -> None:
+    done = multipanda("render", DUAL, "-o", str(tmp_path / "a.png"), MUJOCO_GL="off")
+    assert done.returncode == 1
+    assert done.stderr == "multipanda render: MUJOCO_GL is 'off': rendering is switched off\n"
+
+
+def test_a_film_moves_no_real_arm() -> None:
+    config = CellConfig.from_dict({"arms": {"a": {}, "b": {"backend": "mock"}}})
+    franka = config.arms["a"].model_copy(update={"backend": "franka"})
+    real = config.model_copy(update={"arms": config.arms | {"c": franka}})
+    drawn = render.simulated(real)
+    assert {name: arm.backend for name, arm in drawn.arms.items()} == {
+        "a": "mujoco", "b": "mock", "c": "mujoco"
+    }  # fmt: skip
+    assert drawn.cell.placement == "inline"
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("name", ["single_sim", "dual_sim", "quad_sim"])
+def test_the_demo_moves_every_arm_and_brings_it_back(name: str) -> None:
+    config = render.simulated(CellConfig.from_yaml(ROOT / "config" / f"{name}.yaml"))
+    with Cell(config) as cell:
+        start = {arm: cell.pose(arm) for arm in cell.arms}
+        demo = Demo(cell, 3.0)
+        far = dict.fromkeys(cell.arms, 0.0)
+        news = []
+        for number in range(300):
+            news.append(demo.update(number * 0.01))
+            cell.step(10)
+            for arm in cell.arms:
+                far[arm] = max(far[arm], cell.pose(arm).distance(start[arm])[0])
+        cell.step(500)
+        assert all(0.03 < distance < 0.13 for distance in far.values()), far
+        assert sum(bool(text) for text in news) == 1
+        assert cell.events() == []
+        for arm in cell.arms:
+            assert cell.pose(arm).distance(start[arm])[0] < 0.02
+            assert np.abs(cell.state(arm).dq).max() < 0.05
+
+
+def test_the_same_film_twice() -> None:
+    config = render.simulated(CellConfig.from_yaml(DUAL))
+    found = []
+    for _ in range(2):
+        view = SceneView(config)
+        for _ in render.performance(config, 0.3, 20.0, True, view):
+            last = view.data.qpos.copy()
+        found.append(last)
+    np.testing.assert_array_equal(*found)
+
+
+def test_starting_is_quick() -> None:
+    began = time.monotonic()
+    assert multipanda("--version").returncode == 0
+    assert time.monotonic() - began < 10
