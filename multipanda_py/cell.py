@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -40,6 +41,7 @@ class Cell(CellRequests):
         super().__init__(config)
         self.warnings: list[str] = []
         self._file_lock: CellLock | None = None
+        self._viewer: subprocess.Popen[bytes] | None = None
 
     @classmethod
     def from_yaml(cls, path: str | Path, *, placement: str | None = None) -> Cell:
@@ -97,9 +99,18 @@ class Cell(CellRequests):
             raise
         if placement != "inline":
             threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+        if self.config.cell.viewer:
+            from multipanda_py.viewer import start_viewer
+
+            self._viewer = start_viewer(self)
 
     def close(self) -> None:
         """End the loop and everything that belongs to it; safe to call twice."""
+        if self._viewer is not None:
+            from multipanda_py.viewer import stop_viewer
+
+            stop_viewer(self._viewer)
+            self._viewer = None
         if self._runner is not None:
             self._closing.set()
             self._runner.stop()

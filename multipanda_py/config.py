@@ -48,6 +48,22 @@ class ToolConfig(_Part):
     rpy: Vector3 = [0.0, 0.0, 0.0]
 
 
+class NoiseConfig(_Part):
+    """What a simulated arm measures and executes less than perfectly; zero by default.
+
+    Standard deviations of white noise per cycle, and the step in which torque is executed.
+    """
+
+    q: Annotated[float, Field(ge=0, le=0.01)] = 0.0
+    """[rad]"""
+    dq: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """[rad/s]"""
+    tau: Annotated[float, Field(ge=0, le=5)] = 0.0
+    """Of measured and external joint torques [Nm]."""
+    torque_step: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """[Nm]"""
+
+
 class ArmConfig(_Part):
     """One arm: what moves it, what it is, where it stands."""
 
@@ -60,6 +76,7 @@ class ArmConfig(_Part):
     q_start: Joints = Q_READY
     joint_damping: Joints = [0.0] * 7
     joint_friction: Joints = [0.0] * 7
+    noise: NoiseConfig = NoiseConfig()
 
 
 class ObjectConfig(_Part):

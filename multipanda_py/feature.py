@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a feature: a torque term that any fitting controllet can add."""
+"""The contract of a feature: what any fitting controllet can be given in addition."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic
 
@@ -15,7 +15,11 @@ from multipanda_py.targets import Target
 
 
 class Feature(ABC, Generic[ParamsT]):
-    """A term added to a law's torques after its update.
+    """A term added to a law's torques after its update, or a limit on the target before it.
+
+    What it does to the torques goes into :meth:`add`. Two more methods are called only if a
+    subclass has them: :meth:`on_target` when a target arrives, and :meth:`prepare` at the start
+    of every cycle, both before the law sees the target.
 
     Attributes:
         context: The arms of its controllet and what is around them.
@@ -40,8 +44,21 @@ class Feature(ABC, Generic[ParamsT]):
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Reset what must not survive from an earlier activation. Thread: control."""
 
-    @abstractmethod
-    def add(
+    def on_target(self, channel: str, place: int, target: Any) -> None:
+        """Take a new target in, which ``target`` has already.
+
+        Args:
+            channel: Which kind arrived.
+            place: Number of the arm; 0 for channels of the whole controllet.
+            target: The target, which may be changed before the law sees it.
+
+        Thread: control, before the law's own ``on_target``.
+        """
+
+    def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
+        """Change ``target`` before the law's update. Thread: control, every cycle."""
+
+    def add(  # noqa: B027
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
         """Add this term to ``tau``, per arm (7,) [Nm]. Thread: control, every cycle."""

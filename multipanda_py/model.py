@@ -11,11 +11,12 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.description import ARMATURE, ArmDescription, arm_urdf
-from multipanda_py.state import ArmState
+from multipanda_py.state import JOINTS, ArmState, Matrix
 
 _crba, _nle = pin.crba, pin.nonLinearEffects
 _update_frame, _frame_jacobian = pin.updateFramePlacement, pin.getFrameJacobian
 _AXES = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+_joint_hessians, _frame_hessian = pin.computeJointKinematicHessians, pin.getFrameKinematicHessian
 _dot = np.dot
 
 
@@ -69,6 +70,7 @@ class ArmModel:
         self._regular = self.WRENCH_REGULARISATION * np.eye(6)
         self._projected = np.zeros(6)
         self._solver = eigenpy.LLT(np.eye(6))
+        self._mislabelled = self._hessian_is_mislabelled()
         self._bind()
 
     def _bind(self) -> None:
@@ -81,8 +83,33 @@ class ArmModel:
         self._position, self._rotation = self._placement.translation, self._placement.rotation
 
     def attach(self, state: ArmState) -> None:
-        """Give a state the live views of this model's mass matrix and Coriolis torques."""
+        """Give a state the live views of this model's terms, and a way to its Hessian."""
         state.mass, state.coriolis = self._mass, self._coriolis
+        state.hessian = self.hessian
+
+    def hessian(self) -> Matrix:
+        r"""Return :math:`H_{kjr} = \partial J_{rj} / \partial q_k` of the last update, (7, 7, 6)."""
+        _joint_hessians(self._model, self._data)
+        hessian = _frame_hessian(self._model, self._data, self._frame, _AXES)
+        return hessian.reshape(JOINTS, JOINTS, 6) if self._mislabelled else self._relabel(hessian)
+
+    @staticmethod
+    def _relabel(hessian: Matrix) -> Matrix:
+        """Turn :math:`\partial J_{rj} / \partial q_k` at [r, j, k] into [k, j, r]."""
+        return np.ascontiguousarray(hessian.transpose(2, 1, 0))
+
+    def _hessian_is_mislabelled(self) -> bool:
+        """Find out how this eigenpy hands a third-order tensor over.
+
+        Release 3.13 calls column-major memory row-major. The first element that is not zero
+        at a bent posture tells: a joint does not move the axes of those before it, so the
+        angular part is zero for j <= k.
+        """
+        q = np.linspace(0.3, 0.9, JOINTS)
+        pin.computeJointJacobians(self._model, self._data, q)
+        _joint_hessians(self._model, self._data)
+        hessian = _frame_hessian(self._model, self._data, self._frame, _AXES)
+        return bool(np.abs(hessian[3:][:, np.tri(JOINTS).T.astype(bool)]).max() > 1e-9)
 
     def update(self, state: ArmState) -> None:
         """Recompute every model quantity of ``state`` from its ``q``, ``dq`` and ``tau_ext``."""

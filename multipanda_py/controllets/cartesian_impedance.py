@@ -5,18 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
-import pinocchio as pin
 
+from multipanda_py.cartesian_spring import CartesianSpring
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
-from multipanda_py.parameters import choice, vector
-from multipanda_py.state import ArmState, Matrix, Vector
-from multipanda_py.targets import CartesianTarget
+from multipanda_py.parameters import choice, number, vector
+from multipanda_py.state import ArmState, Vector
+from multipanda_py.targets import MovingCartesianTarget
 
-_dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
-_log3 = pin.log3
+_dot = np.dot
+_TargetT = TypeVar("_TargetT", bound=MovingCartesianTarget)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,71 +34,78 @@ class CartesianImpedanceParams:
     gain_frame: str = choice(
         "base", options=("base", "tool"), doc="whose axes the gains are given along"
     )
+    error_clip: Vector = vector(
+        0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
+        doc="largest error per axis that the spring acts on; bounds its force",
+    )  # fmt: skip
+    gain_time: float = number(
+        0.1, unit="s", low=0, high=10, doc="over which a change of stiffness is spread"
+    )
+    twist_timeout: float = number(
+        0.1, unit="s", low=0.001, high=10, doc="after which a target twist not renewed is zero"
+    )
 
 
-class CartesianImpedance(Controllet[CartesianTarget, CartesianImpedanceParams]):
+class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedanceParams]):
     r"""Render a spring and an inertia-aware damper between the tool and its target.
 
     .. math::
-        \tau = J^T \left( K e - D J \dot q \right), \qquad
-        e = \begin{bmatrix} p_d - p \\ \log(R_d R^T)^\vee \end{bmatrix}, \qquad
-        D = \Lambda^{1/2} Z K^{1/2} + K^{1/2} Z \Lambda^{1/2}
+        \tau = J^T \left( K e + D (\dot x_d - J \dot q) \right)
 
-    in the axes of the base; with ``gain_frame: tool`` the error, :math:`\Lambda` and
-    :math:`\dot x` are turned into the tool's axes, where K and Z are diagonal, and the
-    wrench is turned back. One instance owns as many arms as its list names, each with its
-    own target. Sources: Hogan 1985; Albu-Schäffer et al., ICRA 2003 (damping design);
-    Khatib 1987 (operational-space inertia, damped near singularities by
-    :class:`~multipanda_py.operational_space.OperationalSpace`).
+    with error, clipping, damping and frames as in
+    :class:`~multipanda_py.cartesian_spring.CartesianSpring`. One instance owns as many arms as
+    its list names, each with its own target. A full 6 x 6 stiffness may be streamed
+    (``target_stiffness``); the parameter takes over again when it is set. Sources: Hogan 1985;
+    CRISP section III-A; Khatib 1987 for the inertia.
     """
 
-    Params, Target = CartesianImpedanceParams, CartesianTarget
-    default_features = ("nullspace", "coriolis")
+    Params, Target = CartesianImpedanceParams, MovingCartesianTarget
+    default_features = ("nullspace", "coriolis", "wrench")
 
     def __init__(self, context: Context, params: CartesianImpedanceParams) -> None:
-        self._error, self._wrench, self._twist, self._brake = (np.zeros(6) for _ in range(4))
-        self._error_position, self._error_rotation = self._error[:3], self._error[3:]
-        self._rotation = np.zeros((3, 3))
-        self._damping = np.zeros((6, 6))
-        self._turn = np.zeros((6, 6))
+        self._springs = [CartesianSpring() for _ in context.arms]
+        self._twist_left = [0] * context.n_arms
+        self._running = False
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Prepare D = Lambda^1/2 o S with S_ij = s_i + s_j and s = Z K^1/2."""
-        s = self.params.damping_ratio * np.sqrt(self.params.stiffness)
-        self._scale = s[:, None] + s[None, :]
-        self._in_tool = self.params.gain_frame == "tool"
+        """Hand the gains to the springs: at once at rest, else within ``gain_time``."""
+        p = self.params
+        cycles = round(p.gain_time / self.context.period) if self._running else 0
+        for spring in self._springs:
+            spring.set_shape(p.damping_ratio, p.error_clip, p.gain_frame == "tool")
+            spring.set_stiffness(p.stiffness, cycles)
 
-    def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
+    def on_activate(self, states: Sequence[ArmState], target: MovingCartesianTarget) -> None:
         """Hold the measured pose, and prefer the measured posture."""
-        for arm, state in enumerate(states):
-            target.position_ee_in_base[arm][:] = state.position_ee_in_base
-            target.rotation_ee_in_base[arm][:] = state.rotation_ee_in_base
-            target.posture[arm][:] = state.q
+        target.seed(states)
+        self._running = False
+        self.on_parameters()
+        self._running = True
+        self._twist_left = [0] * len(states)
 
-    def update(self, states: Sequence[ArmState], target: CartesianTarget, period: float) -> None:
+    def on_deactivate(self) -> None:
+        """Let the next parameters take effect at once."""
+        self._running = False
+
+    def on_target(self, channel: str, place: int, target: MovingCartesianTarget) -> None:
+        """Take a streamed stiffness over, and count from when a twist came."""
+        if channel == "stiffness":
+            cycles = round(self.params.gain_time / self.context.period)
+            self._springs[place].set_stiffness(target.stiffness[place], cycles)
+        elif channel == "twist":
+            self._twist_left[place] = round(self.params.twist_timeout / self.context.period)
+
+    def update(
+        self, states: Sequence[ArmState], target: MovingCartesianTarget, period: float
+    ) -> None:
         """Write the joint torques of every arm."""
-        error, wrench = self._error, self._wrench
         for arm, state in enumerate(states):
-            rotation_d = target.rotation_ee_in_base[arm]
-            _subtract(
-                target.position_ee_in_base[arm], state.position_ee_in_base, self._error_position
+            twist = None
+            if self._twist_left[arm] > 0:
+                self._twist_left[arm] -= 1
+                twist = target.twist_ee_in_base[arm]
+            wrench = self._springs[arm].wrench(
+                state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
-            _dot(rotation_d, state.rotation_ee_in_base.T, self._rotation)
-            self._error_rotation[:] = _log3(self._rotation)
-            half = state.operational_space().inertia_sqrt
-            if self._in_tool:
-                self._update_in_tool(state, half)
-            else:
-                _multiply(self.params.stiffness, error, wrench)
-                _multiply(half, self._scale, self._damping)
-                _subtract(wrench, _dot(self._damping, state.twist_ee_in_base, self._brake), wrench)
             _dot(wrench, state.jacobian, self.tau[arm])
-
-    def _update_in_tool(self, state: ArmState, half: Matrix) -> None:
-        """Evaluate spring and damper along the tool's axes, and turn the wrench back."""
-        turn = self._turn
-        turn[:3, :3] = turn[3:, 3:] = state.rotation_ee_in_base
-        error, twist = _dot(self._error, turn), _dot(state.twist_ee_in_base, turn)
-        damping = _dot(_dot(turn.T, half), turn) * self._scale
-        _dot(turn, self.params.stiffness * error - _dot(damping, twist), self._wrench)

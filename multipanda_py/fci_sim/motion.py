@@ -148,7 +148,9 @@ class Motion:
     def _approach(self) -> None:
         """Move the desired posture towards the goal of an asynchronous motion."""
         gap = self._goal - self.q_d
-        speed = np.minimum(self._max_velocity, np.sqrt(ACCELERATION * np.abs(gap)))
+        distance = np.abs(gap)
+        speed = np.minimum(self._max_velocity, np.sqrt(ACCELERATION * distance))
+        speed = np.minimum(speed, distance / PERIOD)
         change = np.clip(np.sign(gap) * speed - self.dq_d, -ACCELERATION * PERIOD,
                          ACCELERATION * PERIOD)  # fmt: skip
         self.ddq_d, self.dq_d = change / PERIOD, self.dq_d + change

@@ -10,11 +10,13 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.feature import Feature
-from multipanda_py.parameters import vector
+from multipanda_py.nullspace_projector import PROJECTORS, NullspaceProjector
+from multipanda_py.parameters import choice, vector
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import CartesianTarget
 
-_dot, _multiply, _subtract, _add = np.dot, np.multiply, np.subtract, np.add
+_multiply, _subtract, _add = np.multiply, np.subtract, np.add
+_minimum, _maximum = np.minimum, np.maximum
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,18 +29,27 @@ class NullspaceParams:
     damping_ratio: Vector = vector(
         *[1.0] * JOINTS, low=0, high=5, doc="damping is 2 ratio sqrt(stiffness) Nm s/rad"
     )
+    projector: str = choice(
+        "dynamic",
+        options=PROJECTORS,
+        doc="what keeps the posture torques from the task: accelerations (dynamic), "
+        "static wrenches (kinematic), nothing (none)",
+    )
+    max_torque: Vector = vector(
+        *[100.0] * JOINTS, unit="Nm", low=0, high=100, doc="clamp before the projection"
+    )
 
 
 class Nullspace(Feature[NullspaceParams]):
     r"""Pull the joints towards a posture without moving the tool.
 
     .. math::
-        \tau = N \tau_0, \quad N = I - J^T \Lambda_d J M^{-1}, \quad
-        \tau_0 = K_n (q_n - q) - 2 Z_n K_n^{1/2} \dot q
+        \tau = N \tau_0, \quad
+        \tau_0 = \mathrm{clamp}(K_n (q_n - q) - 2 Z_n K_n^{1/2} \dot q, \pm\tau_{max})
 
-    The projector is dynamically consistent: :math:`J M^{-1} N = 0`, the term accelerates
-    no task coordinate. Near a singularity :math:`\Lambda_d` is damped and the lost direction
-    joins the nullspace. Source: Khatib 1987.
+    with :math:`N` one of :class:`~multipanda_py.nullspace_projector.NullspaceProjector`, the
+    dynamically consistent one by default. The clamp comes first: clamped after the projection,
+    the torques would not be in the nullspace any more. Sources: Khatib 1987; CRISP section III.
     """
 
     Params = NullspaceParams
@@ -46,12 +57,15 @@ class Nullspace(Feature[NullspaceParams]):
 
     def __init__(self, context: Context, params: NullspaceParams) -> None:
         self._tau, self._brake = np.zeros(JOINTS), np.zeros(JOINTS)
-        self._task, self._wrench = np.zeros(6), np.zeros(6)
+        projector = NullspaceProjector()
+        self._projectors = {"kinematic": projector.kinematic, "dynamic": projector.dynamic}
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Prepare the damping gains."""
+        """Prepare the damping gains and look the projector up."""
         self._damping = 2.0 * self.params.damping_ratio * np.sqrt(self.params.stiffness)
+        self._high, self._low = self.params.max_torque, -self.params.max_torque
+        self._project = self._projectors.get(self.params.projector)
 
     def add(
         self,
@@ -61,12 +75,14 @@ class Nullspace(Feature[NullspaceParams]):
         period: float,
     ) -> None:
         """Add the projected posture torques of every arm."""
-        tau_0, brake = self._tau, self._brake
+        tau_0, brake, project = self._tau, self._brake, self._project
+        stiffness = self.params.stiffness
         for arm, state in enumerate(states):
             _subtract(target.posture[arm], state.q, tau_0)
-            _multiply(tau_0, self.params.stiffness, tau_0)
+            _multiply(tau_0, stiffness, tau_0)
             _subtract(tau_0, _multiply(state.dq, self._damping, brake), tau_0)
-            space = state.operational_space()
-            wrench = space.apply_inertia(_dot(tau_0, space.minv_jt, self._task), self._wrench)
-            _subtract(tau_0, _dot(wrench, state.jacobian, brake), tau_0)
+            _minimum(tau_0, self._high, out=tau_0)
+            _maximum(tau_0, self._low, out=tau_0)
+            if project is not None:
+                project(state, tau_0)
             _add(tau[arm], tau_0, tau[arm])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from multipanda_py.context import Context
+from multipanda_py.feature import Feature
 from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.safety import is_finite
@@ -47,6 +48,9 @@ class Instance:
         self._features = [
             feature(context, params) for feature, params in zip(plan.features.values(), values[1:])
         ]
+        self._listening = _with(self._features, "on_target")
+        self._preparing = _with(self._features, "prepare")
+        self._adding = _with(self._features, "add")
         self._target: Any = plan.law.Target(len(plan.arms), plan.channels)
         self.tau: list[Vector] = self._law.tau
         self._parameter_mail = mailbox.parameters[plan.index]
@@ -87,7 +91,7 @@ class Instance:
         """Copy new targets in; return False if one was not finite and was left out.
 
         Raises:
-            Exception: Whatever the law raises on a new target.
+            Exception: Whatever the law or a feature raises on a new target.
         """
         sound = True
         for slot, data, channel, place in self._target_mail:
@@ -97,6 +101,8 @@ class Instance:
             if is_finite(values):
                 data[:] = values
                 self._newest_ns = now_ns
+                for feature in self._listening:
+                    feature.on_target(channel, place, self._target)
                 self._law.on_target(channel, place, self._target)
             else:
                 sound = False
@@ -118,11 +124,18 @@ class Instance:
             Exception: Whatever the law or a feature raises.
         """
         states, target, tau, period = self.states, self._target, self.tau, self._period
+        for feature in self._preparing:
+            feature.prepare(states, target, period)
         self._law.update(states, target, period)
-        for feature in self._features:
+        for feature in self._adding:
             feature.add(states, target, tau, period)
         for torque in tau:
             if not is_finite(torque):
                 raise NonFiniteTorque(
                     f"{self.plan.name} wrote torque {torque.tolist()}, allowed finite numbers"
                 )
+
+
+def _with(features: Sequence[Feature[Any]], method: str) -> list[Feature[Any]]:
+    """Return the features that have a method of their own, so that others cost nothing."""
+    return [f for f in features if getattr(type(f), method) is not getattr(Feature, method)]

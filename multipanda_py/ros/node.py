@@ -83,7 +83,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # of rcl: an option or a parameter file it cannot read
-        get_logger(NAME).fatal(" ".join(str(error).split()))
+        get_logger(NAME).fatal(f"{type(error).__name__}: {' '.join(str(error).split())}")
         return 1
     try:
         node = Node(NAME)

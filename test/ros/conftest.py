@@ -112,10 +112,20 @@ class Client:
         )
 
     def call(self, kind, name, /, **fields):
-        if name not in self._clients:
-            self._clients[name] = self.node.create_client(kind, name)
-            self.until(self._clients[name].service_is_ready, 10.0, f"service {name}")
-        future = self._clients[name].call_async(kind.Request(**fields))
+        """Call a service; the first time once more, as a server may drop its first answer.
+
+        It does when it has not yet discovered the client's end, which happens on a busy machine.
+        """
+        client, is_new = self._clients.get(name), name not in self._clients
+        if is_new:
+            client = self._clients[name] = self.node.create_client(kind, name)
+            self.until(client.service_is_ready, 10.0, f"service {name}")
+        future = client.call_async(kind.Request(**fields))
+        if is_new:
+            deadline = time.monotonic() + 3.0
+            self.until(lambda: future.done() or time.monotonic() > deadline)
+            if not future.done():
+                future = client.call_async(kind.Request(**fields))
         self.until(future.done, 10.0, f"answer of {name}")
         return future.result()
 
@@ -126,6 +136,19 @@ class Client:
                 self._publishers[topic].get_subscription_count, 10.0, f"subscriber of {topic}"
             )
         self._publishers[topic].publish(message)
+
+    def stream(self, topic, message, condition, what, timeout=15.0):
+        """Publish at 20 Hz until ``condition()`` holds: single targets may get lost."""
+        due = 0.0
+
+        def publish_when_due():
+            nonlocal due
+            if time.monotonic() >= due:
+                self.publish(topic, message)
+                due = time.monotonic() + 0.05
+            return condition()
+
+        self.until(publish_when_due, timeout, what)
 
     def listen(self, kind, topic, qos=None):
         """Subscribe, and return a function that gives the newest message, or None."""

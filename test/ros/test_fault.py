@@ -21,7 +21,7 @@ def owners(client, arm):
     }
 
 
-def swing(client):
+def swing(client, until):
     """Let the last joint of the left arm spring to its target faster than it may move."""
     parameters = [Parameter(name, value=x).to_parameter_msg() for name, x in UNDAMPED.items()]
     service = f"/fault/left/{JOINT}/set_parameters_atomically"
@@ -29,16 +29,14 @@ def swing(client):
     assert client.switch([JOINT], (), 4, "/fault/left").ok
     now = client.newest(JointState, "/fault/left/joint_states")
     position = [*now.position[:6], now.position[6] + 0.35]
-    client.publish("/fault/left/target_joint", JointState(name=now.name, position=position))
+    target = JointState(name=now.name, position=position)
+    client.stream("/fault/left/target_joint", target, until, "fault")
 
 
 def test_fault_is_confined_reported_and_cleared(start, client):
     node = start(remap=["__ns:=/fault"]).wait_for("is active")
-    swing(client)
     hardware = f"{node.name}/left"
-    client.until(
-        lambda: client.diagnosis(hardware)[0].level == DiagnosticStatus.ERROR, 10.0, "fault"
-    )
+    swing(client, lambda: client.diagnosis(hardware)[0].level == DiagnosticStatus.ERROR)
     status, values = client.diagnosis(hardware)
     assert status.message == "latched fault: velocity_limit"
     assert values["owner"] == "left/hold"

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A spring and an inertia-aware damper between a tool and its target pose."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.state import ArmState, Matrix, Vector
+
+_dot, _add, _subtract = np.dot, np.add, np.subtract
+_minimum, _maximum = np.minimum, np.maximum
+_log3 = pin.log3
+
+
+class CartesianSpring:
+    r"""Compute the wrench of one arm's impedance; several laws are built on it.
+
+    .. math::
+        F = K \,\mathrm{clip}(e) + D (\dot x_d - \dot x), \quad
+        e = \begin{bmatrix} p_d - p \\ \log(R_d R^T)^\vee \end{bmatrix}, \quad
+        D = \Lambda^{1/2} Z K^{1/2} + K^{1/2} Z \Lambda^{1/2}
+
+    K is any symmetric positive semidefinite matrix, Z diagonal. A change of gains is spread
+    over some cycles: the square root of K is interpolated, so that every K on the way is
+    positive semidefinite and the torque has no step. Damping always belongs to the present K
+    and the present inertia. With ``in_tool`` the gains are given along the tool's axes.
+
+    Source of the damping design: Albu-Schäffer, Ott, Frese and Hirzinger, ICRA 2003.
+
+    Attributes:
+        error: Clipped error along the axes of the gains, (6,) [m, rad].
+        spring: K times the error, along the axes of the gains, (6,) [N, Nm].
+        stiffness: The present K, (6, 6).
+        damping: The present D, along the axes of the gains, (6, 6).
+
+    Thread: control.
+    """
+
+    def __init__(self) -> None:
+        self.error, self.spring = np.zeros(6), np.zeros(6)
+        self.stiffness, self.damping = np.zeros((6, 6)), np.zeros((6, 6))
+        self._root, self._from, self._to = (np.zeros((6, 6)) for _ in range(3))
+        self._ratio = np.ones(6)
+        self._scaled = np.zeros((6, 6))
+        self._left = self._cycles = 0
+        self._in_tool = False
+        self._clip_high, self._clip_low = np.full(6, np.inf), np.full(6, -np.inf)
+        self._position, self._rotation = self.error[:3], self.error[3:]
+        self._turned = np.zeros((3, 3))
+        self._half, self._turn, self._product = (np.zeros((6, 6)) for _ in range(3))
+        self._twist, self._brake, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
+
+    def set_shape(self, damping_ratio: Vector, error_clip: Vector, in_tool: bool) -> None:
+        """Set damping ratios (6,), error bounds (6,) [m, rad] and the axes of the gains."""
+        self._ratio = np.array(damping_ratio)
+        self._clip_high = np.array(error_clip)
+        self._clip_low = -self._clip_high
+        self._in_tool = in_tool
+        self._rescale()
+
+    def set_stiffness(self, stiffness: Vector | Matrix, cycles: int = 0) -> None:
+        """Go to a stiffness, diagonal (6,) or full (6, 6), within ``cycles``.
+
+        Negative eigenvalues within rounding of zero are taken for zero.
+        """
+        matrix = np.diag(stiffness) if stiffness.ndim == 1 else stiffness
+        values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+        root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        self._from[:], self._to[:] = self._root, root
+        self._cycles = self._left = cycles
+        if not cycles:
+            self._root[:] = root
+            self._rescale()
+
+    def _approach(self) -> None:
+        """Move the gains one cycle on."""
+        self._left -= 1
+        share = self._left / self._cycles
+        np.multiply(self._from, share, self._root)
+        self._root += (1.0 - share) * self._to
+        self._rescale()
+
+    def _rescale(self) -> None:
+        _dot(self._root, self._root, self.stiffness)
+        np.multiply(self._ratio[:, None], self._root, self._scaled)
+
+    def wrench(
+        self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
+    ) -> Vector:
+        """Return spring and damper wrench on the tool along the base's axes, (6,) [N, Nm].
+
+        Args:
+            state: The arm.
+            position: Target position of the tool in the base, (3,) [m].
+            rotation: Target orientation, (3, 3).
+            twist: Target velocity, (6,) [m/s, rad/s]; None is rest.
+        """
+        self.measure(state, position, rotation, twist)
+        wrench = _add(self.spring, self._brake, self._wrench)
+        return _dot(self._turn, wrench) if self._in_tool else wrench
+
+    def measure(
+        self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
+    ) -> None:
+        """Update error, gains, spring and damper, all along the axes of the gains."""
+        if self._left:
+            self._approach()
+        _subtract(position, state.position_ee_in_base, self._position)
+        _dot(rotation, state.rotation_ee_in_base.T, self._turned)
+        self._rotation[:] = _log3(self._turned)
+        half = state.operational_space().inertia_sqrt
+        rate = self._twist
+        if twist is None:
+            np.negative(state.twist_ee_in_base, rate)
+        else:
+            _subtract(twist, state.twist_ee_in_base, rate)
+        if self._in_tool:
+            turn = self._turn
+            turn[:3, :3] = turn[3:, 3:] = state.rotation_ee_in_base
+            self.error[:] = _dot(self.error, turn)
+            rate[:] = _dot(rate, turn)
+            half = _dot(_dot(turn.T, half), turn, self._half)
+        _minimum(self.error, self._clip_high, out=self.error)
+        _maximum(self.error, self._clip_low, out=self.error)
+        _dot(self.stiffness, self.error, self.spring)
+        product = _dot(half, self._scaled, self._product)
+        _add(product, product.T, self.damping)
+        _dot(self.damping, rate, self._brake)
+
+    @property
+    def turn(self) -> Matrix | None:
+        """Rotation from the axes of the gains to the base for wrenches, or None if equal."""
+        return self._turn if self._in_tool else None
+
+    @property
+    def brake(self) -> Vector:
+        """Damper part, along the axes of the gains, (6,) [N, Nm]."""
+        return self._brake

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When the next state of a robot is due: on a clock, or in lockstep with its client."""
+
+from __future__ import annotations
+
+PERIOD = 1_000_000
+"""Of the clock [ns]."""
+SHORTEST_GAP = 700_000
+"""Between two states on the clock; a late one moves the clock, it is not made up for [ns]."""
+FIRST_COMMAND_PERIOD = 10_000_000
+"""In lockstep, between the states of a motion before its first command [ns].
+
+The client uses up a state to see that the motion has started, and another one to answer it:
+they must not wait for each other. The robot holds still meanwhile, and the gap is long so that
+the state that is answered first still is the newest one.
+"""
+PATIENCE = 500_000_000
+"""In lockstep, silence after which the clock takes over until the client is back [ns].
+
+Half of what a client waits for a state before it gives up.
+"""
+
+
+class Clock:
+    """Decide when a cycle is due. All times are of ``time.perf_counter_ns``."""
+
+    def __init__(self, start: int, *, lockstep: bool, phase: float, ppm: float) -> None:
+        """Make a clock.
+
+        Args:
+            start: Time of the first state [ns].
+            lockstep: Whether a state follows as soon as the one before is answered.
+            phase: Further delay of the first state [ms].
+            ppm: How much too slow the clock is [millionth].
+        """
+        self.lockstep = lockstep
+        self._period = round(PERIOD * (1.0 + ppm * 1e-6))
+        self._next = start + round(phase * 1e6)
+
+    def wait(self, now: int, *, waiting: bool, answered: bool) -> int:
+        """Return how long it is until a cycle is due [ns], 0 if it is due.
+
+        Args:
+            now: The time [ns].
+            waiting: Whether a running motion wants a command in every cycle.
+            answered: Whether the command is there, or is known to be lost.
+        """
+        if self.lockstep and waiting and answered:
+            return 0
+        return max(0, self._next - now)
+
+    def sent(
+        self, now: int, *, waiting: bool, started: bool, answered: bool
+    ) -> tuple[int, bool] | None:
+        """Set the time of the next cycle.
+
+        Args:
+            now: When the state was sent [ns].
+            waiting: Whether a running motion wants a command in every cycle.
+            started: Whether its first command has arrived.
+            answered: Whether the cycle before had its command.
+
+        Returns:
+            How late this one was [ns] and whether the clock was moved, if it was on the clock.
+        """
+        if self.lockstep:
+            if not waiting:
+                gap = self._period
+            elif not started:
+                gap = FIRST_COMMAND_PERIOD
+            else:
+                gap = PATIENCE if answered else self._period
+            self._next = now + gap
+            return None
+        late = now - self._next
+        self._next += self._period
+        shifted = self._next < now + SHORTEST_GAP
+        if shifted:
+            self._next = now + SHORTEST_GAP
+        return late, shifted

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accounting of control cycles: which were answered in time, and how fast."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+LONGEST_GAP = 20
+"""Lost commands in a row that end a motion (FCI documentation)."""
+WINDOW = 100
+"""Cycles over which the success rate is taken (FCI documentation)."""
+_PERCENTILES = (50, 95, 99, 100)
+
+
+class Cycles:
+    """Count cycles of motions.
+
+    The first cycle that counts is the one whose state got the first command.
+
+    Attributes:
+        run: Commands lost in a row, up to now.
+    """
+
+    def __init__(self) -> None:
+        self.run = 0
+        self._window: deque[bool] = deque(maxlen=WINDOW)
+        self._log: deque[dict[str, Any]] = deque(maxlen=WINDOW)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was counted, not the motion that is running."""
+        self._active = self._lost = self._longest_run = self._stale = self._late_states = 0
+        self._torque_rate = 0.0
+        self._longest_repeat = 0.0
+        self._fresh_at = 0.0
+        self._latencies: deque[int] = deque(maxlen=100_000)
+        self._lateness: deque[int] = deque(maxlen=100_000)
+
+    def begin(self) -> None:
+        """Start a motion."""
+        self.run = 0
+        self._fresh_at = 0.0
+        self._window.clear()
+
+    @property
+    def success_rate(self) -> float:
+        """Share of the last cycles whose command arrived."""
+        return sum(self._window) / len(self._window) if self._window else 0.0
+
+    def answered(self, message_id: int, tau: Vector, change: Vector) -> None:
+        """Count a cycle whose command arrived.
+
+        Args:
+            message_id: Of the state that the command answers.
+            tau: Commanded torque, (7,) [Nm].
+            change: From the torque before, (7,) [Nm].
+        """
+        self._active += 1
+        self.run = 0
+        self._window.append(True)
+        now = time.perf_counter()
+        if self._fresh_at:
+            self._longest_repeat = max(self._longest_repeat, now - self._fresh_at)
+        self._fresh_at = now
+        self._torque_rate = max(self._torque_rate, float(np.abs(change).max()) * 1e3)
+        self._log.append({"message_id": message_id, "tau": tau.tolist()})
+
+    def missed(self) -> bool:
+        """Count a cycle without a command; return whether it was one too many."""
+        self._active += 1
+        self._lost += 1
+        self.run += 1
+        self._longest_run = max(self._longest_run, self.run)
+        self._window.append(False)
+        return self.run >= LONGEST_GAP
+
+    def stale(self) -> None:
+        """Count a command that answers an older state."""
+        self._stale += 1
+
+    def latency(self, nanoseconds: int) -> None:
+        """Note the time from sending a state to reading its command."""
+        self._latencies.append(nanoseconds)
+
+    def lateness(self, nanoseconds: int, shifted: bool) -> None:
+        """Note how late a state of the clock was sent, and whether that moved the clock."""
+        self._lateness.append(nanoseconds)
+        self._late_states += shifted
+
+    def log(self) -> list[dict[str, Any]]:
+        """Return the newest commands, oldest first."""
+        return list(self._log)
+
+    def summary(self) -> dict[str, Any]:
+        """Return everything that was counted."""
+        return {
+            "active_cycles": self._active,
+            "lost": self._lost,
+            "longest_run": self._longest_run,
+            "longest_repeat_ms": round(self._longest_repeat * 1e3, 3),
+            "stale": self._stale,
+            "success_rate": self.success_rate,
+            "torque_rate_max": self._torque_rate,
+            "latency_us": _percentiles(self._latencies),
+            "lateness_us": _percentiles(self._lateness),
+            "late_states": self._late_states,
+        }
+
+
+def _percentiles(nanoseconds: deque[int]) -> dict[str, float]:
+    """Return percentiles [us]; 100 is the maximum."""
+    if not nanoseconds:
+        return {}
+    values = np.percentile(np.array(nanoseconds) / 1e3, _PERCENTILES)
+    return {str(p): round(float(value), 1) for p, value in zip(_PERCENTILES, values)}

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated robots in a process of their own, and a handle on them for tests."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from multipanda_py.exceptions import BackendError, MultipandaError
+from multipanda_py.fci_sim.admin import AdminClient
+from multipanda_py.fci_sim.server import Server
+from multipanda_py.fci_sim.station import Timing
+
+READY = "ready"
+START_TIMEOUT = 20.0  # [s]
+
+
+class FciSim:
+    """Simulated robots, for as long as the ``with`` block lasts.
+
+    .. code-block:: python
+
+        with FciSim(["127.0.0.1", "127.0.0.2"], lockstep=True) as sim:
+            ...  # a client in a process of its own connects to both addresses
+            sim.admin("127.0.0.1", "stats")
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        *,
+        lockstep: bool = False,
+        phases: Sequence[float] = (),
+        ppm: Sequence[float] = (),
+        priority: int = 0,
+    ) -> None:
+        """Describe the robots.
+
+        Args:
+            addresses: Of the robots, such as ``127.0.0.1``.
+            lockstep: Whether a state follows as soon as the one before is answered.
+            phases: Delays of the clocks, by robot [ms].
+            ppm: How much too slow the clocks are, by robot [millionth].
+            priority: SCHED_FIFO priority of the process, 0 for none.
+        """
+        self._arguments = [*addresses]
+        if lockstep:
+            self._arguments.append("--lockstep")
+        for name, values in (("--phase", phases), ("--ppm", ppm)):
+            for value in values:
+                self._arguments.append(f"{name}={value}")
+        if priority:
+            self._arguments.append(f"--priority={priority}")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._admins: dict[str, AdminClient] = {}
+
+    def start(self) -> None:
+        """Start the process and wait until its ports are open.
+
+        Raises:
+            BackendError: If it could not be started.
+        """
+        command = [sys.executable, "-m", __name__, *self._arguments]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        out = self._process.stdout
+        if out is None or not select.select([out], [], [], START_TIMEOUT)[0]:
+            self.close()
+            raise BackendError(f"simulated robots did not start within {START_TIMEOUT:g} s")
+        line = out.readline().decode().strip()
+        if line != READY:
+            self.close()
+            raise BackendError(line or "simulated robots did not start")
+
+    def admin(self, address: str, command: str, **arguments: Any) -> dict[str, Any]:
+        """Have the admin port of a robot execute a command; return its answer.
+
+        Raises:
+            BackendError: If it was refused.
+        """
+        if address not in self._admins:
+            self._admins[address] = AdminClient(address)
+        return self._admins[address].request(command, **arguments)
+
+    def close(self) -> None:
+        """End the process."""
+        for client in self._admins.values():
+            client.close()
+        self._admins.clear()
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                stream.close()
+        try:
+            process.wait(5.0)  # the end of its standard input ends it
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def __enter__(self) -> FciSim:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the module and the command ``multipanda fci-sim`` share."""
+    parser.add_argument(
+        "addresses", nargs="*", metavar="ADDRESS", default=["127.0.0.1"],
+        help="of a robot, on this machine (default: 127.0.0.1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--lockstep", action="store_true",
+        help="send a state as soon as the one before is answered, instead of 1000 a second",
+    )  # fmt: skip
+    parser.add_argument(
+        "--phase", type=float, action="append", default=[], metavar="MS",
+        help="delay of a robot's clock; repeat for the second robot, the third ...",
+    )  # fmt: skip
+    parser.add_argument(
+        "--ppm", type=float, action="append", default=[], metavar="PPM",
+        help="how much too slow a robot's clock is; repeat likewise",
+    )  # fmt: skip
+    parser.add_argument(
+        "--priority", type=int, default=0, metavar="N", help="SCHED_FIFO priority, 0 for none"
+    )
+
+
+def make_server(options: argparse.Namespace) -> Server:
+    """Open the ports and take the priority.
+
+    Raises:
+        BackendError: If a port is taken, or the priority is refused.
+    """
+    timings = [
+        Timing(options.lockstep, _item(options.phase, i), _item(options.ppm, i))
+        for i in range(len(options.addresses))
+    ]
+    server = Server(options.addresses, timings)
+    if options.priority > 0:
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.priority))
+        except OSError as error:
+            server.close()
+            raise BackendError(f"no real-time priority: {error.strerror}") from error
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    return server
+
+
+def _item(values: Sequence[float], index: int) -> float:
+    return values[index] if index < len(values) else 0.0
+
+
+def main() -> int:
+    """Serve until the standard input ends."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_arguments(parser)
+    options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to the owner, who ends us
+    try:
+        server = make_server(options)
+    except (MultipandaError, OSError) as error:
+        _say(str(error))
+        return 1
+    _say(READY)
+    server.run(_owner_lives)
+    server.close()
+    return 0
+
+
+def _owner_lives() -> bool:
+    """Return whether the standard input is still open."""
+    return not select.select([0], [], [], 0.0)[0] or bool(os.read(0, 4096))
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # the owner may be gone
+        os.write(1, f"{text}\n".encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

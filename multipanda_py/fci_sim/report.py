@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fill the state that the robot sends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.fci_sim.end_effector import Load
+from multipanda_py.fci_sim.wire import ERRORS, Controller, Generator, StateDatagram
+from multipanda_py.fci_sim.world import PERIOD
+
+if TYPE_CHECKING:
+    from multipanda_py.fci_sim.robot import Robot
+
+Vector = NDArray[np.float64]
+
+GRAVITY = (0.0, 0.0, -9.81)
+"""Field O_ddP_O; libfranka's gravity torques are computed from it [m/s^2]."""
+
+
+class Report:
+    """The state datagram of a robot, refilled in every cycle.
+
+    Attributes:
+        datagram: The state.
+    """
+
+    def __init__(self, robot: Robot, hand: Load) -> None:
+        self._robot = robot
+        self.datagram = StateDatagram()
+        fields = self._fields = self.datagram.fields
+        fields["O_ddP_O"][:] = GRAVITY
+        self._write_load("ee", hand)
+        self._tau_J = np.array(robot.world.tau_J)
+        self.configure()
+
+    def configure(self) -> None:
+        """Write what only requests change: frames and the load."""
+        frames, fields = self._robot.frames, self._fields
+        for name in ("F_T_NE", "NE_T_EE", "EE_T_K", "F_T_EE"):
+            fields[name][:] = getattr(frames, name).ravel(order="F")
+        self._write_load("load", self._robot.load)
+
+    def _write_load(self, name: str, load: Load) -> None:
+        self._fields[f"m_{name}"][:] = load.mass
+        self._fields[f"F_x_C{name}"][:] = load.com
+        self._fields[f"I_{name}"][:] = load.inertia.ravel(order="F")
+
+    def errors(self, name: str, found: tuple[str, ...]) -> None:
+        """Write ``errors`` or ``reflex_reason``."""
+        self._fields[name][:] = [error in found for error in ERRORS]
+
+    def fill(self, message_id: int, success_rate: float) -> bytearray:
+        """Write everything that may have changed and return the datagram."""
+        robot, fields, world = self._robot, self._fields, self._robot.world
+        motion = robot.motion
+        fields["message_id"][0] = message_id
+        for name in ("q", "theta"):
+            fields[name][:] = world.q
+        for name in ("dq", "dtheta"):
+            fields[name][:] = world.dq
+        fields["tau_J"][:] = world.tau_J
+        fields["dtau_J"][:] = (world.tau_J - self._tau_J) / PERIOD
+        self._tau_J[:] = world.tau_J
+        if motion is None or motion.external:
+            fields["q_d"][:] = robot.hold_q if motion is None else world.q
+            fields["dq_d"][:] = 0.0 if motion is None else world.dq
+            fields["ddq_d"][:] = 0.0
+        else:
+            fields["q_d"][:] = motion.q_d
+            fields["dq_d"][:] = motion.dq_d
+            fields["ddq_d"][:] = motion.ddq_d
+        fields["tau_J_d"][:] = motion.tau if motion is not None else 0.0
+        self._fill_poses()
+        self._fill_contacts()
+        elbow = (world.q[2], 1.0 if world.q[3] >= 0.0 else -1.0)
+        for name in ("elbow", "elbow_d", "elbow_c"):
+            fields[name][:] = elbow
+        generator = Generator.IDLE if motion is None else motion.generator
+        controller = Controller.OTHER if motion is None else motion.controller
+        fields["motion_generator_mode"][0] = generator + 1
+        fields["controller_mode"][0] = controller
+        fields["robot_mode"][0] = robot.mode
+        fields["control_command_success_rate"][0] = success_rate if motion is not None else 0.0
+        return self.datagram.buffer
+
+    def _fill_poses(self) -> None:
+        robot, fields = self._robot, self._fields
+        pose = robot.pose_ee
+        fields["O_T_EE"][:] = pose.ravel(order="F")
+        motion = robot.motion
+        commanded = motion.pose_c if motion is not None and motion.pose_c is not None else pose
+        for name in ("O_T_EE_d", "O_T_EE_c"):
+            fields[name][:] = commanded.ravel(order="F")
+
+    def _fill_contacts(self) -> None:
+        robot, fields, thresholds = self._robot, self._fields, self._robot.thresholds
+        fields["tau_ext_hat_filtered"][:] = robot.tau_ext
+        fields["O_F_ext_hat_K"][:] = robot.wrench_base
+        fields["K_F_ext_hat_K"][:] = robot.wrench_stiffness
+        torque, force = np.abs(robot.tau_ext), np.abs(robot.wrench_stiffness)
+        fields["joint_contact"][:] = torque > thresholds.lower_torque
+        fields["joint_collision"][:] = torque > thresholds.upper_torque
+        fields["cartesian_contact"][:] = force > thresholds.lower_force
+        fields["cartesian_collision"][:] = force > thresholds.upper_force

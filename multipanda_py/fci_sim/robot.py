@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One simulated FR3: its modes, motions, errors and recovery.
+
+What FCI documentation and libfranka leave open about the real robot is marked *assumed*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import UnknownName
+from multipanda_py.fci_sim.cycles import Cycles
+from multipanda_py.fci_sim.end_effector import Load, hand_load
+from multipanda_py.fci_sim.frames import Frames
+from multipanda_py.fci_sim.motion import Motion
+from multipanda_py.fci_sim.reflexes import Thresholds, violations
+from multipanda_py.fci_sim.report import Report
+from multipanda_py.fci_sim.wire import ERRORS, Mode, MoveStatus, RecoveryStatus, Request
+from multipanda_py.fci_sim.world import World
+
+Vector = NDArray[np.float64]
+Answer = Callable[[Request, int, bytes], None]
+
+RECOVERY_CYCLES = 100
+"""How long automatic error recovery takes, assumed [ms]."""
+GUIDING_DAMPING = 2.0  # of an arm that is led by hand, assumed [Nm s/rad]
+_AT_REST = 1e-5  # below this error [rad] and speed [rad/s] the brakes hold the arm
+
+
+class Robot:
+    r"""The robot without its sockets and clocks; :meth:`cycle` is one millisecond.
+
+    Torque control executes :math:`\tau = \tau_{J,d}` (gravity is compensated); everything else
+    is a joint impedance, :math:`\tau = K (q_d - q) + D (\dot q_d - \dot q)`, critically damped.
+    An arm that rests does not move at all until it is pushed: brakes.
+
+    Attributes:
+        world: Physics.
+        frames: Of the end effector.
+        thresholds: Of contacts and collisions.
+        load: What the client said is on the hand. It is taken to be there.
+        mode: Of the robot.
+        motion: The running motion, or None.
+        errors: Names of the present errors.
+        hold_q: Where the robot holds while no motion runs, (7,) [rad].
+        cycles: What was counted.
+        message_id: Of the newest state; the robot's time [ms].
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.world, self.frames, self.thresholds = World(), Frames(), Thresholds()
+        self.load = Load(0.0, np.zeros(3), np.zeros((3, 3)))
+        self.stiffness = np.array([600.0] * 4 + [250.0, 150.0, 50.0])
+        self.mode, self.motion = Mode.IDLE, None
+        self.errors: tuple[str, ...] = ()
+        self.hold_q = self.world.q.copy()
+        self.cycles = Cycles()
+        self.message_id = 0
+        self.tau_push, self.wrench_push = np.zeros(7), np.zeros(6)
+        self._recovery: tuple[int, int] | None = None
+        self._damping = self._critical_damping()
+        self._observe()
+        self.report = Report(self, hand_load())
+
+    motion: Motion | None
+
+    def begin(self, motion: Motion) -> None:
+        """Start a motion; the robot must be idle."""
+        self.mode, self.motion = Mode.MOVE, motion
+        self._damping = self._critical_damping()
+        self.cycles.begin()
+        self._send(Request.MOVE, motion.request_id, MoveStatus.MOTION_STARTED)
+
+    def end_motion(self, status: MoveStatus, mode: Mode = Mode.IDLE) -> None:
+        """End the running motion; whoever waits for it gets the status."""
+        motion, self.motion, self.mode = self.motion, None, mode
+        self.hold_q = self.world.q.copy()
+        if motion is not None:
+            self._send(Request.MOVE, motion.request_id, status)
+
+    def fault(self, *names: str) -> None:
+        """Raise errors: a reflex.
+
+        Raises:
+            UnknownName: If there is no such error.
+        """
+        for name in names:
+            if name not in ERRORS:
+                raise UnknownName("error", name, ERRORS)
+        self.errors = names
+        self.report.errors("errors", names)
+        self.report.errors("reflex_reason", names)
+        self.end_motion(MoveStatus.REFLEX_ABORTED, Mode.REFLEX)
+
+    def recover(self, request_id: int) -> None:
+        """Start automatic error recovery; it is answered when it is over."""
+        refused = {
+            Mode.USER_STOPPED: RecoveryStatus.MANUAL_REQUIRED,
+            Mode.MOVE: RecoveryStatus.NOT_POSSIBLE,
+            Mode.GUIDING: RecoveryStatus.NOT_POSSIBLE,
+            Mode.RECOVERY: RecoveryStatus.NOT_POSSIBLE,
+            Mode.IDLE: RecoveryStatus.SUCCESS,
+        }
+        if self.mode in refused:
+            self._send(Request.AUTOMATIC_ERROR_RECOVERY, request_id, refused[self.mode])
+            return
+        self.mode = Mode.RECOVERY
+        self._recovery = (request_id, self.message_id + RECOVERY_CYCLES)
+
+    def user_stop(self, pressed: bool) -> None:
+        """Press or release the user stop; releasing leaves an idle robot."""
+        if pressed:
+            self._abort_recovery(RecoveryStatus.EMERGENCY_ABORTED)
+            self.end_motion(MoveStatus.EMERGENCY_ABORTED, Mode.USER_STOPPED)
+        elif self.mode is Mode.USER_STOPPED:
+            self.mode = Mode.REFLEX if self.errors else Mode.IDLE
+
+    def guiding(self, pressed: bool) -> None:
+        """Press or release the guiding button; an arm that is led is free and damped."""
+        if pressed:
+            self._abort_recovery(RecoveryStatus.ABORTED)
+            self.end_motion(MoveStatus.ABORTED, Mode.GUIDING)
+        elif self.mode is Mode.GUIDING:
+            self.hold_q = self.world.q.copy()
+            self.mode = Mode.REFLEX if self.errors else Mode.IDLE
+
+    def cycle(self, command: np.void | None) -> bytearray:
+        """Execute a command, or go on without, for one period; return the new state."""
+        if self.motion is not None:
+            self._control(self.motion, command)
+        self._move()
+        self._observe()
+        if self.motion is not None:
+            found = violations(self.world.q, self.world.dq, self.tau_ext, self.wrench_stiffness,
+                               self.thresholds)  # fmt: skip
+            if found:
+                self.fault(*found)
+        if self._recovery is not None and self.message_id >= self._recovery[1]:
+            self._finish_recovery(self._recovery[0])
+        self.message_id += 1
+        return self.report.fill(self.message_id, self.cycles.success_rate)
+
+    def _control(self, motion: Motion, command: np.void | None) -> None:
+        if command is None:
+            motion.repeat()
+            if motion.started and not motion.asynchronous and self.cycles.missed():
+                self.fault("communication_constraints_violation")
+            return
+        if command["torque_finished"] or command["motion_finished"]:
+            self.end_motion(MoveStatus.SUCCESS)
+            return
+        before = motion.tau
+        error = motion.take(command)
+        self.cycles.answered(int(command["message_id"]), command["tau_J_d"],
+                             command["tau_J_d"] - before)  # fmt: skip
+        if error is not None:
+            self.fault(error)
+        elif motion.asynchronous:
+            motion.repeat()
+
+    def _move(self) -> None:
+        """Advance the physics."""
+        world, motion = self.world, self.motion
+        if motion is not None and motion.external and motion.started:
+            tau = motion.tau
+        elif self.mode is Mode.GUIDING:
+            tau = -GUIDING_DAMPING * world.dq
+        else:
+            q_d, dq_d = (self.hold_q, 0.0) if motion is None else (motion.q_d, motion.dq_d)
+            error, speed = q_d - world.q, dq_d - world.dq
+            pushed = self.tau_push.any() or self.wrench_push.any()
+            if not pushed and max(np.abs(error).max(), np.abs(speed).max(),
+                                  np.abs(world.dq).max()) < _AT_REST:  # fmt: skip
+                world.refresh()
+                return
+            tau = self.stiffness * error + self._damping * speed
+        world.step(tau, self.tau_push, self.wrench_push, self.pose_ee[:3, 3])
+
+    def _observe(self) -> None:
+        """Compute the end effector's pose and the external torques as the robot signs them.
+
+        A torque that the robot exerts on its environment counts positive.
+        """
+        world, frames = self.world, self.frames
+        self.pose_ee: Vector = world.flange() @ frames.F_T_EE
+        self.tau_ext: Vector = -world.tau_environment
+        stiffness = self.pose_ee @ frames.EE_T_K
+        self.wrench_base, self.wrench_stiffness = np.zeros(6), np.zeros(6)
+        if self.tau_ext.any():
+            self.wrench_base = world.wrench_at(stiffness[:3, 3], self.tau_ext)
+            turn = stiffness[:3, :3].T
+            self.wrench_stiffness[:3] = turn @ self.wrench_base[:3]
+            self.wrench_stiffness[3:] = turn @ self.wrench_base[3:]
+
+    def _critical_damping(self) -> Vector:
+        return np.asarray(2.0 * np.sqrt(self.stiffness * self.world.inertias()))
+
+    def _finish_recovery(self, request_id: int) -> None:
+        self._recovery = None
+        self.mode, self.errors = Mode.IDLE, ()
+        self.report.errors("errors", ())
+        self._send(Request.AUTOMATIC_ERROR_RECOVERY, request_id, RecoveryStatus.SUCCESS)
+
+    def _abort_recovery(self, status: RecoveryStatus) -> None:
+        if self._recovery is not None:
+            self._send(Request.AUTOMATIC_ERROR_RECOVERY, self._recovery[0], status)
+            self._recovery = None
+
+    def _send(self, request: Request, request_id: int, status: int) -> None:
+        self._answer(request, request_id, bytes([status]))

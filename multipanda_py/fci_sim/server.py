@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One event loop for any number of simulated robots, each at an address of its own."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import time
+from collections.abc import Callable, Sequence
+
+from multipanda_py.fci_sim.admin import Admin, AdminPort
+from multipanda_py.fci_sim.station import Station, Timing
+
+LONGEST_SLEEP = 0.1  # between looks at whether to go on [s]
+
+
+class Server:
+    """Simulated robots, ready to be connected to.
+
+    Attributes:
+        stations: One per address.
+    """
+
+    def __init__(self, addresses: Sequence[str], timings: Sequence[Timing]) -> None:
+        """Open all ports.
+
+        Raises:
+            BackendError: If a port is taken.
+        """
+        # Unlike epoll it can be told to wake up at a microsecond.
+        self._selector = selectors.SelectSelector()
+        self.stations: list[Station] = []
+        for address, timing in zip(addresses, timings):
+            station = Station(address, self._selector, timing)
+            self.stations.append(station)
+            AdminPort(self._selector, address, Admin(station))
+
+    def run(
+        self, keep_going: Callable[[], bool], on_second: Callable[[Server], None] | None = None
+    ) -> None:
+        """Serve until told to end.
+
+        Args:
+            keep_going: Asked now and then.
+            on_second: Called once a second.
+        """
+        selector, stations = self._selector, self.stations
+        report_at = look_at = time.monotonic()
+        while True:
+            now = time.monotonic()
+            if now >= look_at:
+                look_at = now + LONGEST_SLEEP
+                if not keep_going():
+                    return
+                if on_second is not None and now >= report_at + 1.0:
+                    report_at = now
+                    on_second(self)
+            sleep = min(station.advance() for station in stations) * 1e-9
+            for key, _ in selector.select(min(sleep, LONGEST_SLEEP)):
+                key.data()
+
+    def close(self) -> None:
+        """Close every port."""
+        for station in self.stations:
+            station.close()
+        for key in list(self._selector.get_map().values()):
+            os.close(key.fd) if isinstance(key.fileobj, int) else key.fileobj.close()  # type: ignore[union-attr]
+        self._selector.close()

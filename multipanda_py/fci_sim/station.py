@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything at one address: a robot, its hand, their ports and the robot's clock."""
+
+from __future__ import annotations
+
+import selectors
+import struct
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.fci_sim.clock import Clock
+from multipanda_py.fci_sim.gripper import Gripper
+from multipanda_py.fci_sim.requests import handle
+from multipanda_py.fci_sim.robot import Robot
+from multipanda_py.fci_sim.tcp import TcpPort, listen
+from multipanda_py.fci_sim.udp import UdpLink
+from multipanda_py.fci_sim.wire import (
+    CONNECT,
+    GRIPPER_HEADER,
+    GRIPPER_PORT,
+    ROBOT_HEADER,
+    ROBOT_PORT,
+    ROBOT_VERSION,
+    Mode,
+    MoveStatus,
+    Request,
+    command_from,
+)
+
+_SOON = 5_000_000  # from opening to the first state [ns]
+_ASLEEP = 1_000_000_000  # between looks at a robot that is off [ns]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How the states of a robot are timed.
+
+    Attributes:
+        lockstep: Whether a state follows as soon as the one before is answered.
+        phase: Delay of the clock [ms].
+        ppm: How much too slow the clock is [millionth].
+    """
+
+    lockstep: bool = False
+    phase: float = 0.0
+    ppm: float = 0.0
+
+
+class Station:
+    """A robot with its hand at an address.
+
+    Attributes:
+        address: IPv4 address.
+        robot: The robot.
+        gripper: The hand.
+        link: The UDP side of the robot.
+        port: The TCP side of the robot.
+        version: Protocol version that is answered to Connect.
+    """
+
+    robot: Robot
+    gripper: Gripper
+    link: UdpLink
+    port: TcpPort
+
+    def __init__(self, address: str, selector: selectors.BaseSelector, timing: Timing) -> None:
+        self.address, self._selector, self._timing = address, selector, timing
+        self.version = ROBOT_VERSION
+        self._wake_at = 0
+        self._open()
+
+    def _open(self) -> None:
+        """Boot: everything as if switched on.
+
+        Raises:
+            BackendError: If a port cannot be opened.
+        """
+        robot = listen(self.address, ROBOT_PORT)
+        try:
+            gripper = listen(self.address, GRIPPER_PORT)
+        except Exception:
+            robot.close()
+            raise
+        selector = self._selector
+        self.port = TcpPort(selector, robot, ROBOT_HEADER, self._on_request, self._on_gone)
+        self.link = UdpLink(self.address)
+        selector.register(self.link.socket, selectors.EVENT_READ, self._collect)
+        self.robot = Robot(self.port.send)
+        self._gripper_port = TcpPort(
+            selector, gripper, GRIPPER_HEADER, self._on_gripper_request, self._on_gripper_gone
+        )
+        self.gripper = Gripper(self.address, self._gripper_port.send)
+        timing = self._timing
+        self._clock = Clock(
+            time.perf_counter_ns() + _SOON,
+            lockstep=timing.lockstep, phase=timing.phase, ppm=timing.ppm,
+        )  # fmt: skip
+        self._command: np.void | None = None
+        self._hopeless = False  # the command for the newest state cannot come
+        self._sent_at = 0
+        self._running = True
+
+    def close(self) -> None:
+        """Switch off: close every port, say no goodbye."""
+        if not self._running:
+            return
+        self._running = False
+        self.port.close()
+        self._gripper_port.close()
+        self._selector.unregister(self.link.socket)
+        self.link.close()
+        self.gripper.close()
+
+    def reboot(self, duration: float) -> None:
+        """Switch off and on again after some time [s]; the robot forgets everything."""
+        self.close()
+        self._wake_at = time.perf_counter_ns() + round(duration * 1e9)
+
+    @property
+    def running(self) -> bool:
+        """Whether the robot is switched on."""
+        return self._running
+
+    def advance(self) -> int:
+        """Run a cycle if one is due; return how long to sleep then, at most [ns]."""
+        now = time.perf_counter_ns()
+        if not self._running:
+            if now < self._wake_at or not self._wake_at:
+                return min(_ASLEEP, max(0, self._wake_at - now)) if self._wake_at else _ASLEEP
+            self._open()
+        self.link.flush(now)
+        wait = self._wait(now)
+        if wait == 0:
+            self._collect()  # what lies in the socket has arrived in time
+            self._cycle(now)
+            now = time.perf_counter_ns()
+            wait = self._wait(now)
+        delivery = self.link.next_delivery()
+        if delivery is not None:
+            if delivery <= now:
+                self._collect()
+            wait = min(wait, max(0, delivery - now))
+        return wait
+
+    def _wait(self, now: int) -> int:
+        answered = self._command is not None or self._hopeless
+        return self._clock.wait(now, waiting=self._waiting, answered=answered)
+
+    @property
+    def _waiting(self) -> bool:
+        motion = self.robot.motion
+        return motion is not None and not motion.asynchronous
+
+    def _cycle(self, now: int) -> None:
+        answered = self._command is not None or self._hopeless
+        command, self._command, self._hopeless = self._command, None, False
+        state = self.robot.cycle(command)
+        self.gripper.cycle()
+        motion = self.robot.motion
+        self._sent_at = time.perf_counter_ns()
+        arrives = self.link.send(state, self._sent_at)
+        self._hopeless = not arrives and not self.link.dead
+        timing = self._clock.sent(
+            now, waiting=self._waiting, answered=answered,
+            started=motion is not None and motion.started,
+        )  # fmt: skip
+        if timing is not None:
+            self.robot.cycles.lateness(*timing)
+
+    def _collect(self) -> None:
+        """Read commands; the one for the newest state counts, or one that ends the motion."""
+        now = time.perf_counter_ns()
+        datagrams, lost = self.link.receive(now)
+        motion = self.robot.motion
+        self._hopeless |= lost > 0
+        for datagram in datagrams:
+            command = command_from(datagram)
+            if command is None or motion is None:
+                continue
+            if command["message_id"] == self.robot.message_id:
+                self.robot.cycles.latency(now - self._sent_at)
+                self._command = command
+            elif motion.asynchronous or command["torque_finished"] or command["motion_finished"]:
+                self._command = command
+            else:
+                self.robot.cycles.stale()
+
+    def _on_request(self, command: int, counter: int, body: bytes) -> None:
+        try:
+            request = Request(command)
+        except ValueError:
+            self.port.hang_up()
+            return
+        if request is Request.CONNECT:
+            self._connect(counter, body)
+            return
+        answer = handle(self.robot, request, counter, body)
+        if answer is not None:
+            self.port.send(request, counter, answer)
+
+    def _connect(self, counter: int, body: bytes) -> None:
+        if len(body) != CONNECT.size or self.port.peer is None:
+            self.port.hang_up()
+            return
+        version, port = CONNECT.unpack(body)
+        accepted = version == self.version
+        if accepted:
+            self.link.peer = (self.port.peer, port)
+        self.port.send(
+            Request.CONNECT, counter, struct.pack("<BH", not accepted, self.version)
+        )
+
+    def _on_gone(self) -> None:
+        """End the motion of a client that has gone."""
+        self.link.disconnect()
+        if self.robot.motion is not None:
+            self.robot.end_motion(MoveStatus.ABORTED, Mode.IDLE)
+
+    def _on_gripper_request(self, command: int, counter: int, body: bytes) -> None:
+        try:
+            self.gripper.handle(command, counter, body, self._gripper_port.peer or "")
+        except (ValueError, struct.error):
+            self._gripper_port.hang_up()
+
+    def _on_gripper_gone(self) -> None:
+        self.gripper.disconnect()

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keep away from singular postures by a potential of the manipulability."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import eigenpy
+import numpy as np
+
+from multipanda_py.context import Context
+from multipanda_py.feature import Feature
+from multipanda_py.nullspace_projector import NullspaceProjector
+from multipanda_py.parameters import flag, number
+from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.targets import Target
+
+_dot, _multiply, _add = np.dot, np.multiply, np.add
+_SINGULAR = 1e-16
+
+
+@dataclass(frozen=True, eq=False)
+class ManipulabilityParams:
+    """Potential of :class:`Manipulability`."""
+
+    gain: float = number(10.0, unit="J", low=0, high=10000, doc="k_m of k_m (m - m_0)^2")
+    threshold: float = number(
+        0.1, low=0, high=10, doc="m_0, the manipulability above which nothing is added"
+    )
+    in_nullspace: bool = flag(
+        True, doc="project with the dynamically consistent projector, so that the task rests"
+    )
+
+
+class Manipulability(Feature[ManipulabilityParams]):
+    r"""Push the joints uphill in manipulability where there is little of it.
+
+    .. math::
+        m = \sqrt{\det(J J^T)}, \qquad
+        V = k_m (m - m_0)^2 \text{ for } m \le m_0 \text{ else } 0, \qquad
+        \tau = -\frac{\partial V}{\partial q}, \qquad
+        \frac{\partial m}{\partial q_k} =
+        m\, \mathrm{tr}\!\left( (J J^T)^{-1} \frac{\partial J}{\partial q_k} J^T \right)
+
+    The gradient is analytic, from the kinematic Hessian. Metres and radians are mixed in m,
+    as in the source. At an exactly singular posture the potential has an edge and no
+    gradient; nothing is added there. Source: multipanda_ros2, equations 5 to 7, after Ott,
+    Dietrich and Albu-Schäffer, Automatica 2015.
+    """
+
+    Params = ManipulabilityParams
+
+    def __init__(self, context: Context, params: ManipulabilityParams) -> None:
+        self._normal = np.zeros((6, 6))
+        self._solver = eigenpy.LDLT(np.eye(6))
+        self._tau = np.zeros(JOINTS)
+        self._project = NullspaceProjector().dynamic
+        super().__init__(context, params)
+
+    def add(
+        self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
+    ) -> None:
+        """Add the torques of every arm that is below the threshold."""
+        limit, torque = self.params.threshold**2, self._tau
+        for arm, state in enumerate(states):
+            jacobian, solver = state.jacobian, self._solver
+            solver.compute(_dot(jacobian, jacobian.T, self._normal))
+            squared = math.prod(solver.vectorD().tolist())
+            if not _SINGULAR < squared < limit:
+                continue
+            m = math.sqrt(squared)
+            gradient = _dot(
+                state.hessian().reshape(JOINTS, 42), solver.solve(jacobian).T.reshape(42)
+            )
+            slope = -2.0 * self.params.gain * (m - self.params.threshold) * m
+            _multiply(gradient, slope, torque)
+            if self.params.in_nullspace:
+                self._project(state, torque)
+            _add(tau[arm], torque, tau[arm])

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Feed-forward of a target wrench."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.context import Context
+from multipanda_py.feature import Feature
+from multipanda_py.parameters import number
+from multipanda_py.state import ArmState, Vector
+from multipanda_py.targets import Target
+
+_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
+
+
+@dataclass(frozen=True, eq=False)
+class WrenchParams:
+    """Filter of :class:`Wrench`."""
+
+    time_constant: float = number(
+        0.05, unit="s", low=0, high=10, doc="low pass on the target wrench; 0 is off"
+    )
+
+
+class Wrench(Feature[WrenchParams]):
+    r"""Add the joint torques that make the tool exert a target wrench.
+
+    .. math::
+        \tau = J^T w_f, \qquad T_f\, \dot w_f = w_d - w_f
+
+    The filter is exact for a target that stays as it is during a period:
+    :math:`w_f \leftarrow w_f + (1 - e^{-T / T_f}) (w_d - w_f)`. Force [N] and torque [Nm] are
+    along the axes of the arm's base, at the tool's point. Both the target and the filter are
+    zero at activation. Source: Khatib 1987 (force in operational space).
+    """
+
+    Params = WrenchParams
+    channels = ("wrench",)
+
+    def __init__(self, context: Context, params: WrenchParams) -> None:
+        self._wrench = [np.zeros(6) for _ in context.arms]
+        self._step, self._tau = np.zeros(6), np.zeros(7)
+        super().__init__(context, params)
+
+    def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
+        """Start from no wrench."""
+        for wrench in self._wrench:
+            wrench[:] = 0.0
+
+    def add(
+        self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
+    ) -> None:
+        """Add the torques of every arm's filtered wrench."""
+        constant = self.params.time_constant
+        share = -math.expm1(-period / constant) if constant > 0.0 else 1.0
+        step, torque = self._step, self._tau
+        for arm, (state, wrench) in enumerate(zip(states, self._wrench)):
+            _subtract(target.data["wrench"][arm], wrench, step)
+            _add(wrench, _multiply(step, share, step), wrench)
+            _add(tau[arm], _dot(wrench, state.jacobian, torque), tau[arm])

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live gains, streamed stiffness, twists and clipping of the Cartesian impedance law."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.controllets.cartesian_impedance import (
+    CartesianImpedance,
+    CartesianImpedanceParams,
+)
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.pose import Pose
+from multipanda_py.targets import MovingCartesianTarget
+from multipanda_py.testing import PERIOD, StateMaker
+
+READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
+
+
+def started(**params):
+    maker = StateMaker()
+    (state,) = maker.at([READY], [np.array([0.1, -0.2, 0.1, 0.3, 0.2, -0.1, 0.2])])
+    law = CartesianImpedance(maker.context, CartesianImpedanceParams(**params))
+    target = MovingCartesianTarget(1)
+    law.on_activate([state], target)
+    return law, target, state
+
+
+def root(matrix):
+    w, v = np.linalg.eigh(matrix)
+    return v @ np.diag(np.sqrt(np.maximum(w, 0))) @ v.T
+
+
+def dense(state, k, z, e, rate):
+    lam = root(np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T))
+    d = lam @ z @ root(k) + root(k) @ z @ lam
+    return state.jacobian.T @ (k @ e + d @ rate)
+
+
+def spd(rng, scale):
+    a = rng.normal(size=(6, 6))
+    return a @ a.T * scale
+
+
+def test_full_stiffness_matrix_with_damping_from_it():
+    rng = np.random.default_rng(1)
+    law, target, state = started()
+    for _ in range(10):
+        k = spd(rng, 50.0)
+        target.stiffness[0][:] = k
+        law.on_target("stiffness", 0, target)
+        e = rng.normal(size=3) * 0.02
+        target.position_ee_in_base[0][:] = state.position_ee_in_base + e
+        for _ in range(101):
+            law.update([state], target, PERIOD)
+        expected = dense(state, k, np.eye(6), np.array([*e, 0, 0, 0]), -state.jacobian @ state.dq)
+        assert np.allclose(law.tau[0], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_gains_change_without_a_torque_step_and_reach_their_goal():
+    law, target, state = started(gain_time=0.1)
+    target.position_ee_in_base[0][0] += 0.05
+    law.update([state], target, PERIOD)
+    steps, before = [], law.tau[0].copy()
+    law.params = CartesianImpedanceParams(stiffness=np.array([3000.0] * 3 + [200.0] * 3))
+    law.on_parameters()
+    for _ in range(120):
+        law.update([state], target, PERIOD)
+        steps.append(np.abs(law.tau[0] - before).max())
+        before = law.tau[0].copy()
+    assert max(steps) < 2.0
+    assert steps[-1] == 0.0
+    k = np.diag([3000.0] * 3 + [200.0] * 3)
+    expected = dense(
+        state, k, np.eye(6), np.array([0.05, 0, 0, 0, 0, 0]), -state.jacobian @ state.dq
+    )
+    assert np.allclose(before, expected, rtol=1e-9)
+
+
+def test_stiffness_on_the_way_is_positive_semidefinite():
+    rng = np.random.default_rng(2)
+    law, target, state = started(gain_time=0.02)
+    for _ in range(5):
+        target.stiffness[0][:] = spd(rng, 100.0)
+        law.on_target("stiffness", 0, target)
+        for _ in range(20):
+            law.update([state], target, PERIOD)
+            assert np.linalg.eigvalsh(law._springs[0].stiffness)[0] > -1e-9
+
+
+def test_error_is_clipped_per_axis_and_bounds_the_force():
+    law, target, state = started(error_clip=np.array([0.01, 0.02, 0.03, 0.1, 0.1, 0.1]))
+    state.dq[:] = 0.0
+    state.twist_ee_in_base[:] = 0.0
+    target.position_ee_in_base[0][:] += [0.5, -0.5, 0.02]
+    law.update([state], target, PERIOD)
+    force = np.linalg.lstsq(state.jacobian.T, law.tau[0], rcond=None)[0]
+    assert np.allclose(force[:3], [4.0, -8.0, 8.0], atol=1e-6)
+
+
+def test_twist_feeds_the_damper_and_runs_out():
+    law, target, state = started(twist_timeout=0.05)
+    target.twist_ee_in_base[0][:] = state.twist_ee_in_base
+    law.on_target("twist", 0, target)
+    law.update([state], target, PERIOD)
+    assert np.abs(law.tau[0]).max() < 1e-9
+    for _ in range(60):
+        law.update([state], target, PERIOD)
+    expected = dense(
+        state,
+        np.diag([400.0] * 3 + [20.0] * 3),
+        np.eye(6),
+        np.zeros(6),
+        -state.jacobian @ state.dq,
+    )
+    assert np.allclose(law.tau[0], expected, atol=1e-9)
+
+
+@pytest.mark.sim
+def test_velocity_target_removes_the_lag(make_cell):
+    def lag(with_twist):
+        cell = make_cell(active=["left/cartesian_impedance_controller"])
+        pose = cell.pose("left")
+        velocity = np.array([0.0, 0.0, 0.1])
+        for step in range(150):
+            goal = Pose(pose.position + velocity * step * 0.01, pose.rotation)
+            twist = [*velocity, 0, 0, 0] if with_twist else None
+            cell.set_target("left", goal, twist=twist)
+            cell.step(10)
+        return np.linalg.norm(cell.pose("left").position - goal.position)
+
+    assert lag(True) < 0.25 * lag(False)
+
+
+@pytest.mark.parametrize("ratio", [0.3, 0.7, 1.0])
+def test_every_mode_has_the_damping_ratio_when_all_stiffnesses_are_equal(ratio):
+    """With K = k I the design is exact: the poles of (Lambda, D, K) are those of the ratio."""
+    k = 150.0
+    law, target, state = started(stiffness=np.full(6, k), damping_ratio=np.full(6, ratio))
+    law.update([state], target, PERIOD)
+    damping = law._springs[0].damping
+    inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T)
+    system = np.block(
+        [
+            [np.zeros((6, 6)), np.eye(6)],
+            [-np.linalg.solve(inertia, k * np.eye(6)), -np.linalg.solve(inertia, damping)],
+        ]
+    )
+    poles = np.linalg.eigvals(system)
+    assert np.allclose(-poles.real / np.abs(poles), ratio, atol=1e-5)
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("ratio", [0.3, 0.7])
+def test_step_in_mujoco_is_that_of_the_designed_linear_system(make_cell, ratio):
+    cell = make_cell(active=["left/cartesian_impedance_controller"])
+    cell.set_parameters(
+        "left/cartesian_impedance_controller",
+        {"damping_ratio": [ratio] * 6, "nullspace.stiffness": [0.0] * 7},
+    )
+    cell.step(200)
+    pose = cell.pose("left")
+    (state,) = StateMaker().at([cell.state("left").q])
+    inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T)
+    k = np.diag([400.0] * 3 + [20.0] * 3)
+    damping = ratio * (root(inertia) @ root(k) + root(k) @ root(inertia))
+    cell.set_target("left", Pose(pose.position + [0.0, 0.02, 0.0], pose.rotation))
+    start, _ = cell.rows()
+    cell.step(1000)
+    measured = cell.rows(start)[1]["arms"]["position_ee_in_base"][:, 0, 1] - pose.position[1]
+    e, rate, expected = np.array([0, 0.02, 0, 0, 0, 0.0]), np.zeros(6), []
+    for _ in range(1000):
+        expected.append(0.02 - e[1])
+        rate += 1e-3 * np.linalg.solve(inertia, -k @ e - damping @ rate)
+        e += 1e-3 * rate
+    # The first cycles differ by the torque rate limit and the blend.
+    assert np.abs(measured - expected).max() < 0.1 * 0.02
+
+
+@pytest.mark.parametrize(
+    ("stiffness", "reason"),
+    [
+        ([1.0] * 5, "6 x 6"),
+        ([-100.0, 1, 1, 1, 1, 1], "positive semidefinite"),
+        (np.diag([1e5] * 6), "allowed up to"),
+        (np.diag([1.0] * 6) + np.eye(6, k=1), "not symmetric"),
+        ([np.nan] * 6, "finite"),
+    ],
+)
+def test_bad_stiffness_is_refused(make_cell, stiffness, reason):
+    cell = make_cell(active=["left/cartesian_impedance_controller"])
+    with pytest.raises(TargetRejected, match=reason):
+        cell.set_target("left", stiffness=stiffness)
