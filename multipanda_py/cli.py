@@ -13,7 +13,7 @@ from multipanda_py import __version__
 from multipanda_py.commands.output import FAILED, INTERRUPTED, complain
 from multipanda_py.exceptions import MultipandaError
 
-COMMANDS = ("run", "check", "list", "render")
+COMMANDS = ("run", "check", "list", "render", "fci-sim")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -25,7 +25,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"multipanda {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
-        module = import_module(f"multipanda_py.commands.{name}")
+        module = import_module(f"multipanda_py.commands.{name.replace('-', '_')}")
         command = commands.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
         module.add_arguments(command)
         command.set_defaults(function=module.run)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic
 
@@ -11,10 +10,9 @@ from multipanda_py.context import Context
 from multipanda_py.controllet import ParamsT
 from multipanda_py.parameters import NoParams
 from multipanda_py.state import ArmState, Vector
-from multipanda_py.targets import Target
 
 
-class Feature(ABC, Generic[ParamsT]):
+class Feature(Generic[ParamsT]):
     """A term added to a law's torques after its update, or a limit on the target before it.
 
     What it does to the torques goes into :meth:`add`. Two more methods are called only if a
@@ -41,7 +39,7 @@ class Feature(ABC, Generic[ParamsT]):
     def on_parameters(self) -> None:
         """Recompute what depends on ``params`` only. Thread: control, between two cycles."""
 
-    def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
+    def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
         """Reset what must not survive from an earlier activation. Thread: control."""
 
     def on_target(self, channel: str, place: int, target: Any) -> None:
@@ -58,7 +56,7 @@ class Feature(ABC, Generic[ParamsT]):
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
         """Change ``target`` before the law's update. Thread: control, every cycle."""
 
-    def add(  # noqa: B027
+    def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
         """Add this term to ``tau``, per arm (7,) [Nm]. Thread: control, every cycle."""

@@ -20,6 +20,7 @@ class ForceGains:
         contact_force: Measured force from which contact counts as made [N].
         loss_distance: d_max of the contact-loss shaping [m].
         release_time: Time constant with which force fades once contact is lost [s].
+        search_force: Force that stays after contact was lost, to find it again nearby [N].
         tank_gain: K_p of the initial tank energy E_0 = K_p F_d^2 / 2 [J/N^2 times 2].
         tank_max: Upper limit of the tank [J].
         tank_low: Energy below which injection is throttled [J].
@@ -33,6 +34,7 @@ class ForceGains:
     contact_force: float
     loss_distance: float
     release_time: float
+    search_force: float
     tank_gain: float
     tank_max: float
     tank_low: float
@@ -47,7 +49,7 @@ class ForceController:
 
     with :math:`\gamma_f = \exp(-\|x - x_c\|^2 / d_{max}^2)` and the contact point
     :math:`x_c`, where contact was last felt (multipanda_ros2, section IV, eq. 4). The tank
-    holds :math:`E_f`, starts with :math:`\tfrac12 K_p F_d^2` within its limits and obeys
+    holds :math:`E_f`, is given :math:`\tfrac12 K_p F_d^2` within its limits and obeys
 
     .. math:: \dot E_f = \beta P_{diss} - F'_f \dot x
 
@@ -57,8 +59,10 @@ class ForceController:
     Where the paper is silent: :math:`\alpha_f` is the product of the tank's valve and of
     contact *c*, else a full tank would undo the shaping by :math:`\gamma_f`; the PID parts act
     in contact only; after contact is lost the force also fades in time, because 10 N over
-    5 cm are more than a soft impedance can take up; :math:`x_c` follows the tool in contact
-    and starts where the force was first asked for; before the first contact the force is
+    5 cm are more than a soft impedance can take up, down to a small force that searches for the
+    surface nearby; :math:`x_c` follows the tool in contact
+    and starts where the force was first asked for; a growing goal is worth only what it has
+    beyond the largest one before; before the first contact the force is
     shaped by distance only, so that a force target in the air ends within about d_max.
 
     Attributes:
@@ -66,6 +70,7 @@ class ForceController:
         contact: Smoothed contact, 0 to 1.
         weight: Factor on the force in the last cycle.
         error: Desired minus filtered measured force [N].
+        granted: Energy that the tank was given so far, never more than its limit [J].
         injected: Energy injected so far [J]; negative parts count as returned.
 
     Thread: control.
@@ -82,16 +87,17 @@ class ForceController:
 
     def reset(self) -> None:
         """Forget contact, integral and energy, at activation."""
-        self.energy = self.contact = self.weight = self.error = self.injected = 0.0
+        self.energy = self.contact = self.weight = self.error = 0.0
+        self.granted = self.injected = 0.0
         self._integral = self._measured = self._old_error = self._fade = 0.0
-        self._touching = self._touched = self._started = False
+        self._touching = self._touched = False
 
-    def start(self, desired: float, measured: float) -> None:
-        """Fill the tank for a new goal, at most to what the goal is worth."""
+    def grant(self, desired: float) -> None:
+        """Fill the tank with what a goal is worth beyond the largest goal so far [N]."""
         worth = min(0.5 * self.gains.tank_gain * desired * desired, self.gains.tank_max)
-        if not self._started:
-            self._measured, self._started = measured, True
-            self.energy = worth
+        if worth > self.granted:
+            self.energy += worth - self.granted
+            self.granted = worth
 
     @property
     def touching(self) -> bool:
@@ -112,13 +118,14 @@ class ForceController:
         """
         g, period = self.gains, self._period
         self._measured += period / (g.filter_time + period) * (measured - self._measured)
-        self._feel(g)
+        self._feel(g, desired)
         self.error = desired - self._measured
         force = desired + self.contact * self._pid(g, desired)
         near = math.exp(-((distance / g.loss_distance) ** 2))
         if self._touched and not self._touching:
             self._fade *= math.exp(-period / g.release_time)
-            near *= self._fade
+            search = min(1.0, g.search_force / desired) if desired > 0.0 else 1.0
+            near *= max(self._fade, search)
         valve = min(1.0, self.energy / g.tank_low)
         self.weight = near + valve * self.contact * (1.0 - near)
         force *= self.weight
@@ -131,10 +138,11 @@ class ForceController:
         self.energy = min(self.energy + max(0.0, dissipated) * period, g.tank_max)
         return force
 
-    def _feel(self, g: ForceGains) -> None:
-        """Update contact, with a hysteresis between making and losing it."""
+    def _feel(self, g: ForceGains, desired: float) -> None:
+        """Update contact, with a hysteresis; only a force that is asked for can be missed."""
         if self._touching:
-            self._touching = self._measured > self.LOST_FORCE * g.contact_force
+            missed = self._measured < self.LOST_FORCE * g.contact_force
+            self._touching = not (missed and desired > g.contact_force)
         elif self._measured > g.contact_force:
             self._touching = self._touched = True
             self._fade = 1.0

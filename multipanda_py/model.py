@@ -88,14 +88,14 @@ class ArmModel:
         state.hessian = self.hessian
 
     def hessian(self) -> Matrix:
-        r"""Return :math:`H_{kjr} = \partial J_{rj} / \partial q_k` of the last update, (7, 7, 6)."""
+        r"""Return :math:`\partial J_{rj} / \partial q_k` at [k, j, r], of the last update."""
         _joint_hessians(self._model, self._data)
         hessian = _frame_hessian(self._model, self._data, self._frame, _AXES)
         return hessian.reshape(JOINTS, JOINTS, 6) if self._mislabelled else self._relabel(hessian)
 
     @staticmethod
     def _relabel(hessian: Matrix) -> Matrix:
-        """Turn :math:`\partial J_{rj} / \partial q_k` at [r, j, k] into [k, j, r]."""
+        r"""Turn :math:`\partial J_{rj} / \partial q_k` at [r, j, k] into [k, j, r]."""
         return np.ascontiguousarray(hessian.transpose(2, 1, 0))
 
     def _hessian_is_mislabelled(self) -> bool:

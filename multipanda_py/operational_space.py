@@ -49,7 +49,7 @@ class OperationalSpace:
     THRESHOLD = 0.02
     """Least manipulability that needs no damping: an apparent mass of 50 kg [1/kg]."""
     MAX_DAMPING = 0.01
-    """Largest lambda [1/kg]; bounds the apparent inertia by 1 / (2 lambda) = 50 kg."""
+    """Largest lambda [1/kg]; with it the apparent mass is at most 58 kg in any posture."""
 
     __slots__ = (
         "_mass",
@@ -90,6 +90,10 @@ class OperationalSpace:
         w = np.maximum(self._task.eigenvalues(), 0.0)
         v = self._task.eigenvectors()
         self.inertia_sqrt = _dot(v * np.sqrt(w / (w * w + self.damping + 1e-300)), v.T)
+
+    def eigen(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the eigenvalues w (6,), ascending, and eigenvectors V (6, 6) of the inverse."""
+        return self._task.eigenvalues(), self._task.eigenvectors()
 
     def apply_inertia(
         self, acceleration: NDArray[np.float64], out: NDArray[np.float64]

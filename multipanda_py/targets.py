@@ -118,6 +118,13 @@ class CartesianTarget(Target):
             self.posture[arm][:] = state.q
 
 
+class HeldPose(CartesianTarget):
+    """A Cartesian target that nobody can write to: the law keeps what it measured."""
+
+    channels: ClassVar[tuple[str, ...]] = ()
+    stored: ClassVar[tuple[str, ...]] = CartesianTarget.channels
+
+
 class MovingCartesianTarget(CartesianTarget):
     """A Cartesian target that may also say how fast to move and how stiff to be.
 
@@ -132,3 +139,17 @@ class MovingCartesianTarget(CartesianTarget):
         super().__init__(n_arms, extra)
         self.twist_ee_in_base: list[Vector] = self.data["twist"]
         self.stiffness: list[Matrix] = [data.reshape(6, 6) for data in self.data["stiffness"]]
+
+
+class ForceTarget(MovingCartesianTarget):
+    """A Cartesian target, and the wrench that the tool is to exert on the world.
+
+    Attributes:
+        wrench_in_base: Force and torque at the tool's point, per arm, (6,) [N, Nm].
+    """
+
+    channels: ClassVar[tuple[str, ...]] = (*MovingCartesianTarget.channels, "wrench")
+
+    def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
+        super().__init__(n_arms, extra)
+        self.wrench_in_base: list[Vector] = self.data["wrench"]

@@ -113,8 +113,9 @@ class Mujoco(Backend):
             state.dq[:] = self._dq[i]
             np.add(self._ctrl[i], data.qfrc_gravcomp[dofs], state.tau_J)
             state.tau_ext[:] = self._external[dofs]
-            if self._noise[i] is not None:
-                self._noise[i].disturb(state)
+            noise = self._noise[i]
+            if noise is not None:
+                noise.disturb(state)
             fingers = self._fingers[i]
             if fingers is not None:
                 state.fingers[:] = fingers

@@ -163,9 +163,7 @@ class AdminPort:
             return
         client.settimeout(1.0)
         received = bytearray()
-        self._selector.register(
-            client, selectors.EVENT_READ, lambda: self._read(client, received)
-        )
+        self._selector.register(client, selectors.EVENT_READ, lambda: self._read(client, received))
 
     def _read(self, client: socket.socket, received: bytearray) -> None:
         try:

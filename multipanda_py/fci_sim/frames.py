@@ -41,6 +41,6 @@ class Frames:
         self.F_T_NE, self.NE_T_EE, self.EE_T_K = hand_tcp(), np.eye(4), np.eye(4)
 
     @property
-    def F_T_EE(self) -> Vector:
+    def pose_ee_in_flange(self) -> Vector:
         """End effector in the flange."""
         return np.asarray(self.F_T_NE @ self.NE_T_EE)

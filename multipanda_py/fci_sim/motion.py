@@ -54,7 +54,7 @@ class Motion:
     ) -> None:  # fmt: skip
         self.request_id, self.controller, self.generator = request_id, controller, generator
         self.asynchronous, self._max_velocity = asynchronous, max_velocity
-        self._world, self._F_T_EE = world, frames.F_T_EE
+        self._world, self._F_T_EE = world, frames.pose_ee_in_flange
         self.started = False
         self.tau = np.zeros(7)
         self.q_d, self.dq_d, self.ddq_d = world.q.copy(), np.zeros(7), np.zeros(7)
@@ -142,8 +142,7 @@ class Motion:
         self._twist = commanded
         _, J = self._world.kinematics_at(self.q_d, self._F_T_EE)
         dq = J.T @ np.linalg.solve(J @ J.T + _DAMPING * np.eye(6), twist)
-        error = self._take_velocity(dq, "cartesian_motion_generator_joint")
-        return error
+        return self._take_velocity(dq, "cartesian_motion_generator_joint")
 
     def _approach(self) -> None:
         """Move the desired posture towards the goal of an asynchronous motion."""

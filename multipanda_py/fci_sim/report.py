@@ -40,8 +40,10 @@ class Report:
     def configure(self) -> None:
         """Write what only requests change: frames and the load."""
         frames, fields = self._robot.frames, self._fields
-        for name in ("F_T_NE", "NE_T_EE", "EE_T_K", "F_T_EE"):
-            fields[name][:] = getattr(frames, name).ravel(order="F")
+        fields["F_T_NE"][:] = frames.F_T_NE.ravel(order="F")
+        fields["NE_T_EE"][:] = frames.NE_T_EE.ravel(order="F")
+        fields["EE_T_K"][:] = frames.EE_T_K.ravel(order="F")
+        fields["F_T_EE"][:] = frames.pose_ee_in_flange.ravel(order="F")
         self._write_load("load", self._robot.load)
 
     def _write_load(self, name: str, load: Load) -> None:

@@ -55,7 +55,8 @@ class Robot:
         self.world, self.frames, self.thresholds = World(), Frames(), Thresholds()
         self.load = Load(0.0, np.zeros(3), np.zeros((3, 3)))
         self.stiffness = np.array([600.0] * 4 + [250.0, 150.0, 50.0])
-        self.mode, self.motion = Mode.IDLE, None
+        self.mode = Mode.IDLE
+        self.motion: Motion | None = None
         self.errors: tuple[str, ...] = ()
         self.hold_q = self.world.q.copy()
         self.cycles = Cycles()
@@ -65,8 +66,6 @@ class Robot:
         self._damping = self._critical_damping()
         self._observe()
         self.report = Report(self, hand_load())
-
-    motion: Motion | None
 
     def begin(self, motion: Motion) -> None:
         """Start a motion; the robot must be idle."""
@@ -78,7 +77,8 @@ class Robot:
     def end_motion(self, status: MoveStatus, mode: Mode = Mode.IDLE) -> None:
         """End the running motion; whoever waits for it gets the status."""
         motion, self.motion, self.mode = self.motion, None, mode
-        self.hold_q = self.world.q.copy()
+        finished = motion is not None and not motion.external and status is MoveStatus.SUCCESS
+        self.hold_q = motion.q_d if motion is not None and finished else self.world.q.copy()
         if motion is not None:
             self._send(Request.MOVE, motion.request_id, status)
 
@@ -186,7 +186,7 @@ class Robot:
         A torque that the robot exerts on its environment counts positive.
         """
         world, frames = self.world, self.frames
-        self.pose_ee: Vector = world.flange() @ frames.F_T_EE
+        self.pose_ee: Vector = world.flange() @ frames.pose_ee_in_flange
         self.tau_ext: Vector = -world.tau_environment
         stiffness = self.pose_ee @ frames.EE_T_K
         self.wrench_base, self.wrench_stiffness = np.zeros(6), np.zeros(6)

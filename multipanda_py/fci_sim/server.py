@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import os
 import selectors
+import socket
 import time
 from collections.abc import Callable, Sequence
 
@@ -64,5 +64,6 @@ class Server:
         for station in self.stations:
             station.close()
         for key in list(self._selector.get_map().values()):
-            os.close(key.fd) if isinstance(key.fileobj, int) else key.fileobj.close()  # type: ignore[union-attr]
+            if isinstance(key.fileobj, socket.socket):
+                key.fileobj.close()
         self._selector.close()

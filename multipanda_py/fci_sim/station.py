@@ -208,9 +208,7 @@ class Station:
         accepted = version == self.version
         if accepted:
             self.link.peer = (self.port.peer, port)
-        self.port.send(
-            Request.CONNECT, counter, struct.pack("<BH", not accepted, self.version)
-        )
+        self.port.send(Request.CONNECT, counter, struct.pack("<BH", not accepted, self.version))
 
     def _on_gone(self) -> None:
         """End the motion of a client that has gone."""

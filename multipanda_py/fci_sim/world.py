@@ -102,9 +102,7 @@ class World:
         environment = self.tau_environment
         environment[:] = tau_pushed
         if wrench.any():
-            mujoco.mj_applyFT(
-                model, data, wrench[:3], wrench[3:], point, self._link7, environment
-            )
+            mujoco.mj_applyFT(model, data, wrench[:3], wrench[3:], point, self._link7, environment)
         np.add(tau, environment, data.qfrc_applied)
         mujoco.mj_step2(model, data)
         if data.ncon and data.nefc:

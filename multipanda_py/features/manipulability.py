@@ -46,8 +46,8 @@ class Manipulability(Feature[ManipulabilityParams]):
 
     The gradient is analytic, from the kinematic Hessian. Metres and radians are mixed in m,
     as in the source. At an exactly singular posture the potential has an edge and no
-    gradient; nothing is added there. Source: multipanda_ros2, equations 5 to 7, after Ott,
-    Dietrich and Albu-Schäffer, Automatica 2015.
+    gradient; nothing is added there. Source: multipanda_ros2, equations 5 to 7, after
+    Dietrich et al., IEEE Trans. Robotics 2012.
     """
 
     Params = ManipulabilityParams

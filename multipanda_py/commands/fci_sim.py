@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulate Franka robots that libfranka connects to."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from multipanda_py.commands.output import OK, say
+from multipanda_py.fci_sim.arguments import add_arguments as add_shared_arguments
+
+if TYPE_CHECKING:
+    from multipanda_py.fci_sim.server import Server
+
+SUMMARY = "Simulate Franka robots that libfranka connects to; Ctrl-C ends it."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_shared_arguments(parser)
+    parser.add_argument(
+        "--object-width", type=float, default=0.0, metavar="M",
+        help="of an object between the fingers of every hand, 0 for none",
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve and report once a second."""
+    from multipanda_py.fci_sim.process import make_server
+
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell had them ignored
+        signal.signal(number, _interrupt)
+    server = make_server(options)
+    try:
+        for station in server.stations:
+            station.gripper.put_object(options.object_width)
+        kind = "in lockstep with the client" if options.lockstep else "at 1 kHz"
+        say(f"robots at {', '.join(options.addresses)}, {kind}; Ctrl-C ends it")
+        server.run(lambda: True, _report)
+    except KeyboardInterrupt:
+        say("stopped")
+    finally:
+        server.close()
+    return OK
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _report(server: Server) -> None:
+    """Write a line per robot."""
+    for station in server.stations:
+        robot = station.robot
+        counted = robot.cycles.summary()
+        client = f"client {station.port.peer}" if station.port.peer else "no client"
+        parts = [
+            f"{station.address} {robot.message_id / 1e3:8.1f} s",
+            f"{robot.mode.name.lower().replace('_', ' '):12}",
+            client,
+            f"{counted['active_cycles']} cycles, {counted['lost']} lost "
+            f"(at most {counted['longest_run']} in a row)",
+        ]
+        if counted["latency_us"]:
+            parts.append(f"answered in {counted['latency_us']['50']:.0f} us")
+        if robot.errors:
+            parts.append(", ".join(robot.errors))
+        say("  ".join(parts))

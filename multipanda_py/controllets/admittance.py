@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Admittance control around a stiff impedance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.context import Context
+from multipanda_py.controllet import Controllet
+from multipanda_py.controllets.cartesian_impedance import (
+    CartesianImpedance,
+    CartesianImpedanceParams,
+)
+from multipanda_py.parameters import number, vector
+from multipanda_py.state import ArmState, Vector
+from multipanda_py.targets import CartesianTarget
+from multipanda_py.virtual_body import VirtualBody
+
+_dot, _add = np.dot, np.add
+_exp3 = pin.exp3
+
+
+@dataclass(frozen=True, eq=False)
+class AdmittanceParams:
+    """The virtual body of :class:`Admittance`, its bounds, and how the arm follows it."""
+
+    mass: Vector = vector(
+        4, 4, 4, unit="kg", low=0.5, high=100, doc="virtual mass along the axes of the base"
+    )
+    inertia: Vector = vector(
+        0.2, 0.2, 0.2, unit="kg m^2", low=0.02, high=10, doc="virtual inertia about those axes"
+    )
+    stiffness: Vector = vector(
+        200, 200, 200, 10, 10, 10, unit="N/m, Nm/rad", low=0, high=5000,
+        doc="virtual spring to the target; zero lets go",
+    )  # fmt: skip
+    damping: Vector = vector(
+        60, 60, 60, 3, 3, 3, unit="N s/m, Nm s/rad", low=0, high=5000, doc="virtual damper"
+    )
+    inner_stiffness: Vector = vector(
+        2000, 2000, 2000, 100, 100, 100, unit="N/m, Nm/rad", low=10, high=5000,
+        doc="of the impedance by which the arm follows the virtual body",
+    )  # fmt: skip
+    wrench_time: float = number(
+        0.01, unit="s", low=0, high=1, doc="time constant of the measured wrench's low-pass"
+    )
+    tare_time: float = number(
+        0.1, unit="s", low=0, high=5,
+        doc="the wrench averaged over this time after activation counts as zero; 0 takes none",
+    )  # fmt: skip
+    force_deadband: float = number(
+        1.0, unit="N", low=0, high=50, doc="taken off the size of the measured force"
+    )
+    torque_deadband: float = number(
+        0.2, unit="Nm", low=0, high=10, doc="taken off the size of the measured torque"
+    )
+    max_displacement: float = number(
+        0.3, unit="m", low=0, high=1, doc="largest distance from the target"
+    )
+    max_rotation: float = number(
+        1.0, unit="rad", low=0, high=2.5, doc="largest angle from the target"
+    )
+    max_speed: float = number(0.3, unit="m/s", low=0.001, high=1.5, doc="largest virtual speed")
+    max_turn: float = number(
+        1.0, unit="rad/s", low=0.001, high=2.5, doc="largest virtual angular speed"
+    )
+
+
+class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
+    r"""Move the tool as a virtual mass, spring and damper would under the measured wrench.
+
+    .. math::
+        M \ddot\delta + D \dot\delta + K \delta = F_{ext}, \qquad
+        p_c = p_d + \delta_p, \quad R_c = \exp([\delta_\phi]_\times)\, R_d
+
+    A stiff :class:`~multipanda_py.controllets.cartesian_impedance.CartesianImpedance` holds the
+    tool at :math:`p_c, R_c` and knows its velocity. Translation and rotation are integrated
+    apart and about the fixed axes of the base, see
+    :class:`~multipanda_py.virtual_body.VirtualBody`: a pure rotation leaves the tool's point
+    where it is. Displacement and speed are bounded, and the integration stops at the bounds.
+
+    The wrench is the arm's estimate at the tool's point. It is low-passed, its mean over
+    ``tare_time`` after activation is taken off, and a smooth deadband with slope at most one
+    keeps the virtual body at rest under what is left of noise and bias.
+
+    Static stiffness is that of two springs in series, :math:`(K^{-1} + K_i^{-1})^{-1}`, and the
+    static displacement :math:`K^{-1} (F - F_{deadband})`.
+
+    Stability. The estimate contains all that the environment does to the arm, so also the
+    reaction to the push of the inner law. Along one axis, with apparent mass
+    :math:`\Lambda`, inner gains :math:`K_i, D_i`, a contact of stiffness :math:`K_e` and the
+    low-pass time T, the roots of
+
+    .. math::
+        (\Lambda s^2 + D_i s + K_i + K_e)(M s^2 + D s + K)(T s + 1)
+        + K_e (D_i s + K_i) = 0
+
+    decide.
+    """
+
+    Params, Target = AdmittanceParams, CartesianTarget
+    default_features = ("nullspace", "coriolis")
+    report_names = ("displacement [m]", "rotation [rad]", "force [N]", "torque [Nm]")
+
+    def __init__(self, context: Context, params: AdmittanceParams) -> None:
+        self._bodies = [VirtualBody(context.period) for _ in context.arms]
+        self._inner = CartesianImpedance(context, _inner_params(params))
+        self._place = CartesianImpedance.Target(context.n_arms)
+        self._turn = np.zeros((3, 3))
+        super().__init__(context, params)
+        self.tau = self._inner.tau
+
+    def on_parameters(self) -> None:
+        """Hand the gains to the virtual bodies and to the inner law."""
+        p = self.params
+        for body in self._bodies:
+            body.set_gains(np.concatenate([p.mass, p.inertia]), p.damping, p.stiffness)
+            body.set_bounds((p.max_displacement, p.max_rotation), (p.max_speed, p.max_turn))
+            body.set_filter(p.wrench_time, (p.force_deadband, p.torque_deadband))
+        if not np.array_equal(self._inner.params.stiffness, p.inner_stiffness):
+            self._inner.params = _inner_params(p)
+            self._inner.on_parameters()
+
+    def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
+        """Hold the measured pose, with the virtual body at rest on it."""
+        target.seed(states)
+        self._inner.on_activate(states, self._place)
+        for body in self._bodies:
+            body.rest(self.params.tare_time)
+
+    def on_deactivate(self) -> None:
+        """Let the inner law forget, too."""
+        self._inner.on_deactivate()
+
+    def update(self, states: Sequence[ArmState], target: CartesianTarget, period: float) -> None:
+        """Move the virtual bodies on, and write the torques that make the arms follow them."""
+        place = self._place
+        for arm, state in enumerate(states):
+            body = self._bodies[arm]
+            body.step(state.wrench_ext_in_base)
+            _add(
+                target.position_ee_in_base[arm], body.translation, place.position_ee_in_base[arm]
+            )
+            _dot(
+                _exp3(body.rotation),
+                target.rotation_ee_in_base[arm],
+                place.rotation_ee_in_base[arm],
+            )
+            place.twist_ee_in_base[arm][:] = body.velocity
+            self._inner.on_target("twist", arm, place)
+        self._inner.update(states, place, period)
+        self._bodies[0].describe(self.report)
+
+
+def _inner_params(params: AdmittanceParams) -> CartesianImpedanceParams:
+    return CartesianImpedanceParams(stiffness=params.inner_stiffness)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Free floating, for guiding the arm by hand, with an optional hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.context import Context
+from multipanda_py.controllet import Controllet
+from multipanda_py.modal_damping import ModalDamping
+from multipanda_py.parameters import choice, flag, number, vector
+from multipanda_py.ramp import Ramp
+from multipanda_py.state import ArmState, Matrix, Vector
+from multipanda_py.targets import HeldPose
+
+_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
+_minimum, _maximum = np.minimum, np.maximum
+_log3 = pin.log3
+
+
+@dataclass(frozen=True, eq=False)
+class GravityCompensationParams:
+    """What :class:`GravityCompensation` holds, and how firmly."""
+
+    hold: str = choice(
+        "none", options=("none", "position", "orientation", "plane"),
+        doc="what stays where it is: nothing, the tool's point, its orientation, or the distance "
+        "from a plane through the point",
+    )  # fmt: skip
+    keep_orientation: bool = flag(
+        False, doc="with position or plane, hold the orientation as well"
+    )
+    normal: Vector = vector(
+        0, 0, 1, low=-1, high=1,
+        doc="normal of the plane in the base, of any length; zero holds nothing",
+    )  # fmt: skip
+    translational_stiffness: float = number(
+        800.0, unit="N/m", low=0, high=5000, doc="of a held position or plane"
+    )
+    rotational_stiffness: float = number(
+        40.0, unit="Nm/rad", low=0, high=500, doc="of a held orientation"
+    )
+    damping_ratio: float = number(1.0, low=0, high=5, doc="of the held modes; 1 is critical")
+    error_clip: Vector = vector(
+        0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
+        doc="largest error per axis that the hold acts on; bounds its force",
+    )  # fmt: skip
+    joint_damping: float = number(
+        0.0, unit="Nm s/rad", low=0, high=20, doc="viscous damping of every joint"
+    )
+    gain_time: float = number(
+        0.2, unit="s", low=0, high=10, doc="over which a hold sets in, lets go or changes"
+    )
+
+
+class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
+    r"""Let the arm float, with gravity compensated by the robot, and hold what is asked for.
+
+    .. math::
+        \tau = -d\,\dot q + J^T \left( K\,\mathrm{clip}(e) - D J \dot q \right), \qquad
+        K = \begin{bmatrix} k_p P & 0 \\ 0 & k_o O \end{bmatrix}, \qquad
+        e = \begin{bmatrix} p_0 - p \\ \log(R_0 R^T)^\vee \end{bmatrix}
+
+    P is I to hold the point, :math:`n n^T` to stay in the plane through it with normal n, else
+    zero; O is I to hold the orientation, else zero. D belongs to K and the inertia, see
+    :class:`~multipanda_py.modal_damping.ModalDamping`: what is not held is not braked.
+
+    The reference :math:`p_0, R_0` is measured at activation. What is not held follows the arm,
+    so a hold that is asked for later holds what is measured then. The square root of K is
+    ramped over ``gain_time``: a hold sets in and lets go without a torque step. The damping is
+    all that slows a floating arm apart from its own friction; the feature ``friction`` makes
+    it lighter.
+    """
+
+    Params, Target = GravityCompensationParams, HeldPose
+    default_features = ("coriolis",)
+
+    def __init__(self, context: Context, params: GravityCompensationParams) -> None:
+        self._root = Ramp(np.zeros((6, 6)))
+        self._stiffness = np.zeros((6, 6))
+        self._damping = ModalDamping()
+        self._error, self._wrench, self._brake = (np.zeros(6) for _ in range(3))
+        self._error_position, self._error_rotation = self._error[:3], self._error[3:]
+        self._turned = np.zeros((3, 3))
+        self._torque = np.zeros(7)
+        self._running = False
+        super().__init__(context, params)
+
+    def on_parameters(self) -> None:
+        """Head for the stiffness of what is to be held: at once at rest, else within a time."""
+        p = self.params
+        self._held = _projector(p)
+        self._turn_is_held = p.hold == "orientation" or (
+            p.keep_orientation and p.hold in ("position", "plane")
+        )
+        root = np.zeros((6, 6))
+        root[:3, :3] = np.sqrt(p.translational_stiffness) * self._held
+        root[3:, 3:] = np.sqrt(p.rotational_stiffness) * np.eye(3) * self._turn_is_held
+        self._root.go(root, round(p.gain_time / self.context.period) if self._running else 0)
+        self._clip, self._clip_low = np.array(p.error_clip), -p.error_clip
+        self._set_gains()
+
+    def _set_gains(self) -> None:
+        _dot(self._root.value, self._root.value, self._stiffness)
+        self._floats = self._root.arrived and not self._stiffness.any()
+
+    def on_activate(self, states: Sequence[ArmState], target: HeldPose) -> None:
+        """Take the measured poses as what is held."""
+        target.seed(states)
+        self._running = False
+        self.on_parameters()
+        self._running = True
+
+    def on_deactivate(self) -> None:
+        """Let the next parameters take effect at once."""
+        self._running = False
+
+    def update(self, states: Sequence[ArmState], target: HeldPose, period: float) -> None:
+        """Write the joint torques of every arm."""
+        if self._root.step():
+            self._set_gains()
+        for arm, state in enumerate(states):
+            tau = _multiply(state.dq, -self.params.joint_damping, self.tau[arm])
+            if self._root.arrived:
+                self._follow(state, target, arm)
+            if not self._floats:
+                _add(tau, _dot(self._hold(state, target, arm), state.jacobian, self._torque), tau)
+
+    def _follow(self, state: ArmState, target: HeldPose, arm: int) -> None:
+        """Let the part of the reference that is not held be where the arm is."""
+        here, error = state.position_ee_in_base, self._error_position
+        reference = target.position_ee_in_base[arm]
+        _subtract(reference, here, error)
+        _add(here, _dot(self._held, error), reference)
+        if not self._turn_is_held:
+            target.rotation_ee_in_base[arm][:] = state.rotation_ee_in_base
+
+    def _hold(self, state: ArmState, target: HeldPose, arm: int) -> Vector:
+        """Return the wrench of spring and damper on the tool, (6,) [N, Nm]."""
+        error = self._error
+        _subtract(target.position_ee_in_base[arm], state.position_ee_in_base, self._error_position)
+        _dot(target.rotation_ee_in_base[arm], state.rotation_ee_in_base.T, self._turned)
+        self._error_rotation[:] = _log3(self._turned)
+        _minimum(error, self._clip, out=error)
+        _maximum(error, self._clip_low, out=error)
+        damping = self._damping.of(
+            self._root.value, state.operational_space().inertia_inv, self.params.damping_ratio
+        )
+        wrench = _dot(self._stiffness, error, self._wrench)
+        return _subtract(wrench, _dot(damping, state.twist_ee_in_base, self._brake), wrench)
+
+
+def _projector(params: GravityCompensationParams) -> Matrix:
+    """Return P, the projector on the held translations, (3, 3)."""
+    if params.hold == "position":
+        return np.eye(3)
+    length = float(np.linalg.norm(params.normal))
+    if params.hold != "plane" or length < 1e-6:
+        return np.zeros((3, 3))
+    normal = params.normal / length
+    return np.outer(normal, normal)

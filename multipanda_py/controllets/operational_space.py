@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operational-space control."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.context import Context
+from multipanda_py.controllet import Controllet
+from multipanda_py.parameters import choice, number, vector
+from multipanda_py.ramp import Ramp
+from multipanda_py.state import ArmState, Matrix, Vector
+from multipanda_py.targets import CartesianTarget
+
+_dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
+_minimum, _maximum = np.minimum, np.maximum
+_log3 = pin.log3
+
+
+@dataclass(frozen=True, eq=False)
+class OperationalSpaceParams:
+    """Gains of :class:`OperationalSpace`."""
+
+    stiffness: Vector = vector(
+        400, 400, 400, 400, 400, 400, unit="1/s^2", low=0, high=2500,
+        doc="acceleration per error along the axes of gain_frame; its root is the bandwidth",
+    )  # fmt: skip
+    damping_ratio: Vector = vector(
+        *[1.0] * 6, low=0, high=5, doc="1 is critically damped in every posture"
+    )
+    gain_frame: str = choice(
+        "base", options=("base", "tool"), doc="whose axes the gains are given along"
+    )
+    error_clip: Vector = vector(
+        0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
+        doc="largest error per axis that is acted on; bounds the acceleration",
+    )  # fmt: skip
+    gain_time: float = number(
+        0.1, unit="s", low=0, high=10, doc="over which a change of stiffness is spread"
+    )
+
+
+class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
+    r"""Give the tool the same second-order motion towards its target in every posture.
+
+    .. math::
+        \tau = J^T \Lambda_d \left( K\,\mathrm{clip}(e) - D J \dot q \right), \qquad
+        e = \begin{bmatrix} p_d - p \\ \log(R_d R^T)^\vee \end{bmatrix}, \qquad
+        D = 2 Z K^{1/2}
+
+    K and D are accelerations per error [1/s^2] and per velocity [1/s]. Where
+    :math:`\Lambda_d = \Lambda` the axes are decoupled and follow
+    :math:`\ddot e + D \dot e + K e = 0` whatever the posture: :math:`K^{1/2}` is the bandwidth
+    [rad/s]. The stiffness that a contact feels is :math:`\Lambda K` and changes with the
+    posture; use ``cartesian_impedance`` where it matters. Near singular postures the inertia is
+    damped by a threshold on manipulability,
+    see :class:`multipanda_py.operational_space.OperationalSpace`. With ``gain_frame: tool``
+    error and velocity are turned into the tool's axes and the acceleration is turned back. The
+    velocity product :math:`\dot J \dot q` is not compensated, and Coriolis torques by the
+    feature of that name.
+
+    Sources: Khatib, IEEE J. Robotics and Automation 1987; CRISP, section III-A2.
+    """
+
+    Params, Target = OperationalSpaceParams, CartesianTarget
+    default_features = ("nullspace", "coriolis")
+
+    def __init__(self, context: Context, params: OperationalSpaceParams) -> None:
+        self._error, self._acceleration, self._wrench = (np.zeros(6) for _ in range(3))
+        self._twist, self._brake = np.zeros(6), np.zeros(6)
+        self._error_position, self._error_rotation = self._error[:3], self._error[3:]
+        self._rotation = np.zeros((3, 3))
+        self._root = Ramp(np.sqrt(params.stiffness))
+        self._stiffness, self._damping = np.zeros(6), np.zeros(6)
+        self._running = False
+        super().__init__(context, params)
+
+    def on_parameters(self) -> None:
+        """Head for the new gains: at once at rest, else within ``gain_time``."""
+        p = self.params
+        cycles = round(p.gain_time / self.context.period) if self._running else 0
+        self._root.go(np.sqrt(p.stiffness), cycles)
+        self._rate = 2.0 * p.damping_ratio
+        self._clip, self._clip_low = np.array(p.error_clip), -p.error_clip
+        self._in_tool = p.gain_frame == "tool"
+        self._set_gains()
+
+    def _set_gains(self) -> None:
+        root = self._root.value
+        _multiply(root, root, self._stiffness)
+        _multiply(self._rate, root, self._damping)
+
+    def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
+        """Hold the measured pose, and prefer the measured posture."""
+        target.seed(states)
+        self._running = False
+        self.on_parameters()
+        self._running = True
+
+    def on_deactivate(self) -> None:
+        """Let the next parameters take effect at once."""
+        self._running = False
+
+    def update(self, states: Sequence[ArmState], target: CartesianTarget, period: float) -> None:
+        """Write the joint torques of every arm."""
+        if self._root.step():
+            self._set_gains()
+        error, acceleration, brake = self._error, self._acceleration, self._brake
+        for arm, state in enumerate(states):
+            _subtract(
+                target.position_ee_in_base[arm], state.position_ee_in_base, self._error_position
+            )
+            _dot(target.rotation_ee_in_base[arm], state.rotation_ee_in_base.T, self._rotation)
+            self._error_rotation[:] = _log3(self._rotation)
+            twist = state.twist_ee_in_base
+            if self._in_tool:
+                twist = self._twist
+                twist[:] = state.twist_ee_in_base
+                self._turn(error, state.rotation_ee_in_base)
+                self._turn(twist, state.rotation_ee_in_base)
+            _minimum(error, self._clip, out=error)
+            _maximum(error, self._clip_low, out=error)
+            _multiply(self._stiffness, error, acceleration)
+            _subtract(acceleration, _multiply(self._damping, twist, brake), acceleration)
+            if self._in_tool:
+                self._turn(acceleration, state.rotation_ee_in_base.T)
+            wrench = state.operational_space().apply_inertia(acceleration, self._wrench)
+            _dot(wrench, state.jacobian, self.tau[arm])
+
+    @staticmethod
+    def _turn(pair: Vector, rotation: Matrix) -> None:
+        """Turn two stacked vectors in place: each is multiplied by ``rotation`` from the right."""
+        pair[:3], pair[3:] = _dot(pair[:3], rotation), _dot(pair[3:], rotation)

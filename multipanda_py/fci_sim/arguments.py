@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command-line arguments of simulated robots; importing this needs no MuJoCo."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the module and the command ``multipanda fci-sim`` share."""
+    parser.add_argument(
+        "addresses", nargs="*", metavar="ADDRESS", default=["127.0.0.1"],
+        help="of a robot, on this machine (default: 127.0.0.1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--lockstep", action="store_true",
+        help="send a state as soon as the one before is answered, instead of 1000 a second",
+    )  # fmt: skip
+    parser.add_argument(
+        "--phase", type=float, action="append", default=[], metavar="MS",
+        help="delay of a robot's clock; repeat for the second robot, the third ...",
+    )  # fmt: skip
+    parser.add_argument(
+        "--ppm", type=float, action="append", default=[], metavar="PPM",
+        help="how much too slow a robot's clock is; repeat likewise",
+    )  # fmt: skip
+    parser.add_argument(
+        "--priority", type=int, default=0, metavar="N", help="SCHED_FIFO priority, 0 for none"
+    )

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keep the joints off their stops by a smooth barrier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.context import Context
+from multipanda_py.feature import Feature
+from multipanda_py.parameters import number, vector
+from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.targets import Target
+
+_multiply, _subtract, _add, _sqrt = np.multiply, np.subtract, np.add, np.sqrt
+_minimum, _maximum = np.minimum, np.maximum
+
+
+@dataclass(frozen=True, eq=False)
+class JointLimitsParams:
+    """Barrier of :class:`JointLimits`."""
+
+    range: Vector = vector(
+        *[0.15] * JOINTS, unit="rad", low=1e-3, high=1.0, doc="from a limit to where it acts"
+    )
+    max_torque: Vector = vector(
+        *[40.0] * 4, *[10.0] * 3, unit="Nm", low=0, high=87, doc="barrier torque at the limit"
+    )
+    damping_ratio: float = number(
+        1.0, low=0, high=5, doc="of the barrier's local stiffness and the joint's inertia"
+    )
+
+
+class JointLimits(Feature[JointLimitsParams]):
+    r"""Add a barrier and a damper near the limit of each joint, nothing elsewhere.
+
+    .. math::
+        s = \min(\max(\tfrac{q - (q_{max} - r)}{r}, \tfrac{(q_{min} + r) - q}{r}, 0), 1),
+        \qquad U = \tfrac{1}{3} \tau_{max} r\, s^3, \\
+        \tau = \mp\, \tau_{max} s^2
+        - \mathrm{clamp}(2 \zeta \sqrt{k(s)\, M_{ii}}\; \dot q, \pm\tau_{max} s), \qquad
+        k(s) = 2 \tau_{max} s / r
+
+    The barrier is the gradient of U, so that it stores energy and gives it back, but no more;
+    the damper only takes energy. Torque and its derivative are zero where the range begins.
+    Beyond the limit the barrier stays at :math:`\tau_{max}`, and both together never exceed
+    twice that. Positions of the limits: :class:`~multipanda_py.limits.JointLimits`.
+    """
+
+    Params = JointLimitsParams
+
+    def __init__(self, context: Context, params: JointLimitsParams) -> None:
+        self._low, self._high, self._depth = (np.zeros(JOINTS) for _ in range(3))
+        self._brake, self._most = np.zeros(JOINTS), np.zeros(JOINTS)
+        super().__init__(context, params)
+
+    def on_parameters(self) -> None:
+        """Prepare where the barriers begin."""
+        p = self.params
+        self._bounds = [
+            (arm.limits.lower + p.range, arm.limits.upper - p.range) for arm in self.context.arms
+        ]
+        self._slope = 1.0 / p.range
+        self._damping = 2.0 * p.damping_ratio * np.sqrt(2.0 * p.max_torque / p.range)
+
+    def add(
+        self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
+    ) -> None:
+        """Add barriers and dampers of every arm with a joint near a limit."""
+        low, high, depth, slope = self._low, self._high, self._depth, self._slope
+        for arm, state in enumerate(states):
+            lower, upper = self._bounds[arm]
+            _multiply(_subtract(lower, state.q, low), slope, low)
+            _multiply(_subtract(state.q, upper, high), slope, high)
+            _maximum(low, high, out=depth)
+            if max(depth.tolist()) <= 0.0:
+                continue
+            for part in (low, high, depth):
+                _minimum(part, 1.0, out=part)
+                _maximum(part, 0.0, out=part)
+            self._add_near(state, tau[arm])
+
+    def _add_near(self, state: ArmState, tau: Vector) -> None:
+        """Add both parts, for depths of 0 to 1."""
+        low, high, depth, brake, most = self._low, self._high, self._depth, self._brake, self._most
+        max_torque = self.params.max_torque
+        _multiply(
+            _sqrt(_multiply(depth, state.mass.diagonal(), brake), brake), self._damping, brake
+        )
+        _multiply(brake, state.dq, brake)
+        _multiply(max_torque, depth, most)
+        _minimum(brake, most, out=brake)
+        _maximum(brake, _multiply(most, -1.0, most), out=brake)
+        _multiply(low, low, low)
+        _multiply(high, high, high)
+        _multiply(_subtract(low, high, low), max_torque, low)
+        _add(tau, _subtract(low, brake, low), tau)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fifth-order polynomial between two states of the joints."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multipanda_py.state import JOINTS, Matrix, Vector
+
+_dot, _multiply = np.dot, np.multiply
+
+STATE = 3 * JOINTS
+"""Numbers in a joint state: positions, velocities, accelerations."""
+
+# Coefficients of s^0 .. s^5 from p0, v0 T, a0 T^2, p1, v1 T, a1 T^2; solved by hand.
+_FROM_ENDS = np.array(
+    [
+        [1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+        [0.0, 1.0, 0.0, 0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.5, 0.0, 0.0, 0.0],
+        [-10.0, -6.0, -1.5, 10.0, -4.0, 0.5],
+        [15.0, 8.0, 1.5, -15.0, 7.0, -1.0],
+        [-6.0, -3.0, -0.5, 6.0, -3.0, 0.5],
+    ]
+)
+_DERIVED = np.diag([1.0, 2.0, 3.0, 4.0, 5.0], 1)
+_RATE_FROM_ENDS = _DERIVED @ _FROM_ENDS
+_CURVATURE_FROM_ENDS = _DERIVED @ _RATE_FROM_ENDS
+
+PEAK_RATE = 1.875
+"""Largest speed from rest to rest, times distance / duration."""
+PEAK_CURVATURE = 5.7736
+"""Largest acceleration from rest to rest, times distance / duration^2."""
+PEAK_CURVATURE_OF_RATE = 3.94
+"""Largest acceleration while a velocity is brought to zero at the same place, times
+velocity / duration."""
+
+
+class Quintic:
+    r"""Join two joint states by the polynomial of fifth order in each joint.
+
+    .. math::
+        q(t) = \sum_{k=0}^{5} c_k s^k, \qquad s = t / T
+
+    Position, velocity and acceleration are those given at both ends: six conditions for six
+    coefficients. The parameter s keeps them of one size for any duration. Joining costs a few
+    small products, once per segment; :meth:`at` costs one.
+
+    Attributes:
+        duration: T [s].
+
+    Thread: control.
+    """
+
+    __slots__ = ("_coefficients", "_ends", "_powers", "_rows", "_scale", "_write", "duration")
+
+    def __init__(self) -> None:
+        self.duration = 1.0
+        self._ends, self._rows = np.zeros((6, JOINTS)), np.zeros((6, JOINTS))
+        self._scale = np.ones(STATE)
+        self._coefficients = np.zeros((6, STATE))
+        self._powers = np.ones(6)
+        self._write = self._powers.data
+
+    def join(self, begin: Vector, end: Vector, duration: float) -> None:
+        """Compute the coefficients.
+
+        Args:
+            begin: Joint state at 0, (21,): q [rad], dq [rad/s], ddq [rad/s^2].
+            end: Joint state at ``duration``, (21,).
+            duration: Positive [s].
+        """
+        self.duration = duration
+        self._scale[JOINTS : 2 * JOINTS] = duration
+        self._scale[2 * JOINTS :] = duration * duration
+        ends = self._ends.reshape(2, STATE)
+        _multiply(begin, self._scale, ends[0])
+        _multiply(end, self._scale, ends[1])
+        rows, ends = self._rows, self._ends
+        self._coefficients[:, :JOINTS] = _dot(_FROM_ENDS, ends, rows)
+        _dot(_RATE_FROM_ENDS, ends, rows)
+        _multiply(rows, 1.0 / duration, self._coefficients[:, JOINTS : 2 * JOINTS])
+        _dot(_CURVATURE_FROM_ENDS, ends, rows)
+        _multiply(rows, 1.0 / duration**2, self._coefficients[:, 2 * JOINTS :])
+
+    def at(self, time: float, out: Vector) -> Vector:
+        """Write the joint state at a time within the duration to ``out``, (21,)."""
+        s = time / self.duration
+        square = s * s
+        write = self._write
+        write[1], write[2], write[3] = s, square, square * s
+        write[4], write[5] = square * square, square * square * s
+        return _dot(self._powers, self._coefficients, out)
+
+
+def evaluate(rows: Matrix, times: Vector) -> Matrix:
+    """Evaluate a path of quintic segments at many times at once.
+
+    Args:
+        rows: Points, (n, 22) with n at least 2: time [s], then joint states.
+        times: Within the times of the points, (m,) [s].
+
+    Returns:
+        Positions, velocities and accelerations, (m, 3, 7).
+
+    Thread: any.
+    """
+    segment = np.clip(np.searchsorted(rows[:, 0], times, "right") - 1, 0, len(rows) - 2)
+    powers = np.diff(rows[:, 0])[:, None] ** np.arange(3)
+    states = rows[:, 1:].reshape(-1, 3, JOINTS)
+    ends = np.concatenate([states[:-1] * powers[..., None], states[1:] * powers[..., None]], 1)
+    s = ((times - rows[segment, 0]) / powers[segment, 1])[:, None] ** np.arange(6)
+    basis = np.stack([s @ m for m in (_FROM_ENDS, _RATE_FROM_ENDS, _CURVATURE_FROM_ENDS)], 1)
+    found: Matrix = basis @ ends[segment]
+    return found / powers[segment][..., None]

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated robots and the clients that connect to them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from multipanda_py.fci_sim import FciSim
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENTS = Path(__file__).with_name("clients.py")
+CLIENT_TIMEOUT = 20.0
+_numbers = count(1)
+
+
+@pytest.fixture
+def new_address():
+    """Return loopback addresses that no other test, and no other run of the tests, uses."""
+    pid = os.getpid()
+    return lambda: f"127.{1 + pid // 250 % 250}.{1 + pid % 250}.{next(_numbers)}"
+
+
+@pytest.fixture
+def address(new_address):
+    """One of them."""
+    return new_address()
+
+
+@pytest.fixture
+def make_sim():
+    """Start simulated robots that end with the test."""
+    running = []
+
+    def make(*addresses, lockstep=True, **settings):
+        sim = FciSim(addresses, lockstep=lockstep, **settings)
+        running.append(sim)
+        sim.start()
+        return sim
+
+    yield make
+    for sim in running:
+        sim.close()
+
+
+@pytest.fixture
+def sim(make_sim, address):
+    """One robot in lockstep."""
+    return make_sim(address)
+
+
+@pytest.fixture(scope="session")
+def client():
+    """Run a case of ``clients.py`` in a child process that is killed when it hangs."""
+    if importlib.util.find_spec("pylibfranka") is None:
+        pytest.skip("pylibfranka is not installed: pip install pylibfranka")
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    environment = {**os.environ, "PYTHONPATH": path}
+
+    def run(case, **arguments):
+        command = [sys.executable, str(CLIENTS), case, json.dumps(arguments)]
+        try:
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=CLIENT_TIMEOUT
+            )
+        except subprocess.TimeoutExpired:  # run() has killed it
+            pytest.fail(f"the client {case} hung and was killed after {CLIENT_TIMEOUT:g} s")
+        assert done.returncode == 0, f"client {case}: {done.stderr[-2000:]}"
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run

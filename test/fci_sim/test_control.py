@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The unmodified libfranka connects to simulated robots, configures and moves them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from multipanda_py.description import ARMATURE, READY_POSTURE, ArmDescription, Tool
+from multipanda_py.exceptions import BackendError
+from multipanda_py.fci_sim import FciSim
+from multipanda_py.fci_sim.end_effector import Load, combined, hand_load, hand_tcp
+from multipanda_py.model import build_pinocchio
+
+LOAD = (0.5, [0.01, -0.02, 0.15], [2e-3, 0, 0, 0, 3e-3, 0, 0, 0, 1e-3])
+POSTURES = [
+    READY_POSTURE.tolist(),
+    [0.4, 0.3, -0.5, -1.8, 0.9, 2.1, -0.6],
+    [-1.2, -0.9, 1.1, -2.5, -1.4, 1.2, 2.0],
+]
+
+
+def test_states_arrive(sim, client, address):
+    found = client("connect_and_read", address=address)
+    assert found["mode"] == "Idle"
+    assert found["errors"] == "[]"
+    np.testing.assert_allclose(found["q"], READY_POSTURE, atol=1e-6)
+    assert found["passed"] == pytest.approx(0.001)
+    assert found["m_ee"] == pytest.approx(hand_load().mass)
+
+
+def test_settings_reach_the_state(sim, client, address):
+    found = client("settings", address=address)
+    assert found["m_load"] == pytest.approx(0.5)
+    assert found["m_total"] == pytest.approx(0.5 + hand_load().mass)
+    np.testing.assert_allclose(found["F_x_Cload"], (0.0, 0.01, 0.05), atol=1e-7)
+    expected = hand_tcp()
+    expected[2, 3] += 0.1
+    np.testing.assert_allclose(found["F_T_EE"], expected.ravel(order="F"), atol=1e-6)
+    assert found["EE_T_K"][14] == pytest.approx(0.1)
+    assert found["O_T_EE"][14] == pytest.approx(0.487 - 0.1, abs=1e-3)
+    for refusal in ("bad_load", "bad_impedance", "while_moving"):
+        assert found[refusal]["type"] == "CommandException", refusal
+
+
+@pytest.mark.parametrize("load", [None, LOAD], ids=["hand", "hand-and-load"])
+def test_dynamics_of_the_client_are_ours(sim, client, address, load):
+    """libfranka's model, made of URDF and states, is the package's own without rotors."""
+    found = client("model", address=address, postures=POSTURES, load=load)
+    parts = [hand_load()]
+    if load is not None:
+        parts.append(Load(load[0], np.array(load[1]), np.reshape(load[2], (3, 3))))
+    total = combined(parts)
+    arm = ArmDescription(
+        "arm", hand=False, tool=Tool(total.mass, total.com, total.inertia, hand_tcp())
+    )
+    ours = build_pinocchio(arm)
+    data, frame = ours.createData(), ours.getFrameId(arm.ee_frame)
+    for posture, state in zip(POSTURES, found["resting"], strict=True):
+        q = np.array(state["q"])
+        np.testing.assert_allclose(q, posture, atol=1e-6)
+        mass = np.triu(pin.crba(ours, data, q)) - np.diag(ARMATURE)
+        mass += np.triu(mass, 1).T
+        np.testing.assert_allclose(np.reshape(state["mass"], (7, 7)), mass, atol=1e-6)
+        gravity = pin.computeGeneralizedGravity(ours, data, q)
+        np.testing.assert_allclose(state["gravity"], gravity, atol=2e-5)
+        np.testing.assert_allclose(state["tau_J"], gravity, atol=2e-5)
+        jacobian = pin.computeFrameJacobian(ours, data, q, frame, pin.LOCAL_WORLD_ALIGNED)
+        np.testing.assert_allclose(
+            np.reshape(state["jacobian"], (6, 7), order="F"), jacobian, atol=1e-6
+        )
+        pin.framesForwardKinematics(ours, data, q)
+        pose = np.array(data.oMf[frame].homogeneous)
+        np.testing.assert_allclose(np.reshape(state["O_T_EE"], (4, 4), order="F"), pose, atol=1e-6)
+    q, dq = np.array(found["moving"]["q"]), np.array(found["moving"]["dq"])
+    assert np.abs(dq).max() > 0.1
+    ours.gravity = pin.Motion.Zero()
+    coriolis = pin.nonLinearEffects(ours, data, q, dq)
+    np.testing.assert_allclose(found["moving"]["coriolis"], coriolis, atol=1e-5)
+
+
+def test_dynamics_with_open_hand_are_those_of_the_cells_arm():
+    """The rigid hand of the simulation is the hand that a cell's arm carries."""
+    bare = build_pinocchio(ArmDescription("arm"))
+    total = hand_load()
+    tool = Tool(total.mass, total.com, total.inertia, hand_tcp())
+    lumped = build_pinocchio(ArmDescription("arm", hand=False, tool=tool))
+    q = np.array(POSTURES[1])
+    expected = pin.crba(bare, bare.createData(), q)
+    np.testing.assert_allclose(pin.crba(lumped, lumped.createData(), q), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("robots", [1, 2])
+def test_lockstep_loses_nothing(make_sim, client, new_address, robots):
+    addresses = [new_address() for _ in range(robots)]
+    sim = make_sim(*addresses)
+    found = client("torque_control", addresses=addresses, cycles=5000)
+    assert found["modes"] == ["Idle"] * robots
+    assert found["success"] == [1.0] * robots
+    for address, q in zip(addresses, found["q"], strict=True):
+        counted = sim.admin(address, "stats")
+        assert counted["active_cycles"] == 5000
+        assert counted["lost"] == 0
+        assert 0.0 < counted["torque_rate_max"] <= 1000.0
+        assert np.abs(np.array(q) - READY_POSTURE).max() > 0.02
+        assert len(sim.admin(address, "log")["commands"]) == 100
+
+
+def test_lockstep_is_deterministic(make_sim, client, new_address):
+    """Two runs, two motions each, give the same states to the last bit."""
+    digests = []
+    for _ in range(2):
+        addresses = [new_address(), new_address()]
+        make_sim(*addresses)
+        digests.append(
+            client("torque_control", addresses=addresses, cycles=600, motions=1)["digests"]
+        )
+    assert digests[0] == digests[1]
+
+
+def test_clock_serves_two_robots(make_sim, client, new_address):
+    """On a clock, what this machine loses is counted; robot time is 1 ms per state."""
+    addresses = [new_address(), new_address()]
+    sim = make_sim(*addresses, lockstep=False, phases=[0.0, 0.5], ppm=[0.0, 100.0])
+    found = client("torque_control", addresses=addresses, cycles=500)
+    assert found["seconds"] > 0.45
+    for address in addresses:
+        counted = sim.admin(address, "stats")
+        assert counted["active_cycles"] >= 490
+        assert counted["lateness_us"]["50"] < 2000.0
+
+
+def test_joint_and_cartesian_motions(sim, client, address):
+    found = client("joint_motion", address=address)
+    assert found["mode"] == "Idle"
+    np.testing.assert_allclose(found["moved"], [0, 0, 0, 0, 0, 0.04, 0], atol=2e-3)
+    found = client("cartesian_motion", address=address)
+    assert found["mode"] == "Idle"
+    moved = np.zeros(16)
+    moved[14] = 0.02
+    np.testing.assert_allclose(found["moved"], moved, atol=2e-3)
+
+
+def test_a_taken_address_is_said(sim, address):
+    with pytest.raises(BackendError, match=rf"{address} port 1337 is in use"):
+        FciSim([address]).start()
