@@ -69,18 +69,20 @@ class CellReadout(ABC):
         Raises:
             LoopError: If the loop has not run yet.
         """
-        index = self._arm_index[self._arm(arm)]
-        row = self._newest()
-        record = row["arms"][index]
+        box, index = self._box(), self._arm_index[self._arm(arm)]
+        if not box.words[Word.ROWS]:
+            self._newest()
+        latest = (box.words[Word.ROWS] - 1) % ROWS
+        record = box.rows["arms"][latest, index].copy()
         fields = {
-            name: np.array(record[name])
+            name: record[name]
             for name in ARM_RECORD.fields or ()
             if name not in ("owner", "fault")
         }
         fault = int(record["fault"])
         return ArmSnapshot(
             name=arm,
-            time=float(row["time"]),
+            time=float(box.rows["time"][latest]),
             owner=self.plans[int(record["owner"])].name,
             fault=Event(fault).name.lower() if fault else "",
             **fields,

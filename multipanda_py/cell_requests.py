@@ -276,11 +276,14 @@ class CellRequests(CellReadout):
             state = self.state(self._arm(arm))
             limits, bounds = LIMITS[self.config.arms[arm].model], self.config.gate
             in_base = self.frames.base_from(frame, arm)
+            plan = self._owner(arm)
             records: dict[str, Vector] = {}
             if pose is not None:
-                records["pose"] = gate.check_pose(in_base @ pose, state, bounds)
+                placed = pose if in_base is gate.HERE else in_base @ pose
+                records["pose"] = gate.check_pose(placed, state, bounds)
             if q is not None:
-                records["joint"] = gate.check_joint(q, dq, state, limits, bounds)
+                far = "joint" in plan.law.Target.far
+                records["joint"] = gate.check_joint(q, dq, state, limits, bounds, far)
             elif dq is not None:
                 records["joint"] = gate.check_joint(state.q, dq, state, limits, bounds)
             if twist is not None:
@@ -289,19 +292,32 @@ class CellRequests(CellReadout):
                 records["wrench"] = gate.check_wrench(wrench, in_base.rotation, state, bounds)
             if stiffness is not None:
                 records["stiffness"] = gate.check_stiffness(stiffness, state)
-            plan = self._owner(arm)
             self._post(plan, plan.config.arms.index(arm), records)
         except (TargetRejected, UnknownName):
             self.rejected[f"{arm} target"] += 1
             raise
 
-    def follow(self, arm: str, points: ArrayLike) -> None:
+    def follow(
+        self,
+        arm: str,
+        points: ArrayLike,
+        *,
+        path_tolerance: ArrayLike | None = None,
+        goal_tolerance: ArrayLike | None = None,
+        goal_time: float | None = None,
+    ) -> None:
         """Give the controllet that owns an arm a trajectory, which starts now.
 
         Args:
             arm: The arm.
             points: One row per point, (n, 22): time from the start [s], positions, velocities
-                and accelerations; the first row should be near the measured posture.
+                and accelerations, as :func:`~multipanda_py.trajectory.complete` returns them;
+                a row that comes at once should be near the measured posture, and the last one
+                at rest. None at all (``[]``) ask for a smooth stop.
+            path_tolerance: Largest error on the way, (7,) or one number [rad]; by default, and
+                where it is 0, the controllet's parameter; negative for none.
+            goal_tolerance: Largest error at the end, likewise.
+            goal_time: Time after the end to come within that [s], likewise.
 
         Raises:
             TargetRejected: If it is not acceptable; the arm keeps what it has.
@@ -310,6 +326,8 @@ class CellRequests(CellReadout):
             state = self.state(self._arm(arm))
             limits = LIMITS[self.config.arms[arm].model]
             record = gate.check_trajectory(points, state, limits, self.config.gate)
+            tolerances = gate.check_tolerances(path_tolerance, goal_tolerance, goal_time, arm)
+            record[-len(tolerances) :] = tolerances
             plan = self._owner(arm)
             self._post(plan, plan.config.arms.index(arm), {"trajectory": record})
         except (TargetRejected, UnknownName):

@@ -15,9 +15,17 @@ from multipanda_py.limits import JointLimits
 from multipanda_py.pose import Pose
 from multipanda_py.state import JOINTS, ArmSnapshot, Matrix, Vector
 from multipanda_py.targets import CHANNELS, TRAJECTORY_POINTS
+from multipanda_py.trajectory import BLEND_TIME, check_between
 
 MAX_STIFFNESS = 5000.0
 """Stiffest that a target stiffness may be in any direction [N/m, Nm/rad]."""
+
+HERE = Pose.identity()
+"""Pose of a frame in itself: one object, so that a transform by it can be left out."""
+
+
+REST = 1e-3
+"""Fastest that a joint may be at the end of a trajectory [rad/s]."""
 
 
 class Frames:
@@ -47,7 +55,7 @@ class Frames:
         """
         base = self._base_frame[arm]
         if frame in ("", base):
-            return Pose.identity()
+            return HERE
         if frame not in self._pose_in_world:
             known = ", ".join(self._pose_in_world)
             raise TargetRejected(f"{arm}: frame {frame!r} is unknown; known: {known}")
@@ -73,8 +81,9 @@ def check_pose(pose_ee_in_base: Pose, state: ArmSnapshot, gate: GateConfig) -> V
     Raises:
         TargetRejected: If the step from the measured pose is larger than the gate.
     """
-    measured = Pose(state.position_ee_in_base, state.rotation_ee_in_base)
-    distance, angle = measured.distance(pose_ee_in_base)
+    distance, angle = pose_ee_in_base.distance_from(
+        state.position_ee_in_base, state.rotation_ee_in_base
+    )
     if distance > gate.position:
         raise TargetRejected(
             f"{state.name}: target is {distance:.3f} m from the measured pose, allowed "
@@ -89,9 +98,22 @@ def check_pose(pose_ee_in_base: Pose, state: ArmSnapshot, gate: GateConfig) -> V
 
 
 def check_joint(
-    q: ArrayLike, dq: ArrayLike | None, state: ArmSnapshot, limits: JointLimits, gate: GateConfig
+    q: ArrayLike,
+    dq: ArrayLike | None,
+    state: ArmSnapshot,
+    limits: JointLimits,
+    gate: GateConfig,
+    far: bool = False,
 ) -> Vector:
     """Return the record of channel ``joint`` for a target within limits and the gate.
+
+    Args:
+        q: Positions, (7,) [rad].
+        dq: Velocities, (7,) [rad/s]; None is zero.
+        state: Of the arm.
+        limits: Of its joints.
+        gate: How far a target may be.
+        far: Whether it may be anywhere within the limits.
 
     Raises:
         TargetRejected: If a number is not finite, out of limits or too far away.
@@ -106,7 +128,7 @@ def check_joint(
                 f"{where}: target {target[joint]:.4f} rad is outside [{low:g}, {high:g}]"
             )
         step = abs(target[joint] - state.q[joint])
-        if step > gate.joint:
+        if step > gate.joint and not far:
             raise TargetRejected(
                 f"{where}: target is {step:.3f} rad from the measured position, allowed "
                 f"{gate.joint:g} rad (gate.joint)"
@@ -197,15 +219,19 @@ def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
 def check_trajectory(
     points: ArrayLike, state: ArmSnapshot, limits: JointLimits, gate: GateConfig
 ) -> Vector:
-    """Return the record of channel ``trajectory``.
+    """Return the record of channel ``trajectory``; no points at all ask for a stop.
 
     Raises:
-        TargetRejected: If times do not increase, a point is out of limits, or the first is far.
+        TargetRejected: If times do not increase, the path leaves the limits at or between the
+            points, it does not end at rest, or a first point that comes at once is far.
     """
+    record = np.zeros(CHANNELS["trajectory"])
     try:
         rows = np.array(points, dtype=np.float64)
     except (TypeError, ValueError):
         raise TargetRejected(f"{state.name}: trajectory: got {points!r:.60}") from None
+    if rows.size == 0:
+        return record
     if rows.ndim != 2 or rows.shape[1] != 1 + 3 * JOINTS:
         raise TargetRejected(f"{state.name}: trajectory: got shape {rows.shape}, allowed (n, 22)")
     if not 1 <= len(rows) <= TRAJECTORY_POINTS or not np.isfinite(rows).all():
@@ -224,11 +250,51 @@ def check_trajectory(
                 f"{dq[joint]:.3f} rad/s, allowed [{limits.lower[joint]:g}, "
                 f"{limits.upper[joint]:g}] and +-{limits.velocity[joint]:g}"
             )
-    if rows[0, 0] == 0.0:
+    if np.abs(rows[-1, 8:15]).max() > REST:
+        raise TargetRejected(
+            f"{state.name}: trajectory: got velocity {rows[-1, 8:15].tolist()} at the last point, "
+            "allowed 0"
+        )
+    if rows[0, 0] < BLEND_TIME:
         check_joint(rows[0, 1:8], rows[0, 8:15], state, limits, gate)
-    record = np.zeros(CHANNELS["trajectory"])
+        check_between(rows, state.name, limits)
+    else:
+        here = np.concatenate([[0.0], state.q, state.dq, np.zeros(JOINTS)])
+        check_between(np.vstack([here, rows]), state.name, limits)
     record[0] = len(rows)
     record[1 : 1 + rows.size] = rows.reshape(-1)
+    return record
+
+
+def check_tolerances(
+    path: ArrayLike | None, goal: ArrayLike | None, goal_time: float | None, name: str
+) -> Vector:
+    """Return the end of the record of channel ``trajectory``, (15,).
+
+    Args:
+        path: Largest error on the way, (7,) or one number [rad]; 0 as the law has it, negative
+            for none.
+        goal: Largest error at the end, likewise.
+        goal_time: Time after the end to come within that [s], likewise.
+        name: Of the arm.
+
+    Raises:
+        TargetRejected: If a number is not finite, or their count is not right.
+    """
+    record = np.zeros(2 * JOINTS + 1)
+    for part, what, value in (
+        (record[:JOINTS], "path_tolerance", path),
+        (record[JOINTS:-1], "goal_tolerance", goal),
+        (record[-1:], "goal_time", goal_time),
+    ):
+        try:
+            part[:] = 0.0 if value is None else value
+        except (TypeError, ValueError):
+            raise TargetRejected(
+                f"{name}: {what}: got {value!r:.60}, allowed {len(part)} numbers"
+            ) from None
+    if not np.isfinite(record).all():
+        raise TargetRejected(f"{name}: tolerances: got {record.tolist()}, allowed finite numbers")
     return record
 
 

@@ -37,6 +37,7 @@ class JointMotion:
     - :meth:`go_to`: to rest at a posture, within limits of velocity, acceleration and jerk, by
       ruckig; scaled as if time ran slower by the factor ``speed``: velocity by it,
       acceleration by its square and jerk by its cube, so the path is the same at any speed.
+      A reference that is too fast for that is stopped first.
     - :meth:`stop`: to rest as soon as full acceleration and jerk allow.
 
     Source of the second: Berscheid and Kröger, Robotics: Science and Systems 2021 (ruckig).
@@ -69,6 +70,9 @@ class JointMotion:
         self._begin, self._zero = np.zeros(STATE), np.zeros(STATE)
         self._segment, self._offset = Quintic(), Quintic()
         self._offset_value, self._blend_end = np.zeros(STATE), 0.0
+        self._path_end = 0.0
+        self._stops_first = False
+        self._lower, self._upper = limits.lower.tolist(), limits.upper.tolist()
         self._points: Matrix | None = None
         self._count = self._next = 0
         self._segment_begin = self._segment_end = 0.0
@@ -102,7 +106,8 @@ class JointMotion:
 
     def set_speed(self, speed: float) -> None:
         """Set the share of the speed limits that :meth:`go_to` uses from now on, above 0 to 1."""
-        self._way.max_velocity = (self._velocity * speed).tolist()
+        self._speed = self._velocity * speed
+        self._way.max_velocity = self._speed.tolist()
         self._way.max_acceleration = (self._acceleration * speed**2).tolist()
         self._way.max_jerk = (self._jerk * speed**3).tolist()
 
@@ -125,7 +130,20 @@ class JointMotion:
     def go_to(self, q: Vector) -> None:
         """Go to rest at a posture, (7,) [rad]."""
         self._way.target_position = q.tolist()
-        self._go(self._way, self._state)
+        if (np.abs(self.dq) <= self._speed).all():
+            self._go(self._way, self._state)
+            if self._stays_within():
+                return
+        self.stop()
+        self._stops_first = True
+
+    def _stays_within(self) -> bool:
+        """Whether the plan keeps to the position limits, or at least leaves them no further."""
+        bounds, here = self._plan.position_extrema, self.q.tolist()
+        return all(
+            bound.min >= min(low, q) - 1e-6 and bound.max <= max(high, q) + 1e-6
+            for bound, low, high, q in zip(bounds, self._lower, self._upper, here)
+        )
 
     def _go(self, wanted: InputParameter, begin: Vector) -> None:
         """Plan from a joint state.
@@ -140,7 +158,7 @@ class JointMotion:
         result = self._ruckig.calculate(wanted, self._plan)
         if result < 0:
             raise ArithmeticError(f"ruckig finds no way from {values[:JOINTS]}: {result}")
-        self._points = None
+        self._points, self._stops_first = None, False
         duration = self._plan.duration
         self.goal[:] = self._plan.at_time(duration)[0]
         self._start(begin, duration)
@@ -160,7 +178,7 @@ class JointMotion:
             begin[2 * JOINTS :] = ddq
             begin[JOINTS : 2 * JOINTS] = dq - time * ddq
             begin[:JOINTS] = q - time * dq + (0.5 * time * time) * ddq
-        self._points, self._count = points, count
+        self._points, self._count, self._stops_first = points, count, False
         self._segment_begin = self._segment_end = 0.0
         self._next = 0
         self._enter(begin)
@@ -211,6 +229,8 @@ class JointMotion:
             self.moving = False
             state[JOINTS:] = 0.0
             self.q[:] = self.goal
+            if self._stops_first:
+                self._go(self._way, state)
             return
         if time >= self._path_end:
             state[JOINTS:] = 0.0

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,10 +56,12 @@ class Pose:
             raise TargetRejected(
                 f"quaternion: got norm {norm:.4g}, allowed 1 +- {QUATERNION_TOLERANCE:g}"
             )
-        return cls(
-            _finite("position", position, (3,)),
-            pin.Quaternion(quaternion / norm).toRotationMatrix(),
-        )
+        rotation = pin.Quaternion(quaternion / norm).toRotationMatrix()
+        rotation.setflags(write=False)
+        pose = object.__new__(cls)  # a unit quaternion is a rotation: nothing left to check
+        object.__setattr__(pose, "position", _finite("position", position, (3,)))
+        object.__setattr__(pose, "rotation", rotation)
+        return pose
 
     @classmethod
     def from_rpy(cls, position: ArrayLike, rpy: Sequence[float]) -> Pose:
@@ -90,8 +93,12 @@ class Pose:
 
     def distance(self, other: Pose) -> tuple[float, float]:
         """Return the distance [m] and the angle [rad] to another pose."""
-        angle = float(np.linalg.norm(pin.log3(np.array(self.rotation.T @ other.rotation))))
-        return float(np.linalg.norm(self.position - other.position)), angle
+        return self.distance_from(other.position, other.rotation)
+
+    def distance_from(self, position: Vector, rotation: Matrix) -> tuple[float, float]:
+        """Return the distance [m] and the angle [rad] from numbers known to be a pose."""
+        step, turn = self.position - position, pin.log3(rotation.T @ self.rotation)
+        return math.sqrt(step.dot(step)), math.sqrt(turn.dot(turn))
 
 
 def _orthonormal(rotation: Matrix) -> Matrix:

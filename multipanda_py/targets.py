@@ -25,7 +25,9 @@ CHANNELS: dict[str, int] = {
     "twist": 6,  # linear (3) [m/s], angular (3) [rad/s] velocity of the tool, in the arm's base
     "wrench": 6,  # force (3) [N], torque (3) [Nm] that the tool is to exert, in the arm's base
     "stiffness": 36,  # 6 x 6 row by row [N/m, Nm/rad], along the axes of the gains
-    "trajectory": 1 + TRAJECTORY_POINTS * 22,  # number of points; then t, q, dq, ddq of each
+    # Number of points, 0 to stop; t, q, dq, ddq of each; then tolerances of the path (7) and of
+    # the goal (7) [rad], and time to come within the latter [s]: 0 as the law's, negative none.
+    "trajectory": 1 + TRAJECTORY_POINTS * 22 + 15,
     "object": 12,  # as pose: the object that several arms hold, in the world
     "squeeze": 1,  # force with which the arms press the object between them [N]
 }
@@ -55,6 +57,9 @@ class Target:
     """Channels that users may write to, in the order of their records."""
     stored: ClassVar[tuple[str, ...]] = ()
     """Channels that the law needs, written to by users or only at activation."""
+    far: ClassVar[tuple[str, ...]] = ()
+    """Channels whose targets may be far from the measured state: the law itself goes there
+    within limits."""
 
     def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
         names = dict.fromkeys((*self.channels, *self.stored, *extra))
@@ -90,6 +95,28 @@ class HeldPosture(JointTarget):
 
     channels: ClassVar[tuple[str, ...]] = ()
     stored: ClassVar[tuple[str, ...]] = ("joint",)
+
+
+class TrajectoryTarget(JointTarget):
+    """A posture to go to, or a trajectory to follow, whichever came last.
+
+    Attributes:
+        count: Number of points as the first element, per arm, (1,).
+        points: Per arm, (128, 22): time since it came [s], q [rad], dq [rad/s], ddq [rad/s^2].
+        tolerances: Per arm, (15,): of the path (7), of the goal (7) [rad], time for it [s].
+    """
+
+    channels: ClassVar[tuple[str, ...]] = ("joint", "trajectory")
+    far: ClassVar[tuple[str, ...]] = ("joint",)
+
+    def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
+        super().__init__(n_arms, extra)
+        records = self.data["trajectory"]
+        self.count: list[Vector] = [data[:1] for data in records]
+        self.points: list[Matrix] = [
+            data[1:-15].reshape(TRAJECTORY_POINTS, 22) for data in records
+        ]
+        self.tolerances: list[Vector] = [data[-15:] for data in records]
 
 
 class CartesianTarget(Target):
@@ -153,3 +180,24 @@ class ForceTarget(MovingCartesianTarget):
     def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
         super().__init__(n_arms, extra)
         self.wrench_in_base: list[Vector] = self.data["wrench"]
+
+
+class ObjectTarget(Target):
+    """Pose of an object that several arms hold, the force between them, and postures.
+
+    Attributes:
+        position_object_in_world: (3,) [m].
+        rotation_object_in_world: (3, 3).
+        squeeze: Force with which the arms press the object, (1,) [N].
+        posture: Preferred joint positions, per arm, (7,) [rad].
+    """
+
+    channels: ClassVar[tuple[str, ...]] = ("object", "squeeze", "joint")
+
+    def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
+        super().__init__(n_arms, extra)
+        pose = self.data["object"][0]
+        self.position_object_in_world: Vector = pose[:3]
+        self.rotation_object_in_world: Matrix = pose[3:].reshape(3, 3)
+        self.squeeze: Vector = self.data["squeeze"][0]
+        self.posture: list[Vector] = [data[:JOINTS] for data in self.data["joint"]]

@@ -110,9 +110,10 @@ def check_between(rows: Matrix, name: str, limits: JointLimits) -> None:
     share = np.arange(_SAMPLES) / _SAMPLES
     times = np.append((rows[:-1, :1] + np.diff(rows[:, 0])[:, None] * share).ravel(), rows[-1, 0])
     path = evaluate(rows, times)
-    slack = 1e-9
+    lower = np.minimum(limits.lower, path[0, 0]) - 1e-9  # an arm that is outside may come back
+    upper = np.maximum(limits.upper, path[0, 0]) + 1e-9
     for order, what, unit, low, high in (
-        (0, "position", "rad", limits.lower - slack, limits.upper + slack),
+        (0, "position", "rad", lower, upper),
         (1, "velocity", "rad/s", *_both(limits.velocity * VELOCITY_MARGIN)),
         (2, "acceleration", "rad/s^2", *_both(limits.acceleration * ACCELERATION_MARGIN)),
     ):

@@ -80,8 +80,67 @@ class VirtualBody:
             self._tare_left -= 1
             self._bias += measured / self._tare_cycles
             return
-        change = _subtract(measured, self._bias, self._change)
-        _subtract(change, self._filtered, change)
-        _add(self._filtered, _multiply(change, self._weight, change), self._filtered)
-        _multiply(self._force_of(0, 3, 0), 1.0, self._force)
+        change, filtered = self._change, self._filtered
+        _subtract(measured, self._bias, change)
+        _subtract(change, filtered, change)
+        _add(filtered, _multiply(change, self._weight, change), filtered)
+        _multiply(filtered[:3], remaining(filtered[:3], self._deadband[0]), self._force)
+        _multiply(filtered[3:], remaining(filtered[3:], self._deadband[1]), self._torque)
         self._integrate()
+
+    def _integrate(self) -> None:
+        """Move on under the present wrench, within the bounds."""
+        h, push, velocity = self._period, self._push, self.velocity
+        _multiply(self._stiffness, self.displacement, push)
+        _multiply(_subtract(self.wrench, push, push), h, push)
+        _multiply(self._mass, velocity, velocity)
+        _multiply(_add(velocity, push, velocity), self._solve, velocity)
+        limit(self._linear, self._max_speed[0])
+        limit(self._angular, self._max_speed[1])
+        step = self._step
+        _add(self.translation, _multiply(self._linear, h, step), step)
+        self._arrive(step, self._linear, self.translation, 0)
+        _multiply(self._angular, h, step)
+        step[:] = _log3(_dot(_exp3(step), _exp3(self.rotation)))
+        self._arrive(step, self._angular, self.rotation, 1)
+
+    def _arrive(self, new: Vector, velocity: Vector, displacement: Vector, part: int) -> None:
+        """Write ``new`` to ``displacement``, or the point of the bound that lies before it."""
+        size, bound = length(new), self._max_displacement[part]
+        if size > bound:
+            bound = max(bound, length(displacement) - self._period * self._max_speed[part])
+        if size > bound:
+            outward = float(_dot(new, velocity)) / size
+            if outward > 0.0:
+                velocity -= (outward / size) * new
+            new *= bound / size
+        displacement[:] = new
+
+
+def length(vector: Vector) -> float:
+    """Return the Euclidean norm."""
+    return math.sqrt(_dot(vector, vector))
+
+
+def limit(vector: Vector, largest: float) -> None:
+    """Shorten a vector in place to a largest length."""
+    size = length(vector)
+    if size > largest:
+        vector *= largest / size
+
+
+def remaining(vector: Vector, deadband: float) -> float:
+    r"""Return the share of a vector that a smooth deadband lets through.
+
+    The length s becomes 0 below d/2, :math:`s - d` above 3d/2, and
+    :math:`(s - d/2)^2 / (2 d)` between, which joins them with their slopes. The slope is
+    nowhere above one, so the deadband adds no gain to the loop.
+    """
+    if deadband <= 0.0:
+        return 1.0
+    size = length(vector)
+    if size <= 0.5 * deadband:
+        return 0.0
+    if size >= 1.5 * deadband:
+        return 1.0 - deadband / size
+    return (size - 0.5 * deadband) ** 2 / (2.0 * deadband * size)

@@ -28,6 +28,27 @@ def test_terms_match_the_textbook_away_from_singularities():
         assert space.damping == 0.0
 
 
+def test_manipulability_is_the_smallest_axis_and_bounds_the_apparent_mass():
+    """The largest apparent mass is 1 / w_min down to the threshold, and never above 58 kg."""
+    rng = np.random.default_rng(2)
+    maker = StateMaker()
+    masses, manipulability = [], []
+    for _ in range(500):
+        (state,) = maker.random(rng)
+        space = state.operational_space()
+        # The squared semi-axes of the ellipsoid of velocities at unit kinetic energy.
+        half = np.linalg.cholesky(np.linalg.inv(state.mass))
+        axes = np.linalg.svd(state.jacobian @ half, compute_uv=False) ** 2
+        assert space.manipulability == pytest.approx(axes[-1], rel=1e-6, abs=1e-12)
+        manipulability.append(axes[-1])
+        masses.append(np.linalg.eigvalsh(space.inertia_sqrt @ space.inertia_sqrt)[-1])
+    masses, manipulability = np.array(masses), np.array(manipulability)
+    sound = manipulability > OperationalSpace.THRESHOLD
+    assert 0.4 < sound.mean() < 0.8
+    assert np.allclose(masses[sound], 1.0 / manipulability[sound], rtol=1e-6)
+    assert 50.0 < masses.max() < 58.0
+
+
 def test_inertia_stays_bounded_at_the_stretched_arm():
     (state,) = StateMaker().at([np.array([0.0, 0.0, 0.0, -0.1518, 0.0, 0.5445, 0.0])])
     (state,) = StateMaker().at([np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.5707963, 0.0])])

@@ -18,7 +18,7 @@ from multipanda_py.controllets.cartesian_impedance import (
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import CartesianTarget
-from multipanda_py.virtual_body import VirtualBody
+from multipanda_py.virtual_body import VirtualBody, length
 
 _dot, _add = np.dot, np.add
 _exp3 = pin.exp3
@@ -39,10 +39,11 @@ class AdmittanceParams:
         doc="virtual spring to the target; zero lets go",
     )  # fmt: skip
     damping: Vector = vector(
-        60, 60, 60, 3, 3, 3, unit="N s/m, Nm s/rad", low=0, high=5000, doc="virtual damper"
-    )
+        100, 100, 100, 6, 6, 6, unit="N s/m, Nm s/rad", low=0, high=5000,
+        doc="virtual damper; too little is unstable in contact, see the law",
+    )  # fmt: skip
     inner_stiffness: Vector = vector(
-        2000, 2000, 2000, 100, 100, 100, unit="N/m, Nm/rad", low=10, high=5000,
+        1000, 1000, 1000, 50, 50, 50, unit="N/m, Nm/rad", low=10, high=5000,
         doc="of the impedance by which the arm follows the virtual body",
     )  # fmt: skip
     wrench_time: float = number(
@@ -77,29 +78,37 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         M \ddot\delta + D \dot\delta + K \delta = F_{ext}, \qquad
         p_c = p_d + \delta_p, \quad R_c = \exp([\delta_\phi]_\times)\, R_d
 
-    A stiff :class:`~multipanda_py.controllets.cartesian_impedance.CartesianImpedance` holds the
-    tool at :math:`p_c, R_c` and knows its velocity. Translation and rotation are integrated
-    apart and about the fixed axes of the base, see
-    :class:`~multipanda_py.virtual_body.VirtualBody`: a pure rotation leaves the tool's point
-    where it is. Displacement and speed are bounded, and the integration stops at the bounds.
+    A stiffer :class:`~multipanda_py.controllets.cartesian_impedance.CartesianImpedance` draws
+    the tool to :math:`p_c, R_c`. Translation and rotation are integrated apart and about the
+    fixed axes of the base, see :class:`~multipanda_py.virtual_body.VirtualBody`: a pure rotation
+    leaves the tool's point where it is. Displacement and speed are bounded, and the integration
+    stops at the bounds.
 
-    The wrench is the arm's estimate at the tool's point. It is low-passed, its mean over
-    ``tare_time`` after activation is taken off, and a smooth deadband with slope at most one
-    keeps the virtual body at rest under what is left of noise and bias.
+    The wrench is the arm's estimate at the tool's point. Its mean over ``tare_time`` after
+    activation is taken off, it is low-passed, and a smooth deadband keeps the virtual body at
+    rest under what is left of noise and bias. The static displacement of the target is
+    :math:`K^{-1} (F - F_{deadband})`; the tool gives way by :math:`K_i^{-1} F` beyond it.
 
-    Static stiffness is that of two springs in series, :math:`(K^{-1} + K_i^{-1})^{-1}`, and the
-    static displacement :math:`K^{-1} (F - F_{deadband})`.
-
-    Stability. The estimate contains all that the environment does to the arm, so also the
-    reaction to the push of the inner law. Along one axis, with apparent mass
-    :math:`\Lambda`, inner gains :math:`K_i, D_i`, a contact of stiffness :math:`K_e` and the
-    low-pass time T, the roots of
+    Stability. The estimate contains all that the environment does to the arm, so also its
+    reaction to the push of the inner law. Along one axis, with apparent mass :math:`\Lambda`,
+    inner gains :math:`K_i` and :math:`D_i = 2 \sqrt{\Lambda K_i}`, an undamped contact of
+    stiffness :math:`K_e` and the low-pass time T, the motion is stable if all roots of
 
     .. math::
-        (\Lambda s^2 + D_i s + K_i + K_e)(M s^2 + D s + K)(T s + 1)
-        + K_e (D_i s + K_i) = 0
+        (\Lambda s^2 + D_i s + K_i + K_e)(M s^2 + D s + K)(T s + 1) + K_e K_i = 0
 
-    decide.
+    have negative real parts. For T = 0 the criterion of Routh gives a condition that is enough
+    for contacts of any stiffness:
+
+    .. math::
+        D \left( D - \tfrac12 \sqrt{\Lambda K_i} \right) \ge K_i M
+
+    so a stiffer inner law and a heavier virtual body both need more damping. The defaults are
+    stable against any contact up to an apparent mass of 30 kg and 1.5 kg m^2, low-pass and one
+    cycle of delay included; damping in the contact adds to that. For the same reason the inner
+    law is not told the virtual velocity: with it, a virtual mass below the real one is unstable
+    against stiff contacts whatever the damping. Sources: Hogan 1985 (impedance and admittance);
+    Colgate and Hogan, Int. J. Control 1988 (stability in contact).
     """
 
     Params, Target = AdmittanceParams, CartesianTarget
@@ -110,7 +119,6 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         self._bodies = [VirtualBody(context.period) for _ in context.arms]
         self._inner = CartesianImpedance(context, _inner_params(params))
         self._place = CartesianImpedance.Target(context.n_arms)
-        self._turn = np.zeros((3, 3))
         super().__init__(context, params)
         self.tau = self._inner.tau
 
@@ -142,18 +150,18 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         for arm, state in enumerate(states):
             body = self._bodies[arm]
             body.step(state.wrench_ext_in_base)
-            _add(
-                target.position_ee_in_base[arm], body.translation, place.position_ee_in_base[arm]
-            )
+            _add(target.position_ee_in_base[arm], body.translation, place.position_ee_in_base[arm])
             _dot(
                 _exp3(body.rotation),
                 target.rotation_ee_in_base[arm],
                 place.rotation_ee_in_base[arm],
             )
-            place.twist_ee_in_base[arm][:] = body.velocity
-            self._inner.on_target("twist", arm, place)
         self._inner.update(states, place, period)
-        self._bodies[0].describe(self.report)
+        body = self._bodies[0]
+        self.report[:4] = [
+            length(part)
+            for part in (body.translation, body.rotation, body.wrench[:3], body.wrench[3:])
+        ]
 
 
 def _inner_params(params: AdmittanceParams) -> CartesianImpedanceParams:

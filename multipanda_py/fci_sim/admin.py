@@ -2,7 +2,9 @@
 """The back door for tests: JSON lines on port 7331 of every robot's address.
 
 A request is ``{"command": NAME, ...}``, the answer ``{"ok": true, ...}`` or
-``{"ok": false, "error": "..."}``. Commands are the methods ``do_...`` of :class:`Admin`.
+``{"ok": false, "error": "..."}``. Commands are the methods ``do_...`` of :class:`Admin`. With
+``"at": CYCLE`` a command waits until a motion has had so many cycles: in lockstep, the same
+fault then comes in the same cycle every time.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import json
 import selectors
 import socket
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -34,11 +37,17 @@ class Admin:
         """Execute a request; refuse in words what cannot be done."""
         arguments = dict(request)
         name = str(arguments.pop("command", ""))
+        at = arguments.pop("at", None)
         function = getattr(self, f"do_{name}", None)
         try:
             if function is None:
                 known = [item[3:] for item in dir(self) if item.startswith("do_")]
                 raise UnknownName("command", name, known)
+            if at is not None:
+                signature(function).bind(**arguments)
+                later = {key: value for key, value in request.items() if key != "at"}
+                self._station.plan(int(at), lambda: self.execute(later))
+                return {"ok": True}
             return {"ok": True} | (function(**arguments) or {})
         except (BackendError, ConfigurationError, TypeError, ValueError) as error:
             return {"ok": False, "error": str(error)}

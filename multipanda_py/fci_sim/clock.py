@@ -7,12 +7,12 @@ PERIOD = 1_000_000
 """Of the clock [ns]."""
 SHORTEST_GAP = 700_000
 """Between two states on the clock; a late one moves the clock, it is not made up for [ns]."""
-FIRST_COMMAND_PERIOD = 10_000_000
+FIRST_GAP, NEXT_GAP = 10_000_000, 100_000_000
 """In lockstep, between the states of a motion before its first command [ns].
 
-The client uses up a state to see that the motion has started, and another one to answer it:
-they must not wait for each other. The robot holds still meanwhile, and the gap is long so that
-the state that is answered first still is the newest one.
+The client uses up the first state to see that the motion has started, and answers the second
+one. Only if it used up both does it need another. The robot holds still meanwhile, and the gaps
+are long so that the state that is answered first is the newest one on a busy machine, too.
 """
 PATIENCE = 500_000_000
 """In lockstep, silence after which the clock takes over until the client is back [ns].
@@ -36,6 +36,7 @@ class Clock:
         self.lockstep = lockstep
         self._period = round(PERIOD * (1.0 + ppm * 1e-6))
         self._next = start + round(phase * 1e6)
+        self._unanswered = 0  # states of a motion before its first command
 
     def wait(self, now: int, *, waiting: bool, answered: bool) -> int:
         """Return how long it is until a cycle is due [ns], 0 if it is due.
@@ -64,10 +65,11 @@ class Clock:
             How late this one was [ns] and whether the clock was moved, if it was on the clock.
         """
         if self.lockstep:
+            self._unanswered = self._unanswered + 1 if waiting and not started else 0
             if not waiting:
                 gap = self._period
             elif not started:
-                gap = FIRST_COMMAND_PERIOD
+                gap = FIRST_GAP if self._unanswered == 1 else NEXT_GAP
             else:
                 gap = PATIENCE if answered else self._period
             self._next = now + gap

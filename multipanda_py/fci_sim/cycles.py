@@ -26,10 +26,11 @@ class Cycles:
 
     Attributes:
         run: Commands lost in a row, up to now.
+        in_motion: Cycles of the running motion, or of the last one.
     """
 
     def __init__(self) -> None:
-        self.run = 0
+        self.run = self.in_motion = 0
         self._window: deque[bool] = deque(maxlen=WINDOW)
         self._log: deque[dict[str, Any]] = deque(maxlen=WINDOW)
         self.reset()
@@ -45,7 +46,7 @@ class Cycles:
 
     def begin(self) -> None:
         """Start a motion."""
-        self.run = 0
+        self.run = self.in_motion = 0
         self._fresh_at = 0.0
         self._window.clear()
 
@@ -63,6 +64,7 @@ class Cycles:
             change: From the torque before, (7,) [Nm].
         """
         self._active += 1
+        self.in_motion += 1
         self.run = 0
         self._window.append(True)
         now = time.perf_counter()
@@ -75,6 +77,7 @@ class Cycles:
     def missed(self) -> bool:
         """Count a cycle without a command; return whether it was one too many."""
         self._active += 1
+        self.in_motion += 1
         self._lost += 1
         self.run += 1
         self._longest_run = max(self._longest_run, self.run)

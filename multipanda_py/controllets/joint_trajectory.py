@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follow joint trajectories, and go to postures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from multipanda_py.context import Context
+from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
+from multipanda_py.joint_motion import JointMotion
+from multipanda_py.limits import LIMITS
+from multipanda_py.parameters import flag, number, vector
+from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.targets import TrajectoryTarget
+
+_dot, _add, _subtract = np.dot, np.add, np.subtract
+
+
+class MotionState(IntEnum):
+    """How a motion is doing, as reported."""
+
+    IDLE = 0
+    RUNNING = 1
+    DONE = 2
+    PATH_TOLERANCE_VIOLATED = 3
+    GOAL_TOLERANCE_VIOLATED = 4
+
+
+@dataclass(frozen=True, eq=False)
+class JointTrajectoryParams(JointImpedanceParams):
+    """Gains, speed and tolerances of :class:`JointTrajectory`."""
+
+    speed: float = number(
+        0.3, low=0.02, high=1,
+        doc="share of the speed limits for going to a posture; acceleration by its square, "
+        "jerk by its cube",
+    )  # fmt: skip
+    feedforward: bool = flag(
+        True, doc="add the torque M ddq_d that the reference's acceleration takes"
+    )
+    path_tolerance: Vector = vector(
+        *[0.2] * JOINTS, unit="rad", low=0, high=7,
+        doc="largest error on the way, per joint; beyond it the arm stops; 0 is any",
+    )  # fmt: skip
+    goal_tolerance: Vector = vector(
+        *[0.05] * JOINTS, unit="rad", low=0, high=7,
+        doc="largest error at the end, per joint; 0 is any",
+    )  # fmt: skip
+    goal_time: float = number(
+        1.0, unit="s", low=0, high=600,
+        doc="time after the end to come within goal_tolerance; 0 is any",
+    )  # fmt: skip
+
+
+class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
+    r"""Follow a reference of :class:`~multipanda_py.joint_motion.JointMotion`, compliantly.
+
+    .. math::
+        \tau = K (q_d - q) + D (\dot q_d - \dot q) + M \ddot q_d
+
+    with the damping of :class:`~multipanda_py.controllets.joint_impedance.JointImpedanceLaw`.
+    With the Coriolis torques, which are a default feature, the error then obeys the impedance
+    alone, so an undisturbed arm has none. The reference is a trajectory (quintic between its
+    points), or the way to a posture (jerk-limited); a new one may come at any time.
+
+    A motion ends *done* when the arm is within the goal tolerance. If an error on the way is
+    beyond the path tolerance, or the arm is not within the goal tolerance in time, the arm
+    comes to rest from where it is and holds there, so that it does not go on pressing against
+    what stopped it. A trajectory may bring tolerances of its own.
+
+    Reported are the present motion's time, duration, errors and
+    :class:`MotionState`, and how many motions there were since the activation.
+    """
+
+    Params, Target = JointTrajectoryParams, TrajectoryTarget
+    max_arms = 1
+    report_names = (
+        "time [s]", "duration [s]", "largest error [rad]", "goal error [rad]", "state", "motions",
+    )  # fmt: skip
+    params: JointTrajectoryParams
+
+    def __init__(self, context: Context, params: JointTrajectoryParams) -> None:
+        self._motion = JointMotion(LIMITS[context.arms[0].model])
+        self._reference = TrajectoryTarget(1)
+        self._reference.q, self._reference.dq = [self._motion.q], [self._motion.dq]
+        self._inertial, self._to_goal = np.zeros(JOINTS), np.zeros(JOINTS)
+        self._asked = np.zeros(2 * JOINTS + 1)
+        self._path_bound, self._goal_bound = np.zeros(JOINTS), np.zeros(JOINTS)
+        self._path_least = self._goal_time = np.inf
+        self._state = MotionState.IDLE
+        self._ends_as = MotionState.IDLE
+        self._motions, self._largest, self._late = 0, 0.0, 0.0
+        super().__init__(context, params)
+
+    def on_parameters(self) -> None:
+        """Prepare the damping, the speed and the tolerances."""
+        super().on_parameters()
+        self._motion.set_speed(self.params.speed)
+        self._set_tolerances()
+
+    def _set_tolerances(self) -> None:
+        """Choose what the trajectory asks for, else the parameters; zero and none are inf."""
+        p, asked = self.params, self._asked
+        own = np.concatenate([p.path_tolerance, p.goal_tolerance, [p.goal_time]])
+        bounds = np.where(asked == 0.0, own, asked)
+        bounds[bounds <= 0.0] = np.inf
+        self._path_bound[:], self._goal_bound[:] = bounds[:JOINTS], bounds[JOINTS:-1]
+        self._path_least, self._goal_time = float(self._path_bound.min()), float(bounds[-1])
+
+    def on_activate(self, states: Sequence[ArmState], target: TrajectoryTarget) -> None:
+        """Come to rest from the measured state, and hold there."""
+        super().on_activate(states, target)
+        self._motion.rest(states[0].q, states[0].dq)
+        self._state = self._ends_as = MotionState.IDLE
+        self._motions, self._largest = 0, 0.0
+
+    def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
+        """Begin a motion, or a stop."""
+        motion, count = self._motion, int(target.count[0][0])
+        self._ends_as = MotionState.DONE
+        if channel == "joint":
+            self._asked[:] = 0.0
+            motion.go_to(target.q[0])
+        elif count:
+            self._asked[:] = target.tolerances[0]
+            motion.follow(target.points[0], count)
+        else:
+            self._ends_as = MotionState.IDLE
+            motion.stop()
+        self._set_tolerances()
+        self._state, self._largest, self._late = MotionState.RUNNING, 0.0, 0.0
+        self._motions += 1
+
+    def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
+        """Write the joint torques."""
+        motion, state, tau = self._motion, states[0], self.tau[0]
+        motion.advance(period)
+        super().update(states, self._reference, period)
+        if self.params.feedforward and motion.moving:
+            _add(tau, _dot(state.mass, motion.ddq, self._inertial), tau)
+        self._judge(state, period)
+
+    def _judge(self, state: ArmState, period: float) -> None:
+        """Compare errors with tolerances, and report."""
+        motion = self._motion
+        to_goal = _subtract(motion.goal, state.q, self._to_goal).tolist()
+        goal_error = max(max(to_goal), -min(to_goal))
+        if self._state is MotionState.RUNNING:
+            errors = self._error.tolist()
+            error = max(max(errors), -min(errors))
+            self._largest = max(self._largest, error)
+            if not motion.moving:
+                self._settle(state, goal_error, period)
+            elif error > self._path_least and self._ends_as is MotionState.DONE:
+                if (np.abs(self._error) > self._path_bound).any():
+                    self._give_way(state, MotionState.PATH_TOLERANCE_VIOLATED)
+        report = self.report
+        report[0], report[1] = motion.time + self._late, motion.duration
+        report[2], report[3] = self._largest, goal_error
+        report[4], report[5] = self._state, self._motions
+
+    def _settle(self, state: ArmState, goal_error: float, period: float) -> None:
+        """End a motion that has arrived, or wait for it."""
+        if self._ends_as is MotionState.IDLE or (np.abs(self._to_goal) <= self._goal_bound).all():
+            self._state = self._ends_as
+        elif self._late > self._goal_time:
+            self._give_way(state, MotionState.GOAL_TOLERANCE_VIOLATED)
+        else:
+            self._late += period
+
+    def _give_way(self, state: ArmState, reason: MotionState) -> None:
+        self._state = reason
+        self._motion.give_way(state.q, state.dq)

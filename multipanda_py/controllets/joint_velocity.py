@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Move the joints at velocities that somebody keeps asking for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.context import Context
+from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
+from multipanda_py.limits import LIMITS, JointLimits
+from multipanda_py.parameters import number
+from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.targets import JointTarget
+
+_add, _multiply, _subtract, _sqrt = np.add, np.multiply, np.subtract, np.sqrt
+_minimum, _maximum = np.minimum, np.maximum
+
+
+@dataclass(frozen=True, eq=False)
+class JointVelocityParams(JointImpedanceParams):
+    """Gains and bounds of :class:`JointVelocity`."""
+
+    timeout: float = number(
+        0.1, unit="s", low=0.002, high=10, doc="after which a velocity not renewed is zero"
+    )
+    speed: float = number(0.8, low=0.01, high=1, doc="share of the joints' speed limits")
+    acceleration: float = number(
+        0.3, low=0.01, high=1, doc="share of the acceleration limits to speed up and slow down"
+    )
+    margin: float = number(
+        0.05, unit="rad", low=0, high=1, doc="how far before a position limit a joint stops"
+    )
+    leash: float = number(
+        0.05, unit="rad", low=1e-3, high=0.5,
+        doc="how far the reference may be from the measured position; bounds the spring's torque",
+    )  # fmt: skip
+
+
+class _Reference:
+    r"""Integrate one arm's velocities to a posture that its joints can follow.
+
+    In every cycle of length T, for each joint with acceleration a and room d to its limits:
+
+    .. math::
+        \dot q_r \mathrel{+}= \mathrm{clip}(\mathrm{clip}(\dot q_d, \pm \dot q_{max}) - \dot q_r,
+        \pm a T), \qquad
+        \dot q_r \le v(d) = a \left( \sqrt{T^2 + 2 d / a} - T \right), \qquad
+        q_r \mathrel{+}= \dot q_r T
+
+    v(d) is the largest velocity at which one more cycle and then braking with a do not need
+    more than d; kept once, it can be kept by braking with a. Last, :math:`q_r` is brought
+    within the leash of the measured position.
+
+    Attributes:
+        q: Reference position, (7,) [rad].
+        dq: Reference velocity, (7,) [rad/s].
+        age: Since the newest target [s].
+    """
+
+    def __init__(self, limits: JointLimits) -> None:
+        self._limits = limits
+        self.q, self.dq, self._still = np.zeros(JOINTS), np.zeros(JOINTS), np.zeros(JOINTS)
+        self._room, self._low, self._high = (np.zeros(JOINTS) for _ in range(3))
+        self.age = np.inf
+
+    def set_bounds(self, params: JointVelocityParams) -> None:
+        """Take the parameters over."""
+        limits, self._timeout, self._leash = self._limits, params.timeout, params.leash
+        self._fastest = params.speed * limits.velocity
+        self._slowest = -self._fastest
+        self._braking = params.acceleration * limits.acceleration
+        self._per_braking = 2.0 / self._braking
+        self._lower, self._upper = limits.lower + params.margin, limits.upper - params.margin
+
+    def start(self, state: ArmState) -> None:
+        """Begin at a measured state, with nothing asked for."""
+        self.q[:], self.dq[:] = state.q, state.dq
+        self.age = np.inf
+
+    def advance(self, wanted: Vector, measured: Vector, period: float) -> None:
+        """Move on by one period towards the wanted velocities, (7,) [rad/s]."""
+        self.age += period
+        goal = wanted if self.age <= self._timeout else self._still
+        q, dq, low, high = self.q, self.dq, self._low, self._high
+        step = _multiply(self._braking, period, self._room)
+        _subtract(dq, step, low)
+        _add(dq, step, high)
+        _minimum(goal, self._fastest, out=dq)
+        _maximum(dq, self._slowest, out=dq)
+        _maximum(dq, low, out=dq)
+        _minimum(dq, high, out=dq)
+        _minimum(dq, self._approach(_subtract(self._upper, q, self._room), period, high), out=dq)
+        toward = self._approach(_subtract(q, self._lower, self._room), period, low)
+        _maximum(dq, np.negative(toward, toward), out=dq)
+        _add(q, _multiply(dq, period, self._room), q)
+        _minimum(q, _add(measured, self._leash, high), out=q)
+        _maximum(q, _subtract(measured, self._leash, low), out=q)
+
+    def _approach(self, room: Vector, period: float, out: Vector) -> Vector:
+        """Return v(d), the largest velocity towards a limit that is ``room`` away."""
+        _multiply(_maximum(room, 0.0, out=room), self._per_braking, out)
+        _add(out, period * period, out)
+        _subtract(_sqrt(out, out), period, out)
+        return _multiply(out, self._braking, out)
+
+
+class JointVelocity(JointImpedanceLaw[JointTarget]):
+    r"""Track joint velocities with a spring and a damper around an integrated posture.
+
+    .. math::
+        \tau = K (q_r - q) + D (\dot q_r - \dot q)
+
+    with the damping of :class:`~multipanda_py.controllets.joint_impedance.JointImpedanceLaw`
+    and a reference that keeps to limits of velocity and acceleration, slows down before joint
+    limits and does not run away from an arm that is held. The positions of a target are not
+    used. Velocities must be renewed within ``timeout``, else the arm brakes and holds.
+    """
+
+    Params, Target = JointVelocityParams, JointTarget
+    report_names = ("largest lag [rad]", "age of target [s]")
+    params: JointVelocityParams
+
+    def __init__(self, context: Context, params: JointVelocityParams) -> None:
+        self._references = [_Reference(LIMITS[arm.model]) for arm in context.arms]
+        self._followed = JointTarget(context.n_arms)
+        self._followed.q = [reference.q for reference in self._references]
+        self._followed.dq = [reference.dq for reference in self._references]
+        self._lag = np.zeros(JOINTS)
+        super().__init__(context, params)
+
+    def on_parameters(self) -> None:
+        """Prepare damping and bounds."""
+        super().on_parameters()
+        for reference in self._references:
+            reference.set_bounds(self.params)
+
+    def on_activate(self, states: Sequence[ArmState], target: JointTarget) -> None:
+        """Brake from the measured velocity, and hold."""
+        super().on_activate(states, target)
+        for reference, state in zip(self._references, states):
+            reference.start(state)
+
+    def on_target(self, channel: str, place: int, target: JointTarget) -> None:
+        """Count from when the velocities came."""
+        self._references[place].age = 0.0
+
+    def update(self, states: Sequence[ArmState], target: JointTarget, period: float) -> None:
+        """Write the joint torques of every arm."""
+        largest = age = 0.0
+        for reference, state, wanted in zip(self._references, states, target.dq):
+            reference.advance(wanted, state.q, period)
+            lag = _subtract(reference.q, state.q, self._lag).tolist()
+            largest = max(largest, max(lag), -min(lag))
+            age = max(age, min(reference.age, 999.0))
+        self.report[0], self.report[1] = largest, age
+        super().update(states, self._followed, period)

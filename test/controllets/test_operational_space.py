@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operational-space control: its equation, the motion it promises, live gains, singularities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.controllets.operational_space import OperationalSpace, OperationalSpaceParams
+from multipanda_py.pose import Pose
+from multipanda_py.targets import CartesianTarget
+from multipanda_py.testing import PERIOD, StateMaker
+
+READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
+SIDEWAYS = np.array([0.5, -0.3, 0.4, -1.9, 0.2, 1.9, 0.3])
+W_0, LAMBDA_MAX = 0.02, 0.01  # [1/kg], as the documentation says
+
+
+def damped_inertia(state):
+    """The inertia at the tool, damped where its smallest manipulability axis is below W_0."""
+    inverse = state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T
+    w, v = np.linalg.eigh(0.5 * (inverse + inverse.T))
+    w = np.maximum(w, 0.0)
+    damping = 0.0 if w[0] > W_0 else LAMBDA_MAX**2 * (1 - (w[0] / W_0) ** 2)
+    return v @ np.diag(w / (w**2 + damping)) @ v.T, w[0]
+
+
+def rotation_vector(r):
+    skew = np.array([r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]]) / 2
+    size = np.linalg.norm(skew)
+    return skew / size * np.arctan2(size, (np.trace(r) - 1) / 2)
+
+
+def turned(rng, largest):
+    axis = rng.normal(size=3)
+    axis *= rng.uniform(0, largest) / np.linalg.norm(axis)
+    k = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
+    angle = np.linalg.norm(axis)
+    return np.eye(3) + np.sin(angle) / angle * k + (1 - np.cos(angle)) / angle**2 * k @ k
+
+
+@pytest.mark.parametrize("frame", ["base", "tool"])
+def test_the_equation_in_every_posture(frame):
+    rng = np.random.default_rng(6)
+    maker = StateMaker(2)
+    damped = 0
+    for _ in range(40):
+        params = OperationalSpaceParams(
+            rng.uniform(0, 1000, 6), rng.uniform(0.1, 2, 6), frame, np.full(6, 0.3)
+        )
+        law, target = OperationalSpace(maker.context, params), CartesianTarget(2)
+        states = maker.random(rng, speed=1.0)
+        law.on_activate(states, target)
+        for arm in range(2):
+            target.position_ee_in_base[arm][:] += rng.uniform(-0.5, 0.5, 3)
+            target.rotation_ee_in_base[arm][:] = turned(rng, 2.0) @ states[arm].rotation_ee_in_base
+        law.update(states, target, PERIOD)
+        for arm, s in enumerate(states):
+            r = s.rotation_ee_in_base
+            e_p = target.position_ee_in_base[arm] - s.position_ee_in_base
+            e_r = rotation_vector(target.rotation_ee_in_base[arm] @ r.T)
+            turn = np.kron(np.eye(2), r) if frame == "tool" else np.eye(6)
+            e = np.clip(turn.T @ np.concatenate([e_p, e_r]), -0.3, 0.3)
+            rate = turn.T @ s.jacobian @ s.dq
+            k, z = params.stiffness, params.damping_ratio
+            inertia, smallest = damped_inertia(s)
+            damped += smallest < W_0
+            expected = s.jacobian.T @ inertia @ turn @ (k * e - 2 * z * np.sqrt(k) * rate)
+            assert np.allclose(law.tau[arm], expected, rtol=1e-9, atol=1e-8)
+    assert 10 < damped < 70
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("q", [READY, SIDEWAYS], ids=["ready", "sideways"])
+@pytest.mark.parametrize(("ratio", "axis"), [(1.0, 0), (0.5, 2)])
+def test_the_same_motion_in_every_posture(make_cell, q, ratio, axis):
+    """A step decays as e'' + 2 z w e' + w^2 e = 0, and the other axes stay where they are."""
+    law = {"type": "operational_space", "params": {"damping_ratio": [ratio] * 6}}
+    cell = make_cell(
+        arms={"arm": {"q_start": q.tolist()}}, controllets={"osc": law}, active=["arm/osc"],
+        blend_time=0.0,
+    )  # fmt: skip
+    step = 0.003  # small enough for the loop's torque rate limit to stay out of it
+    start = cell.pose("arm")
+    goal = start.position + step * np.eye(3)[axis]
+    cell.set_target("arm", Pose(goal, start.rotation))
+    cell.step(600)
+    _, rows = cell.rows()
+    moved = rows["arms"]["position_ee_in_base"][:, 0] - start.position
+    omega, t = 20.0, PERIOD * np.maximum(np.arange(len(moved)) - 1.0, 0.0)  # a cycle's delay
+    root = omega * np.sqrt(complex(ratio**2 - 1)) or 1e-9
+    poles = -ratio * omega + root, -ratio * omega - root
+    response = 1 - np.real(
+        (poles[1] * np.exp(poles[0] * t) - poles[0] * np.exp(poles[1] * t)) / (poles[1] - poles[0])
+    )
+    assert np.abs(moved[:, axis] - step * response).max() < 0.015 * step
+    assert np.abs(np.delete(moved, axis, axis=1)).max() < 0.005 * step
+
+
+def test_gains_change_without_a_torque_step():
+    maker = StateMaker()
+    law, target = OperationalSpace(maker.context, OperationalSpaceParams()), CartesianTarget(1)
+    states = maker.at([READY], [np.full(7, 0.1)])
+    law.on_activate(states, target)
+    target.position_ee_in_base[0][0] += 0.05
+    law.update(states, target, PERIOD)
+    torques = [law.tau[0].copy()]
+    law.params = OperationalSpaceParams(np.full(6, 1600.0), gain_time=0.05)
+    law.on_parameters()
+    for _ in range(60):
+        law.update(states, target, PERIOD)
+        torques.append(law.tau[0].copy())
+    steps = np.abs(np.diff(torques, axis=0)).max(axis=1)
+    assert steps.max() < 0.05 * np.abs(torques[-1] - torques[0]).max()
+    assert steps[51:].max() == 0.0
+    fresh = OperationalSpace(maker.context, law.params)
+    fresh.update(states, target, PERIOD)
+    assert np.allclose(law.tau[0], fresh.tau[0], atol=1e-9)
+
+
+@pytest.mark.sim
+def test_singular_reach_stays_bounded(make_cell):
+    """Draw the hand out of the workspace and back; the arm stretches and stays calm."""
+    cell = make_cell(
+        arms={"arm": {}}, controllets={"osc": {"type": "operational_space"}}, active=["arm/osc"],
+        gate={"position": 2.0, "rotation": 3.2},
+    )  # fmt: skip
+    pose = cell.pose("arm")
+    fastest = largest = 0.0
+    for reach in [*np.linspace(0.307, 1.1, 160), *np.linspace(1.1, 0.307, 160)]:
+        cell.set_target("arm", Pose(np.array([reach, 0.0, 0.5]), pose.rotation))
+        cell.step(25)
+        fastest = max(fastest, float(np.abs(cell.state("arm").dq).max()))
+        largest = max(largest, float(np.abs(cell.state("arm").tau).max()))
+    assert cell.events() == []
+    assert fastest < 2.0
+    assert largest < 10.0
+    cell.step(2000)
+    assert cell.pose("arm").distance(Pose(np.array([0.307, 0, 0.5]), pose.rotation))[0] < 2e-3

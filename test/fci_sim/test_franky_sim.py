@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same clients get the same from franky-sim, a simulation by other people.
+
+Where both agree, neither the clients nor our robots have made the protocol up.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+START_TIMEOUT = 20.0
+
+
+@pytest.fixture
+def franky_sim(new_address):
+    """A robot of franky-sim at the address."""
+    if importlib.util.find_spec("franky_sim") is None:
+        pytest.skip("franky-sim is not installed: pip install franky-sim")
+    address = new_address()
+    server = subprocess.Popen(
+        [sys.executable, "-m", "franky_sim.run_server", "-s", "mujoco", "--hostname", address],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(address, server)
+        yield address
+    finally:
+        server.kill()
+        server.wait()
+
+
+def wait_for(address, server):
+    """Wait until the port is open; hang up at once, which the server survives."""
+    deadline = time.monotonic() + START_TIMEOUT
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            socket.create_connection((address, 1338), timeout=1.0).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    pytest.skip("franky-sim did not start")
+
+
+def test_clients_agree(franky_sim, client):
+    address = franky_sim
+    assert client("connect_and_read", address=address)["mode"] == "Idle"
+    found = client("torque_control", addresses=[address], cycles=300)
+    assert found["modes"] == ["Idle"]
+    moved = client("joint_motion", address=address)
+    assert moved["mode"] == "Idle"
+    assert moved["moved"][5] == pytest.approx(0.04, abs=0.01)
