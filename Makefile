@@ -8,7 +8,7 @@ CELL ?= config/dual_sim.yaml
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env sim test check render bench colcon clean
+.PHONY: help env sim test check render docs bench colcon clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -30,6 +30,10 @@ check: env ## format, lint and types
 
 render: env ## render a film of the simulated cell, for the README
 	$(BIN)/multipanda render config/dual_sim.yaml -o doc/images/dual_sim.gif --demo --seconds 6 $(ARGS)
+
+docs: env ## write doc/parameters.md from the declarations in the code
+	$(BIN)/multipanda list --markdown --built-in > doc/parameters.md.new
+	mv doc/parameters.md.new doc/parameters.md
 
 bench: env ## measure the control loop
 	$(BIN)/python benchmarks/loop.py $(ARGS)

@@ -131,7 +131,8 @@ class ForceController:
         force *= self.weight
         power = force * speed
         if power > 0.0:
-            force *= min(1.0, max(0.0, self.energy) / g.tank_low)
+            left = max(0.0, self.energy)
+            force = min(force * min(1.0, left / g.tank_low), left / (speed * period))
             power = force * speed
         self.injected += power * period
         self.energy -= power * period

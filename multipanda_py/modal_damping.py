@@ -31,7 +31,7 @@ class ModalDamping:
     Thread: control.
     """
 
-    REGULARISATION = 1e-4
+    REGULARISATION = 1e-8
     """Far below the squared frequency of any useful spring on the arm [1/s^2]."""
 
     def __init__(self) -> None:

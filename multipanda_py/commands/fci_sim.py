@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         for station in server.stations:
             station.gripper.put_object(options.object_width)
-        kind = "in lockstep with the client" if options.lockstep else "at 1 kHz"
+        kind = "in lockstep" if options.lockstep or options.together else "at 1 kHz"
         say(f"robots at {', '.join(options.addresses)}, {kind}; Ctrl-C ends it")
         server.run(lambda: True, _report)
     except KeyboardInterrupt:

@@ -14,23 +14,34 @@ import numpy as np
 
 from multipanda_py import registry
 from multipanda_py.commands.output import OK, say
+from multipanda_py.commands.reference import markdown
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.parameters import Spec, specs_of
 
-_ROLE = re.compile(r":\w+:`([^`]*)`")
+_ROLE = re.compile(r":\w+:`(?:~[\w.]*\.)?([^`]*)`")
 SUMMARY = "List controllets, features and backends with their parameters."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("kind", nargs="?", choices=registry.KINDS, help="only this kind")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="for programs")
+    form.add_argument("--markdown", action="store_true", help="as the page doc/parameters.md")
+    parser.add_argument(
+        "--built-in", action="store_true", help="without what other packages bring"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Print everything that the registry knows."""
     kinds = [options.kind] if options.kind else registry.KINDS
     found = {kind: [entry(kind, name) for name in registry.names(kind)] for kind in kinds}
+    if options.built_in:
+        found = {kind: [item for item in found[kind] if _is_built_in(item)] for kind in found}
+    if options.markdown:
+        say(markdown(found))
+        return OK
     if options.json:
         say(json.dumps(found, indent=2))
         return OK
@@ -39,6 +50,10 @@ def run(options: argparse.Namespace) -> int:
         for item in entries:
             say("\n".join(_lines(item)))
     return OK
+
+
+def _is_built_in(item: dict[str, Any]) -> bool:
+    return str(item.get("class", "")).startswith("multipanda_py.")
 
 
 def entry(kind: str, name: str) -> dict[str, Any]:
@@ -58,8 +73,10 @@ def entry(kind: str, name: str) -> dict[str, Any]:
         item["arms"] = {"min": part.min_arms, "max": part.max_arms}
         item["targets"] = list(part.Target.channels)
         item["features"] = list(part.default_features)
+        item["reports"] = list(part.report_names)
     if kind == "features":
         item["needs"] = list(part.needs)
+        item["targets"] = list(part.channels)
     if kind != "backends":
         prefix = f"{name}." if kind == "features" else ""
         item["parameters"] = [_parameter(spec) for spec in specs_of(part.Params, prefix)]

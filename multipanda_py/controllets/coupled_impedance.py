@@ -28,7 +28,7 @@ class CoupledImpedanceParams:
     """Gains of :class:`CoupledImpedance`."""
 
     stiffness: Vector = vector(
-        600, 600, 600, 40, 40, 40, unit="N/m, Nm/rad", low=0, high=5000,
+        600, 600, 600, 100, 100, 100, unit="N/m, Nm/rad", low=0, high=5000,
         doc="of the object, along the axes of the world",
     )  # fmt: skip
     relative_stiffness: Vector = vector(

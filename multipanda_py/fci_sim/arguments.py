@@ -17,6 +17,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="send a state as soon as the one before is answered, instead of 1000 a second",
     )  # fmt: skip
     parser.add_argument(
+        "--together", action="store_true",
+        help="lockstep in which no robot gets ahead of another one that is moving",
+    )  # fmt: skip
+    parser.add_argument(
         "--phase", type=float, action="append", default=[], metavar="MS",
         help="delay of a robot's clock; repeat for the second robot, the third ...",
     )  # fmt: skip

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
+from multipanda_py.commands.output import complain
 from multipanda_py.exceptions import BackendError, MultipandaError
 from multipanda_py.fci_sim.admin import AdminClient
 from multipanda_py.fci_sim.arguments import add_arguments
@@ -40,6 +41,7 @@ class FciSim:
         addresses: Sequence[str],
         *,
         lockstep: bool = False,
+        together: bool = False,
         phases: Sequence[float] = (),
         ppm: Sequence[float] = (),
         priority: int = 0,
@@ -49,6 +51,7 @@ class FciSim:
         Args:
             addresses: Of the robots, such as ``127.0.0.1``.
             lockstep: Whether a state follows as soon as the one before is answered.
+            together: Whether it then also waits for the other robots' commands.
             phases: Delays of the clocks, by robot [ms].
             ppm: How much too slow the clocks are, by robot [millionth].
             priority: SCHED_FIFO priority of the process, 0 for none.
@@ -56,6 +59,8 @@ class FciSim:
         self._arguments = [*addresses]
         if lockstep:
             self._arguments.append("--lockstep")
+        if together:
+            self._arguments.append("--together")
         for name, values in (("--phase", phases), ("--ppm", ppm)):
             for value in values:
                 self._arguments.append(f"{name}={value}")
@@ -128,10 +133,12 @@ def make_server(options: argparse.Namespace) -> Server:
         BackendError: If a port is taken, or the priority is refused.
     """
     timings = [
-        Timing(options.lockstep, _item(options.phase, i), _item(options.ppm, i))
+        Timing(
+            options.lockstep or options.together, _item(options.phase, i), _item(options.ppm, i)
+        )
         for i in range(len(options.addresses))
     ]
-    server = Server(options.addresses, timings)
+    server = Server(options.addresses, timings, together=options.together)
     if options.priority > 0:
         try:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.priority))
@@ -160,8 +167,13 @@ def main() -> int:
         _say(str(error))
         return 1
     _say(READY)
-    server.run(_owner_lives)
-    server.close()
+    try:
+        server.run(_owner_lives)
+    except MultipandaError as error:
+        complain(f"simulated robots: {error}")
+        return 1
+    finally:
+        server.close()
     return 0
 
 

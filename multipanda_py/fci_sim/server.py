@@ -21,14 +21,22 @@ class Server:
         stations: One per address.
     """
 
-    def __init__(self, addresses: Sequence[str], timings: Sequence[Timing]) -> None:
+    def __init__(
+        self, addresses: Sequence[str], timings: Sequence[Timing], *, together: bool = False
+    ) -> None:
         """Open all ports.
+
+        Args:
+            addresses: Of the robots.
+            timings: Of the robots.
+            together: Whether robots in lockstep wait for the commands of all that move.
 
         Raises:
             BackendError: If a port is taken.
         """
         # Unlike epoll it can be told to wake up at a microsecond.
         self._selector = selectors.SelectSelector()
+        self._together = together
         self.stations: list[Station] = []
         for address, timing in zip(addresses, timings):
             station = Station(address, self._selector, timing)
@@ -55,7 +63,8 @@ class Server:
                 if on_second is not None and now >= report_at + 1.0:
                     report_at = now
                     on_second(self)
-            sleep = min(station.advance() for station in stations) * 1e-9
+            hold = self._together and any(station.expecting for station in stations)
+            sleep = min(station.advance(hold=hold) for station in stations) * 1e-9
             for key, _ in selector.select(min(sleep, LONGEST_SLEEP)):
                 key.data()
 

@@ -97,6 +97,7 @@ class Station:
         self.version = ROBOT_VERSION
         self._command: np.void | None = None
         self._hopeless = False  # the command for the newest state cannot come
+        self._silent = False  # the last cycle passed without its command
         self._sent_at = 0
         self._planned: list[tuple[int, Callable[[], object]]] = []
         self._running = True
@@ -126,20 +127,34 @@ class Station:
         """Whether the robot is switched on."""
         return self._running
 
-    def advance(self) -> int:
-        """Run a cycle if one is due; return how long to sleep then, at most [ns]."""
+    @property
+    def expecting(self) -> bool:
+        """Whether a motion waits for its next command, and the client still is there."""
+        motion = self.robot.motion
+        started = motion is not None and motion.started and not motion.asynchronous
+        return self._running and started and not self._silent and not self._answered
+
+    def advance(self, *, hold: bool = False) -> int:
+        """Run a cycle if one is due.
+
+        Args:
+            hold: Whether a cycle is not due although it has its command.
+
+        Returns:
+            How long to sleep then, at most [ns].
+        """
         now = time.perf_counter_ns()
         if not self._running:
             if now < self._wake_at:
                 return self._wake_at - now
             self._open()
         self.link.flush(now)
-        wait = self._wait(now)
+        wait = self._wait(now, hold)
         if wait == 0:
             self._collect()  # what lies in the socket has arrived in time
             self._cycle(now)
             now = time.perf_counter_ns()
-            wait = self._wait(now)
+            wait = self._wait(now, hold)
         delivery = self.link.next_delivery()
         if delivery is not None:
             if delivery <= now:
@@ -147,9 +162,14 @@ class Station:
             wait = min(wait, max(0, delivery - now))
         return wait
 
-    def _wait(self, now: int) -> int:
-        answered = self._command is not None or self._hopeless
+    def _wait(self, now: int, hold: bool) -> int:
+        answered = self._answered and not hold
         return self._clock.wait(now, waiting=self._waiting, answered=answered)
+
+    @property
+    def _answered(self) -> bool:
+        """Whether the command for the newest state is there, or cannot come."""
+        return self._command is not None or self._hopeless
 
     @property
     def _waiting(self) -> bool:
@@ -157,7 +177,7 @@ class Station:
         return motion is not None and not motion.asynchronous
 
     def _cycle(self, now: int) -> None:
-        answered = self._command is not None or self._hopeless
+        answered = self._answered
         command, self._command, self._hopeless = self._command, None, False
         if self._planned and self.robot.motion is not None:
             self._do_planned(self.robot.cycles.in_motion)
@@ -167,6 +187,7 @@ class Station:
         self._sent_at = time.perf_counter_ns()
         arrives = self.link.send(state, self._sent_at)
         self._hopeless = not arrives and not self.link.dead
+        self._silent = motion is not None and motion.started and not answered
         timing = self._clock.sent(
             now, waiting=self._waiting, answered=answered,
             started=motion is not None and motion.started,

@@ -104,7 +104,10 @@ class World:
         if wrench.any():
             mujoco.mj_applyFT(model, data, wrench[:3], wrench[3:], point, self._link7, environment)
         np.add(tau, environment, data.qfrc_applied)
+        before = data.time
         mujoco.mj_step2(model, data)
+        if data.time <= before:
+            raise BackendError("the simulated arm diverged; see MUJOCO_LOG.TXT")
         if data.ncon and data.nefc:
             force = np.where(data.efc_type >= _FIRST_CONTACT, data.efc_force, 0.0)
             mujoco.mj_mulJacTVec(model, data, self._contact, force)
@@ -112,8 +115,6 @@ class World:
         self.tau_J[:] = tau
         self.tau_J += data.qfrc_gravcomp
         self.tau_J -= ARMATURE * self.ddq
-        if not np.isfinite(self.q).all():
-            raise BackendError("the simulated arm diverged")
         mujoco.mj_step1(model, data)
 
     def flange(self) -> Vector:

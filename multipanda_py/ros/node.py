@@ -32,6 +32,7 @@ from multipanda_py.ros.running import (
 from multipanda_py.ros.services import ControllerManager
 from multipanda_py.ros.settings import cell_config, max_target_age
 from multipanda_py.ros.targets import Targets
+from multipanda_py.ros.trajectories import Trajectories
 
 NAME = "multimode_controller"
 WATCH_PERIOD = 0.1
@@ -57,6 +58,7 @@ class MultimodeController:
         self._publishers = StatePublishers(node, cell)
         self._managers = [ControllerManager(node, cell, arm) for arm in ("", *cell.arms)]
         self._recovery = Recovery(node, cell)
+        self._trajectories = Trajectories(node, cell)
         self.nodes = [node, *parameter_nodes(node, cell)]
         every(node, WATCH_PERIOD, self._watch)
 

@@ -142,6 +142,21 @@ def test_joint_and_cartesian_motions(sim, client, address):
     np.testing.assert_allclose(found["moved"], moved, atol=2e-3)
 
 
+def test_asynchronous_motion(sim, client, address):
+    found = client("asynchronous_motion", address=address)
+    assert not any(found["errors"])
+    assert (found["status"], found["mode"]) == ("kTargetReached", "Idle")
+    assert found["missing"] == pytest.approx(0.0, abs=2e-3)
+
+
+def test_robots_together_wait_for_each_other(make_sim, client, new_address):
+    addresses = [new_address(), new_address()]
+    make_sim(*addresses, together=True)
+    times = client("together", addresses=addresses)["times"]
+    (first, second), (first_then, second_then) = times  # after the one's answer, and the other's
+    assert first_then - first == second_then - second
+
+
 def test_a_taken_address_is_said(sim, address):
     with pytest.raises(BackendError, match=rf"{address} port 1337 is in use"):
         FciSim([address]).start()

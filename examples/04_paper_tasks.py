@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The five validation tasks of multipanda_ros2 (section V-B) in simulation, with their plots.
+
+Arms with joint friction, sensor noise and torque quantisation; forces are read from the
+contacts of the simulation, not from the controller's own estimate.
+
+Run: .venv/bin/python examples/04_paper_tasks.py --task 4 --plot task4.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from multipanda_py import Cell, Pose
+from multipanda_py.testing import simple_cell
+
+STEP = 10  # cycles between two targets
+FREE = [0.0, -0.785398, 0.0, -2.356194, 0.0, 1.570796, 0.785398]
+OVER_TABLE = [0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785]
+AT_BOX = {
+    "left": [0.4451, 0.02959, -0.5255, -2.25892, -1.61219, 1.64112, 0.71578],
+    "right": [-0.73593, 0.03744, 0.82009, -2.25883, 1.60509, 1.65203, -0.71612],
+}
+# Coulomb friction and noise of the size that is reported for the real arm; the torque
+# interface is quantised coarsely on purpose.
+REAL = {
+    "joint_friction": [0.3, 0.3, 0.3, 0.3, 0.15, 0.15, 0.1],
+    "joint_damping": [0.5] * 7,
+    "noise": {"q": 1e-5, "dq": 1e-3, "tau": 0.05, "torque_step": 0.01},
+}
+
+
+def rod(length: float) -> dict[str, Any]:
+    """Return a light rod with a round tip, as a tool."""
+    return {
+        "mass": 0.2,
+        "com": [0.0, 0.0, length / 2],
+        "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0],
+        "position": [0.0, 0.0, length],
+    }
+
+
+@dataclass
+class Trace:
+    """What a task recorded: named series over time."""
+
+    time: list[float] = field(default_factory=list)
+    series: dict[str, list[float]] = field(default_factory=dict)
+    result: dict[str, float] = field(default_factory=dict)
+
+    def add(self, time: float, **values: float) -> None:
+        """Append one sample of every series."""
+        self.time.append(time)
+        for name, value in values.items():
+            self.series.setdefault(name, []).append(float(value))
+
+    def rmse(self, name: str, goal: str, after: float = 0.5) -> float:
+        """Return the root mean square difference of two series after some seconds."""
+        first = int(np.searchsorted(self.time, self.time[0] + after))
+        a, b = np.array(self.series[name])[first:], np.array(self.series[goal])[first:]
+        return float(np.sqrt(np.mean((a - b) ** 2)))
+
+
+def contact_force(cell: Cell, body: str, thing: str) -> np.ndarray:
+    """Return the force that a body exerts on a thing, in the world, (3,) [N]."""
+    backend = cell._runner._loop._backends[0]  # the simulation itself is the reference
+    model, data = backend.model, backend.data
+    geom, wrench, total = model.geom(f"{thing}_geom").id, np.zeros(6), np.zeros(3)
+    for number in range(data.ncon):
+        contact = data.contact[number]
+        if geom not in (contact.geom1, contact.geom2):
+            continue
+        other = contact.geom1 if contact.geom2 == geom else contact.geom2
+        if model.body(model.geom_bodyid[other]).name == body:
+            mujoco.mj_contactForce(model, data, number, wrench)
+            sign = 1.0 if contact.geom2 == geom else -1.0
+            total += sign * contact.frame.reshape(3, 3).T @ wrench[:3]
+    return total
+
+
+def one_arm(law: dict[str, Any], q_start: list[float], **settings: Any) -> Cell:
+    """Return a cell with one realistic arm under one law."""
+    arm = {"q_start": q_start, **REAL, **settings.pop("arm", {})}
+    return simple_cell({"arm": arm}, {"law": law}, ["arm/law"], **settings)
+
+
+def task1() -> Trace:
+    """Joint impedance in free space: two joints swing by 0.2 rad."""
+    trace = Trace()
+    with one_arm({"type": "joint_impedance"}, FREE) as cell:
+        cell.step(100)
+        for k in range(1000):
+            t = k * STEP * 1e-3
+            q = np.array(FREE)
+            q[[3, 4]] += 0.1 * (1.0 - np.cos(np.pi / 2.5 * t))
+            cell.set_target("arm", q=q)
+            cell.step(STEP)
+            trace.add(t, q4=cell.state("arm").q[3], q4_desired=q[3])
+    trace.result = {"rmse of joint 4 [rad]": trace.rmse("q4", "q4_desired")}
+    return trace
+
+
+def task2() -> Trace:
+    """Cartesian impedance in free space: the tool swings by 10 cm."""
+    trace = Trace()
+    with one_arm({"type": "cartesian_impedance"}, FREE) as cell:
+        cell.step(100)
+        start = cell.pose("arm")
+        for k in range(1000):
+            t = k * STEP * 1e-3
+            y = 0.05 * (1.0 - np.cos(np.pi / 2.5 * t))
+            cell.set_target("arm", Pose(start.position + [0.0, y, 0.0], start.rotation))
+            cell.step(STEP)
+            trace.add(t, y=cell.pose("arm").position[1] - start.position[1], y_desired=y)
+    trace.result = {"rmse [m]": trace.rmse("y", "y_desired")}
+    return trace
+
+
+def table_cell(**params: Any) -> Cell:
+    """Return an arm whose rod rests on a table, pressing lightly."""
+    table = {"shape": "box", "size": [0.4, 0.4, 0.02], "position": [0.5, 0.0, 0.384]}
+    return one_arm(
+        {"type": "force_impedance", "params": params},
+        OVER_TABLE,
+        arm={"hand": False, "tool": rod(0.1)},
+        objects={"table": {**table, "friction": 0.2}},
+    )
+
+
+def press(cell: Cell, force: float) -> None:
+    """Ask for a force on the table, down [N]."""
+    cell.set_target("arm", wrench=[0.0, 0.0, -force, 0.0, 0.0, 0.0])
+
+
+def task3() -> Trace:
+    """Press on a table with a force of one sine period between 0 and 30 N in 10 s."""
+    trace = Trace()
+    with table_cell() as cell:
+        cell.step(5)
+        press(cell, 5.0)
+        cell.step(1500)
+        for k in range(1000):
+            t = k * STEP * 1e-3
+            goal = 15.0 * (1.0 - np.cos(2.0 * np.pi * 0.1 * t))
+            press(cell, goal)
+            cell.step(STEP)
+            force = -contact_force(cell, "arm_fr3_tool", "table")[2]
+            trace.add(t, force=force, force_desired=goal)
+    trace.result = {"force rmse [N]": trace.rmse("force", "force_desired")}
+    return trace
+
+
+def task4(drop_table: bool = False) -> Trace:
+    """Press with 9.81 N while drawing a circle of 10 cm radius; the table may drop away."""
+    trace, radius, force = Trace(), 0.1, 9.81
+    with table_cell(stiffness=[800.0, 800.0, 50.0, 20.0, 20.0, 20.0]) as cell:
+        cell.step(5)
+        start = cell.pose("arm")
+        press(cell, force)
+        cell.step(1500)
+        centre = start.position + [radius, 0.0, 0.0]
+        for k in range(1000):
+            t = k * STEP * 1e-3
+            phase = np.pi - 2.0 * np.pi * 0.1 * t
+            goal = centre + radius * np.array([np.cos(phase), np.sin(phase), 0.0])
+            cell.set_target("arm", Pose(goal, start.rotation))
+            if drop_table and k == 500:
+                backend = cell._runner._loop._backends[0]
+                backend.model.body_pos[backend.model.body("table").id][2] -= 0.5
+                before, cycles = cell.pose("arm").position, cell.rows()[0]
+            cell.step(STEP)
+            here = cell.pose("arm").position
+            now = -contact_force(cell, "arm_fr3_tool", "table")[2]
+            off = np.linalg.norm((here - centre)[:2]) - radius
+            trace.add(t, force=now, force_desired=force, path_error=off, z=here[2])
+            if drop_table and k == 650:
+                arms = cell.rows(cycles)[1]["arms"][:, 0]
+                fall = before[2] - arms["position_ee_in_base"][:, 2].min()
+                speed = np.linalg.norm(arms["twist_ee_in_base"][:, :3], axis=1).max()
+                trace.result = {"fall after contact loss [m]": fall, "speed [m/s]": speed}
+                return trace
+    errors = np.abs(np.array(trace.series["path_error"])[50:])
+    trace.result = {
+        "force rmse [N]": trace.rmse("force", "force_desired"),
+        "largest path error [m]": float(errors.max()),
+    }
+    return trace
+
+
+def task5() -> Trace:
+    """Two arms squeeze a box with 20 N and lift it by 20 cm."""
+    arms = {
+        name: {
+            "position": [0.0, y, 0.0],
+            "hand": False,
+            "tool": rod(0.06),
+            "q_start": AT_BOX[name],
+        }
+        for name, y in (("left", 0.3), ("right", -0.3))
+    }
+    law = {
+        "type": "coupled_force_impedance",
+        "arms": ["left", "right"],
+        "params": {"stiffness": [4000.0, 4000.0, 4000.0, 100.0, 100.0, 100.0]},
+    }
+    objects = {
+        "table": {"shape": "box", "size": [0.2, 0.3, 0.02], "position": [0.5, 0.0, 0.28]},
+        "box": {"shape": "box", "size": [0.06, 0.095, 0.1], "position": [0.5, 0.0, 0.4],
+                "mass": 0.8},
+    }  # fmt: skip
+    trace = Trace()
+    realistic = {name: {**arm, **REAL} for name, arm in arms.items()}
+    with simple_cell(realistic, {"lift": law}, ["lift"], objects=objects) as cell:
+        cell.step(10)
+        report = cell.report("lift")
+        start = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
+        cell.set_object_target("lift", squeeze=20.0)
+        cell.step(3000)
+        held = cell.objects()["box"].position - middle(cell)
+        box = cell.objects()["box"].position
+        for k in range(1000):
+            t = k * STEP * 1e-3
+            # The impedance gives way by a few millimetres under the box.
+            height = 0.5 * 0.206 * (1.0 - np.cos(np.pi * min(t / 8.0, 1.0)))
+            cell.set_object_target("lift", Pose(start + [0.0, 0.0, height], np.eye(3)))
+            cell.step(STEP)
+            left = -contact_force(cell, "left_fr3_tool", "box")[1]
+            right = contact_force(cell, "right_fr3_tool", "box")[1]
+            now = cell.objects()["box"].position
+            trace.add(t, left=left, right=right, force_desired=20.0, height=now[2] - box[2],
+                      height_desired=height)  # fmt: skip
+        slip = float(np.linalg.norm(cell.objects()["box"].position - middle(cell) - held))
+    trace.result = {
+        "left force rmse [N]": trace.rmse("left", "force_desired"),
+        "right force rmse [N]": trace.rmse("right", "force_desired"),
+        "lifted [m]": trace.series["height"][-1],
+        "slip of box in the hands [m]": slip,
+    }
+    return trace
+
+
+def middle(cell: Cell) -> np.ndarray:
+    """Return the point between the hands in the world, (3,) [m]."""
+    bases = {name: np.array(arm.position) for name, arm in cell.config.arms.items()}
+    hands = [cell.pose(name).position + base for name, base in bases.items()]
+    return np.mean(hands, axis=0)
+
+
+TASKS: dict[str, Callable[[], Trace]] = {
+    "1": task1, "2": task2, "3": task3, "4": task4, "5": task5,
+    "4-drop": lambda: task4(drop_table=True),
+}  # fmt: skip
+
+
+def plot(traces: dict[str, Trace], path: Path) -> None:
+    """Draw every series of every task, a pair of actual and desired to one axis."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(len(traces), 1, figsize=(8, 2.6 * len(traces)), squeeze=False)
+    for axis, (name, trace) in zip(axes[:, 0], traces.items()):
+        for title, values in trace.series.items():
+            if title.startswith(("path", "height", "z")):
+                continue
+            style = "k--" if title.endswith("desired") else "-"
+            axis.plot(trace.time, values, style, label=title, linewidth=1)
+        results = ", ".join(f"{k} {v:.3g}" for k, v in trace.result.items())
+        axis.set_title(f"task {name}: {results}", fontsize="small")
+        axis.legend(loc="upper right", fontsize="small")
+        axis.grid(alpha=0.3)
+    axes[-1, 0].set_xlabel("time [s]")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+def main() -> int:
+    """Run the tasks that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--task", choices=TASKS, action="append", help="default: all")
+    parser.add_argument("--plot", type=Path, help="write a picture of the series")
+    options = parser.parse_args()
+    traces = {}
+    for name in options.task or TASKS:
+        print(f"task {name} ...", end=" ", flush=True)
+        traces[name] = TASKS[name]()
+        print(", ".join(f"{k}: {v:.4g}" for k, v in traces[name].result.items()))
+    if options.plot:
+        plot(traces, options.plot)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parameter reference in Markdown: what `multipanda list` says, to be read on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+CHANNELS: dict[str, tuple[str, str, str, str]] = {
+    "pose": (
+        "pose of the tool, in the arm's base unless a frame is named",
+        "<arm>/target_pose", "geometry_msgs/PoseStamped", "set_target(arm, pose, frame=...)",
+    ),
+    "joint": (
+        "joint positions and velocities; the preferred posture of a Cartesian law",
+        "<arm>/target_joint", "sensor_msgs/JointState", "set_target(arm, q=..., dq=...)",
+    ),
+    "twist": ("velocity of the tool", "", "", "set_target(arm, twist=...)"),
+    "wrench": (
+        "force and torque that the tool is to exert",
+        "", "", "set_target(arm, wrench=...)",
+    ),
+    "stiffness": (
+        "six diagonal elements or a symmetric 6 x 6 matrix, along the axes of the gains",
+        "", "", "set_target(arm, stiffness=...)",
+    ),
+    "trajectory": ("points in time: positions, velocities, accelerations", "", "",
+                   "follow(arm, points)"),
+    "object": ("pose of the object that several arms hold, in the world", "", "",
+               "set_object_target(name, pose)"),
+    "squeeze": ("force with which the arms press the object between them", "", "",
+                "set_object_target(name, squeeze=...)"),
+}  # fmt: skip
+"""What a channel carries, its ROS topic and type if it has one, and the method of ``Cell``."""
+
+_HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
+<!-- Written by `make docs` from the declarations in the code: edit those, not this file. -->
+# Parameters and targets of every controllet and feature
+
+Names are as in the cell file, under `params` of a controllet, and as ROS parameters of the
+controllet's own node; those of a feature begin with its name. All may be changed while the law
+runs, several at once, between two cycles:
+
+```
+controllets: {soft: {type: cartesian_impedance, params: {gain_frame: tool, gain_time: 0.5}}}
+ros2 param set /left/soft nullspace.stiffness "[20.0, 20.0, 20.0, 20.0, 20.0, 20.0, 20.0]"
+cell.set_parameters("left/soft", {"gain_frame": "tool", "gain_time": 0.5})
+```
+
+Bounds hold for each number of a vector. A value out of bounds is refused with the reason, and
+nothing changes."""
+_COLUMNS = ("parameter", "type", "unit", "bounds", "default", "meaning")
+
+
+def markdown(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Return the reference of what the registry found, by kind, as a Markdown page."""
+    return "\n".join(
+        [_HEAD, *_targets(), *(line for kind in found for line in _kind(kind, found))]
+    )
+
+
+def _targets() -> Iterator[str]:
+    yield "\n## Targets\n"
+    yield "Methods are those of `Cell`; where there is a topic, ROS has the same.\n"
+    rows = []
+    for name, (meaning, topic, kind, method) in CHANNELS.items():
+        rows.append((name, meaning, f"`{topic}`, {kind}" if topic else "", f"`{method}`"))
+    yield from _table(("target", "meaning", "topic", "method"), rows)
+
+
+def _kind(kind: str, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+    yield f"\n## {kind.capitalize()}"
+    for item in found[kind]:
+        yield f"\n### {item['name']}\n"
+        if "error" in item:
+            yield f"Cannot be loaded: {item['error']}"
+            continue
+        yield item["summary"]
+        facts = list(_facts(item))
+        if facts:
+            yield "\n" + "\n".join(f"- {fact}" for fact in facts)
+        rows = [_row(parameter) for parameter in item.get("parameters", ())]
+        if rows:
+            yield ""
+            yield from _table(_COLUMNS, rows)
+
+
+def _facts(item: Mapping[str, Any]) -> Iterator[str]:
+    """Say what an entry works on and with."""
+    if "arms" in item:
+        least, most = item["arms"]["min"], item["arms"]["max"]
+        yield (
+            f"arms: {least} or more"
+            if most is None
+            else (f"arms: {least}" + f" to {most}" * (most > least))
+        )
+    if "targets" in item and ("arms" in item or item["targets"]):
+        yield f"targets: {_listed(item['targets'])}"
+    if item.get("features"):
+        yield f"features by default: {_listed(item['features'])}"
+    if item.get("needs"):
+        yield f"for controllets whose target has: {_listed(item['needs'])}"
+    if item.get("reports"):
+        yield f"reports: {_listed(item['reports'])}"
+
+
+def _row(parameter: Mapping[str, Any]) -> tuple[str, ...]:
+    low, high, default = parameter["low"], parameter["high"], parameter["default"]
+    if parameter["options"]:
+        bounds = _listed(parameter["options"])
+    elif parameter["type"] == "flag":
+        bounds = "true, false"
+    else:
+        low, high = ("" if bound is None else f"{bound:g}" for bound in (low, high))
+        bounds = f"{low or 'any'} to {high or 'any'}" if low or high else "finite"
+    if isinstance(default, list):
+        text = ", ".join(f"{value:g}" for value in default)
+    else:
+        text = f"{default:g}" if isinstance(default, float) else str(default).lower()
+    return (f"`{parameter['name']}`", parameter["type"], parameter["unit"], bounds, text,
+            parameter["doc"])  # fmt: skip
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One arm leads, led by hand; another one follows, and lets it feel what it touches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.bounded_pose import BoundedPose
+from multipanda_py.cartesian_spring import CartesianSpring
+from multipanda_py.clutch import Clutch
+from multipanda_py.context import Context
+from multipanda_py.controllet import Controllet
+from multipanda_py.features.nullspace import Nullspace, NullspaceParams
+from multipanda_py.force_reflection import ForceReflection
+from multipanda_py.parameters import flag, number, vector
+from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.targets import CartesianTarget, Target
+
+_dot, _add, _multiply = np.dot, np.add, np.multiply
+
+
+@dataclass(frozen=True, eq=False)
+class TeleoperationParams:
+    """How the follower follows, and what the leader feels."""
+
+    engaged: bool = flag(
+        True, doc="false lets the leader move on its own; true couples the arms as they are then"
+    )
+    scale: float = number(
+        1.0, low=0.1, high=10, doc="translation of the follower per translation of the leader"
+    )
+    stiffness: Vector = vector(
+        800, 800, 800, 40, 40, 40, unit="N/m, Nm/rad", low=0, high=5000,
+        doc="with which the follower follows, along the axes of its base",
+    )  # fmt: skip
+    damping_ratio: Vector = vector(
+        *[1.0] * 6, low=0, high=5, doc="of the follower; 1 is critically damped"
+    )
+    posture_stiffness: float = number(
+        10.0, unit="Nm/rad", low=0, high=500, doc="of the follower's posture in the nullspace"
+    )
+    max_speed: float = number(0.5, unit="m/s", low=0.01, high=2, doc="of the follower's target")
+    max_turn: float = number(1.5, unit="rad/s", low=0.01, high=10, doc="of the follower's target")
+    max_distance: float = number(
+        0.05, unit="m", low=1e-3, high=0.5, doc="of the target from the follower"
+    )
+    max_angle: float = number(
+        0.4, unit="rad", low=1e-2, high=3, doc="of the target from the follower"
+    )
+    feedback: float = number(
+        0.5, low=0, high=1, doc="share of the follower's contact force that the leader feels"
+    )
+    force_threshold: float = number(
+        1.0, unit="N", low=0, high=50, doc="at which half of a force is passed on, below it less"
+    )
+    torque_threshold: float = number(
+        0.2, unit="Nm", low=0, high=10, doc="at which half of a torque is passed on"
+    )
+    max_force: float = number(30.0, unit="N", low=0, high=100, doc="that the leader may feel")
+    max_torque: float = number(4.0, unit="Nm", low=0, high=20, doc="that the leader may feel")
+    filter_time: float = number(
+        0.002, unit="s", low=0, high=1, doc="time constant of the filter of what is felt"
+    )
+    leader_damping: Vector = vector(
+        2, 2, 2, 2, 0.5, 0.5, 0.5, unit="Nm s/rad", low=0, high=50, doc="of the leader's joints"
+    )
+    gain_time: float = number(
+        0.1, unit="s", low=0, high=10, doc="over which a change of stiffness is spread"
+    )
+
+
+class Teleoperation(Controllet[Target, TeleoperationParams]):
+    r"""Lead an arm by hand, and have another one do the same and feel for it.
+
+    .. math::
+        \tau_L = J_L^T F_{fb} - D_L \dot q_L, \qquad
+        \tau_F = J_F^T \left( K e + D (\dot x_d - J_F \dot q_F) \right) + N \tau_0
+
+    The first arm leads, the second follows. The follower's pose is the leader's motion since
+    both were coupled (:class:`~multipanda_py.clutch.Clutch`), in the axes of the world, bounded
+    in speed and in its distance from the tool (:class:`~multipanda_py.bounded_pose.BoundedPose`);
+    spring and damper are :class:`~multipanda_py.cartesian_spring.CartesianSpring`. The leader
+    floats, and feels the wrench that the world exerts on the follower
+    (:class:`~multipanda_py.force_reflection.ForceReflection`), with gain
+    :math:`g \min(1, \alpha)` for forces: where the follower moves less than the leader
+    (:math:`\alpha < 1`), forces are scaled like motion. Source: CRISP section III-H, where
+    the sign of F is that of the robot on the world.
+
+    Energy. Position goes one way and force the other; this is not passive by construction. In
+    slow motion the operator gets back at most the share :math:`g \min(1, 1/\alpha)` of the work
+    that the environment does on the follower. What the delay :math:`T_d` of filter and loop
+    adds, against a series stiffness k of environment and follower's spring (at most K), is
+    taken out by the leader's damping if in every direction u of translation
+
+    .. math::
+        b_u = \left( u^T J_v D_L^{-1} J_v^T u \right)^{-1} \ge
+        \tfrac{9}{8}\, g \min(1, \alpha)\, \alpha\, k\, T_d
+
+    since per cycle of amplitude X and frequency :math:`\omega` the delay gives at most
+    :math:`\pi k' X^2 \omega T_d`, with k' the stiffness that the leader feels, and the damping
+    takes :math:`\pi b_u X^2 \omega`. The defaults keep this in every posture of the leader, at
+    a scale up to 1. The operator's own damping comes on top; a follower that lags behind in
+    free motion, and does not touch anything, is not felt.
+    """
+
+    Params, Target = TeleoperationParams, Target
+    min_arms, max_arms = 2, 2
+    default_features = ("coriolis",)
+    report_names = (
+        "reflected force [N]", "reflected torque [Nm]", "lag [m]", "lag [rad]", "engaged",
+    )  # fmt: skip
+
+    def __init__(self, context: Context, params: TeleoperationParams) -> None:
+        self._clutch = Clutch(*context.rotations_base_in_world)
+        self._reference, self._spring = BoundedPose(), CartesianSpring()
+        self._spring.set_shape(params.damping_ratio, np.full(6, math.inf), False)
+        self._reflection = ForceReflection()
+        self._follower_target = CartesianTarget(1)
+        self._nullspace = Nullspace(
+            Context.of(context.period, context.arms[1:]), NullspaceParams()
+        )
+        self._nothing, self._felt = np.zeros(6), np.zeros(JOINTS)
+        self._running = False
+        self._open, self._coupling = True, (params.engaged, params.scale)
+        super().__init__(context, params)
+
+    def on_parameters(self) -> None:
+        """Hand the parameters to the parts; couple anew if what couples has changed."""
+        p = self.params
+        self._spring.set_shape(p.damping_ratio, np.full(6, math.inf), False)
+        cycles = round(p.gain_time / self.context.period) if self._running else 0
+        self._spring.set_stiffness(p.stiffness, cycles)
+        self._nullspace.params = NullspaceParams(
+            stiffness=np.full(JOINTS, p.posture_stiffness)
+        )
+        self._nullspace.on_parameters()
+        self._reference.set_bounds(p.max_speed, p.max_turn, p.max_distance, p.max_angle)
+        self._reflection.set_filter(p.filter_time, self.context.period)
+        self._reflection.set_shape(
+            (p.force_threshold, p.max_force, p.feedback * min(1.0, p.scale)),
+            (p.torque_threshold, p.max_torque, p.feedback),
+        )
+        coupling = (p.engaged, p.scale)
+        self._open = self._open or coupling != self._coupling
+        self._coupling = coupling
+
+    def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
+        """Couple the arms where they are."""
+        self._running = False
+        self.on_parameters()
+        self._running = self._open = True
+        self._reference.start(states[1])
+        self._reflection.reset()
+        self._follower_target.seed(states[1:])
+
+    def on_deactivate(self) -> None:
+        """Let the next parameters take effect at once."""
+        self._running = False
+
+    def update(self, states: Sequence[ArmState], target: Target, period: float) -> None:
+        """Write the joint torques of both arms."""
+        leader, follower = states
+        reference, clutch, engaged = self._reference, self._clutch, self.params.engaged
+        twist = None
+        if engaged:
+            if self._open:
+                self._close(leader)
+            clutch.follow(
+                leader.position_ee_in_base, leader.rotation_ee_in_base, leader.twist_ee_in_base
+            )
+            reference.advance(clutch.position, clutch.rotation, period)
+        reference.tie(follower)
+        if engaged:
+            twist = clutch.twist
+            reference.limit(twist)
+        wrench = self._spring.wrench(follower, reference.position, reference.rotation, twist)
+        _dot(wrench, follower.jacobian, self.tau[1])
+        self._nullspace.add([follower], self._follower_target, self.tau[1:], period)
+        touched = follower.wrench_ext_in_base if engaged else self._nothing
+        felt = _dot(self._reflection.feel(touched, clutch.turn), leader.jacobian, self._felt)
+        brake = _multiply(leader.dq, self.params.leader_damping, self.tau[0])
+        np.subtract(felt, brake, self.tau[0])
+        report = self.report
+        report[0], report[1] = self._reflection.force, self._reflection.torque
+        report[2], report[3], report[4] = reference.distance, reference.angle, engaged
+
+    def _close(self, leader: ArmState) -> None:
+        """Couple the arms: motion counts from here, and the follower's reference stays."""
+        reference = self._reference
+        self._clutch.close(
+            leader.position_ee_in_base, leader.rotation_ee_in_base,
+            reference.position, reference.rotation, self.params.scale,
+        )  # fmt: skip
+        self._open = False

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The action through which planners have trajectories followed."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+from builtin_interfaces.msg import Duration
+from control_msgs.action import FollowJointTrajectory
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.node import Node
+from rclpy.task import Future
+from trajectory_msgs.msg import JointTrajectoryPoint
+
+from multipanda_py.cell import Cell
+from multipanda_py.controllets.joint_trajectory import MotionState
+from multipanda_py.exceptions import MultipandaError, TargetRejected
+from multipanda_py.loop.blueprint import Blueprint
+from multipanda_py.quintic import evaluate
+from multipanda_py.ros.conversions import joint_names
+from multipanda_py.ros.running import every
+from multipanda_py.ros.trajectory_goals import GoalRefused, TrajectoryGoal, read_goal
+from multipanda_py.state import ArmSnapshot, Matrix
+
+Result = FollowJointTrajectory.Result
+PERIOD = 0.05
+"""Between two looks at a goal: feedback, and how soon an end is noticed [s]."""
+PATIENCE = 1.0
+"""How long the loop may take to begin a motion [s]."""
+TYPE = "joint_trajectory"
+
+
+class Trajectories:
+    """``<controllet>/follow_joint_trajectory`` of every controllet of type joint_trajectory.
+
+    A goal for a controllet that is not active is rejected. One that cannot be followed is
+    accepted and aborted at once, as only a result can say why. A newer goal ends an older one.
+
+    Args:
+        node: Offers the actions.
+        cell: The cell.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: Node, cell: Cell) -> None:
+        self._servers = [
+            _Follower(node, cell, plan) for plan in cell.plans if plan.config.type == TYPE
+        ]
+        if self._servers:
+            every(node, PERIOD, self._tick)
+
+    def _tick(self) -> None:
+        for server in self._servers:
+            server.look()
+
+
+class _End(NamedTuple):
+    """How a goal ended: ``succeed``, ``abort`` or ``canceled``, the code, and a sentence."""
+
+    how: str
+    code: int
+    text: str
+
+
+class _Goal:
+    """A goal that is being followed.
+
+    Attributes:
+        handle: The action's handle.
+        points: The path from where the arm was, (n, 22).
+        before: Motions that the controllet had begun before.
+        number: Of this motion, or 0 until the loop has begun it.
+        deadline: Until when it has to begin [s].
+        end: Done with an :class:`_End` when it has ended.
+    """
+
+    def __init__(self, handle: Any, points: Matrix, before: int) -> None:
+        self.handle, self.points, self.before = handle, points, before
+        self.number = 0
+        self.deadline = time.monotonic() + PATIENCE
+        self.end: Any = Future()
+
+
+class _Follower:
+    """The action of one controllet."""
+
+    def __init__(self, node: Node, cell: Cell, plan: Blueprint) -> None:
+        self._cell, self._name, self._arm = cell, plan.name, plan.config.arms[0]
+        self._clock, self._logger = node.get_clock(), node.get_logger()
+        self._names = joint_names(cell.config, self._arm)
+        self._goal: _Goal | None = None
+        self._server = ActionServer(
+            node,
+            FollowJointTrajectory,
+            f"{plan.name}/follow_joint_trajectory",
+            execute_callback=self._execute,
+            goal_callback=self._accept,
+            cancel_callback=self._cancel,
+        )
+
+    def _accept(self, request: Any) -> GoalResponse:
+        if self._name in self._cell.active:
+            return GoalResponse.ACCEPT
+        self._cell.rejected[f"{self._arm} target"] += 1
+        self._logger.warning(
+            f"goal rejected: {self._name} is not active; switch to it first "
+            f"({self._cell.state(self._arm).owner} has the arm)"
+        )
+        return GoalResponse.REJECT
+
+    async def _execute(self, handle: Any) -> Any:
+        """Begin, wait for the end without keeping the executor, and answer."""
+        end = self._begin(handle)
+        if not isinstance(end, _End):
+            end = await end
+        getattr(handle, end.how)()
+        if end.code:
+            self._logger.warning(f"{self._name}: goal ended: {end.text}")
+        return Result(error_code=end.code, error_string=end.text)
+
+    def _begin(self, handle: Any) -> Any:
+        """Hand the goal to the loop; return its future, or how it ended at once."""
+        try:
+            goal = read_goal(handle.request, self._names, self._clock.now().nanoseconds)
+        except GoalRefused as error:
+            self._cell.rejected[f"{self._arm} target"] += 1
+            return _End("abort", error.code, f"{self._name}: {error}")
+        state, before = self._cell.state(self._arm), self._motions()
+        try:
+            self._cell.follow(
+                self._arm,
+                goal.points,
+                path_tolerance=goal.path_tolerance,
+                goal_tolerance=goal.goal_tolerance,
+                goal_time=goal.goal_time,
+            )
+        except TargetRejected as error:
+            return _End("abort", Result.INVALID_GOAL, str(error))
+        self._finish("abort", Result.INVALID_GOAL, "a newer goal came")
+        self._goal = _Goal(handle, _whole_path(goal, state), before)
+        return self._goal.end
+
+    def _cancel(self, handle: Any) -> CancelResponse:
+        goal = self._goal
+        if goal is None or goal.handle.goal_id != handle.goal_id:
+            return CancelResponse.REJECT
+        try:
+            if self._name in self._cell.active:
+                self._cell.follow(self._arm, [])
+        except MultipandaError as error:
+            self._logger.warning(f"{self._name}: {error}")
+        return CancelResponse.ACCEPT
+
+    def _motions(self) -> int:
+        return int(self._cell.report(self._name)["motions"])
+
+    def look(self) -> None:
+        """See how the goal is doing, and say so."""
+        goal = self._goal
+        if goal is None:
+            return
+        report = self._cell.report(self._name)
+        motions, state = int(report["motions"]), MotionState(int(report["state"]))
+        if not goal.number and motions > goal.before:
+            goal.number = motions
+        canceling = goal.handle.is_cancel_requested
+        if self._name not in self._cell.active or motions < goal.before:
+            fault = self._cell.state(self._arm).fault
+            reason = f"{self._name} was deactivated{f' after a fault: {fault}' if fault else ''}"
+            self._finish("canceled" if canceling else "abort", Result.INVALID_GOAL, reason)
+        elif not goal.number:
+            if time.monotonic() > goal.deadline:
+                self._finish("abort", Result.INVALID_GOAL, "the loop did not begin the motion")
+        elif canceling:
+            if motions > goal.number and state is not MotionState.RUNNING:
+                self._finish("canceled", Result.SUCCESSFUL, "stopped on request")
+        elif motions != goal.number:
+            self._finish("abort", Result.INVALID_GOAL, "another target for the arm came")
+        elif state is MotionState.RUNNING:
+            self._feed_back(goal, report["time [s]"])
+        else:
+            self._judge(state, report)
+
+    def _judge(self, state: MotionState, report: dict[str, float]) -> None:
+        largest, at_goal = report["largest error [rad]"], report["goal error [rad]"]
+        if state is MotionState.DONE:
+            text = f"done, within {at_goal:.4f} rad of the goal; largest error {largest:.4f} rad"
+            self._finish("succeed", Result.SUCCESSFUL, text)
+        elif state is MotionState.PATH_TOLERANCE_VIOLATED:
+            text = f"largest error {largest:.4f} rad is beyond the path tolerance"
+            self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
+        else:
+            text = f"largest error {largest:.4f} rad; not within the goal tolerance in time"
+            self._finish("abort", Result.GOAL_TOLERANCE_VIOLATED, text)
+
+    def _finish(self, how: str, code: int, text: str) -> None:
+        goal, self._goal = self._goal, None
+        if goal is not None:
+            canceling = how == "abort" and goal.handle.is_cancel_requested
+            goal.end.set_result(_End("canceled" if canceling else how, code, text))
+
+    def _feed_back(self, goal: _Goal, elapsed: float) -> None:
+        measured = self._cell.state(self._arm)
+        points = goal.points
+        now = min(elapsed, float(points[-1, 0]))
+        desired = evaluate(points, np.array([now]))[0]
+        feedback = FollowJointTrajectory.Feedback()
+        feedback.header.stamp = self._clock.now().to_msg()
+        feedback.joint_names = list(self._names)
+        since = _duration(elapsed)
+        feedback.desired = JointTrajectoryPoint(
+            positions=desired[0].tolist(),
+            velocities=desired[1].tolist(),
+            accelerations=desired[2].tolist(),
+            time_from_start=since,
+        )
+        feedback.actual = JointTrajectoryPoint(
+            positions=measured.q.tolist(), velocities=measured.dq.tolist(), time_from_start=since
+        )
+        feedback.error = JointTrajectoryPoint(
+            positions=(desired[0] - measured.q).tolist(),
+            velocities=(desired[1] - measured.dq).tolist(),
+            time_from_start=since,
+        )
+        if hasattr(feedback, "index"):  # not in every distribution
+            feedback.index = int(np.searchsorted(points[1:-1, 0], now, "right"))
+        goal.handle.publish_feedback(feedback)
+
+
+def _whole_path(goal: TrajectoryGoal, state: ArmSnapshot) -> Matrix:
+    """Return the points with one before them where the arm is, if the first comes later."""
+    points = goal.points
+    if points[0, 0] > 0.0:
+        return np.vstack([np.concatenate([[0.0], state.q, np.zeros(14)]), points])
+    return points if len(points) > 1 else np.vstack([points, points + np.eye(1, 22)])
+
+
+def _duration(seconds: float) -> Any:
+    whole = int(seconds)
+    return Duration(sec=whole, nanosec=int((seconds - whole) * 1e9))

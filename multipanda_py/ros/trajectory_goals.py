@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Goals of FollowJointTrajectory, as the cell understands them; refuses what it cannot do.
+
+Thread: executor; nothing here keeps anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from control_msgs.action import FollowJointTrajectory
+
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.state import JOINTS, Matrix, Vector
+from multipanda_py.targets import TRAJECTORY_POINTS
+from multipanda_py.trajectory import complete, thin
+
+Result = FollowJointTrajectory.Result
+THIN_TOLERANCE = 5e-3
+"""How far a path through fewer points may pass from the points left out [rad]."""
+
+
+class GoalRefused(TargetRejected):
+    """A goal that cannot be followed.
+
+    Attributes:
+        code: One of the action's error codes.
+    """
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class TrajectoryGoal(NamedTuple):
+    """What a goal asks for; tolerances are 0 for the controllet's own, negative for none.
+
+    Attributes:
+        points: (n, 22): time from now [s], positions, velocities, accelerations.
+        path_tolerance: (7,) [rad].
+        goal_tolerance: (7,) [rad].
+        goal_time: [s].
+    """
+
+    points: Matrix
+    path_tolerance: Vector
+    goal_tolerance: Vector
+    goal_time: float
+
+
+def read_goal(goal: Any, names: Sequence[str], now_ns: int) -> TrajectoryGoal:
+    """Return what a goal asks of an arm.
+
+    Joints may come in any order. What the points leave out is filled in by
+    :func:`~multipanda_py.trajectory.complete`; times count from the header's stamp, points
+    that are past are left out, and more points than fit are thinned out.
+
+    Args:
+        goal: The action's goal.
+        names: Joints of the arm, in order.
+        now_ns: The node's time [ns].
+
+    Raises:
+        GoalRefused: With the code and the reason.
+    """
+    trajectory = goal.trajectory
+    _refuse_extras(goal)
+    order = _order(list(trajectory.joint_names), names)
+    points = trajectory.points
+    if not points:
+        raise GoalRefused(Result.INVALID_GOAL, "trajectory.points: got none")
+    times = np.array([_seconds(point.time_from_start) for point in points])
+    if times[0] < 0 or (np.diff(times) <= 0).any():
+        raise GoalRefused(
+            Result.INVALID_GOAL, "time_from_start: must start at 0 or later and grow"
+        )
+    q = _gather(points, "positions", order)
+    if q is None:
+        raise GoalRefused(Result.INVALID_GOAL, "positions: got none")
+    rows = complete(
+        times, q, _gather(points, "velocities", order), _gather(points, "accelerations", order)
+    )
+    stamp_ns = _nanoseconds(trajectory.header.stamp)
+    if stamp_ns:
+        rows[:, 0] += (stamp_ns - now_ns) * 1e-9
+        if rows[-1, 0] <= 0:
+            raise GoalRefused(
+                Result.OLD_HEADER_TIMESTAMP,
+                f"header.stamp: the trajectory ended {-rows[-1, 0]:.3f} s ago",
+            )
+        rows = rows[rows[:, 0] >= 0]
+    kept, missed = thin(rows, TRAJECTORY_POINTS)
+    if missed > THIN_TOLERANCE:
+        raise GoalRefused(
+            Result.INVALID_GOAL,
+            f"trajectory.points: got {len(rows)}, allowed {TRAJECTORY_POINTS}; a path through "
+            f"so many of them would pass {missed:.4f} rad from the others",
+        )
+    time = goal.goal_time_tolerance
+    return TrajectoryGoal(
+        kept,
+        _tolerances("path_tolerance", goal.path_tolerance, names),
+        _tolerances("goal_tolerance", goal.goal_tolerance, names),
+        _seconds(time),
+    )
+
+
+def _refuse_extras(goal: Any) -> None:
+    """Refuse what would otherwise be left out without a word."""
+    if goal.multi_dof_trajectory.points or goal.component_path_tolerance:
+        raise GoalRefused(
+            Result.INVALID_GOAL, "multi_dof_trajectory: these joints have one degree of freedom"
+        )
+    if any(len(point.effort) for point in goal.trajectory.points):
+        raise GoalRefused(Result.INVALID_GOAL, "effort: is not followed; leave it out")
+
+
+def _order(given: list[str], names: Sequence[str]) -> list[int]:
+    expected = f"expected {', '.join(names)}, in any order"
+    missing = [name for name in names if name not in given]
+    unknown = [name for name in given if name not in names]
+    if missing:
+        raise GoalRefused(Result.INVALID_JOINTS, f"{', '.join(missing)} missing; {expected}")
+    if unknown:
+        raise GoalRefused(Result.INVALID_JOINTS, f"{', '.join(unknown)} unknown; {expected}")
+    if len(given) != len(names):
+        raise GoalRefused(Result.INVALID_JOINTS, f"got {len(given)} names; {expected}")
+    return [given.index(name) for name in names]
+
+
+def _gather(points: Sequence[Any], field: str, order: list[int]) -> Matrix | None:
+    """Return one field of all points in joint order, (n, 7), or None if all leave it out."""
+    lists = [getattr(point, field) for point in points]
+    if not any(len(values) for values in lists):
+        return None
+    for number, values in enumerate(lists):
+        if len(values) != JOINTS:
+            raise GoalRefused(
+                Result.INVALID_GOAL,
+                f"{field}: point {number} has {len(values)} numbers, allowed {JOINTS}"
+                + ("" if field == "positions" else " in every point, or none in any"),
+            )
+    return np.array([list(values) for values in lists])[:, order]
+
+
+def _tolerances(field: str, given: Sequence[Any], names: Sequence[str]) -> Vector:
+    """Return the position tolerances in joint order; 0 where a joint is not named."""
+    found = np.zeros(JOINTS)
+    for item in given:
+        if item.name not in names:
+            raise GoalRefused(Result.INVALID_JOINTS, f"{field}: {item.name} unknown")
+        if item.velocity > 0 or item.acceleration > 0:
+            raise GoalRefused(
+                Result.INVALID_GOAL,
+                f"{field}: {item.name}: only positions are watched; leave velocity and "
+                "acceleration at 0",
+            )
+        found[names.index(item.name)] = item.position
+    return found
+
+
+def _seconds(duration: Any) -> float:
+    return float(duration.sec + duration.nanosec * 1e-9)
+
+
+def _nanoseconds(stamp: Any) -> int:
+    return int(stamp.sec * 1_000_000_000 + stamp.nanosec)
+
+

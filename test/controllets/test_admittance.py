@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Admittance control: composition, stability region, physics in MuJoCo."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pytest
+
+from multipanda_py.controllets.admittance import Admittance, AdmittanceParams
+from multipanda_py.controllets.cartesian_impedance import (
+    CartesianImpedance,
+    CartesianImpedanceParams,
+)
+from multipanda_py.pose import Pose
+from multipanda_py.targets import CartesianTarget, MovingCartesianTarget
+from multipanda_py.testing import PERIOD, StateMaker
+from multipanda_py.virtual_body import VirtualBody
+
+READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
+CONTACTS = np.geomspace(10, 1e7, 61)
+
+
+def rodrigues(v):
+    angle = np.linalg.norm(v)
+    k = np.array([[0, -v[2], v[1]], [v[2], 0, -v[0]], [-v[1], v[0], 0]])
+    return np.eye(3) + np.sin(angle) / angle * k + (1 - np.cos(angle)) / angle**2 * k @ k
+
+
+def test_torque_is_the_impedance_at_the_displaced_target():
+    """Per arm: the virtual body under its wrench, then the inner law, both used by themselves."""
+    rng = np.random.default_rng(4)
+    maker = StateMaker(2)
+    params = AdmittanceParams(tare_time=0.0)
+    law, target = Admittance(maker.context, params), CartesianTarget(2)
+    inner = CartesianImpedance(
+        maker.context, CartesianImpedanceParams(stiffness=params.inner_stiffness)
+    )
+    place = MovingCartesianTarget(2)
+    states = maker.at([READY, READY + 0.2])
+    law.on_activate(states, target)
+    inner.on_activate(states, place)
+    bodies = []
+    for state in states:
+        state.tau_ext[:] = state.jacobian.T @ (rng.normal(size=6) * [20, 20, 20, 1, 1, 1])
+        body = VirtualBody(PERIOD)
+        body.set_gains(
+            np.repeat([4.0, 0.2], 3), np.repeat([100.0, 6.0], 3), np.repeat([200, 10.0], 3)
+        )
+        body.set_bounds((0.3, 1.0), (0.3, 1.0))
+        body.set_filter(0.01, (1.0, 0.2))
+        body.rest(0.0)
+        bodies.append(body)
+    states = maker.at([READY, READY + 0.2], list(rng.uniform(-0.1, 0.1, (2, 7))))
+    seeds = [(s.position_ee_in_base.copy(), s.rotation_ee_in_base.copy()) for s in states]
+    for _ in range(400):
+        law.update(states, target, PERIOD)
+        for body, state in zip(bodies, states):
+            body.step(state.wrench_ext_in_base)
+    for arm, (body, (p, r)) in enumerate(zip(bodies, seeds)):
+        assert np.linalg.norm(body.translation) > 5e-3
+        assert np.linalg.norm(body.rotation) > 5e-3
+        place.position_ee_in_base[arm][:] = p + body.translation
+        place.rotation_ee_in_base[arm][:] = rodrigues(body.rotation) @ r
+    inner.update(states, place, PERIOD)
+    for arm in range(2):
+        assert np.allclose(law.tau[arm], inner.tau[arm], atol=1e-9)
+
+
+def growth(mass, damping, stiffness, inner, inertia, time=0.0, delay=0.0, contacts=CONTACTS):
+    """Largest real part of the poles in contact, over contact stiffnesses."""
+    inner_damping = 2 * np.sqrt(inertia * inner)
+    worst = -np.inf
+    for contact in contacts:
+        arm = [inertia, inner_damping, inner + contact]
+        lags = np.polymul([time, 1.0] if time else [1.0], [delay, 1.0] if delay else [1.0])
+        open_loop = np.polymul(np.polymul(arm, [mass, damping, stiffness]), lags)
+        worst = max(worst, np.roots(np.polyadd(open_loop, [contact * inner])).real.max())
+    return worst
+
+
+def test_the_documented_condition_is_enough_for_any_contact():
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        inertia, mass = 10 ** rng.uniform(-1, 2), 10 ** rng.uniform(-1, 1.5)
+        inner, stiffness = 10 ** rng.uniform(1, 3.7), 10 ** rng.uniform(-1, 3.5)
+        half = 0.25 * np.sqrt(inertia * inner)
+        damping = half + np.sqrt(half**2 + inner * mass)  # D (D - sqrt(L Ki) / 2) = Ki M
+        assert growth(mass, 1.001 * damping, stiffness, inner, inertia) < 1e-6
+
+
+def test_defaults_are_stable_in_contact_and_less_damping_is_not():
+    p = AdmittanceParams()
+    lags = {"time": p.wrench_time, "delay": PERIOD}
+    for inertia in np.geomspace(1.0, 30.0, 8):
+        gains = p.mass[0], p.damping[0], p.stiffness[0], p.inner_stiffness[0], inertia
+        assert growth(*gains, **lags) < 0.0
+    for inertia in np.geomspace(0.02, 1.5, 8):
+        gains = p.inertia[0], p.damping[3], p.stiffness[3], p.inner_stiffness[3], inertia
+        assert growth(*gains, **lags) < 0.0
+    assert growth(p.mass[0], 10.0, p.stiffness[0], p.inner_stiffness[0], 5.0) > 1.0
+
+
+class Pushed:
+    """A cell with one arm under this law, whose hand can be pushed at the tool's point."""
+
+    def __init__(self, make_cell, objects=None, **params):
+        self.cell = make_cell(
+            arms={"arm": {}}, active=["arm/soft"], objects=objects or {},
+            controllets={"soft": {"type": "admittance", "params": params}},
+        )  # fmt: skip
+        backend = self.cell._runner._loop._backends[0]
+        self.model, self.data = backend.model, backend.data
+        self.body = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, "arm_fr3_hand")
+        self.start = self.cell.pose("arm")
+
+    def push(self, seconds, force=(0, 0, 0), torque=(0, 0, 0)):
+        """Apply a wrench at the tool's point, moved to the body's centre of mass."""
+        for _ in range(round(seconds * 100)):
+            lever = self.cell.state("arm").position_ee_in_base - self.data.xipos[self.body]
+            self.data.xfrc_applied[self.body] = [*force, *(torque + np.cross(lever, force))]
+            self.cell.step(10)
+
+    def moved(self):
+        return self.cell.pose("arm").position - self.start.position
+
+    def report(self):
+        return self.cell.report("arm/soft")
+
+
+@pytest.mark.sim
+def test_static_displacement_under_a_force(make_cell):
+    """Two springs in series: the virtual one, and the inner law's."""
+    arm = Pushed(make_cell, force_deadband=0.0)
+    force = np.array([6.0, -8.0, 5.0])
+    arm.push(0.2)
+    arm.push(5.0, force=force)
+    assert np.allclose(arm.moved(), force / 200.0 + force / 1000.0, rtol=0.01)
+    expected = np.linalg.norm(force) / 200.0
+    assert arm.report()["displacement [m]"] == pytest.approx(expected, rel=0.01)
+    arm.push(5.0)
+    assert np.abs(arm.moved()).max() < 3e-4
+
+
+@pytest.mark.sim
+def test_the_deadband_is_taken_off_the_force(make_cell):
+    arm = Pushed(make_cell)
+    arm.push(0.2)
+    arm.push(5.0, force=(0, 6.0, 0))
+    assert arm.report()["displacement [m]"] == pytest.approx(5.0 / 200.0, rel=0.01)
+
+
+@pytest.mark.sim
+def test_a_pure_torque_turns_about_the_tool_point(make_cell):
+    arm = Pushed(make_cell, torque_deadband=0.0)
+    torque = np.array([0.0, 0.0, 1.5])
+    arm.push(0.2)
+    worst = 0.0
+    for _ in range(40):
+        arm.push(0.1, torque=torque)
+        worst = max(worst, float(np.linalg.norm(arm.moved())))
+    turned = arm.cell.pose("arm").distance(arm.start)[1]
+    assert turned == pytest.approx(1.5 / 10.0 + 1.5 / 50.0, rel=0.02)
+    assert worst < 5e-4
+
+
+@pytest.mark.sim
+def test_no_drift_without_contact(make_cell):
+    arm = Pushed(make_cell)
+    arm.cell.step(3000)
+    assert np.abs(arm.moved()).max() < 1e-6
+    assert arm.report()["displacement [m]"] == 0.0
+
+
+@pytest.mark.sim
+def test_a_strong_push_stops_at_the_bounds_and_comes_back(make_cell):
+    arm = Pushed(make_cell, max_displacement=0.04, max_speed=0.1)
+    arm.push(0.2)
+    arm.push(2.0, force=(0, 25.0, 0))
+    assert arm.report()["displacement [m]"] == pytest.approx(0.04)
+    assert arm.moved()[1] == pytest.approx(0.04 + 25.0 / 1000.0, rel=0.02)
+    held = arm.moved()[1]
+    arm.push(0.15)
+    assert arm.moved()[1] < held - 5e-3
+    arm.push(4.0)
+    assert np.abs(arm.moved()).max() < 1e-3
+    assert arm.cell.events() == []
+
+
+def floor():
+    return {"floor": {"shape": "box", "size": [0.3, 0.3, 0.02], "position": [0.4, 0.0, 0.42]}}
+
+
+def press(arm, depth):
+    """Draw the target below the floor; return vertical forces and speeds once settled."""
+    for z in np.linspace(0.0, depth, 30):
+        arm.cell.set_target("arm", Pose(arm.start.position - [0, 0, z], arm.start.rotation))
+        arm.cell.step(30)
+    arm.cell.step(1500)
+    start, _ = arm.cell.rows()
+    arm.cell.step(1000)
+    states = arm.cell.rows(start)[1]["arms"]
+    return states["wrench_ext_in_base"][:, 0, 2], states["twist_ee_in_base"][:, 0, 2]
+
+
+@pytest.mark.sim
+def test_presses_on_a_hard_floor_without_bouncing(make_cell):
+    arm = Pushed(make_cell, floor())
+    arm.cell.step(200)
+    force, speed = press(arm, 0.06)
+    assert np.abs(speed).max() < 1e-4
+    below = arm.cell.pose("arm").position[2] - (arm.start.position[2] - 0.06)
+    # F = Ki (below - displacement) = K displacement + deadband
+    assert force == pytest.approx((below + 1.0 / 200.0) / (1 / 200.0 + 1 / 1000.0), rel=0.01)
+
+
+@pytest.mark.sim
+def test_too_little_virtual_damping_bounces_as_the_stability_region_says(make_cell):
+    arm = Pushed(make_cell, floor(), damping=[10.0] * 3 + [1.0] * 3)
+    arm.cell.step(200)
+    force, speed = press(arm, 0.06)
+    assert force.min() < 0.01 < 30.0 < force.max()
+    assert np.abs(speed).max() > 0.05
+
+
+@pytest.mark.sim
+def test_taking_over_under_load_takes_the_load_for_zero(make_cell):
+    arm = Pushed(make_cell)
+    arm.cell.switch(deactivate=["arm/soft"])
+    arm.push(2.0, force=(0, 0, -12.0))
+    loaded = arm.cell.pose("arm")
+    arm.cell.switch(["arm/soft"])
+    arm.push(3.0, force=(0, 0, -12.0))
+    assert arm.report()["displacement [m]"] < 1e-3
+    assert arm.cell.pose("arm").distance(loaded)[0] < 12.0 / 1000.0 + 2e-3
+    arm.cell.set_parameters("arm/soft", {"tare_time": 0.0})
+    arm.cell.step(1)
+    arm.cell.switch(["arm/soft"], ["arm/soft"])
+    arm.push(4.0, force=(0, 0, -12.0))
+    assert arm.report()["displacement [m]"] == pytest.approx(11.0 / 200.0, rel=0.01)
+
+
+def test_inner_gains_change_live_and_only_when_asked():
+    maker = StateMaker()
+    law, target = Admittance(maker.context, AdmittanceParams()), CartesianTarget(1)
+    states = maker.at([READY])
+    law.on_activate(states, target)
+    target.position_ee_in_base[0][0] += 0.01
+    law.update(states, target, PERIOD)
+    before = law.tau[0].copy()
+    law.params = AdmittanceParams(inner_stiffness=2.0 * AdmittanceParams().inner_stiffness)
+    law.on_parameters()
+    steps = []
+    for _ in range(300):
+        last = law.tau[0].copy()
+        law.update(states, target, PERIOD)
+        steps.append(np.abs(law.tau[0] - last).max())
+    assert np.allclose(law.tau[0], 2.0 * before, atol=1e-9)
+    assert max(steps) < 0.03 * np.abs(before).max()

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The coupled laws: formation, shared pushes, object stiffness, squeeze."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from multipanda_py.context import Context
+from multipanda_py.controllets.coupled_impedance import CoupledImpedance, CoupledImpedanceParams
+from multipanda_py.description import ArmDescription
+from multipanda_py.exceptions import ConfigurationError, TargetRejected
+from multipanda_py.pose import Pose
+from multipanda_py.targets import ObjectTarget
+from multipanda_py.testing import PERIOD, StateMaker, simple_cell
+
+PAIR = {"pair": {"type": "coupled_impedance", "arms": ["left", "right"]}}
+
+
+def root(matrix):
+    w, v = np.linalg.eigh(matrix)
+    return v @ np.diag(np.sqrt(np.maximum(w, 0))) @ v.T
+
+
+def skew(v):
+    return np.array([[0, -v[2], v[1]], [v[2], 0, -v[0]], [-v[1], v[0], 0]])
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("turned", [False, True])
+def test_equation(n, turned):
+    rng = np.random.default_rng(n)
+    maker = StateMaker(n)
+    bases = [Pose.from_rpy(rng.normal(size=3), rng.normal(size=3) if turned else [0, 0, 0])
+             for _ in range(n)]  # fmt: skip
+    arms = [
+        ArmDescription(f"arm{i}", "fr3", np.array(b.position), np.array(b.rotation))
+        for i, b in enumerate(bases)
+    ]
+    params = CoupledImpedanceParams(
+        stiffness=rng.uniform(100, 900, 6), relative_stiffness=rng.uniform(100, 900, 6),
+        damping_ratio=0.8, squeeze_time=0.0, error_clip=np.full(6, 10.0),
+    )  # fmt: skip
+    law, target = CoupledImpedance(Context.of(PERIOD, arms), params), ObjectTarget(n)
+    ready = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
+    states = maker.at([ready + rng.normal(size=7) * 0.1 for _ in range(n)])
+    law.on_activate(states, target)
+    world0 = [bases[i] @ Pose(s.position_ee_in_base.copy(), s.rotation_ee_in_base.copy())
+              for i, s in enumerate(states)]  # fmt: skip
+    centre = np.mean([w.position for w in world0], axis=0)
+    grasps = [(w.position - centre, w.rotation) for w in world0]
+    states = maker.at(
+        [s.q + rng.normal(size=7) * 0.01 for s in states], list(rng.normal(size=(n, 7)) * 0.2)
+    )
+    target.position_object_in_world[:] = centre + [0.02, -0.01, 0.03]
+    target.rotation_object_in_world[:] = pin.exp3(np.array([0.05, -0.02, 0.04]))
+    target.squeeze[0] = 12.0
+    law.update(states, target, PERIOD)
+
+    turns = [np.kron(np.eye(2), b.rotation) for b in bases]
+    hands = [bases[i] @ Pose(s.position_ee_in_base, s.rotation_ee_in_base)
+             for i, s in enumerate(states)]  # fmt: skip
+    first = hands[0].rotation @ grasps[0][1].T
+    mean = np.mean(
+        [pin.log3(first.T @ h.rotation @ g[1].T) for h, g in zip(hands, grasps)], axis=0
+    )
+    r_o = first @ pin.exp3(mean)
+    p_o = np.mean([h.position - r_o @ g[0] for h, g in zip(hands, grasps)], axis=0)
+    levers = [r_o @ g[0] for g in grasps]
+    maps = [
+        np.block([[np.eye(3), -skew(lever)], [np.zeros((3, 3)), np.eye(3)]]) for lever in levers
+    ]
+    twists = [turns[i] @ s.jacobian @ s.dq for i, s in enumerate(states)]
+    w = np.mean([t[3:] for t in twists], axis=0)
+    v = np.mean([t[:3] - np.cross(w, lever) for t, lever in zip(twists, levers)], axis=0)
+    twist = np.concatenate([v, w])
+    inertias = [
+        turns[i] @ np.linalg.inv(s.jacobian @ np.linalg.inv(s.mass) @ s.jacobian.T) @ turns[i].T
+        for i, s in enumerate(states)
+    ]
+    k, k_r, z = np.diag(params.stiffness), np.diag(params.relative_stiffness), 0.8
+    lam = root(sum(a.T @ i @ a for a, i in zip(maps, inertias)))
+    damping = z * (lam @ root(k) + root(k) @ lam)
+    error = np.concatenate(
+        [target.position_object_in_world - p_o, pin.log3(target.rotation_object_in_world @ r_o.T)]
+    )
+    share = (k @ error - damping @ twist) / n
+    inward = [-lever / np.linalg.norm(lever) for lever in levers]
+    inward = [i - np.mean(inward, axis=0) for i in inward]
+    for i, state in enumerate(states):
+        apart = np.concatenate(
+            [
+                p_o + levers[i] - hands[i].position,
+                pin.log3(r_o @ grasps[i][1] @ hands[i].rotation.T),
+            ]
+        )
+        half = root(inertias[i])
+        d_r = z * (half @ root(k_r) + root(k_r) @ half)
+        wrench = np.linalg.solve(maps[i].T, share)
+        wrench = wrench + k_r @ apart - d_r @ (twists[i] - maps[i] @ twist)
+        wrench[:3] += 12.0 * inward[i]
+        expected = state.jacobian.T @ turns[i].T @ wrench
+        assert np.allclose(law.tau[i], expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.sim
+def test_the_pair_moves_30_cm_and_stays_together(make_cell):
+    cell = make_cell(controllets=PAIR, active=["pair"])
+    cell.step(10)
+    bases = {"left": np.array([0.0, 0.3, 0.0]), "right": np.array([0.0, -0.3, 0.0])}
+
+    def apart():
+        left, right = (cell.pose(a).position + bases[a] for a in ("left", "right"))
+        turn = pin.log3(cell.pose("left").rotation.T @ cell.pose("right").rotation)
+        return float(np.linalg.norm(left - right)), turn
+
+    report = cell.report("pair")
+    start = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
+    gap, turn = apart()
+    worst = 0.0
+    for k in range(400):
+        share = 0.5 - 0.5 * np.cos(np.pi * k / 400)
+        goal = start + share * np.array([0.1, 0.28, -0.05])
+        cell.set_object_target("pair", Pose(goal, np.eye(3)))
+        cell.step(10)
+        now, turned = apart()
+        worst = max(worst, abs(now - gap), cell.report("pair")["relative error [m]"])
+        assert np.linalg.norm(turned - turn) < 0.02
+    assert worst < 1e-3
+    cell.step(1500)
+    moved = np.mean([cell.pose(a).position + bases[a] for a in bases], axis=0) - start
+    assert np.allclose(moved, [0.1, 0.28, -0.05], atol=1e-3)
+
+
+@pytest.mark.sim
+def test_a_push_on_one_hand_is_shared_by_both(make_cell):
+    cell = make_cell(controllets=PAIR, active=["pair"])
+    cell.step(10)
+    before = {arm: cell.pose(arm).position for arm in cell.arms}
+    backend = cell._runner._loop._backends[0]
+    body = backend.model.body("left_fr3_hand").id
+    backend.data.xfrc_applied[body][:3] = [0.0, 0.0, 20.0]
+    cell.step(3000)
+    moved = {arm: (cell.pose(arm).position - before[arm])[2] for arm in cell.arms}
+    assert moved["left"] > 0.01
+    assert moved["right"] > 0.5 * moved["left"]
+    mean = 0.5 * (moved["left"] + moved["right"])
+    assert mean == pytest.approx(20.0 / 600.0, rel=0.05)
+
+
+@pytest.mark.sim
+def test_object_turns_about_its_own_centre(make_cell):
+    cell = make_cell(controllets=PAIR, active=["pair"])
+    cell.step(10)
+    report = cell.report("pair")
+    start = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
+    for k in range(100):
+        cell.set_object_target("pair", Pose.from_rpy(start, [0.0, 0.0, 0.25 * k / 99]))
+        cell.step(20)
+    cell.step(1500)
+    gap = cell.pose("left").position + [0, 0.3, 0] - cell.pose("right").position - [0, -0.3, 0]
+    assert np.arctan2(-gap[0], gap[1]) == pytest.approx(0.25, abs=5e-3)
+    report = cell.report("pair")
+    assert np.allclose([report[f"object_{axis} [m]"] for axis in "xyz"], start, atol=2e-3)
+
+
+def test_one_arm_is_no_pair():
+    with pytest.raises(ConfigurationError, match=r"pair.arms: got 1, allowed 2"):
+        simple_cell(controllets={"pair": {"type": "coupled_impedance"}})
+
+
+@pytest.mark.sim
+def test_object_targets_are_checked(make_cell):
+    cell = make_cell(
+        controllets={**PAIR, "cart": {"type": "cartesian_impedance"}}, active=["pair"]
+    )
+    cell.step(5)
+    with pytest.raises(TargetRejected, match=r"gate.position"):
+        cell.set_object_target("pair", Pose(np.array([2.0, 0.0, 0.5]), np.eye(3)))
+    with pytest.raises(TargetRejected, match="squeeze"):
+        cell.set_object_target("pair", squeeze=-1.0)
+    with pytest.raises(TargetRejected, match="not active"):
+        cell.set_object_target("left/cart", squeeze=1.0)
+    with pytest.raises(TargetRejected, match="takes object, squeeze, joint, got pose"):
+        cell.set_target("left", cell.pose("left"))
+    assert cell.rejected["pair target"] == 2

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Free floating and its holds: equation, physics in MuJoCo, live changes."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pytest
+
+from multipanda_py.controllets.gravity_compensation import (
+    GravityCompensation,
+    GravityCompensationParams,
+)
+from multipanda_py.targets import HeldPose
+from multipanda_py.testing import PERIOD, StateMaker
+
+READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
+HOLDS = ("none", "position", "orientation", "plane")
+
+
+def started(speed=0.0, **params):
+    maker = StateMaker()
+    states = maker.at([READY], [np.full(7, speed)])
+    law = GravityCompensation(maker.context, GravityCompensationParams(**params))
+    target = HeldPose(1)
+    law.on_activate(states, target)
+    return maker, law, target, states
+
+
+def root(matrix):
+    w, v = np.linalg.eigh(matrix)
+    return v @ np.diag(np.sqrt(np.maximum(w, 0))) @ v.T
+
+
+def dense(state, stiffness, ratio, e):
+    """Spring and modal damper on the held coordinates alone, by congruence of the inertia."""
+    w, s = np.linalg.eigh(stiffness)
+    s, k = s[:, w > 1e-9], np.diag(w[w > 1e-9])
+    inertia = np.linalg.inv(
+        s.T @ state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T @ s
+    )
+    half = root(inertia)
+    inverse = np.linalg.inv(half)
+    d = s @ (2 * ratio * half @ root(inverse @ k @ inverse) @ half) @ s.T
+    return state.jacobian.T @ (stiffness @ e - d @ state.jacobian @ state.dq)
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_equation(hold, keep):
+    rng = np.random.default_rng(3)
+    normal = np.array([0.3, -0.5, 0.8])
+    for _ in range(10):
+        maker, law, target, states = started(
+            hold=hold, keep_orientation=keep, normal=normal, translational_stiffness=700.0,
+            rotational_stiffness=30.0, damping_ratio=0.8, joint_damping=1.5,
+        )  # fmt: skip
+        here = states[0].position_ee_in_base.copy()
+        turn = states[0].rotation_ee_in_base.copy()
+        speeds = rng.uniform(-0.5, 0.5, 7)
+        (state,) = maker.at([READY + rng.uniform(-0.05, 0.05, 7)], [speeds])
+        law.update([state], target, PERIOD)
+        n = normal / np.linalg.norm(normal)
+        p = {"position": np.eye(3), "plane": np.outer(n, n)}.get(hold, np.zeros((3, 3)))
+        held = hold == "orientation" or (keep and hold in ("position", "plane"))
+        stiffness = np.zeros((6, 6))
+        stiffness[:3, :3], stiffness[3:, 3:] = 700.0 * p, 30.0 * np.eye(3) * held
+        r = turn @ state.rotation_ee_in_base.T
+        skew = np.array([r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]]) / 2
+        size = np.linalg.norm(skew)
+        e = np.concatenate([here - state.position_ee_in_base, skew / size * np.arcsin(size)])
+        expected = -1.5 * speeds
+        if stiffness.any():
+            expected = expected + dense(state, stiffness, 0.8, e)
+        assert np.allclose(law.tau[0], expected, rtol=1e-9, atol=1e-8)
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+def test_activation_at_rest_moves_nothing_whatever_is_held(hold):
+    rng = np.random.default_rng(5)
+    maker, law, target, _ = started(hold=hold, keep_orientation=True)
+    for _ in range(20):
+        states = maker.random(rng)
+        law.on_activate(states, target)
+        law.update(states, target, PERIOD)
+        assert np.abs(law.tau[0]).max() < 1e-9
+
+
+def test_nobody_can_write_the_reference():
+    assert HeldPose.channels == ()
+    assert hasattr(HeldPose(1), "posture")
+
+
+def change(law, **params):
+    law.params = GravityCompensationParams(**params)
+    law.on_parameters()
+
+
+def test_a_hold_that_is_asked_for_later_holds_what_is_measured_then():
+    maker, law, target, states = started(hold="none")
+    law.update(states, target, PERIOD)
+    elsewhere = READY + 0.3
+    for _ in range(3):
+        law.update(maker.at([elsewhere]), target, PERIOD)
+    change(law, hold="position", keep_orientation=True)
+    for _ in range(300):
+        law.update(states, target, PERIOD)
+        assert np.abs(law.tau[0]).max() < 1e-9
+
+
+@pytest.mark.parametrize("before", HOLDS)
+@pytest.mark.parametrize("after", HOLDS)
+def test_holds_change_without_a_torque_step(before, after):
+    maker, law, target, _ = started(hold=before, gain_time=0.1)
+    moved = maker.at([READY + 0.02], [np.full(7, 0.05)])
+    torques = []
+    for cycle in range(200):
+        if cycle == 20:
+            change(law, hold=after, gain_time=0.1)
+        law.update(moved, target, PERIOD)
+        torques.append(law.tau[0].copy())
+    largest = np.abs(torques).max()
+    steps = np.abs(np.diff(torques, axis=0)).max(axis=1)
+    assert steps[19:].max() <= 0.03 * largest
+    assert np.isfinite(torques).all()
+
+
+def test_a_plane_without_a_normal_holds_nothing():
+    maker, law, target, _ = started(hold="plane", normal=np.zeros(3))
+    law.update(maker.at([READY + 0.02], [np.full(7, 0.1)]), target, PERIOD)
+    assert np.abs(law.tau[0]).max() == 0.0
+
+
+class Pushed:
+    """A cell with one arm whose hand can be pushed at the tool's point."""
+
+    def __init__(self, make_cell, **params):
+        self.cell = make_cell(
+            arms={"arm": {}}, active=["arm/float"],
+            controllets={"float": {"type": "gravity_compensation", "params": params}},
+        )  # fmt: skip
+        backend = self.cell._runner._loop._backends[0]
+        self.model, self.data = backend.model, backend.data
+        self.body = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, "arm_fr3_hand")
+        self.start = self.cell.pose("arm")
+
+    def push(self, seconds, force=(0, 0, 0), torque=(0, 0, 0)):
+        """Apply a wrench at the tool's point, moved to the body's centre of mass."""
+        for _ in range(round(seconds * 200)):
+            lever = self.cell.state("arm").position_ee_in_base - self.data.xipos[self.body]
+            self.data.xfrc_applied[self.body] = [*force, *(torque + np.cross(lever, force))]
+            self.cell.step(5)
+        return self.cell.pose("arm")
+
+    def moved(self):
+        return self.cell.pose("arm").position - self.start.position
+
+    def turned(self):
+        return self.cell.pose("arm").distance(self.start)[1]
+
+
+@pytest.mark.sim
+def test_floats_and_stays_where_it_is_left(make_cell):
+    arm = Pushed(make_cell, joint_damping=3.0)
+    arm.cell.step(2000)
+    assert np.abs(arm.moved()).max() < 1e-6
+    arm.push(0.4, force=(0, 6.0, 0))
+    arm.push(4.0)
+    assert arm.moved()[1] > 0.03
+    rest = arm.cell.state("arm")
+    assert np.abs(rest.dq).max() < 1e-2
+    assert np.abs(rest.tau).max() < 2e-2
+    assert arm.cell.events() == []
+
+
+@pytest.mark.sim
+def test_a_held_point_is_a_spring_and_turns_freely(make_cell):
+    arm = Pushed(make_cell, hold="position", joint_damping=0.5)
+    force = np.array([8.0, -6.0, 10.0])
+    arm.push(5.0, force=force)
+    assert np.allclose(arm.moved(), force / 800.0, rtol=0.01, atol=1e-5)
+    arm.push(3.0)
+    arm.push(0.5, torque=(0, 0, 0.5))
+    assert arm.turned() > 0.2
+    assert np.linalg.norm(arm.moved()) < 2e-3
+
+
+@pytest.mark.sim
+def test_a_held_orientation_moves_freely(make_cell):
+    arm = Pushed(make_cell, hold="orientation", joint_damping=0.5)
+    torque = np.array([0.4, -0.3, 0.2])
+    arm.push(0.5, force=(0, 6.0, 0))
+    assert arm.moved()[1] > 0.03
+    assert arm.turned() < 0.05
+    arm.push(4.0)
+    assert arm.turned() < 1e-3
+    arm.push(4.0, torque=torque)
+    turn = arm.cell.pose("arm").rotation @ arm.start.rotation.T
+    skew = (
+        np.array([turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]) / 2
+    )
+    assert np.allclose(skew, torque / 40.0, rtol=0.02, atol=2e-4)
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_plane_holds_along_its_normal_alone(make_cell, keep):
+    normal = np.array([1.0, 0.0, 1.0]) / np.sqrt(2)
+    arm = Pushed(
+        make_cell, hold="plane", normal=[1.0, 0.0, 1.0], keep_orientation=keep, joint_damping=0.5
+    )
+    arm.push(0.5, force=(0, 6.0, 0))
+    assert arm.moved()[1] > 0.03
+    assert abs(normal @ arm.moved()) < 5e-3
+    assert (arm.turned() < 0.05) == keep
+    arm.push(4.0)
+    assert abs(normal @ arm.moved()) < 5e-4
+    here = arm.moved()
+    arm.push(0.3, force=12.0 * normal)
+    arm.push(0.7, force=12.0 * normal)
+    assert normal @ (arm.moved() - here) == pytest.approx(12.0 / 800.0, rel=0.03)
+
+
+@pytest.mark.sim
+def test_damping_slows_and_a_hold_set_under_way_stops(make_cell):
+    arm = Pushed(make_cell, hold="none")
+    arm.push(0.4, force=(0, 6.0, 0))
+    fast = np.abs(arm.cell.state("arm").dq).max()
+    assert fast > 0.1
+    start, _ = arm.cell.rows()
+    arm.cell.set_parameters("arm/float", {"hold": "position", "keep_orientation": True})
+    arm.push(0.01)
+    arm.push(3.0)
+    _, rows = arm.cell.rows(start)
+    assert np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max() < 0.5
+    speed = arm.cell.state("arm").twist_ee_in_base
+    assert np.abs(speed).max() < 2e-2
+    assert arm.cell.events() == []

@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collision avoidance against distances computed apart, and arms that stop before they touch."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from multipanda_py.description import SceneObject
+from multipanda_py.features.collision_avoidance import (
+    CollisionAvoidance,
+    CollisionAvoidanceParams,
+)
+from multipanda_py.model import build_pinocchio
+from multipanda_py.pose import Pose
+from multipanda_py.targets import JointTarget
+from multipanda_py.testing import PERIOD, StateMaker
+
+READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
+TABLE = SceneObject(
+    "table", "box", (0.2, 0.3, 0.05), np.array([0.6, 0.3, 0.3]), pin.rpy.rpyToMatrix(0.1, 0.2, 0.3)
+)
+BALL = SceneObject("ball", "sphere", (0.1,), np.array([0.4, 0.1, 0.6]), mass=1.0)
+POST = SceneObject("post", "capsule", (0.05, 0.2), np.array([0.5, 0.5, 0.4]), mass=1.0)
+
+
+def segments(arm, q):
+    """Capsules of an arm in the world: joint, ends, radius, whether of the hand."""
+    model = build_pinocchio(arm, base_in_world=True)
+    data = model.createData()
+    pin.framesForwardKinematics(model, data, q)
+    found = []
+    for link, capsules in arm.capsules.items():
+        frame = model.getFrameId(link)
+        place = data.oMf[frame]
+        found += [
+            (model.frames[frame].parentJoint, place.act(np.array(c.start)),
+             place.act(np.array(c.end)), c.radius, link.endswith("hand"))
+            for c in capsules
+        ]  # fmt: skip
+    return found
+
+
+def between_segments(p, q, r, s):
+    """Distance of two segments: the least over the inside and all edges of the square."""
+    u, v, w = q - p, s - r, p - r
+    candidates = []
+    system = np.array([[u @ u, -u @ v], [-u @ v, v @ v]])
+    if np.linalg.det(system) > 1e-12:
+        x, y = np.linalg.solve(system, [-u @ w, v @ w])
+        if 0 <= x <= 1 and 0 <= y <= 1:
+            candidates.append((x, y))
+    for edge in (0.0, 1.0):
+        candidates.append((edge, np.clip(v @ (w + edge * u) / (v @ v), 0, 1)))
+        candidates.append((np.clip(u @ (edge * v - w) / (u @ u), 0, 1), edge))
+    return min(np.linalg.norm(w + x * u - y * v) for x, y in candidates)
+
+
+def to_box(p, q, half):
+    """Distance of a segment and a box at the origin, by golden section on a convex function."""
+
+    def at(t):
+        x = p + t * (q - p)
+        return np.linalg.norm(np.maximum(np.abs(x) - half, 0.0))
+
+    low, high, ratio = 0.0, 1.0, (np.sqrt(5) - 1) / 2
+    for _ in range(80):
+        a, b = high - ratio * (high - low), low + ratio * (high - low)
+        low, high = (low, b) if at(a) < at(b) else (a, high)
+    return at((low + high) / 2)
+
+
+def distances(context, poses, arm, qs, params):
+    """All distances that own arm number ``arm`` takes part in, not through the feature."""
+    arms = (*context.arms, *context.other_arms)
+    mine, found = segments(arms[arm], qs[arm]), []
+    if params.arms:
+        for other in range(len(arms)):
+            if other != arm:
+                found += [
+                    between_segments(a[1], a[2], b[1], b[2]) - a[3] - b[3]
+                    for a in mine for b in segments(arms[other], qs[other])
+                ]  # fmt: skip
+    if params.itself:
+        found += [
+            between_segments(a[1], a[2], b[1], b[2]) - a[3] - b[3]
+            for i, a in enumerate(mine) for b in mine[:i] if abs(a[0] - b[0]) >= 3
+        ]  # fmt: skip
+    if params.floor:
+        found += [min(a[1][2], a[2][2]) - a[3] for a in mine]
+    poses = iter(poses)
+    for thing in context.objects:
+        parts = params.movable_objects if thing.mass else params.fixed_objects
+        position, rotation = thing.position, thing.rotation
+        if thing.mass:
+            pose = next(poses)
+            position, rotation = pose[:3], pin.Quaternion(*pose[3:]).matrix()
+        for a in mine:
+            if parts == "ignore" or (parts == "without_hand" and a[4]):
+                continue
+            p, q = ((rotation.T @ (x - position)) for x in a[1:3])
+            if thing.shape == "box":
+                found.append(to_box(p, q, np.array(thing.size)) - a[3])
+            else:
+                up = np.array([0, 0, thing.size[-1] if thing.shape == "capsule" else 1e-9])
+                found.append(between_segments(p, q, -up, up) - a[3] - thing.size[0])
+    return np.array(found)
+
+
+def potential(found, params):
+    depth = np.maximum(params.distance - found, 0.0)
+    return params.max_force / (3 * params.distance**2) * (depth**3).sum()
+
+
+def cell_of(n_own, n_other, objects=()):
+    """States of arms 0.6 m apart, the first ``n_own`` of them the feature's own."""
+    maker = StateMaker(n_own + n_other)
+    poses = np.array([[*o.position, 1.0, 0, 0, 0] for o in objects if o.mass]).reshape(-1, 7)
+    context = dataclasses.replace(
+        maker.context,
+        arms=maker.context.arms[:n_own],
+        other_arms=maker.context.arms[n_own:],
+        other_states=tuple(maker.states[n_own:]),
+        objects=tuple(objects),
+        object_poses=poses,
+    )
+    return maker, context
+
+
+def added(feature, states):
+    own = states[: feature.context.n_arms]
+    tau = [np.zeros(7) for _ in own]
+    feature.add(own, JointTarget(len(own)), tau, PERIOD)
+    return np.array(tau)
+
+
+ONLY = {"arms": False, "itself": False, "fixed_objects": "ignore", "movable_objects": "ignore"}
+
+
+@pytest.mark.parametrize(
+    ("n_own", "n_other", "chosen"),
+    [
+        (2, 0, {"arms": True}),
+        (1, 1, {"arms": True}),
+        (1, 2, {"arms": True, "itself": True}),
+        (1, 0, {"itself": True}),
+        (1, 0, {"floor": True}),
+        (1, 0, {"fixed_objects": "all"}),
+        (1, 0, {"fixed_objects": "without_hand"}),
+        (1, 0, {"movable_objects": "all"}),
+        (2, 1, {"arms": True, "itself": True, "fixed_objects": "all",
+                "movable_objects": "without_hand", "floor": True}),
+    ],
+)  # fmt: skip
+def test_torque_at_rest_is_the_negative_gradient_of_the_potential(n_own, n_other, chosen):
+    params = CollisionAvoidanceParams(distance=0.2, **(ONLY | chosen))
+    maker, context = cell_of(n_own, n_other, (TABLE, BALL, POST))
+    feature = CollisionAvoidance(context, params)
+    rng, h, checked = np.random.default_rng(1), 1e-6, 0
+    limits = maker.states[0].limits
+    n = n_own + n_other
+    while checked < 4:
+        qs = rng.uniform(limits.lower, limits.upper, (n, 7))
+        qs[:, 0] = rng.uniform(-1.5, 1.5, n)
+        context.object_poses[:, :3] = [[0.4, 0.1, 0.6], [0.5, 0.5, 0.4]] + rng.normal(size=3) * 0.1
+        quaternions = rng.normal(size=(2, 4))
+        context.object_poses[:, 3:] = quaternions / np.linalg.norm(quaternions, axis=1)[:, None]
+        nearest = np.concatenate(
+            [distances(context, context.object_poses, a, qs, params) for a in range(n_own)]
+        )
+        if not 0.02 < nearest.min() < 0.17:
+            continue
+        checked += 1
+        tau = added(feature, maker.at(list(qs)))
+        for arm in range(n_own):
+            gradient = np.zeros(7)
+            for k in range(7):
+                for sign in (1, -1):
+                    moved = qs.copy()
+                    moved[arm, k] += sign * h
+                    found = distances(context, context.object_poses, arm, moved, params)
+                    gradient[k] += sign * potential(found, params) / (2 * h)
+            assert np.abs(tau[arm] + gradient).max() < 1e-5 * max(np.abs(tau).max(), 0.1)
+
+
+def two_hands(gap):
+    """Return postures in which the hands of two arms are about ``gap`` apart, one pair near."""
+    q = np.array([0.4, -0.785, 0, -2.356, 0, 1.571, 0.785])
+    return [q + [gap, 0, 0, 0, 0, 0, 0], q * [-1, 1, 1, 1, 1, 1, 1] - [gap, 0, 0, 0, 0, 0, 0]]
+
+
+def only_pair_near(params):
+    """Find postures of two arms with exactly one pair of capsules near."""
+    maker, context = cell_of(2, 0)
+    rng = np.random.default_rng(3)
+    while True:
+        qs = two_hands(rng.uniform(-0.3, 0.3)) + rng.normal(size=(2, 7)) * 0.3
+        found = np.sort(distances(context, [], 0, qs, params))
+        if 0.2 * params.distance < found[0] < 0.8 * params.distance < params.distance < found[1]:
+            return maker, context, qs
+
+
+def test_approach_is_braked_with_the_inertia_of_both_arms_and_parting_is_not():
+    params = CollisionAvoidanceParams(**(ONLY | {"arms": True}))
+    maker, context, qs = only_pair_near(params)
+    feature, h = CollisionAvoidance(context, params), 1e-6
+    rest = added(feature, maker.at(list(qs)))
+    gradient = np.zeros((2, 7))
+    for arm in range(2):
+        for k in range(7):
+            for sign in (1, -1):
+                moved = qs.copy()
+                moved[arm, k] += sign * h
+                near = distances(context, [], 0, moved, params).min()
+                gradient[arm, k] += sign * near / (2 * h)
+    distance = distances(context, [], 0, qs, params).min()
+    depth = params.distance - distance
+    assert np.allclose(
+        rest, params.max_force * (depth / params.distance) ** 2 * gradient, atol=1e-4
+    )
+    rng = np.random.default_rng(4)
+    for _ in range(10):
+        dq = rng.normal(size=(2, 7)) * 0.3
+        states = maker.at(list(qs), list(dq))
+        rate = (gradient * dq).sum()
+        inverse = sum(g @ np.linalg.solve(s.mass, g) for g, s in zip(gradient, states))
+        stiffness = 2 * params.max_force * depth / params.distance**2
+        damping = 2 * params.damping_ratio * np.sqrt(stiffness / inverse)
+        expected = rest - damping * min(rate, 0.0) * gradient
+        assert np.allclose(added(feature, states), expected, atol=1e-3)
+
+
+def test_force_is_continuous_where_it_begins_and_finite_in_penetration():
+    params = CollisionAvoidanceParams(**(ONLY | {"arms": True}))
+    maker, context = cell_of(2, 0)
+    feature = CollisionAvoidance(context, params)
+    dq = [np.full(7, 0.1), np.full(7, -0.1)]
+    taus, nearest = [], []
+    for turn in np.linspace(-0.1, 0.6, 4001):
+        qs = two_hands(turn)
+        taus.append(added(feature, maker.at(qs, dq)))
+        nearest.append(min(r.min_distance for g in feature._groups for r in g.results))
+    taus = np.array(taus)
+    assert np.isfinite(taus).all()
+    assert not taus[0].any()
+    assert min(nearest) < -0.05
+    assert np.abs(taus).max() < 1000.0
+    first = np.flatnonzero(np.abs(taus).max(axis=(1, 2)))[0]
+    assert np.abs(taus[first]).max() < 0.05
+
+
+@pytest.mark.parametrize("n_own", [1, 2])
+def test_a_group_that_was_far_is_never_missed(n_own):
+    """Measuring only what may have come near gives the torques of measuring everything."""
+    params = CollisionAvoidanceParams(movable_objects="all", floor=True)
+    maker, context = cell_of(n_own, 3 - n_own, (TABLE, BALL))
+    feature, rng = CollisionAvoidance(context, params), np.random.default_rng(5)
+    phase, near = rng.uniform(0, 6, (3, 7)), 0
+    for cycle in range(0, 4000, 8):
+        swing = 0.9 * np.sin(2e-3 * cycle * np.linspace(0.6, 1.4, 7) + phase)
+        qs = [READY + s for s in swing]
+        context.object_poses[0, :3] = [0.45, 0.3 + 0.6 * np.sin(3e-3 * cycle), 0.5]
+        states = maker.at(qs)
+        tau = added(feature, states)
+        near += bool(tau.any())
+        assert np.allclose(tau, added(CollisionAvoidance(context, params), states), atol=1e-10)
+    assert 50 < near < 450
+
+
+def test_far_bodies_are_not_measured_again_until_they_have_moved(monkeypatch):
+    maker, context = cell_of(2, 0, (BALL,))
+    feature = CollisionAvoidance(context, CollisionAvoidanceParams())
+    measured = []
+    for group in feature._groups:
+        original = group.measure
+        monkeypatch.setattr(
+            group, "measure", lambda *a, f=original, g=group: measured.append(g.kind) or f(*a)
+        )
+    states = maker.at([READY, READY])
+    added(feature, states)
+    assert len(measured) == len(feature._groups)
+    measured.clear()
+    for _ in range(100):
+        added(feature, states)
+    assert measured == []
+    context.object_poses[0, :3] += [0.0, 0.0, 1.0]
+    added(feature, states)
+    assert set(measured) == {"movable"}
+
+
+def touching(cell, first, second):
+    """Whether geometry of two names touches in the simulation."""
+    backend = cell._runner._loop._backends[0]
+    model, data = backend.model, backend.data
+    for contact in data.contact[: data.ncon]:
+        names = sorted(model.body(model.geom_bodyid[g]).name for g in contact.geom)
+        pair = sorted((first, second))
+        if all(name.startswith(start) for name, start in zip(names, pair)):
+            return True
+    return False
+
+
+def smallest(cell):
+    """Smallest distance between the arms' capsules, not through the feature."""
+    arms = [segments(a, cell.state(a.name).q) for a in _arms_of(cell)]
+    return min(
+        between_segments(a[1], a[2], b[1], b[2]) - a[3] - b[3] for a in arms[0] for b in arms[1]
+    )
+
+
+def _arms_of(cell):
+    return cell._runner._loop._backends[0].descriptions
+
+
+def drive_together(make_cell, features, arms):
+    laws = {"cart": {"type": "cartesian_impedance", "features": features,
+                     **({} if arms is None else {"arms": arms})}}  # fmt: skip
+    active = ["left/cart", "right/cart"] if arms is None else ["cart"]
+    cell = make_cell(controllets=laws, active=active, gate={"position": 1.0})
+    for arm, side in (("left", -1.0), ("right", 1.0)):
+        pose = cell.pose(arm)
+        cell.set_target(arm, Pose(pose.position + [0.1, side * 0.35, 0.0], pose.rotation))
+    touched, nearest = False, np.inf
+    for _ in range(200):
+        cell.step(10)
+        touched |= touching(cell, "left", "right")
+        nearest = min(nearest, smallest(cell))
+    return touched, nearest, [cell.state(a).owner for a in ("left", "right")], cell
+
+
+@pytest.mark.parametrize("arms", [None, ["left", "right"]])
+def test_arms_that_are_driven_at_each_other_stop_before_they_touch(make_cell, arms):
+    base = ["nullspace", "coriolis"]
+    touched, nearest, *_ = drive_together(make_cell, base, arms)
+    assert touched
+    assert nearest < 0
+    touched, nearest, owners, cell = drive_together(
+        make_cell, [*base, "collision_avoidance"], arms
+    )
+    assert not touched
+    assert nearest > 0.003
+    assert "hold" not in "".join(owners)
+    assert cell.events() == []
+    assert np.abs(cell.state("left").dq).max() < 0.05
+
+
+def test_hand_that_is_driven_into_a_table_stops_above_it(make_cell):
+    table = {"table": {"shape": "box", "size": [0.3, 0.3, 0.05], "position": [0.5, 0.3, 0.2]}}
+
+    def press(features):
+        laws = {"cart": {"type": "cartesian_impedance", "features": features}}
+        cell = make_cell(controllets=laws, active=["left/cart"], objects=table,
+                         gate={"position": 1.0})  # fmt: skip
+        pose = cell.pose("left")
+        cell.set_target("left", Pose(pose.position + [0.1, 0.0, -0.35], pose.rotation))
+        touched, lowest = False, np.inf
+        for _ in range(200):
+            cell.step(10)
+            touched |= touching(cell, "left", "table")
+            lowest = min(lowest, cell.pose("left").position[2] - 0.25)
+        return touched, lowest
+
+    touched, _ = press(["nullspace", "coriolis"])
+    assert touched
+    touched, lowest = press(["nullspace", "coriolis", "collision_avoidance"])
+    assert not touched
+    assert lowest > 0.0

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""doc/parameters.md is what the code declares."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from multipanda_py import registry, targets
+from multipanda_py.cli import main
+from multipanda_py.commands.list import entry
+from multipanda_py.commands.reference import CHANNELS, markdown
+from multipanda_py.config import CellConfig
+from multipanda_py.parameters import specs_of
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "doc" / "parameters.md"
+
+
+def written() -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "multipanda_py.cli", "list", "--markdown", "--built-in"],
+        capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_page_is_not_stale():
+    assert PAGE.read_text() == written(), "run `make docs`"
+
+
+@pytest.mark.parametrize("kind", ["controllets", "features"])
+def test_every_parameter_has_its_row(kind):
+    page = PAGE.read_text()
+    for name in registry.names(kind):
+        part = registry.find(kind, name)
+        if not part.__module__.startswith("multipanda_py."):
+            continue
+        section = page.split(f"\n### {name}\n", 1)[1].split("\n### ", 1)[0]
+        for spec in specs_of(part.Params, f"{name}." if kind == "features" else ""):
+            (row,) = re.findall(rf"^\| `{re.escape(spec.name)}` \|.*$", section, re.MULTILINE)
+            assert spec.unit in row
+            assert spec.doc in row
+            assert spec.doc, f"{name}: {spec.name} has no doc"
+            assert row.count("|") == 7
+
+
+def test_third_party_laws_are_listed_unless_left_out(capsys):
+    assert main(["list", "--markdown"]) == 0
+    assert "\n### misbehaving\n" in capsys.readouterr().out
+    assert main(["list", "--markdown", "--built-in"]) == 0
+    assert "misbehaving" not in capsys.readouterr().out
+
+
+def test_every_target_is_explained_and_every_topic_exists():
+    assert set(CHANNELS) == set(targets.CHANNELS)
+    adapter = "".join(path.read_text() for path in (ROOT / "multipanda_py" / "ros").glob("*.py"))
+    known = set(re.findall(r"/(target_\w+)\"", adapter))
+    listed = {topic.split("/")[1] for _, topic, _, _ in CHANNELS.values() if topic}
+    assert listed == known
+
+
+def test_bars_do_not_break_the_tables():
+    item = entry("controllets", "gravity_compensation")
+    item["parameters"][0]["doc"] = "this | or that"
+    row = next(line for line in markdown({"controllets": [item]}).split("\n") if "that" in line)
+    assert row.replace(r"\|", "").count("|") == 7
+
+
+def test_the_page_s_own_examples_are_accepted():
+    page = PAGE.read_text()
+    assert "controllets: {soft:" in page
+    import yaml
+
+    line = next(line for line in page.split("\n") if line.startswith("controllets:"))
+    CellConfig.from_dict({"arms": {"left": {}}, **yaml.safe_load(line)})
