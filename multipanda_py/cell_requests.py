@@ -30,6 +30,7 @@ from multipanda_py.loop.runner import InlineRunner
 from multipanda_py.loop.switching import Strictness, SwitchPlan, plan_switch
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
+from multipanda_py.trajectory_gate import check_tolerances, check_trajectory
 
 
 @dataclass(frozen=True)
@@ -325,8 +326,8 @@ class CellRequests(CellReadout):
         try:
             state = self.state(self._arm(arm))
             limits = LIMITS[self.config.arms[arm].model]
-            record = gate.check_trajectory(points, state, limits, self.config.gate)
-            tolerances = gate.check_tolerances(path_tolerance, goal_tolerance, goal_time, arm)
+            record = check_trajectory(points, state, limits, self.config.gate)
+            tolerances = check_tolerances(path_tolerance, goal_tolerance, goal_time, arm)
             record[-len(tolerances) :] = tolerances
             plan = self._owner(arm)
             self._post(plan, plan.config.arms.index(arm), {"trajectory": record})

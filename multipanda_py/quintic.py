@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from multipanda_py.state import JOINTS, Matrix, Vector
@@ -60,7 +62,7 @@ class Quintic:
         self._scale = np.ones(STATE)
         self._coefficients = np.zeros((6, STATE))
         self._powers = np.ones(6)
-        self._write = self._powers.data
+        self._write: Any = self._powers.data
 
     def join(self, begin: Vector, end: Vector, duration: float) -> None:
         """Compute the coefficients.

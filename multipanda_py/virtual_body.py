@@ -37,6 +37,7 @@ class VirtualBody:
         displacement: :math:`\delta_p` [m] and :math:`\delta_\phi` [rad], (6,).
         translation: :math:`\delta_p`, (3,), a view.
         rotation: :math:`\delta_\phi`, (3,), a view.
+        turn: :math:`\exp(\delta_\phi)`, (3, 3).
         velocity: v [m/s] and :math:`\omega` [rad/s], (6,).
         wrench: The wrench that moves it: filtered, without bias and deadband, (6,) [N, Nm].
 
@@ -49,8 +50,10 @@ class VirtualBody:
         self.translation, self.rotation = self.displacement[:3], self.displacement[3:]
         self._linear, self._angular = self.velocity[:3], self.velocity[3:]
         self._force, self._torque = self.wrench[:3], self.wrench[3:]
+        self.turn = np.eye(3)
         self._filtered, self._bias, self._change, self._push = (np.zeros(6) for _ in range(4))
-        self._step = np.zeros(3)
+        self._filtered_force, self._filtered_torque = self._filtered[:3], self._filtered[3:]
+        self._step, self._turned = np.zeros(3), np.zeros((3, 3))
         self._tare_left = self._tare_cycles = 0
 
     def set_gains(self, mass: Vector, damping: Vector, stiffness: Vector) -> None:
@@ -72,6 +75,7 @@ class VirtualBody:
         """Be at rest at zero, and take the mean wrench of ``tare_time`` [s] for zero."""
         for array in (self.displacement, self.velocity, self.wrench, self._filtered, self._bias):
             array[:] = 0.0
+        self.turn = np.eye(3)
         self._tare_left = self._tare_cycles = round(tare_time / self._period)
 
     def step(self, measured: Vector) -> None:
@@ -84,8 +88,9 @@ class VirtualBody:
         _subtract(measured, self._bias, change)
         _subtract(change, filtered, change)
         _add(filtered, _multiply(change, self._weight, change), filtered)
-        _multiply(filtered[:3], remaining(filtered[:3], self._deadband[0]), self._force)
-        _multiply(filtered[3:], remaining(filtered[3:], self._deadband[1]), self._torque)
+        force, torque = self._filtered_force, self._filtered_torque
+        _multiply(force, remaining(force, self._deadband[0]), self._force)
+        _multiply(torque, remaining(torque, self._deadband[1]), self._torque)
         self._integrate()
 
     def _integrate(self) -> None:
@@ -101,8 +106,9 @@ class VirtualBody:
         _add(self.translation, _multiply(self._linear, h, step), step)
         self._arrive(step, self._linear, self.translation, 0)
         _multiply(self._angular, h, step)
-        step[:] = _log3(_dot(_exp3(step), _exp3(self.rotation)))
-        self._arrive(step, self._angular, self.rotation, 1)
+        new = _log3(_dot(_exp3(step), self.turn, self._turned))
+        self._arrive(new, self._angular, self.rotation, 1)
+        self.turn = _exp3(self.rotation)
 
     def _arrive(self, new: Vector, velocity: Vector, displacement: Vector, part: int) -> None:
         """Write ``new`` to ``displacement``, or the point of the bound that lies before it."""

@@ -29,7 +29,16 @@ COMES_WITH = {
     "unique_identifier_msgs": "rclpy",
     "action_msgs": "rclpy",
 }
-PIP_ONLY = {"mujoco", "pylibfranka", "imageio", "imageio_ffmpeg", "PIL", "gymnasium", "glfw"}
+PIP_ONLY = {
+    "mujoco",
+    "pylibfranka",
+    "imageio",
+    "imageio_ffmpeg",
+    "PIL",
+    "gymnasium",
+    "glfw",
+    "ruckig",
+}
 
 
 def tree_of(path: Path) -> ast.Module:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pinocchio as pin
 
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
@@ -21,7 +20,6 @@ from multipanda_py.targets import CartesianTarget
 from multipanda_py.virtual_body import VirtualBody, length
 
 _dot, _add = np.dot, np.add
-_exp3 = pin.exp3
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,11 +149,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
             body = self._bodies[arm]
             body.step(state.wrench_ext_in_base)
             _add(target.position_ee_in_base[arm], body.translation, place.position_ee_in_base[arm])
-            _dot(
-                _exp3(body.rotation),
-                target.rotation_ee_in_base[arm],
-                place.rotation_ee_in_base[arm],
-            )
+            _dot(body.turn, target.rotation_ee_in_base[arm], place.rotation_ee_in_base[arm])
         self._inner.update(states, place, period)
         body = self._bodies[0]
         self.report[:4] = [

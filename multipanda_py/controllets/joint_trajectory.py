@@ -155,13 +155,17 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
             self._largest = max(self._largest, error)
             if not motion.moving:
                 self._settle(state, goal_error, period)
-            elif error > self._path_least and self._ends_as is MotionState.DONE:
-                if (np.abs(self._error) > self._path_bound).any():
-                    self._give_way(state, MotionState.PATH_TOLERANCE_VIOLATED)
+            elif error > self._path_least and self._leaves_path():
+                self._give_way(state, MotionState.PATH_TOLERANCE_VIOLATED)
         report = self.report
         report[0], report[1] = motion.time + self._late, motion.duration
         report[2], report[3] = self._largest, goal_error
         report[4], report[5] = self._state, self._motions
+
+    def _leaves_path(self) -> bool:
+        """Whether an error is beyond its tolerance; a stop is not judged by its path."""
+        beyond = np.abs(self._error) > self._path_bound
+        return self._ends_as is MotionState.DONE and bool(beyond.any())
 
     def _settle(self, state: ArmState, goal_error: float, period: float) -> None:
         """End a motion that has arrived, or wait for it."""

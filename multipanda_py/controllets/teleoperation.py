@@ -107,7 +107,7 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
     free motion, and does not touch anything, is not felt.
     """
 
-    Params, Target = TeleoperationParams, Target
+    Params = TeleoperationParams
     min_arms, max_arms = 2, 2
     default_features = ("coriolis",)
     report_names = (
@@ -134,9 +134,7 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         self._spring.set_shape(p.damping_ratio, np.full(6, math.inf), False)
         cycles = round(p.gain_time / self.context.period) if self._running else 0
         self._spring.set_stiffness(p.stiffness, cycles)
-        self._nullspace.params = NullspaceParams(
-            stiffness=np.full(JOINTS, p.posture_stiffness)
-        )
+        self._nullspace.params = NullspaceParams(stiffness=np.full(JOINTS, p.posture_stiffness))
         self._nullspace.on_parameters()
         self._reference.set_bounds(p.max_speed, p.max_turn, p.max_distance, p.max_angle)
         self._reflection.set_filter(p.filter_time, self.context.period)

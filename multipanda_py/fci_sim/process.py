@@ -160,6 +160,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     add_arguments(parser)
     options = parser.parse_args()
+    # libfranka takes a real-time priority, which its child processes inherit.
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to the owner, who ends us
     try:
         server = make_server(options)

@@ -228,6 +228,8 @@ class Station:
         if request is Request.CONNECT:
             self._connect(counter, body)
             return
+        if request is Request.MOVE:
+            self._command = None  # it was meant for the motion before
         answer = handle(self.robot, request, counter, body)
         if answer is not None:
             self.port.send(request, counter, answer)

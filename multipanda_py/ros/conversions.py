@@ -10,6 +10,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from geometry_msgs.msg import TwistStamped, WrenchStamped
 from rclpy.clock import Clock
 from sensor_msgs.msg import JointState
 
@@ -104,6 +105,18 @@ def read_joints(
             raise TargetRejected(f"{field}: got {len(values)} numbers for {len(names)} names")
     q = [message.position[i] for i in order]
     return q, [message.velocity[i] for i in order] if message.velocity else None
+
+
+def read_twist(message: TwistStamped) -> list[float]:
+    """Return linear [m/s] and angular [rad/s] velocity, in the frame of the header."""
+    linear, angular = message.twist.linear, message.twist.angular
+    return [linear.x, linear.y, linear.z, angular.x, angular.y, angular.z]
+
+
+def read_wrench(message: WrenchStamped) -> list[float]:
+    """Return force [N] and torque [Nm], in the frame of the header."""
+    force, torque = message.wrench.force, message.wrench.torque
+    return [force.x, force.y, force.z, torque.x, torque.y, torque.z]
 
 
 def check_age(stamp_ns: int, clock: Clock, max_age: float) -> None:

@@ -9,6 +9,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 
 from multipanda_py.cell import Cell
+from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.statistics import LoopStatistics
 from multipanda_py.ros.running import every
@@ -45,6 +46,12 @@ class Diagnostics:
         message = DiagnosticArray()
         message.header.stamp = self._node.get_clock().now().to_msg()
         message.status = [self._loop(), *(self._arm(arm) for arm in self._cell.arms)]
+        active = self._cell.active
+        message.status += [
+            self._controllet(plan)
+            for plan in self._cell.plans
+            if plan.name in active and plan.law.report_names
+        ]
         self._publisher.publish(message)
 
     def _loop(self) -> DiagnosticStatus:
@@ -84,6 +91,15 @@ class Diagnostics:
             "target messages": str(self._targets.received[arm]),
         }
         return self._status(arm, f"{self._cell.config.cell.name}/{arm}", level, summary, values)
+
+    def _controllet(self, plan: Blueprint) -> DiagnosticStatus:
+        """Say what an active controllet reports of itself."""
+        values = {title: f"{value:.4g}" for title, value in self._cell.report(plan.name).items()}
+        if "object" in plan.channels:
+            values["refused targets"] = str(self._cell.rejected[f"{plan.name} target"])
+            values["last refusal"] = self._targets.last_reason.get(plan.name, "")
+        hardware = f"{self._cell.config.cell.name}/{plan.name}"
+        return self._status(plan.name, hardware, DiagnosticStatus.OK, plan.config.type, values)
 
     def _status(
         self, name: str, hardware: str, level: bytes, summary: str, values: dict[str, str]

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Duration
 from control_msgs.action import FollowJointTrajectory
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.node import Node
-from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from multipanda_py.cell import Cell
@@ -57,12 +56,25 @@ class Trajectories:
             server.look()
 
 
-class _End(NamedTuple):
-    """How a goal ended: ``succeed``, ``abort`` or ``canceled``, the code, and a sentence."""
+class _Server(ActionServer):
+    """An action server whose goals are no tasks.
 
-    how: str
-    code: int
-    text: str
+    A task that waits keeps some releases' executor by events busy. So a goal is begun by a
+    plain call, and only its answer is a task.
+    """
+
+    def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
+        """Begin a goal that is accepted and in state executing; called by its handle."""
+        self._execute_callback(goal_handle)
+
+    def finish(self, handle: Any, how: str, result: Any) -> None:
+        """End a goal by ``succeed``, ``abort`` or ``canceled``, and send its result."""
+
+        def answer(handle: Any) -> Any:
+            getattr(handle, how)()
+            return result
+
+        super().notify_execute(handle, answer)
 
 
 class _Goal:
@@ -74,14 +86,12 @@ class _Goal:
         before: Motions that the controllet had begun before.
         number: Of this motion, or 0 until the loop has begun it.
         deadline: Until when it has to begin [s].
-        end: Done with an :class:`_End` when it has ended.
     """
 
     def __init__(self, handle: Any, points: Matrix, before: int) -> None:
         self.handle, self.points, self.before = handle, points, before
         self.number = 0
         self.deadline = time.monotonic() + PATIENCE
-        self.end: Any = Future()
 
 
 class _Follower:
@@ -92,11 +102,11 @@ class _Follower:
         self._clock, self._logger = node.get_clock(), node.get_logger()
         self._names = joint_names(cell.config, self._arm)
         self._goal: _Goal | None = None
-        self._server = ActionServer(
+        self._server = _Server(
             node,
             FollowJointTrajectory,
             f"{plan.name}/follow_joint_trajectory",
-            execute_callback=self._execute,
+            execute_callback=self._begin,
             goal_callback=self._accept,
             cancel_callback=self._cancel,
         )
@@ -111,23 +121,14 @@ class _Follower:
         )
         return GoalResponse.REJECT
 
-    async def _execute(self, handle: Any) -> Any:
-        """Begin, wait for the end without keeping the executor, and answer."""
-        end = self._begin(handle)
-        if not isinstance(end, _End):
-            end = await end
-        getattr(handle, end.how)()
-        if end.code:
-            self._logger.warning(f"{self._name}: goal ended: {end.text}")
-        return Result(error_code=end.code, error_string=end.text)
-
-    def _begin(self, handle: Any) -> Any:
-        """Hand the goal to the loop; return its future, or how it ended at once."""
+    def _begin(self, handle: Any) -> None:
+        """Hand the goal to the loop, or end it at once."""
         try:
             goal = read_goal(handle.request, self._names, self._clock.now().nanoseconds)
         except GoalRefused as error:
             self._cell.rejected[f"{self._arm} target"] += 1
-            return _End("abort", error.code, f"{self._name}: {error}")
+            self._end(handle, "abort", error.code, str(error))
+            return
         state, before = self._cell.state(self._arm), self._motions()
         try:
             self._cell.follow(
@@ -138,10 +139,10 @@ class _Follower:
                 goal_time=goal.goal_time,
             )
         except TargetRejected as error:
-            return _End("abort", Result.INVALID_GOAL, str(error))
+            self._end(handle, "abort", Result.INVALID_GOAL, str(error))
+            return
         self._finish("abort", Result.INVALID_GOAL, "a newer goal came")
         self._goal = _Goal(handle, _whole_path(goal, state), before)
-        return self._goal.end
 
     def _cancel(self, handle: Any) -> CancelResponse:
         goal = self._goal
@@ -170,7 +171,7 @@ class _Follower:
         if self._name not in self._cell.active or motions < goal.before:
             fault = self._cell.state(self._arm).fault
             reason = f"{self._name} was deactivated{f' after a fault: {fault}' if fault else ''}"
-            self._finish("canceled" if canceling else "abort", Result.INVALID_GOAL, reason)
+            self._finish("abort", Result.INVALID_GOAL, reason)
         elif not goal.number:
             if time.monotonic() > goal.deadline:
                 self._finish("abort", Result.INVALID_GOAL, "the loop did not begin the motion")
@@ -197,10 +198,18 @@ class _Follower:
             self._finish("abort", Result.GOAL_TOLERANCE_VIOLATED, text)
 
     def _finish(self, how: str, code: int, text: str) -> None:
+        """End the goal that is being followed, if there is one."""
         goal, self._goal = self._goal, None
         if goal is not None:
-            canceling = how == "abort" and goal.handle.is_cancel_requested
-            goal.end.set_result(_End("canceled" if canceling else how, code, text))
+            if how == "abort" and goal.handle.is_cancel_requested:
+                how = "canceled"
+            self._end(goal.handle, how, code, text)
+
+    def _end(self, handle: Any, how: str, code: int, text: str) -> None:
+        if how == "abort":
+            self._logger.warning(f"{self._name}: goal aborted: {text}")
+        result = Result(error_code=code, error_string=text)
+        self._server.finish(handle, how, result)
 
     def _feed_back(self, goal: _Goal, elapsed: float) -> None:
         measured = self._cell.state(self._arm)

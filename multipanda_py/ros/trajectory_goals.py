@@ -167,5 +167,3 @@ def _seconds(duration: Any) -> float:
 
 def _nanoseconds(stamp: Any) -> int:
     return int(stamp.sec * 1_000_000_000 + stamp.nanosec)
-
-

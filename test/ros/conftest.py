@@ -251,3 +251,9 @@ def start(tmp_path):
     yield start_one
     for node in started:
         node.end()
+
+
+@pytest.fixture(scope="session")
+def node_process():
+    """The class, for nodes that a module shares."""
+    return NodeProcess

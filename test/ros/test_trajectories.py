@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FollowJointTrajectory as planners use it: followed, watched, stopped, and refused for a reason."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from action_msgs.msg import GoalStatus
+from builtin_interfaces.msg import Duration
+from control_msgs.action import FollowJointTrajectory
+from control_msgs.msg import JointTolerance
+from rclpy.action import ActionClient
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+CONTROLLET = "joint_trajectory_controller"
+ACTION = f"/left/{CONTROLLET}/follow_joint_trajectory"
+NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]
+STEP = np.array([0.12, -0.1, 0.1, 0.08, -0.12, 0.15, 0.2])
+ORDER = [3, 0, 6, 1, 5, 2, 4]
+Result = FollowJointTrajectory.Result
+
+
+class Planner:
+    """A client of the action that keeps what it is told."""
+
+    def __init__(self, client):
+        self._client, self.feedback = client, []
+        self._action = ActionClient(client.node, FollowJointTrajectory, ACTION)
+        client.until(self._action.server_is_ready, 10.0, ACTION)
+        self._answered = False
+
+    def send(self, goal):
+        """Send a goal and return its handle; the first one again if it gets no answer."""
+        self.feedback.clear()
+        for timeout in [10.0] if self._answered else [3.0, 10.0]:
+            sent = self._action.send_goal_async(
+                goal, lambda message: self.feedback.append(message.feedback)
+            )
+            deadline = time.monotonic() + timeout
+            self._client.until(lambda s=sent, d=deadline: s.done() or time.monotonic() > d, 15.0)
+            if sent.done():
+                break
+        assert sent.done(), "no answer to a goal"
+        self._answered = True
+        return sent.result()
+
+    def result(self, handle, timeout=15.0):
+        """Return status and result of an accepted goal."""
+        assert handle.accepted
+        future = handle.get_result_async()
+        self._client.until(future.done, timeout, "result")
+        return future.result().status, future.result().result
+
+    def run(self, goal):
+        return self.result(self.send(goal))
+
+    def cancel(self, handle):
+        future = handle.cancel_goal_async()
+        self._client.until(future.done, 10.0, "answer to the cancel request")
+        return future.result()
+
+
+@pytest.fixture(scope="module")
+def planner(shared_node, client):
+    return Planner(client)
+
+
+@pytest.fixture
+def ready(cell, client):
+    """The left arm under the trajectory controllet; returns where its joints are."""
+    answer = client.switch([CONTROLLET], [CONTROLLET], 4, "/left")
+    assert answer.ok, answer.message
+    message = client.newest(JointState, "/left/joint_states")
+    return np.array(message.position)
+
+
+def joints(client):
+    return np.array(client.newest(JointState, "/left/joint_states").position)
+
+
+def duration(seconds):
+    whole = int(seconds)
+    return Duration(sec=whole, nanosec=round((seconds - whole) * 1e9))
+
+
+def goal_through(times, postures, order=range(7), **fields):
+    points = [
+        JointTrajectoryPoint(positions=[float(q[i]) for i in order], time_from_start=duration(t))
+        for t, q in zip(times, postures)
+    ]
+    trajectory = JointTrajectory(joint_names=[NAMES[i] for i in order], points=points)
+    return FollowJointTrajectory.Goal(trajectory=trajectory, **fields)
+
+
+def there_and_back(q, seconds=1.2):
+    times = np.linspace(0.0, seconds, 7)
+    return goal_through(times, [q + STEP * np.sin(np.pi * t / seconds) ** 2 for t in times])
+
+
+def test_follows_points_with_joints_in_any_order_and_reports(ready, planner, client):
+    end = ready + STEP
+    goal = goal_through([0.6, 1.2], [ready + 0.6 * STEP, end], ORDER)
+    status, result = planner.run(goal)
+    assert (status, result.error_code) == (GoalStatus.STATUS_SUCCEEDED, Result.SUCCESSFUL)
+    assert "largest error" in result.error_string
+    assert np.abs(joints(client) - end).max() < 2e-3
+    elapsed = [f.desired.time_from_start for f in planner.feedback]
+    elapsed = np.array([t.sec + t.nanosec * 1e-9 for t in elapsed])
+    assert len(elapsed) >= 5
+    assert np.diff(elapsed).min() > 0.0
+    assert np.median(np.diff(elapsed)) == pytest.approx(0.05, abs=0.03)
+    for message in planner.feedback:
+        assert list(message.joint_names) == NAMES
+        desired, actual = (np.array(p.positions) for p in (message.desired, message.actual))
+        assert np.allclose(message.error.positions, desired - actual)
+        assert np.abs(desired - actual).max() < 0.02
+    if hasattr(planner.feedback[-1], "index"):
+        assert {f.index for f in planner.feedback} == {0, 1}
+
+
+def test_waiting_for_a_goal_does_not_keep_the_node_busy(ready, planner, client, shared_node):
+    def cpu():
+        fields = Path(f"/proc/{shared_node.process.pid}/stat").read_text().rsplit(")", 1)[1]
+        return sum(map(int, fields.split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    handle = planner.send(there_and_back(ready, 2.0))
+    used, since = cpu(), time.monotonic()
+    planner.result(handle)
+    assert (cpu() - used) / (time.monotonic() - since) < 0.6
+
+
+def test_goal_for_a_controllet_that_is_not_active_is_rejected(cell, planner, client):
+    q = joints(client)
+    handle = planner.send(goal_through([1.0], [q]))
+    assert not handle.accepted
+    cell.wait_for(
+        f"left/{CONTROLLET} is not active; switch to it first "
+        "(left/cartesian_impedance_controller has the arm)"
+    )
+
+
+def spoil(goal, case):
+    """Spoil a good goal; return the code and a part of the reason that are expected."""
+    trajectory, points = goal.trajectory, goal.trajectory.points
+    if case == "missing joint":
+        trajectory.joint_names = NAMES[:6]
+        return Result.INVALID_JOINTS, "left_fr3_joint7 missing; expected left_fr3_joint1"
+    if case == "unknown joint":
+        trajectory.joint_names = [*NAMES, "finger"]
+        return Result.INVALID_JOINTS, "finger unknown"
+    if case == "doubled joint":
+        trajectory.joint_names = [*NAMES, NAMES[0]]
+        return Result.INVALID_JOINTS, "got 8 names"
+    if case == "tolerance of an unknown joint":
+        goal.path_tolerance = [JointTolerance(name="elbow", position=0.1)]
+        return Result.INVALID_JOINTS, "path_tolerance: elbow unknown"
+    if case == "no points":
+        trajectory.points = []
+        return Result.INVALID_GOAL, "points: got none"
+    if case == "time stands still":
+        points[3].time_from_start = points[2].time_from_start
+        return Result.INVALID_GOAL, "time_from_start: must start at 0 or later and grow"
+    if case == "too few positions":
+        points[2].positions = points[2].positions[:6]
+        return Result.INVALID_GOAL, "positions: point 2 has 6 numbers, allowed 7"
+    if case == "velocities in one point":
+        points[2].velocities = [0.0] * 7
+        return Result.INVALID_GOAL, "velocities: point 0 has 0 numbers, allowed 7 in every point"
+    if case == "effort":
+        points[2].effort = [0.0] * 7
+        return Result.INVALID_GOAL, "effort: is not followed"
+    if case == "nan":
+        points[2].positions[4] = float("nan")
+        return Result.INVALID_GOAL, "all finite"
+    if case == "outside limits":
+        points[3].positions[3] = 0.2
+        return Result.INVALID_GOAL, "joint 4 of left: point 3 has 0.2000 rad"
+    if case == "starts elsewhere":
+        for point in points:
+            point.positions[0] += 0.5
+        return Result.INVALID_GOAL, "(gate.joint)"
+    if case == "too fast":
+        for number, point in enumerate(points):
+            point.time_from_start = duration(0.005 * number)
+        return Result.INVALID_GOAL, "and +-2.62"
+    if case == "velocity tolerance":
+        goal.goal_tolerance = [JointTolerance(name=NAMES[0], velocity=0.1)]
+        return Result.INVALID_GOAL, "only positions are watched"
+    trajectory.header.stamp.sec = 1
+    return Result.OLD_HEADER_TIMESTAMP, "header.stamp: the trajectory ended"
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["missing joint", "unknown joint", "doubled joint", "tolerance of an unknown joint",
+     "no points", "time stands still", "too few positions", "velocities in one point", "effort",
+     "nan", "outside limits", "starts elsewhere", "too fast", "velocity tolerance", "old"],
+)  # fmt: skip
+def test_goal_that_cannot_be_followed_says_why_and_moves_nothing(ready, planner, client, case):
+    goal = there_and_back(ready)
+    code, reason = spoil(goal, case)
+    status, result = planner.run(goal)
+    assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, code)
+    assert reason in result.error_string
+    assert np.abs(joints(client) - ready).max() < 1e-3
+
+
+def test_stamp_in_the_past_leaves_out_what_is_over(ready, planner, client):
+    goal = goal_through([0.2, 5.0, 6.0], [ready + 5.0, ready, ready + 0.5 * STEP])
+    now = client.node.get_clock().now().nanoseconds - 4_500_000_000
+    stamp = goal.trajectory.header.stamp
+    stamp.sec, stamp.nanosec = divmod(now, 1_000_000_000)
+    started = time.monotonic()
+    status, _ = planner.run(goal)
+    assert status == GoalStatus.STATUS_SUCCEEDED
+    assert time.monotonic() - started < 4.0
+    assert np.abs(joints(client) - ready - 0.5 * STEP).max() < 2e-3
+
+
+def test_more_points_than_fit_are_thinned_out(ready, planner, client):
+    times = np.linspace(0.0, 1.5, 400)
+    path = [ready + STEP * (1 - np.cos(np.pi * t / 1.5)) / 2 for t in times]
+    status, result = planner.run(goal_through(times, path))
+    assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string
+    assert np.abs(joints(client) - path[-1]).max() < 2e-3
+
+
+def test_cancel_stops_the_arm_on_the_way(ready, planner, client):
+    handle = planner.send(goal_through([4.0], [ready + 3 * STEP]))
+    client.until(lambda: len(planner.feedback) > 12, 10.0, "feedback")
+    assert len(planner.cancel(handle).goals_canceling) == 1
+    status, result = planner.result(handle)
+    assert (status, result.error_code) == (GoalStatus.STATUS_CANCELED, Result.SUCCESSFUL)
+    stopped = joints(client)
+    share = (stopped - ready) / (3 * STEP)
+    assert 0.01 < share.min() <= share.max() < 0.7
+    now = client.newest(JointState, "/left/joint_states")
+    assert np.abs(np.array(now.velocity)).max() < 0.01
+    assert np.abs(joints(client) - stopped).max() < 2e-3
+    assert planner.run(there_and_back(stopped))[0] == GoalStatus.STATUS_SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("tolerances", "code", "reason"),
+    [
+        ({"path_tolerance": [JointTolerance(name=NAMES[1], position=1e-7)]},
+         Result.PATH_TOLERANCE_VIOLATED, "beyond the path tolerance"),
+        ({"goal_tolerance": [JointTolerance(name=NAMES[6], position=1e-13)],
+          "goal_time_tolerance": Duration(nanosec=20_000_000)},
+         Result.GOAL_TOLERANCE_VIOLATED, "not within the goal tolerance in time"),
+    ],
+    ids=["path", "goal"],
+)  # fmt: skip
+def test_tolerances_of_a_goal_are_its_own(ready, planner, client, tolerances, code, reason):
+    goal = there_and_back(ready)
+    for field, value in tolerances.items():
+        setattr(goal, field, value)
+    status, result = planner.run(goal)
+    assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, code)
+    assert reason in result.error_string
+    assert planner.run(there_and_back(joints(client)))[1].error_code == Result.SUCCESSFUL
+
+
+def test_newer_goal_and_switch_end_a_goal(ready, planner, client):
+    first = planner.send(goal_through([4.0], [ready + STEP]))
+    client.until(lambda: len(planner.feedback) > 2, 10.0, "feedback")
+    second = planner.send(goal_through([4.0], [ready - STEP]))
+    status, result = planner.result(first)
+    assert (status, result.error_string) == (GoalStatus.STATUS_ABORTED, "a newer goal came")
+    client.until(lambda: len(planner.feedback) > 2, 10.0, "feedback")
+    assert client.switch((), [CONTROLLET], 2, "/left").ok
+    status, result = planner.result(second)
+    assert status == GoalStatus.STATUS_ABORTED
+    assert "was deactivated" in result.error_string

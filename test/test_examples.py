@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every example that needs no ROS node runs, and says what it should."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+ARGUMENTS = {"04_paper_tasks.py": ["--task", "4"]}
+"""To be short; others run as they are."""
+SAYS = {
+    "01_move_two_arms.py": r"2\.00 s  lifted 0\.(1000|0999) m 0\.(1000|0999) m",
+    "03_own_controllet.py": r"torque \[ *0\. .*\] Nm",
+    "04_paper_tasks.py": r"task 4 \.\.\. force rmse \[N\]: 0\.[0-4]",
+}
+
+
+def imports(example: Path) -> set[str]:
+    """Top-level names of what it imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(example.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+ALONE = [example for example in EXAMPLES if "rclpy" not in imports(example)]
+
+
+def test_there_are_examples():
+    assert len(ALONE) >= 3
+    assert set(SAYS) <= {example.name for example in ALONE}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_it_says_how_to_run_it(example):
+    doc = ast.get_docstring(ast.parse(example.read_text())) or ""
+    assert f"examples/{example.name}" in doc
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("example", ALONE, ids=lambda path: path.name)
+def test_it_runs(example, tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(example), *ARGUMENTS.get(example.name, [])],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert re.search(SAYS.get(example.name, r"\S"), done.stdout), done.stdout

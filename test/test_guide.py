@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""doc/writing_a_controllet.md, as it stands: its files are written, found, run and called."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+import yaml
+
+from multipanda_py import registry
+from multipanda_py.cell import Cell
+from multipanda_py.exceptions import ParameterRejected
+
+ROOT = Path(__file__).parent.parent
+GUIDE = (ROOT / "doc" / "writing_a_controllet.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """The guide's files in a folder, installed as pip would do it."""
+    for block in (*blocks("python"), *blocks("yaml")):
+        name = block.split("\n", 1)[0].removeprefix("# ")
+        (tmp_path / name).write_text(block)
+    info = tmp_path / "rail-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rail\nVersion: 1.0\n")
+    (points,) = blocks("ini")
+    (info / "entry_points.txt").write_text(points)
+    return tmp_path
+
+
+@pytest.fixture
+def found(package: Path, monkeypatch: pytest.MonkeyPatch):
+    """The package on the path of this process, and off it again."""
+
+    def forget():
+        for cached in (registry.names, registry.find, registry._third_party):
+            cached.cache_clear()
+        sys.modules.pop("rail", None)
+
+    monkeypatch.syspath_prepend(str(package))
+    forget()
+    yield package
+    forget()
+
+
+def test_the_guide_has_all_parts(package: Path):
+    assert {path.name for path in package.iterdir()} >= {"rail.py", "test_rail.py", "cell.yaml"}
+
+
+@pytest.mark.sim
+def test_its_tests_pass(package: Path):
+    path = os.pathsep.join([str(ROOT), str(package)])
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_rail.py"],
+        cwd=package, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
+        timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+
+
+@pytest.mark.parametrize("tool", [["ruff", "check"], ["ruff", "format", "--check"]])
+def test_its_code_keeps_the_rules_of_this_repository(package: Path, tool: list[str]):
+    pytest.importorskip("ruff")
+    line = ["--config", str(ROOT / "pyproject.toml"), "--ignore", "I001", "rail.py"]
+    if "format" in tool:
+        line = ["--line-length", "99", "rail.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", *tool, *line], cwd=package, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.sim
+def test_its_cell_runs_the_law_with_the_feature(found: Path):
+    """The hand slides along the rail, is braked by the feature, and springs back across it."""
+    with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
+        assert cell.active == ("arm/rail",)
+        assert cell.parameters("arm/rail")["stiffness"] == 1200.0
+        backend = cell._runner._loop._backends[0]
+        hand = mujoco.mj_name2id(backend.model, mujoco.mjtObj.mjOBJ_BODY, "arm_fr3_hand")
+        start = cell.pose("arm")
+        across, along = start.rotation[:, 0], start.rotation[:, 2]
+
+        def push(force: np.ndarray, cycles: int) -> np.ndarray:
+            for _ in range(cycles // 10):
+                lever = cell.state("arm").position_ee_in_base - backend.data.xipos[hand]
+                backend.data.xfrc_applied[hand] = [*force, *np.cross(lever, force)]
+                cell.step(10)
+            return cell.pose("arm").position - start.position
+
+        moved = push(12.0 * across, 3000)
+        assert across @ moved == pytest.approx(12.0 / 1200.0, rel=0.02)
+        assert cell.report("arm/rail")["distance [m]"] == pytest.approx(0.01, rel=0.02)
+        push(0.0 * across, 2000)
+        before = cell.pose("arm").position
+        push(-8.0 * along, 1200)
+        speed = -along @ cell.state("arm").twist_ee_in_base[:3]
+        assert speed == pytest.approx(0.08 + 8.0 / 100.0, rel=0.1)
+        assert -along @ (cell.pose("arm").position - before) > 0.08
+        assert cell.report("arm/rail")["distance [m]"] < 4e-3
+        assert cell.events() == []
+
+
+@pytest.mark.sim
+def test_its_ros_calls_name_parameters_that_exist(found: Path):
+    """The same values by the handle, which the ROS parameter node calls."""
+    calls = re.findall(r"^ros2 param set /arm/rail (\S+) (\S+)$", GUIDE, re.MULTILINE)
+    assert len(calls) == 2
+    with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
+        for name, value in calls:
+            cell.set_parameters("arm/rail", {name: yaml.safe_load(value)})
+            assert cell.parameters("arm/rail")[name] == float(value)
+        with pytest.raises(ParameterRejected, match=r"stiffness: got -1\.0, allowed a number in"):
+            cell.set_parameters("arm/rail", {"stiffness": -1.0})
+        (plan,) = (plan for plan in cell.plans if plan.name == "arm/rail")
+        assert plan.channels == ("pose", "joint")
+
+
+@pytest.mark.sim
+def test_one_file_and_one_entry_make_a_law(package: Path):
+    """In a checkout: the file beside the built-in laws and an entry in the YAML, no more."""
+    checkout = package / "checkout"
+    shutil.copytree(
+        ROOT / "multipanda_py", checkout / "multipanda_py",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )  # fmt: skip
+    shutil.copy(package / "rail.py", checkout / "multipanda_py" / "controllets")
+    cell = yaml.safe_load(blocks("yaml")[0])
+    entry = {"rail": {"type": "rail"}}
+    cell["/**"]["ros__parameters"]["controllets"] = entry
+    (checkout / "cell.yaml").write_text(yaml.safe_dump(cell))
+    done = subprocess.run(
+        [sys.executable, "-m", "multipanda_py.cli", "run", "cell.yaml", "--placement", "inline",
+         "--duration", "0.1"],
+        cwd=checkout, env={**os.environ, "PYTHONPATH": str(checkout)}, capture_output=True,
+        text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "active: arm/rail" in done.stdout
