@@ -47,7 +47,7 @@ def benchmark(rounds: int = 20) -> dict[str, Any]:
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})
     with Cell.from_yaml(CONFIG, placement="inline") as cell:
         loop = cell._runner._loop  # type: ignore[union-attr]
-        backend, arms = loop._backends[0], loop._arms
+        backend, arms = loop.backends[0], loop._arms
         cell.step(500)
         gc.collect()
         gc.freeze()
@@ -60,7 +60,7 @@ def benchmark(rounds: int = 20) -> dict[str, Any]:
 
         def laws() -> None:
             model()
-            for instance in loop._active:
+            for instance in loop._owners.active:
                 instance.update()
 
         def safety() -> None:
@@ -73,8 +73,8 @@ def benchmark(rounds: int = 20) -> dict[str, Any]:
                 "model": model,
                 "laws": laws,
                 "safety": safety,
-                "read": backend.read,
-                "physics": backend.write,
+                "read": lambda: backend.read((0, 1)),
+                "physics": lambda: backend.write((0, 1)),
                 "record": lambda: loop._record(0, 0),
                 "cycle": lambda: loop.cycle(1, 1),
                 "calibration": lambda: np.dot(a, a.T, out),

@@ -27,13 +27,13 @@ def complete(
 ) -> Matrix:
     r"""Return the points of a trajectory, with what was left out filled in.
 
-    Velocities at inner points are the weighted harmonic mean of the two adjacent slopes, or
-    zero where these differ in sign; accelerations are the smaller of those that a cubic would
-    have on both sides, or zero likewise. The path then stays within the interval between two
-    successive points, and is smooth where the points are dense and lie on a smooth curve.
+    Velocities at inner points are central differences, at most twice either adjacent slope,
+    or zero where these differ in sign; accelerations are the smaller of those that a cubic
+    would have on both sides, or zero likewise. The path then stays within the interval between
+    two successive points, and is smooth where the points are dense and lie on a smooth curve.
     Missing velocities and accelerations of the first and last point are zero.
 
-    Source: Fritsch and Butland, SIAM J. Scientific and Statistical Computing 1984 (slopes).
+    Source: van Leer, J. Computational Physics 1977 (limited central differences).
 
     Args:
         times: Growing, (n,) [s].
@@ -54,15 +54,11 @@ def complete(
 
 def _slopes(step: Matrix, rise: Matrix) -> Matrix:
     slope = rise / step
-    v = np.zeros((len(step) + 1, JOINTS))
     before, after = slope[:-1], slope[1:]
-    same = before * after > 0.0
-    weight_before, weight_after = 2.0 * step[1:] + step[:-1], step[1:] + 2.0 * step[:-1]
-    safe_before, safe_after = np.where(same, before, 1.0), np.where(same, after, 1.0)
-    mean = (weight_before + weight_after) / (
-        weight_before / safe_before + weight_after / safe_after
-    )
-    v[1:-1] = np.where(same, mean, 0.0)
+    v = np.zeros((len(step) + 1, JOINTS))
+    central = (before * step[1:] + after * step[:-1]) / (step[1:] + step[:-1])
+    most = 2.0 * np.minimum(np.abs(before), np.abs(after))
+    v[1:-1] = np.where(before * after > 0.0, np.clip(central, -most, most), 0.0)
     return v
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from multipanda_py.config import CellConfig
 from multipanda_py.state import ArmState, Vector
@@ -46,13 +46,38 @@ class Backend(ABC):
             BackendError: If one cannot be reached.
         """
 
-    @abstractmethod
-    def read(self) -> None:
-        """Fill the states with the newest measurement. Thread: control."""
+    @property
+    def wake_fds(self) -> dict[int, int]:
+        """File descriptors that become readable with a new state, and their arm's index.
+
+        Simulated arms have none: they are read on the loop's clock.
+        """
+        return {}
 
     @abstractmethod
-    def write(self) -> None:
-        """Apply the torques; a simulated world moves on by one period. Thread: control."""
+    def read(self, fresh: Collection[int]) -> None:
+        """Fill the states of the arms in ``fresh`` (indices in the cell). Thread: control."""
+
+    @abstractmethod
+    def write(self, fresh: Collection[int]) -> None:
+        """Apply the torques of ``fresh`` arms; a simulated world moves on by one period.
+
+        Thread: control.
+        """
+
+    def faults(self) -> Sequence[tuple[int, str]]:
+        """Return arms that have stopped by themselves since the last call, and why.
+
+        Thread: control.
+        """
+        return ()
+
+    def recover(self, arm: int) -> None:
+        """Ask for an arm to be made ready again; returns at once. Thread: control."""
+
+    def is_ready(self, arm: int) -> bool:
+        """Return whether an arm executes torques now. Thread: control."""
+        return True
 
     @abstractmethod
     def close(self) -> None:

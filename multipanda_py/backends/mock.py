@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pinocchio as pin
 
@@ -32,14 +34,14 @@ class Mock(Backend):
             self._dq.append(np.zeros(7))
         self.time = 0.0
 
-    def read(self) -> None:
+    def read(self, fresh: Collection[int]) -> None:
         """Copy the integrated motion."""
         for state, (model, data), q, dq in zip(self.states, self._models, self._q, self._dq):
             state.q[:], state.dq[:] = q, dq
             state.tau_J[:] = state.tau + pin.computeGeneralizedGravity(model, data, q)
             state.tau_ext[:] = 0.0
 
-    def write(self) -> None:
+    def write(self, fresh: Collection[int]) -> None:
         """Move on by one period; the commanded torque has gravity added, as a real arm does."""
         for state, (model, data), q, dq in zip(self.states, self._models, self._q, self._dq):
             gravity = pin.computeGeneralizedGravity(model, data, q)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import mujoco
@@ -99,7 +99,7 @@ class Mujoco(Backend):
             self.data.ctrl[self.model.actuator(joint).id] = arm.finger_opening
         return fingers
 
-    def read(self) -> None:
+    def read(self, fresh: Collection[int]) -> None:
         """Copy joint states, torques and external torques out of the world.
 
         Raises:
@@ -134,7 +134,7 @@ class Mujoco(Backend):
             mujoco.mj_mulJacTVec(self.model, data, self._contact, force)
             out += self._contact
 
-    def write(self) -> None:
+    def write(self, fresh: Collection[int]) -> None:
         """Apply the torques and step the physics.
 
         Raises:

@@ -15,21 +15,31 @@ CHANNELS: dict[str, tuple[str, str, str, str]] = {
         "joint positions and velocities; the preferred posture of a Cartesian law",
         "<arm>/target_joint", "sensor_msgs/JointState", "set_target(arm, q=..., dq=...)",
     ),
-    "twist": ("velocity of the tool", "", "", "set_target(arm, twist=...)"),
+    "twist": (
+        "velocity of the tool, along the axes of the arm's base unless a frame is named",
+        "<arm>/target_twist", "geometry_msgs/TwistStamped", "set_target(arm, twist=...)",
+    ),
     "wrench": (
-        "force and torque that the tool is to exert",
-        "", "", "set_target(arm, wrench=...)",
+        "force and torque that the tool is to exert, along the same axes",
+        "<arm>/target_wrench", "geometry_msgs/WrenchStamped", "set_target(arm, wrench=...)",
     ),
     "stiffness": (
         "six diagonal elements or a symmetric 6 x 6 matrix, along the axes of the gains",
-        "", "", "set_target(arm, stiffness=...)",
+        "<arm>/target_stiffness", "std_msgs/Float64MultiArray", "set_target(arm, stiffness=...)",
     ),
-    "trajectory": ("points in time: positions, velocities, accelerations", "", "",
-                   "follow(arm, points)"),
-    "object": ("pose of the object that several arms hold, in the world", "", "",
-               "set_object_target(name, pose)"),
-    "squeeze": ("force with which the arms press the object between them", "", "",
-                "set_object_target(name, squeeze=...)"),
+    "trajectory": (
+        "points in time: positions, velocities, accelerations",
+        "<controllet>/follow_joint_trajectory", "control_msgs/action/FollowJointTrajectory",
+        "follow(arm, points)",
+    ),
+    "object": (
+        "pose of the object that several arms hold, in the world unless a frame is named",
+        "<controllet>/target_pose", "geometry_msgs/PoseStamped", "set_object_target(name, pose)",
+    ),
+    "squeeze": (
+        "force with which the arms press the object between them",
+        "<controllet>/target_squeeze", "std_msgs/Float64", "set_object_target(name, squeeze=...)",
+    ),
 }  # fmt: skip
 """What a channel carries, its ROS topic and type if it has one, and the method of ``Cell``."""
 
@@ -61,11 +71,11 @@ def markdown(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 def _targets() -> Iterator[str]:
     yield "\n## Targets\n"
-    yield "Methods are those of `Cell`; where there is a topic, ROS has the same.\n"
+    yield "Methods are those of `Cell`; by ROS the same is asked through topics and an action.\n"
     rows = []
     for name, (meaning, topic, kind, method) in CHANNELS.items():
         rows.append((name, meaning, f"`{topic}`, {kind}" if topic else "", f"`{method}`"))
-    yield from _table(("target", "meaning", "topic", "method"), rows)
+    yield from _table(("target", "meaning", "topic or action", "method"), rows)
 
 
 def _kind(kind: str, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:

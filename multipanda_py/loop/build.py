@@ -19,6 +19,7 @@ from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.instance import Instance
 from multipanda_py.loop.mailbox import Mailbox
+from multipanda_py.loop.ownership import Ownership
 from multipanda_py.model import ArmModel
 from multipanda_py.state import ArmState, Vector
 
@@ -52,7 +53,8 @@ def build_loop(config: CellConfig, plans: Sequence[Blueprint], mailbox: Mailbox)
     blend_cycles = round(config.cell.blend_time * config.cell.rate)
     timeout = 0 if config.cell.placement == "inline" else config.cell.heartbeat_timeout
     backends = build_backends(config, states, objects)
-    return ControlLoop(arms, instances, backends, mailbox, row, blend_cycles, int(timeout * 1e9))
+    ownership = Ownership(arms, instances, mailbox, blend_cycles)
+    return ControlLoop(arms, instances, backends, mailbox, row, ownership, int(timeout * 1e9))
 
 
 def make_context(

@@ -24,6 +24,12 @@ class Event(IntEnum):
     VELOCITY_LIMIT = 13
     NON_FINITE_STATE = 14
     BACKEND_ERROR = 15
+    ARM_STOPPED = 16
+
+    @property
+    def leaves_hold_able(self) -> bool:
+        """Whether hold can still produce a torque after this fault."""
+        return self in (Event.POSITION_LIMIT, Event.VELOCITY_LIMIT, Event.ARM_STOPPED)
 
     @property
     def is_fault(self) -> bool:

@@ -25,6 +25,7 @@ class Instance:
         plan: What it is made of.
         states: Live states of its arms, in its own order.
         active: Whether it owns its arms now.
+        is_new: Whether it has not been updated since its activation.
         tau: Torques of the last update, per arm (7,) [Nm].
 
     Thread: control.
@@ -41,6 +42,7 @@ class Instance:
         self.plan = plan
         self.states = [states[arm] for arm in plan.arms]
         self.active = False
+        self.is_new = False
         self._period = context.period
         values = plan.decode(plan.encode(plan.initial_values()))
         self._law = plan.law(context, values[0])
@@ -69,6 +71,7 @@ class Instance:
         self._target.clear()
         self._law.report[:] = 0.0
         self._newest_ns = 0
+        self.is_new = True
         self._law.on_activate(self.states, self._target)
         for feature in self._features:
             feature.on_activate(self.states, self._target)
@@ -123,6 +126,7 @@ class Instance:
             NonFiniteTorque: If a torque is not finite.
             Exception: Whatever the law or a feature raises.
         """
+        self.is_new = False
         states, target, tau, period = self.states, self._target, self.tau, self._period
         for feature in self._preparing:
             feature.prepare(states, target, period)

@@ -1,12 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run cycles on absolute deadlines."""
+"""Run cycles on absolute deadlines, or when an arm's state arrives."""
 
 from __future__ import annotations
 
+import os
+import select
 import time
 from collections.abc import Callable
 
 from multipanda_py.loop.cycle import ControlLoop
+
+_now = time.monotonic_ns
+GRACE = 1.5
+"""Periods without a state after which simulated arms of a mixed cell go on by the clock."""
+
+
+def run(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
+    """Run the loop until told to stop, in the way that its arms ask for. Thread: control."""
+    if any(backend.wake_fds for backend in loop.backends):
+        run_woken(loop, period, keep_going)
+    else:
+        run_paced(loop, period, keep_going)
 
 
 def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
@@ -18,17 +32,69 @@ def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
 
     Thread: control.
     """
-    now, sleep = time.monotonic_ns, time.sleep
+    sleep = time.sleep
     step = round(period * 1e9)
-    deadline = now() + step
+    deadline = _now() + step
     while keep_going():
-        wait = deadline - now()
+        wait = deadline - _now()
         if wait > 0:
             sleep(wait * 1e-9)
-        loop.cycle(now(), deadline)
+        loop.cycle(_now(), deadline)
         deadline += step
-        late = now() - deadline
+        late = _now() - deadline
         if late > 0:
             skipped = late // step + 1
             loop.missed += skipped
             deadline += skipped * step
+
+
+def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
+    """Answer every arm's state packet at once, until told to stop.
+
+    Arms that come together are answered together. Simulated arms of the same cell move on
+    with the first real arm that speaks in a period, and by the clock while none does.
+
+    Thread: control.
+    """
+    step = round(period * 1e9)
+    simulated = [arm for backend in loop.backends if not backend.wake_fds for arm in backend.arms]
+    due = _now()
+    waker = _Waker(loop)
+    while keep_going():
+        fresh = waker.wait(GRACE * period)
+        now = _now()
+        if simulated and (now >= due if fresh else now >= due + (GRACE - 1.0) * step):
+            fresh += simulated
+            due = max(due + step, now + step // 2)
+        if fresh:
+            loop.cycle(now, now, sorted(fresh))
+
+
+class _Waker:
+    """Wait for any arm's new state; drivers that are restarted bring new descriptors."""
+
+    def __init__(self, loop: ControlLoop) -> None:
+        self._loop = loop
+        self._poll = select.poll()
+        self._arms: dict[int, int] = {}
+        self._refresh()
+
+    def _refresh(self) -> None:
+        for fd in self._arms:
+            self._poll.unregister(fd)
+        self._arms = {
+            fd: arm for backend in self._loop.backends for fd, arm in backend.wake_fds.items()
+        }
+        for fd in self._arms:
+            self._poll.register(fd, select.POLLIN)
+
+    def wait(self, timeout: float) -> list[int]:
+        """Return the arms with a new state; none if nothing came within ``timeout`` [s]."""
+        current = {fd for backend in self._loop.backends for fd in backend.wake_fds}
+        if current != self._arms.keys():
+            self._refresh()
+        fresh = []
+        for fd, _ in self._poll.poll(timeout * 1e3):
+            os.eventfd_read(fd)
+            fresh.append(self._arms[fd])
+        return fresh

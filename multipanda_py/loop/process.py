@@ -22,7 +22,7 @@ from multipanda_py.loop.build import build_loop
 from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox, Word
-from multipanda_py.loop.pacing import run_paced
+from multipanda_py.loop.pacing import run
 from multipanda_py.loop.realtime import enter_realtime
 
 REST_TIMEOUT = 3.0
@@ -83,7 +83,7 @@ def main() -> int:
         return 1
     watch = Watch(loop, mailbox)
     _answer({"warnings": warnings})
-    run_paced(loop, 1.0 / config.cell.rate, watch.keep_going)
+    run(loop, 1.0 / config.cell.rate, watch.keep_going)
     if watch.owner_gone:
         speed = "at rest" if loop.at_rest() else "still moving"
         _say(f"multipanda loop of cell {name!r}: its owner is gone; arms {speed}, loop ends")

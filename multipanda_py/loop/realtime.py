@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import os
@@ -57,4 +58,5 @@ def enter_realtime(config: RealtimeConfig) -> list[str]:
     gc.collect()
     gc.freeze()
     gc.disable()
+    atexit.register(gc.unfreeze)  # so that extension modules see all their objects go
     return warnings

@@ -19,7 +19,7 @@ from multipanda_py.exceptions import LoopError
 from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.build import build_loop
 from multipanda_py.loop.mailbox import Mailbox, Word
-from multipanda_py.loop.pacing import run_paced
+from multipanda_py.loop.pacing import run
 
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 5.0
@@ -99,7 +99,7 @@ class ThreadRunner(Runner):
         return ["the loop runs in a thread: other threads of this process will make it late"]
 
     def _run(self) -> None:
-        run_paced(self._loop, 1.0 / self._config.cell.rate, lambda: not self._stopping)
+        run(self._loop, 1.0 / self._config.cell.rate, lambda: not self._stopping)
 
     def check(self) -> None:
         """Raise if the thread is not running."""

@@ -69,7 +69,7 @@ def test_a_joint_with_friction_follows_a_slow_push_only_with_compensation(make_c
                 "model": "custom", "phi_1": [0.0] * 7, "viscous": [2.0] * 7, "share": 0.9,
             }  # fmt: skip
         cell = make_cell(arms=arms, controllets=laws, active=["joint"])
-        backend = cell._runner._loop._backends[0]
+        backend = cell._runner._loop.backends[0]
         dof = int(backend.model.joint("left_fr3_joint7").dofadr[0])
         backend.data.qfrc_applied[dof] = 0.1
         cell.step(1500)

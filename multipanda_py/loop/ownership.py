@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which controllet owns which arm, and what happens when one lets its arms down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from multipanda_py.exceptions import BackendError
+from multipanda_py.loop.arm import Arm
+from multipanda_py.loop.events import Event
+from multipanda_py.loop.instance import Instance, NonFiniteTorque
+from multipanda_py.loop.mailbox import Mailbox, SwitchStatus, Word
+from multipanda_py.state import Vector
+
+
+class Ownership:
+    """The active set of a cell: every arm has one owner, if nobody else then its hold.
+
+    Args:
+        arms: The arms, in the order of the cell.
+        instances: Every controllet instance; holds first, one per arm, in the same order.
+        mailbox: Where the active set and events are published.
+        blend_cycles: Cycles over which torque is blended when an arm changes its owner.
+
+    Attributes:
+        active: Active instances, in the order of the cell.
+        epoch: Counts changes of the active set.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self,
+        arms: Sequence[Arm],
+        instances: Sequence[Instance],
+        mailbox: Mailbox,
+        blend_cycles: int,
+    ) -> None:
+        self._arms, self._instances, self._mailbox = arms, instances, mailbox
+        self._holds = instances[: len(arms)]
+        self._blend_cycles = blend_cycles
+        self.active: list[Instance] = []
+        self.epoch = 0
+
+    def switch(self, request: Vector, now_ns: int) -> SwitchStatus:
+        """Change the active set as a whole, or leave it as it is.
+
+        Args:
+            request: Epoch that it was planned on, time of the request, a flag per instance.
+            now_ns: Time of the cycle.
+        """
+        if int(request[0]) != self.epoch:
+            return SwitchStatus.OUTDATED
+        flags = request[2:].tolist()
+        starting = [
+            instance
+            for instance, flag in zip(self._instances, flags)
+            if flag == 2 or (flag and not instance.active)
+        ]
+        for instance in starting:
+            try:
+                self._refuse_faulted(instance)
+                instance.activate()
+            except Exception as error:
+                self.report(Event.SWITCH_FAILED, instance, describe(error), now_ns)
+                return SwitchStatus.FAILED
+        self.apply([bool(flag) for flag in flags], starting)
+        return SwitchStatus.DONE
+
+    def _refuse_faulted(self, instance: Instance) -> None:
+        for index in instance.plan.arms:
+            arm = self._arms[index]
+            if arm.fault and not instance.plan.is_hold:
+                raise BackendError(f"arm {arm.state.name} has a latched {arm.fault.name.lower()}")
+
+    def apply(
+        self,
+        wanted: Sequence[bool],
+        started: Sequence[Instance] | None = None,
+        restart_holds: bool = False,
+    ) -> None:
+        """Make ``wanted`` the active set, with hold on every arm that it leaves free.
+
+        Args:
+            wanted: One flag per instance.
+            started: Instances that are activated already; None activates what is new here.
+            restart_holds: Seed a hold anew even if it has the arm already.
+        """
+        if started is None:
+            started = [i for i, flag in zip(self._instances, wanted) if flag and not i.active]
+            for instance in started:
+                instance.activate()
+        flags = list(wanted)
+        taken = {arm for i, flag in zip(self._instances, flags) if flag for arm in i.plan.arms}
+        changed = [arm for i in started for arm in i.plan.arms]
+        for index, hold in enumerate(self._holds):
+            if index not in taken:
+                flags[index] = True
+                if not hold.active or restart_holds:
+                    hold.activate()
+                    changed.append(index)
+        for instance, flag in zip(self._instances, flags):
+            if instance.active and not flag:
+                self._leave(instance)
+            instance.active = flag
+            self._mailbox.active[instance.plan.index] = flag
+        self.active = [instance for instance in self._instances if instance.active]
+        for instance in self.active:
+            for slot, arm in enumerate(instance.plan.arms):
+                self._arms[arm].give_to(instance, slot)
+        for arm in changed:
+            self._arms[arm].blend(self._blend_cycles)
+        self.epoch += 1
+        self._mailbox.words[Word.EPOCH] = self.epoch
+
+    def hold_all(self, event: Event, text: str, now_ns: int) -> None:
+        """Give every arm to its hold, seeded anew, and report why."""
+        self._mailbox.report(event, now_ns, -1, -1, text)
+        self.apply([False] * len(self._instances), restart_holds=True)
+
+    def update(self, instance: Instance, now_ns: int) -> None:
+        """Compute an instance's torques; if it cannot, its arms hold in this very cycle."""
+        try:
+            instance.update()
+        except NonFiniteTorque as error:
+            self.fail(instance, Event.NON_FINITE_TORQUE, str(error), now_ns)
+        except Exception as error:
+            self.fail(instance, Event.CONTROLLET_ERROR, describe(error), now_ns)
+
+    def attempt(self, instance: Instance, step: Callable[[], None], now_ns: int) -> None:
+        """Run a step of an instance that may raise; if it does, its arms hold."""
+        try:
+            step()
+        except Exception as error:
+            self.fail(instance, Event.CONTROLLET_ERROR, describe(error), now_ns)
+
+    def fail(
+        self,
+        instance: Instance,
+        event: Event,
+        text: str,
+        now_ns: int,
+        arms: Sequence[Arm] | None = None,
+    ) -> None:
+        """Latch a fault on ``arms`` (all of the instance's) and give its arms to hold."""
+        for arm in arms if arms is not None else [self._arms[i] for i in instance.plan.arms]:
+            arm.fault = event
+            self._mailbox.report(event, now_ns, arm.index, instance.plan.index, text)
+        if instance.plan.is_hold:
+            if not event.leaves_hold_able:
+                self._arms[instance.plan.arms[0]].released = True
+            return
+        self.apply([i.active and i is not instance for i in self._instances])
+        for index in instance.plan.arms:
+            self.update(self._holds[index], now_ns)
+
+    def report(self, event: Event, instance: Instance, text: str, now_ns: int) -> None:
+        """Report an event of an instance that latches no fault."""
+        self._mailbox.report(event, now_ns, -1, instance.plan.index, text)
+
+    def _leave(self, instance: Instance) -> None:
+        """Deactivate; a law that fails to let go is reported, and let go of all the same."""
+        try:
+            instance.deactivate()
+        except Exception as error:
+            now_ns = time.monotonic_ns()
+            self.report(Event.CONTROLLET_ERROR, instance, describe(error), now_ns)
+
+
+def describe(error: Exception) -> str:
+    """Name an exception, what it says, and the line it came from."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = ""
+    if trace is not None:
+        file = trace.tb_frame.f_code.co_filename.rsplit("/", 1)[-1]
+        where = f" ({file}:{trace.tb_lineno})"
+    return f"{type(error).__name__}: {error}{where}"

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectories and postures: the law's equation, and what it does to an arm."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from multipanda_py.controllets.joint_trajectory import (
+    JointTrajectory,
+    JointTrajectoryParams,
+    MotionState,
+)
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.limits import LIMITS
+from multipanda_py.quintic import evaluate
+from multipanda_py.targets import TrajectoryTarget
+from multipanda_py.testing import PERIOD, StateMaker
+from multipanda_py.trajectory import complete
+
+LIMIT = LIMITS["fr3"]
+READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
+STEP = np.array([0.9, 0.5, -0.8, 0.6, 0.9, -0.8, 1.2])
+LAWS = {"jt": {"type": "joint_trajectory"}, "joint": {"type": "joint_impedance"}}
+ARM = {"left": {}}
+
+
+def root(matrix):
+    w, v = np.linalg.eigh(matrix)
+    return v @ np.diag(np.sqrt(w)) @ v.T
+
+
+def write(target, rows):
+    target.points[0][: len(rows)] = rows
+    target.count[0][0] = len(rows)
+
+
+@pytest.mark.parametrize("feedforward", [True, False])
+def test_law_against_dense_equation(feedforward):
+    rng = np.random.default_rng(1)
+    maker = StateMaker()
+    for _ in range(10):
+        params = JointTrajectoryParams(
+            rng.uniform(0, 800, 7), rng.uniform(0.1, 2, 7), feedforward=feedforward,
+            path_tolerance=np.zeros(7),
+        )  # fmt: skip
+        law, target = JointTrajectory(maker.context, params), TrajectoryTarget(1)
+        (s,) = maker.random(rng)
+        law.on_activate([s], target)
+        rows = rng.normal(size=(3, 22)) * 0.5
+        rows[:, 0] = [0.4, 1.0, 1.7]
+        path = np.vstack([[0.0, *s.q, *np.zeros(14)], rows])
+        write(target, rows)
+        law.on_target("trajectory", 0, target)
+        for cycle in range(1, 1600):
+            if cycle % 200:
+                law._motion.advance(PERIOD)
+                continue
+            (s,) = maker.random(rng, speed=1.0)
+            law.update([s], target, PERIOD)
+            q, dq, ddq = evaluate(path, np.array([cycle * PERIOD]))[0]
+            k, z, m = np.diag(params.stiffness), np.diag(params.damping_ratio), root(s.mass)
+            d = m @ z @ np.sqrt(k) + np.sqrt(k) @ z @ m
+            expected = k @ (q - s.q) + d @ (dq - s.dq) + feedforward * (s.mass @ ddq)
+            assert np.allclose(law.tau[0], expected, rtol=1e-9, atol=1e-8)
+
+
+def test_targets_leave_nothing_behind():
+    rng = np.random.default_rng(2)
+    maker = StateMaker()
+    law, target = JointTrajectory(maker.context, JointTrajectoryParams()), TrajectoryTarget(1)
+    (s,) = maker.at([READY])
+    law.on_activate([s], target)
+    rows = complete(np.arange(128) * 0.1, np.cumsum(rng.normal(size=(128, 7)) * 0.01, axis=0))
+    write(target, rows)
+
+    def arrive(number):
+        target.q[0][:] = READY + 0.001 * number
+        law.on_target("trajectory" if number % 2 else "joint", 0, target)
+        law.update([s], target, PERIOD)
+
+    arrive(0), arrive(1)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(300):
+            arrive(number)
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 10_000
+
+
+def motion_state(cell):
+    return MotionState(int(cell.report("left/jt")["state"]))
+
+
+def running(make_cell, **params):
+    laws = {**LAWS, "jt": {"type": "joint_trajectory", "params": params}}
+    cell = make_cell(ARM, laws, active=["left/jt"])
+    cell.step(5)
+    assert motion_state(cell) is MotionState.IDLE
+    return cell, cell.state("left").q
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("speed", [0.3, 0.7])
+def test_posture_is_reached_within_the_limits(make_cell, speed):
+    cell, q = running(make_cell, speed=speed)
+    start, _ = cell.rows()
+    cell.set_target("left", q=q + STEP)
+    cell.wait(lambda: motion_state(cell) is not MotionState.RUNNING, 4.0, "end")
+    _, rows = cell.rows(start)
+    assert motion_state(cell) is MotionState.DONE
+    assert cell.report("left/jt")["largest error [rad]"] < 2e-3
+    assert np.abs(cell.state("left").q - q - STEP).max() < 1e-3
+    rates = rows["arms"]["dq"][:, 0]
+    assert (np.abs(rates) <= 1.01 * speed * LIMIT.velocity).all()
+    assert np.abs(rates).max() > 0.3 * speed
+    acceleration = np.abs(np.diff(rates, axis=0)) / PERIOD
+    assert (acceleration <= 1.05 * speed**2 * LIMIT.acceleration + 0.05).all()
+    assert cell.events() == []
+
+
+@pytest.mark.sim
+def test_only_a_law_that_goes_there_smoothly_takes_far_postures(make_cell):
+    cell = make_cell(ARM, LAWS, active=["left/joint"])
+    q = cell.state("left").q
+    with pytest.raises(TargetRejected, match=r"gate\.joint"):
+        cell.set_target("left", q=q + STEP)
+    cell.switch(["left/jt"], strictness="force_auto")
+    cell.set_target("left", q=q + STEP)
+    with pytest.raises(TargetRejected, match="outside"):
+        cell.set_target("left", q=q + 3.0)
+
+
+@pytest.mark.sim
+def test_trajectory_is_tracked_in_space_and_time(make_cell):
+    cell, q = running(make_cell)
+    times = np.linspace(0.0, 3.0, 31)
+    swing = (1.0 - np.cos(2 * np.pi * times / 3.0))[:, None] / 2
+    rows = complete(times, q + 0.5 * STEP * swing)
+    start, _ = cell.rows()
+    cell.follow("left", rows)
+    cell.step(3100)
+    _, record = cell.rows(start)
+    assert motion_state(cell) is MotionState.DONE
+    report = cell.report("left/jt")
+    assert report["duration [s]"] == 3.0
+    assert report["largest error [rad]"] < 1e-3
+    assert report["motions"] == 1
+    path = evaluate(rows, np.minimum(PERIOD * np.arange(1, 2900), 3.0))[:, 0]
+    assert np.abs(record["arms"]["q"][1:2900, 0] - path).max() < 2e-3
+
+
+@pytest.mark.sim
+def test_without_feedforward_the_same_path_is_tracked_less_well(make_cell):
+    errors = []
+    for feedforward in (True, False):
+        cell, q = running(make_cell, feedforward=feedforward)
+        cell.follow("left", complete([1.0], [q + 0.3 * STEP]))
+        cell.step(1200)
+        errors.append(cell.report("left/jt")["largest error [rad]"])
+    assert errors[0] < 0.2 * errors[1]
+
+
+@pytest.mark.sim
+def test_stop_on_the_way_is_smooth(make_cell):
+    cell, q = running(make_cell, speed=1.0)
+    cell.set_target("left", q=q + STEP)
+    cell.step(500)
+    start, _ = cell.rows()
+    moving = np.abs(cell.state("left").dq).max()
+    assert moving > 0.5
+    cell.follow("left", [])
+    cell.step(600)
+    _, rows = cell.rows(start)
+    rates = rows["arms"]["dq"][:, 0]
+    assert np.abs(rates[-1]).max() < 1e-2
+    assert np.abs(rates).max() < 1.2 * moving
+    assert (np.abs(np.diff(rates, axis=0)) / PERIOD < 1.1 * LIMIT.acceleration).all()
+    assert motion_state(cell) is MotionState.IDLE
+    assert cell.events() == []
+
+
+def push(cell, force):
+    backend = cell._runner._loop.backends[0]
+    backend.data.xfrc_applied[backend.model.body("left_fr3_hand").id][:3] = force
+
+
+@pytest.mark.sim
+def test_arm_that_is_held_back_gives_way(make_cell):
+    cell, q = running(make_cell, path_tolerance=[0.04] * 7)
+    cell.follow("left", complete([2.0], [q + 0.5 * STEP]))
+    cell.step(400)
+    push(cell, [0.0, -60.0, -60.0])
+    cell.wait(lambda: motion_state(cell) is not MotionState.RUNNING, 2.0, "end")
+    assert motion_state(cell) is MotionState.PATH_TOLERANCE_VIOLATED
+    start, _ = cell.rows()
+    here = cell.state("left").q
+    push(cell, [0.0, 0.0, 0.0])
+    cell.step(1500)
+    _, rows = cell.rows(start)
+    assert np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max() <= 1.0 + 1e-9
+    assert np.abs(rows["arms"]["dq"][-1, 0]).max() < 1e-2
+    assert np.abs(cell.state("left").q - here).max() < 0.1
+    assert motion_state(cell) is MotionState.PATH_TOLERANCE_VIOLATED
+    assert cell.events() == []
+
+
+@pytest.mark.sim
+def test_goal_that_is_not_met_in_time(make_cell):
+    cell, q = running(make_cell, goal_tolerance=[1e-3] * 7, goal_time=0.1)
+    push(cell, [0.0, 0.0, -20.0])
+    for asked, expected in (
+        ({}, MotionState.GOAL_TOLERANCE_VIOLATED),
+        ({"goal_tolerance": 0.3}, MotionState.DONE),
+        ({"goal_tolerance": -1.0}, MotionState.DONE),
+    ):
+        cell.follow("left", complete([0.5], [q]), **asked)
+        cell.step(450)
+        assert motion_state(cell) is MotionState.RUNNING
+        cell.step(200)
+        assert motion_state(cell) is expected
+
+
+@pytest.mark.sim
+def test_switch_while_the_arm_moves_brakes_it_smoothly(make_cell):
+    cell, q = running(make_cell, speed=1.0)
+    cell.set_target("left", q=q + STEP)
+    cell.step(500)
+    start, _ = cell.rows()
+    cell.switch(["left/jt"], ["left/jt"])
+    cell.step(600)
+    _, rows = cell.rows(start)
+    rates = rows["arms"]["dq"][:, 0]
+    assert np.abs(rates[-1]).max() < 1e-2
+    assert (np.abs(np.diff(rates, axis=0)) / PERIOD < 1.3 * LIMIT.acceleration).all()
