@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 
+from multipanda_py.modal_damping import ModalDamping
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _dot, _add, _subtract = np.dot, np.add, np.subtract
@@ -18,28 +19,28 @@ class CartesianSpring:
 
     .. math::
         F = K \,\mathrm{clip}(e) + D (\dot x_d - \dot x), \quad
-        e = \begin{bmatrix} p_d - p \\ \log(R_d R^T)^\vee \end{bmatrix}, \quad
-        D = \Lambda^{1/2} Z K^{1/2} + K^{1/2} Z \Lambda^{1/2}
+        e = \begin{bmatrix} p_d - p \\ \log(R_d R^T)^\vee \end{bmatrix}
 
-    K is any symmetric positive semidefinite matrix, Z diagonal. A change of gains is spread
+    with D from :class:`~multipanda_py.modal_damping.ModalDamping`. K is any symmetric positive
+    semidefinite matrix, the damping ratios Z are diagonal. A change of gains is spread
     over some cycles: the square root of K is interpolated, so that every K on the way is
     positive semidefinite and the torque has no step. Damping always belongs to the present K
     and the present inertia. With ``in_tool`` the gains are given along the tool's axes.
-
-    Source of the damping design: Albu-Schäffer, Ott, Frese and Hirzinger, ICRA 2003.
 
     Attributes:
         error: Clipped error along the axes of the gains, (6,) [m, rad].
         spring: K times the error, along the axes of the gains, (6,) [N, Nm].
         stiffness: The present K, (6, 6).
-        damping: The present D, along the axes of the gains, (6, 6).
+        brake: Damper part, along the axes of the gains, (6,) [N, Nm].
 
     Thread: control.
     """
 
     def __init__(self) -> None:
         self.error, self.spring = np.zeros(6), np.zeros(6)
-        self.stiffness, self.damping = np.zeros((6, 6)), np.zeros((6, 6))
+        self.stiffness = np.zeros((6, 6))
+        self._modal = ModalDamping()
+        self._inertia_inv = np.eye(6)
         self._root, self._from, self._to = (np.zeros((6, 6)) for _ in range(3))
         self._ratio = np.ones(6)
         self._scaled = np.zeros((6, 6))
@@ -48,8 +49,8 @@ class CartesianSpring:
         self._clip_high, self._clip_low = np.full(6, np.inf), np.full(6, -np.inf)
         self._position, self._rotation = self.error[:3], self.error[3:]
         self._turned = np.zeros((3, 3))
-        self._half, self._turn, self._product = (np.zeros((6, 6)) for _ in range(3))
-        self._twist, self._brake, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
+        self._turned_inertia, self._turn = np.zeros((6, 6)), np.zeros((6, 6))
+        self._twist, self.brake, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
 
     def set_shape(self, damping_ratio: Vector, error_clip: Vector, in_tool: bool) -> None:
         """Set damping ratios (6,), error bounds (6,) [m, rad] and the axes of the gains."""
@@ -83,7 +84,8 @@ class CartesianSpring:
 
     def _rescale(self) -> None:
         _dot(self._root, self._root, self.stiffness)
-        np.multiply(self._ratio[:, None], self._root, self._scaled)
+        np.multiply(self._root, self._ratio, self._scaled)
+        self._modal.set_root(self._scaled)
 
     def wrench(
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
@@ -97,7 +99,7 @@ class CartesianSpring:
             twist: Target velocity, (6,) [m/s, rad/s]; None is rest.
         """
         self.measure(state, position, rotation, twist)
-        wrench = _add(self.spring, self._brake, self._wrench)
+        wrench = _add(self.spring, self.brake, self._wrench)
         return _dot(self._turn, wrench) if self._in_tool else wrench
 
     def measure(
@@ -109,7 +111,7 @@ class CartesianSpring:
         _subtract(position, state.position_ee_in_base, self._position)
         _dot(rotation, state.rotation_ee_in_base.T, self._turned)
         self._rotation[:] = _log3(self._turned)
-        half = state.operational_space().inertia_sqrt
+        inertia_inv = state.operational_space().inertia_inv
         rate = self._twist
         if twist is None:
             np.negative(state.twist_ee_in_base, rate)
@@ -120,13 +122,12 @@ class CartesianSpring:
             turn[:3, :3] = turn[3:, 3:] = state.rotation_ee_in_base
             self.error[:] = _dot(self.error, turn)
             rate[:] = _dot(rate, turn)
-            half = _dot(_dot(turn.T, half), turn, self._half)
+            inertia_inv = _dot(_dot(turn.T, inertia_inv), turn, self._turned_inertia)
         _minimum(self.error, self._clip_high, out=self.error)
         _maximum(self.error, self._clip_low, out=self.error)
         _dot(self.stiffness, self.error, self.spring)
-        product = _dot(half, self._scaled, self._product)
-        _add(product, product.T, self.damping)
-        _dot(self.damping, rate, self._brake)
+        self._inertia_inv = inertia_inv
+        self.brake = self._modal.brake(inertia_inv, rate)
 
     @property
     def turn(self) -> Matrix | None:
@@ -134,6 +135,6 @@ class CartesianSpring:
         return self._turn if self._in_tool else None
 
     @property
-    def brake(self) -> Vector:
-        """Damper part, along the axes of the gains, (6,) [N, Nm]."""
-        return self._brake
+    def damping(self) -> Matrix:
+        """The present D, along the axes of the gains, (6, 6)."""
+        return np.array(self._modal.of(self._scaled, self._inertia_inv))

@@ -9,7 +9,8 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-from multipanda_py.cell_requests import CellRequests, ControlletInfo, SwitchResult
+from multipanda_py.cell_grippers import CellGrippers
+from multipanda_py.cell_requests import ControlletInfo, SwitchResult
 from multipanda_py.config import CellConfig
 from multipanda_py.exceptions import LoopError
 from multipanda_py.lock import CellLock
@@ -21,7 +22,7 @@ from multipanda_py.pose import Pose
 __all__ = ["Cell", "ControlletInfo", "Pose", "Strictness", "SwitchResult"]
 
 
-class Cell(CellRequests):
+class Cell(CellGrippers):
     """Own a cell: start its loop, ask things of it, and end it.
 
     Args:
@@ -99,6 +100,7 @@ class Cell(CellRequests):
             raise
         if placement != "inline":
             threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+        self._connect_grippers()
         if self.config.cell.viewer:
             from multipanda_py.viewer import start_viewer
 
@@ -111,6 +113,7 @@ class Cell(CellRequests):
 
             stop_viewer(self._viewer)
             self._viewer = None
+        self._close_grippers()
         if self._runner is not None:
             self._closing.set()
             self._runner.stop()

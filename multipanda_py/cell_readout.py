@@ -77,7 +77,7 @@ class CellReadout(ABC):
         fields = {
             name: record[name]
             for name in ARM_RECORD.fields or ()
-            if name not in ("owner", "fault")
+            if name not in ("gripper", "owner", "fault")
         }
         fault = int(record["fault"])
         return ArmSnapshot(

@@ -286,7 +286,8 @@ class CellRequests(CellReadout):
                 far = "joint" in plan.law.Target.far
                 records["joint"] = gate.check_joint(q, dq, state, limits, bounds, far)
             elif dq is not None:
-                records["joint"] = gate.check_joint(state.q, dq, state, limits, bounds)
+                here = np.clip(state.q, limits.lower, limits.upper)
+                records["joint"] = gate.check_joint(here, dq, state, limits, bounds)
             if twist is not None:
                 records["twist"] = gate.check_twist(twist, in_base.rotation, state, bounds)
             if wrench is not None:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from multipanda_py.config_rules import Faults, check_cell, sentences
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.ros_yaml import load, ros_faults
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -77,6 +78,9 @@ class ArmConfig(_Part):
     joint_damping: Joints = [0.0] * 7
     joint_friction: Joints = [0.0] * 7
     noise: NoiseConfig = NoiseConfig()
+    robot_ip: Annotated[str, Field(pattern=r"^[A-Za-z0-9.:-]*$")] = ""
+    """Address of the robot, for backend ``franka``."""
+    franka: FrankaConfig = FrankaConfig()
 
 
 class ObjectConfig(_Part):

@@ -44,7 +44,11 @@ def _siblings(path: tuple[int | str, ...]) -> list[str]:
         "arms": config.ArmConfig, "objects": config.ObjectConfig,
         "controllets": config.ControlletConfig,
     }  # fmt: skip
-    part = config.ToolConfig if "tool" in path[:-1] else parts.get(str(path[0]))
+    part = parts.get(str(path[0]))
+    for section, nested in (("tool", config.ToolConfig), ("noise", config.NoiseConfig),
+                            ("franka", config.FrankaConfig)):  # fmt: skip
+        if section in path[:-1]:
+            part = nested
     if len(path) == 1 or part is None:
         part = config.CellConfig
     return list(part.model_fields)
@@ -65,6 +69,7 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
         for key in ("joint_damping", "joint_friction"):
             if min(getattr(arm, key)) < 0:
                 faults.append(f"arms.{name}.{key}: got a negative value, allowed 0 or more")
+    _check_robots(config, faults)
     for name, thing in config.objects.items():
         if name in config.arms:
             faults.append(f"objects.{name}: this name is taken by an arm")
@@ -78,6 +83,27 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
             faults.append(f"controllets.{name}: this name is taken by the cell itself")
         _check_controllet(config, f"controllets.{name}", controllet, faults)
     _check_active(config, faults)
+
+
+def _check_robots(config: CellConfig, faults: Faults) -> None:
+    """Real arms need an address each, and are FR3s that set the pace."""
+    owner: dict[str, str] = {}
+    for name, arm in config.arms.items():
+        if arm.backend != "franka":
+            continue
+        if not arm.robot_ip:
+            faults.append(f"arms.{name}.robot_ip: missing; backend franka needs the address")
+        elif arm.robot_ip in owner:
+            faults.append(
+                f"arms.{name}.robot_ip: got {arm.robot_ip}, which arm {owner[arm.robot_ip]} has"
+            )
+        owner[arm.robot_ip] = name
+        if arm.model != "fr3":
+            faults.append(f"arms.{name}.model: got {arm.model!r}, allowed fr3 for backend franka")
+        if config.cell.rate != 1000.0:
+            faults.append(
+                f"cell.rate: got {config.cell.rate:g} Hz, allowed 1000 with backend franka"
+            )
 
 
 def _check_controllet(
@@ -114,6 +140,12 @@ def _check_controllet(
             f"{where}.features: {name} does not fit {controllet.type}: its target has no {need}"
             for need in feature.needs
             if not hasattr(target, need)
+        )
+        faults.extend(
+            f"{where}.features: {name} does not fit {controllet.type}: "
+            f"the law takes {channel} targets itself"
+            for channel in feature.channels
+            if channel in law.Target.channels
         )
     faults.extend(check_values(specs, flatten(controllet.params), f"{where}.params")[1])
 

@@ -25,7 +25,7 @@ class Base:
         self.position, self._turn = position, rotation
         self._turn6 = np.kron(np.eye(2), rotation)
         self._aligned = bool(np.abs(rotation - np.eye(3)).max() < 1e-12)
-        self._matrix, self._product = np.zeros((6, 6)), np.zeros((6, 6))
+        self._product = np.zeros((6, 6))
 
     def rotation_to_world(self, rotation: Matrix, out: Matrix) -> None:
         """Turn a rotation (3, 3)."""
@@ -46,11 +46,11 @@ class Base:
         """Turn a wrench (6,) along the axes of the base."""
         return six if self._aligned else _dot(six, self._turn6)
 
-    def matrix_to_world(self, matrix: Matrix) -> Matrix:
-        """Turn a matrix (6, 6) that maps twists or wrenches."""
+    def matrix_to_world(self, matrix: Matrix, out: Matrix) -> Matrix:
+        """Turn a matrix (6, 6) that maps twists or wrenches; ``out`` may be left unused."""
         if self._aligned:
             return matrix
-        return _dot(_dot(self._turn6, matrix, self._product), self._turn6.T, self._matrix)
+        return _dot(_dot(self._turn6, matrix, self._product), self._turn6.T, out)
 
 
 class HeldObject:
@@ -71,7 +71,9 @@ class HeldObject:
         errors: From each hand to where its grasp says that it is, (N, 6) [m, rad].
         slips: Velocity of each hand relative to the object as a rigid body, (N, 6).
         shifts: Maps from the object's twist to that of each hand, N of (6, 6).
-        inertia_sqrts: Square roots of the damped inertia at each hand, N of (6, 6).
+        shift_stack: The same one below the other, (6 N, 6).
+        inertias: Damped inertia at each hand, N of (6, 6).
+        inertia_invs: Inverse inertia at each hand, N of (6, 6).
         hands: Position of each hand, (N, 3) [m].
 
     Thread: control.
@@ -84,8 +86,11 @@ class HeldObject:
         self.position, self.rotation, self.twist = np.zeros(3), np.eye(3), np.zeros(6)
         self.hands, self.levers, self._grasps = (np.zeros((n, 3)) for _ in range(3))
         self.errors, self.slips, self._twists = (np.zeros((n, 6)) for _ in range(3))
-        self.shifts = [np.eye(6) for _ in range(n)]
-        self.inertia_sqrts: list[Matrix] = [np.eye(6) for _ in range(n)]
+        self.shift_stack: Matrix = np.vstack([np.eye(6)] * n)
+        self.shifts = [self.shift_stack[6 * i : 6 * i + 6] for i in range(n)]
+        self.inertias: list[Matrix] = [np.eye(6) for _ in range(n)]
+        self.inertia_invs: list[Matrix] = [np.eye(6) for _ in range(n)]
+        self._inertias, self._inverses = ([np.eye(6) for _ in range(n)] for _ in range(2))
         self._rotations = [np.eye(3) for _ in range(n)]
         self._grasp_backs = [np.eye(3) for _ in range(n)]
         self._said = [np.eye(3) for _ in range(n)]
@@ -134,7 +139,8 @@ class HeldObject:
             base.rotation_to_world(state.rotation_ee_in_base, self._rotations[i])
             self._twist_views[i][:] = base.six_to_world(state.twist_ee_in_base)
             space = state.operational_space()
-            self.inertia_sqrts[i] = base.matrix_to_world(space.inertia_sqrt)
+            self.inertias[i] = base.matrix_to_world(space.inertia, self._inertias[i])
+            self.inertia_invs[i] = base.matrix_to_world(space.inertia_inv, self._inverses[i])
 
     def _average_rotation(self) -> None:
         """Average what the hands say, and take each hand's rotational error from it."""

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import atexit
 import math
+import weakref
 
 import numpy as np
 from ruckig import ControlInterface, InputParameter, Ruckig, Synchronization, Trajectory
@@ -25,6 +27,20 @@ _RISE = 0.03
 lets the heaviest posture follow; the datasheet's jerk is for position control."""
 _BLEND_SHARE = 0.5
 """Share of the limits that blending an old reference out may use."""
+
+
+_alive: weakref.WeakSet[JointMotion] = weakref.WeakSet()
+
+
+@atexit.register
+def _let_go() -> None:
+    """Drop ruckig's objects before the interpreter ends, or it prints those that are left.
+
+    A loop's process ends with a thread that waits, and holds on to all of its laws.
+    """
+    for motion in _alive:
+        for name in ("_ruckig", "_plan", "_way", "_brake"):
+            motion.__dict__.pop(name, None)
 
 
 class JointMotion:
@@ -72,7 +88,7 @@ class JointMotion:
         self._offset_value, self._blend_end = np.zeros(STATE), 0.0
         self._path_end = 0.0
         self._stops_first = False
-        self._lower, self._upper = limits.lower.tolist(), limits.upper.tolist()
+        self._lower, self._upper = limits.lower, limits.upper
         self._points: Matrix | None = None
         self._count = self._next = 0
         self._segment_begin = self._segment_end = 0.0
@@ -81,6 +97,7 @@ class JointMotion:
         self._brake = self._input(ControlInterface.Velocity)
         self.set_speed(1.0)
         self._warm_up()
+        _alive.add(self)
 
     def _input(self, interface: ControlInterface) -> InputParameter:
         wanted = InputParameter(JOINTS)
@@ -107,9 +124,10 @@ class JointMotion:
     def set_speed(self, speed: float) -> None:
         """Set the share of the speed limits that :meth:`go_to` uses from now on, above 0 to 1."""
         self._speed = self._velocity * speed
+        self._braking = (self._acceleration * speed**2, self._jerk * speed**3)
         self._way.max_velocity = self._speed.tolist()
-        self._way.max_acceleration = (self._acceleration * speed**2).tolist()
-        self._way.max_jerk = (self._jerk * speed**3).tolist()
+        self._way.max_acceleration = self._braking[0].tolist()
+        self._way.max_jerk = self._braking[1].tolist()
 
     def rest(self, q: Vector, dq: Vector) -> None:
         """Start anew from a measured state: the reference is there, and comes to rest."""
@@ -130,20 +148,27 @@ class JointMotion:
     def go_to(self, q: Vector) -> None:
         """Go to rest at a posture, (7,) [rad]."""
         self._way.target_position = q.tolist()
-        if (np.abs(self.dq) <= self._speed).all():
+        if (np.abs(self.dq) <= self._speed).all() and self._can_brake():
             self._go(self._way, self._state)
-            if self._stays_within():
-                return
-        self.stop()
-        self._stops_first = True
+        else:
+            self.stop()
+            self._stops_first = True
 
-    def _stays_within(self) -> bool:
-        """Whether the plan keeps to the position limits, or at least leaves them no further."""
-        bounds, here = self._plan.position_extrema, self.q.tolist()
-        return all(
-            bound.min >= min(low, q) - 1e-6 and bound.max <= max(high, q) + 1e-6
-            for bound, low, high, q in zip(bounds, self._lower, self._upper, here)
-        )
+    def _can_brake(self) -> bool:
+        """Whether the limits of a way leave room to brake before the position limits.
+
+        An upper bound of the room: the acceleration is brought to zero, then braking builds up
+        and ends. (What ruckig says of a plan's extreme positions leaves braking phases out.)
+        """
+        most, jerk = self._braking
+        rate, change = np.abs(self.dq), np.abs(self.ddq)
+        rate = rate + change * change / (2.0 * jerk)
+        room = rate * (change / jerk + rate / (2.0 * most) + most / (2.0 * jerk))
+        up, down = self._upper - self.q, self.q - self._lower
+        ahead = np.where(self.dq > 0.0, up, down)
+        turns = (self.dq * self.ddq < 0.0) | (self.dq == 0.0)
+        ahead = np.where(turns, np.minimum(up, down), ahead)
+        return bool(((room <= ahead) | (rate < 1e-6)).all())
 
     def _go(self, wanted: InputParameter, begin: Vector) -> None:
         """Plan from a joint state.

@@ -39,8 +39,7 @@ class OperationalSpace:
     Attributes:
         minv_jt: :math:`M^{-1} J^T`, (7, 6).
         inertia_inv: :math:`\Lambda^{-1}`, (6, 6).
-        inertia_sqrt: :math:`\Lambda_d^{1/2}`, (6, 6), symmetric.
-        manipulability: :math:`w_{min}` [1/kg].
+        inertia: :math:`\Lambda_d`, (6, 6), symmetric.
         damping: :math:`\lambda^2`; zero away from singularities.
 
     Thread: control.
@@ -52,52 +51,63 @@ class OperationalSpace:
     """Largest lambda [1/kg]; with it the apparent mass is at most 58 kg in any posture."""
 
     __slots__ = (
+        "_eigen",
+        "_eigen_is_fresh",
         "_mass",
         "_task",
+        "_unit",
         "damping",
+        "inertia",
         "inertia_inv",
-        "inertia_sqrt",
-        "manipulability",
         "minv_jt",
     )
 
     def __init__(self) -> None:
-        self._mass = eigenpy.LLT(np.eye(7))
-        self._task = eigenpy.SelfAdjointEigenSolver(np.eye(6))
+        self._mass, self._task = eigenpy.LLT(np.eye(7)), eigenpy.LLT(np.eye(6))
+        self._eigen = eigenpy.SelfAdjointEigenSolver(np.eye(6))
+        self._eigen_is_fresh = False
+        self._unit = np.eye(6)
         self.minv_jt: NDArray[np.float64] = np.zeros((7, 6))
         self.inertia_inv: NDArray[np.float64] = np.eye(6)
-        self.inertia_sqrt: NDArray[np.float64] = np.eye(6)
-        self.manipulability = 1.0
+        self.inertia: NDArray[np.float64] = np.eye(6)
         self.damping = 0.0
 
     def update(self, mass: NDArray[np.float64], jacobian: NDArray[np.float64]) -> None:
         """Recompute all terms from the mass matrix (7, 7) and the Jacobian (6, 7)."""
         self._mass.compute(mass)
         self.minv_jt = self._mass.solve(jacobian.T)
-        task = self._task
-        task.compute(_dot(jacobian, self.minv_jt, self.inertia_inv))
-        self.manipulability = max(float(task.eigenvalues()[0]), 0.0)
-        if self.manipulability > self.THRESHOLD:
-            self.damping = 0.0
-            self.inertia_sqrt = task.operatorInverseSqrt()
+        self._task.compute(_dot(jacobian, self.minv_jt, self.inertia_inv))
+        self._eigen_is_fresh = False
+        inertia = self._task.solve(self._unit)
+        # 1 / |inertia|_F is at most w_min: far from singularities no eigenvalues are needed.
+        entries = inertia.ravel("K")
+        if _dot(entries, entries) < self.THRESHOLD**-2:
+            self.damping, self.inertia = 0.0, inertia
         else:
             self._update_damped()
 
     def _update_damped(self) -> None:
-        """Form the square root of the damped inertia from the eigenvectors."""
-        ratio = self.manipulability / self.THRESHOLD
+        """Form the damped inertia from eigenvalues and eigenvectors."""
+        w, v = self.eigen()
+        ratio = min(max(float(w[0]), 0.0) / self.THRESHOLD, 1.0)
         self.damping = self.MAX_DAMPING**2 * (1.0 - ratio * ratio)
-        w = np.maximum(self._task.eigenvalues(), 0.0)
-        v = self._task.eigenvectors()
-        self.inertia_sqrt = _dot(v * np.sqrt(w / (w * w + self.damping + 1e-300)), v.T)
+        w = np.maximum(w, 0.0)
+        self.inertia = _dot(v * (w / (w * w + self.damping + 1e-300)), v.T)
+
+    @property
+    def manipulability(self) -> float:
+        """Smallest eigenvalue of the inverse inertia [1/kg]."""
+        return max(float(self.eigen()[0][0]), 0.0)
 
     def eigen(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the eigenvalues w (6,), ascending, and eigenvectors V (6, 6) of the inverse."""
-        return self._task.eigenvalues(), self._task.eigenvectors()
+        if not self._eigen_is_fresh:
+            self._eigen.compute(self.inertia_inv)
+            self._eigen_is_fresh = True
+        return self._eigen.eigenvalues(), self._eigen.eigenvectors()
 
     def apply_inertia(
         self, acceleration: NDArray[np.float64], out: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         r"""Write :math:`\Lambda_d a` for a task acceleration (6,) into ``out`` (6,)."""
-        half = self.inertia_sqrt
-        return _dot(half, _dot(half, acceleration), out)
+        return _dot(self.inertia, acceleration, out)

@@ -37,6 +37,7 @@ ARM_RECORD = np.dtype(
         ("twist_ee_in_base", "f8", 6),  # linear [m/s], angular [rad/s], at the tool
         ("wrench_ext_in_base", "f8", 6),  # force [N], torque [Nm], on the tool at its point
         ("fingers", "f8", 2),  # finger positions [m]
+        ("gripper", "i8", 3),  # number of its last command, multipanda_py.gripper.Outcome, held
         ("owner", "i8"),  # index of the controllet that owns the arm
         ("fault", "i8"),  # 0: none, else multipanda_py.loop.events.Event
     ]
@@ -90,6 +91,7 @@ class ArmState:
         twist_ee_in_base: Linear then angular velocity, (6,) [m/s, rad/s].
         wrench_ext_in_base: Force and torque that the world exerts on the tool, (6,) [N, Nm].
         fingers: Finger positions, (2,) [m].
+        gripper: Number of the last command, its outcome, whether an object is held, (3,).
         jacobian: Geometric Jacobian, (6, 7).
         mass: Joint-space inertia with reflected rotor inertia, (7, 7) [kg m^2].
         coriolis: Coriolis and centrifugal torques C(q, dq) dq, (7,) [Nm].
@@ -105,6 +107,7 @@ class ArmState:
         "coriolis",
         "dq",
         "fingers",
+        "gripper",
         "hessian",
         "jacobian",
         "limits",
@@ -140,6 +143,7 @@ class ArmState:
         self.twist_ee_in_base: Vector = record["twist_ee_in_base"]
         self.wrench_ext_in_base: Vector = record["wrench_ext_in_base"]
         self.fingers: Vector = record["fingers"]
+        self.gripper: NDArray[np.int64] = record["gripper"]
         self.jacobian: Matrix = np.zeros((6, JOINTS))
         self.mass: Matrix = np.eye(JOINTS)
         self.coriolis: Vector = np.zeros(JOINTS)

@@ -89,7 +89,7 @@ def test_wrong_usage_ends_with_2(line: str, capsys: pytest.CaptureFixture[str]) 
 def test_check_describes_a_good_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", DUAL]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"{DUAL}: ok: 2 arms (left fr3 mujoco, right fr3 mujoco), 5 controllets")
+    assert out.startswith(f"{DUAL}: ok: 2 arms (left fr3 mujoco, right fr3 mujoco), 7 controllets")
     assert out.count("\n") == 1
 
 

@@ -250,3 +250,13 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\xff")
     with pytest.raises(ConfigurationError, match="not valid YAML"):
         CellConfig.from_yaml(tmp_path / "binary.yaml")
+
+
+def test_a_feature_that_would_act_twice_is_refused():
+    with pytest.raises(ConfigurationError, match="takes wrench targets itself"):
+        CellConfig.from_dict(
+            {
+                "arms": {"left": {}},
+                "controllets": {"force": {"type": "force_impedance", "features": ["wrench"]}},
+            }
+        )

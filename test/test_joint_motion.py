@@ -162,6 +162,57 @@ def test_too_fast_a_reference_is_stopped_before_it_goes_on_slowly():
     assert (np.abs(dq[600:]) <= 0.05 * LIMIT.velocity + 1e-9).all()
 
 
+def test_reference_that_would_brake_past_a_limit_or_wander_is_stopped_first():
+    motion = JointMotion(LIMIT)
+    motion.set_speed(0.3)
+    for start, rate, goal in (
+        (LIMIT.upper[0] - 0.1, 0.7, 0.0),  # slower than the speed asks, but near a limit
+        (-1.5, 1.2, -1.5),  # far from limits, but faster than the speed asks
+    ):
+        q, dq = 0.5 * (LIMIT.lower + LIMIT.upper), np.zeros(7)
+        q[0], dq[0] = start, rate
+        motion.rest(q, dq)
+        q[0] = goal
+        motion.go_to(q)
+        path = run(motion)[:, 0, 0]
+        assert path.max() < start + rate**2 / (2 * LIMIT.acceleration[0]) + 0.03
+        assert path[-1] == pytest.approx(goal)
+
+
+def test_no_way_leads_past_the_position_limits():
+    rng = np.random.default_rng(7)
+    motion = JointMotion(LIMIT)
+    for _ in range(400):
+        speed = rng.uniform(0.05, 1.0)
+        motion.set_speed(speed)
+        motion.rest(rng.uniform(LIMIT.lower, LIMIT.upper), REST)
+        motion.dq[:] = rng.uniform(-1, 1, 7) * LIMIT.velocity * speed
+        motion.ddq[:] = rng.uniform(-1, 1, 7) * LIMIT.acceleration * rng.choice([0.0, 0.1])
+        motion.go_to(rng.uniform(LIMIT.lower, LIMIT.upper))
+        if motion._stops_first:
+            continue
+        times = np.linspace(0.0, motion.duration, 200)
+        path = np.array([motion._plan.at_time(t)[0] for t in times])
+        assert (path <= LIMIT.upper + 1e-6).all()
+        assert (path >= LIMIT.lower - 1e-6).all()
+
+
+def test_first_point_soon_on_the_way_of_the_reference_needs_no_blending():
+    rate, acceleration, first = 0.4, 2.0, 0.08
+    row = np.concatenate([
+        [first], np.full(7, rate * first + acceleration * first**2 / 2),
+        np.full(7, rate + acceleration * first), np.full(7, acceleration),
+    ])  # fmt: skip
+    rows = np.vstack([row, [1.0, *np.full(7, 0.5), *np.zeros(14)]])
+    motion = JointMotion(LIMIT)
+    motion.rest(REST, np.full(7, rate))
+    motion._state[14:] = acceleration
+    motion.follow(rows, 2)
+    for t in T * np.arange(1, 80):
+        motion.advance(T)
+        assert np.allclose(motion.q, rate * t + acceleration * t**2 / 2, atol=1e-9)
+
+
 def test_giving_way_ends_where_the_measured_motion_would_stop():
     motion = JointMotion(LIMIT)
     motion.rest(REST, REST)

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
 from multipanda_py.config import CellConfig
+from multipanda_py.gripper import Action, Outcome
 from multipanda_py.state import ArmState, Vector
 
 
@@ -64,6 +65,24 @@ class Backend(ABC):
 
         Thread: control.
         """
+
+    def grip(self, arm: int, number: int, record: Vector) -> None:
+        """Begin a gripper command, or take in what a gripper outside of the loop measures.
+
+        Args:
+            arm: Index in the cell.
+            number: Of the command: where ``state.gripper`` begins from now on.
+            record: As :attr:`multipanda_py.gripper.GripperCommand.record`; for a measurement
+                action, width [m], whether an object is held.
+
+        Thread: control.
+        """
+        state = self.states[self.arms.index(arm)]
+        if record[0] == Action.MEASURED:
+            state.fingers[:] = record[1] / 2.0
+            state.gripper[:] = number, Outcome.SUCCEEDED, record[2]
+        else:
+            state.gripper[:2] = number, Outcome.FAILED
 
     def faults(self) -> Sequence[tuple[int, str]]:
         """Return arms that have stopped by themselves since the last call, and why.

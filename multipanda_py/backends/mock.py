@@ -10,6 +10,7 @@ import pinocchio as pin
 
 from multipanda_py.backends.backend import Backend
 from multipanda_py.describe import describe_arm
+from multipanda_py.gripper import MAX_WIDTH, Action, Outcome
 from multipanda_py.model import build_pinocchio
 from multipanda_py.state import Vector
 
@@ -32,7 +33,18 @@ class Mock(Backend):
             self._models.append((model, model.createData()))
             self._q.append(np.array(arm.q_start))
             self._dq.append(np.zeros(7))
+        for state in self.states:
+            state.fingers[:] = MAX_WIDTH / 2.0
         self.time = 0.0
+
+    def grip(self, arm: int, number: int, record: Vector) -> None:
+        """Execute a gripper command at once; a grasp finds an object of the width asked for."""
+        state, action = self.states[self.arms.index(arm)], Action(int(record[0]))
+        if action is not Action.STOP:
+            width = MAX_WIDTH if action is Action.HOMING else record[1]
+            state.fingers[:] = width / 2.0
+            state.gripper[2] = action is Action.GRASP
+        state.gripper[:2] = number, Outcome.SUCCEEDED
 
     def read(self, fresh: Collection[int]) -> None:
         """Copy the integrated motion."""

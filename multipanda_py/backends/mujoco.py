@@ -10,9 +10,9 @@ import mujoco
 import numpy as np
 
 from multipanda_py.backends.backend import Backend
+from multipanda_py.backends.sim_gripper import SimGripper
 from multipanda_py.config import CellConfig, NoiseConfig
 from multipanda_py.describe import describe_arm, describe_objects
-from multipanda_py.description import ArmDescription
 from multipanda_py.description.mjcf import build_scene
 from multipanda_py.exceptions import BackendError
 from multipanda_py.sensor_noise import SensorNoise
@@ -62,8 +62,8 @@ class Mujoco(Backend):
         self._dq: list[Vector] = []
         self._ctrl: list[Vector] = []
         self._dofs: list[slice] = []
-        self._fingers: list[Vector | None] = []
-        for index, arm in zip(self.arms, self.descriptions):
+        self._hands: list[SimGripper | None] = []
+        for index, arm, state in zip(self.arms, self.descriptions, self.states):
             first = model.joint(arm.joint_names[0])
             q_at, dof = int(first.qposadr[0]), int(first.dofadr[0])
             actuator = int(model.actuator(arm.joint_names[0]).id)
@@ -72,7 +72,8 @@ class Mujoco(Backend):
             self._ctrl.append(data.ctrl[actuator : actuator + 7])
             self._dofs.append(slice(dof, dof + 7))
             self._q[-1][:] = self.config.arms[names[index]].q_start
-            self._fingers.append(self._open_fingers(arm))
+            hand = SimGripper(model, data, arm, state, self.period) if arm.hand else None
+            self._hands.append(hand)
         settings = [self.config.arms[names[index]].noise for index in self.arms]
         self._noise = [
             SensorNoise(noise, seed) if noise != NoiseConfig() else None
@@ -88,16 +89,11 @@ class Mujoco(Backend):
         mujoco.mj_forward(model, data)
         self.time = 0.0
 
-    def _open_fingers(self, arm: ArmDescription) -> Vector | None:
-        """Open the hand and have its servos keep it open; return the view of its positions."""
-        if not arm.finger_joint_names:
-            return None
-        at = int(self.model.joint(arm.finger_joint_names[0]).qposadr[0])
-        fingers: Vector = self.data.qpos[at : at + 2]
-        fingers[:] = arm.finger_opening
-        for joint in arm.finger_joint_names:
-            self.data.ctrl[self.model.actuator(joint).id] = arm.finger_opening
-        return fingers
+    def grip(self, arm: int, number: int, record: Vector) -> None:
+        """Begin a gripper command. Thread: control."""
+        hand = self._hands[self.arms.index(arm)]
+        if hand is not None:
+            hand.begin(number, record)
 
     def read(self, fresh: Collection[int]) -> None:
         """Copy joint states, torques and external torques out of the world.
@@ -116,9 +112,9 @@ class Mujoco(Backend):
             noise = self._noise[i]
             if noise is not None:
                 noise.disturb(state)
-            fingers = self._fingers[i]
-            if fingers is not None:
-                state.fingers[:] = fingers
+            hand = self._hands[i]
+            if hand is not None:
+                state.fingers[:] = hand.fingers
         for pose, found in zip(self.objects, self._objects):
             pose[:] = found
         self.time = data.time
@@ -144,6 +140,9 @@ class Mujoco(Backend):
             ctrl[:] = state.tau
             if noise is not None:
                 noise.quantise(ctrl)
+        for hand in self._hands:
+            if hand is not None and hand.is_active:
+                hand.step()
         before = self.data.time
         mujoco.mj_step(self.model, self.data)
         if self.data.time <= before:

@@ -15,8 +15,9 @@ import pinocchio as pin
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.held_object import HeldObject, skew
+from multipanda_py.modal_damping import ModalDamping
 from multipanda_py.parameters import number, vector
-from multipanda_py.state import ArmState, Matrix, Vector
+from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import ObjectTarget
 
 _dot, _add, _subtract, _multiply = np.dot, np.add, np.subtract, np.multiply
@@ -61,8 +62,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     object's origin. The squeeze adds up to nothing, so it strains the object and does not move
     it. All damping comes from the inertia it acts on:
     :math:`D_o` from :math:`\Lambda_o = \sum_i A_i^T \Lambda_i A_i`, :math:`D_{r,i}` from
-    :math:`\Lambda_i`, by the square-root design. A push on one hand moves the object, so both
-    hands give way together; the pair of them does not come apart.
+    :math:`\Lambda_i` (:class:`~multipanda_py.modal_damping.ModalDamping`). A push on one hand
+    moves the object, so both hands give way together; the pair of them does not come apart.
 
     The object's frame starts between the hands, along the axes of the world. Sources: Caccavale,
     Chiacchio, Marino and Villani, IEEE/ASME Trans. Mechatronics 2008 (object and internal
@@ -81,10 +82,10 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         n = context.n_arms
         self.held = HeldObject(context)
         self._error, self._spring, self._share = np.zeros(6), np.zeros(6), np.zeros(6)
-        self._root = eigenpy.SelfAdjointEigenSolver(np.eye(6))
-        self._inertia, self._damping = np.zeros((6, 6)), np.zeros((6, 6))
-        self._stack, self._brake = np.zeros((6 * n, 6)), np.zeros(6)
-        self._halves = [self._stack[6 * i : 6 * i + 6] for i in range(n)]
+        self._modal, self._relative_modal = ModalDamping(), ModalDamping()
+        self._object, self._unit = eigenpy.LLT(np.eye(6)), np.eye(6)
+        self._inertia, self._stack = np.zeros((6, 6)), np.zeros((6 * n, 6))
+        self._moved = [self._stack[6 * i : 6 * i + 6] for i in range(n)]
         self._wrenches, self.inward = np.zeros((n, 6)), np.zeros((n, 3))
         self._forces, self._torques = self._wrenches[:, :3], self._wrenches[:, 3:]
         self._hand_wrenches = list(self._wrenches)
@@ -96,10 +97,10 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Prepare D = Lambda^1/2 o S with S_ij = s_i + s_j and s = z K^1/2."""
+        """Prepare G = z K^1/2 of both dampers."""
         p = self.params
-        self._scale = _pairs(p.damping_ratio * np.sqrt(p.stiffness))
-        self._relative_scale = _pairs(p.damping_ratio * np.sqrt(p.relative_stiffness))
+        self._modal.set_root(np.diag(p.damping_ratio * np.sqrt(p.stiffness)))
+        self._relative_modal.set_root(np.diag(p.damping_ratio * np.sqrt(p.relative_stiffness)))
         self._clip_low = -p.error_clip
         self._follow = self.context.period / (p.squeeze_time + self.context.period)
 
@@ -134,9 +135,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     def relative_brake(self, place: int) -> Vector:
         """Return the damping wrench against the slip of one hand, (6,) [N, Nm]."""
-        held = self.held
-        damping = _multiply(held.inertia_sqrts[place], self._relative_scale, self._damping)
-        return _dot(damping, held.slips[place], self._brake)
+        held, modal = self.held, self._relative_modal
+        return modal.brake(held.inertia_invs[place], held.slips[place])
 
     def squeeze(self, target: ObjectTarget) -> float:
         """Return the internal force of this cycle [N]: the target, smoothed."""
@@ -159,13 +159,14 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._error_rotation[:] = _log3(_dot(target.rotation_object_in_world, held.rotation.T))
         _minimum(error, self.params.error_clip, out=error)
         _maximum(error, self._clip_low, out=error)
-        # Lambda_o = sum of A' Lambda A: the halves one below the other, times themselves.
-        for root, shift, half in zip(held.inertia_sqrts, held.shifts, self._halves):
-            _dot(root, shift, half)
-        self._root.compute(_dot(self._stack.T, self._stack, self._inertia))
-        _multiply(self._root.operatorSqrt(), self._scale, self._damping)
+        # Lambda_o = sum of A' Lambda A, as one product of all hands.
+        for inertia, shift, moved in zip(held.inertias, held.shifts, self._moved):
+            _dot(inertia, shift, moved)
+        self._object.compute(_dot(held.shift_stack.T, self._stack, self._inertia))
+        inertia_inv = self._object.solve(self._unit)
+        brake = self._modal.brake(inertia_inv, held.twist)
         _multiply(self.params.stiffness, error, self._spring)
-        _subtract(self._spring, _dot(self._damping, held.twist, self._brake), self._share)
+        _subtract(self._spring, brake, self._share)
         _multiply(self._share, 1.0 / len(held.bases), self._share)
 
     def _update_inward(self) -> None:
@@ -193,8 +194,3 @@ class CoupledImpedance(CoupledImpedanceLaw[CoupledImpedanceParams]):
     """Move an object held by several arms; the squeeze is fed forward."""
 
     Params = CoupledImpedanceParams
-
-
-def _pairs(s: Vector) -> Matrix:
-    pairs: Matrix = s[:, None] + s[None, :]
-    return pairs

@@ -12,11 +12,12 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
+from multipanda_py.modal_damping import ModalDamping
 from multipanda_py.parameters import vector
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import JointTarget
 
-_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
+_add, _multiply, _subtract = np.add, np.multiply, np.subtract
 _TargetT = TypeVar("_TargetT", bound=JointTarget)
 
 
@@ -36,26 +37,24 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     r"""Render a joint spring and an inertia-aware damper around a target.
 
     .. math::
-        \tau = K (q_d - q) + D (\dot q_d - \dot q), \qquad
-        D = M^{1/2} Z K^{1/2} + K^{1/2} Z M^{1/2}
+        \tau = K (q_d - q) + D (\dot q_d - \dot q)
 
-    with the diagonal damping ratios :math:`Z`. Source: Albu-Schäffer, Ott, Frese and
-    Hirzinger, ICRA 2003 (double-diagonalisation and square-root designs of the damping).
+    with D from :class:`~multipanda_py.modal_damping.ModalDamping` for the joint-space inertia.
+    Source: Albu-Schäffer, Ott, Frese and Hirzinger, ICRA 2003.
     """
 
     Params = JointImpedanceParams
     default_features = ("coriolis",)
 
     def __init__(self, context: Context, params: JointImpedanceParams) -> None:
-        self._eigen = eigenpy.SelfAdjointEigenSolver(np.eye(JOINTS))
-        self._damping = np.zeros((JOINTS, JOINTS))
-        self._error, self._rate, self._brake = (np.zeros(JOINTS) for _ in range(3))
+        self._modal = ModalDamping(JOINTS)
+        self._mass, self._unit = eigenpy.LLT(np.eye(JOINTS)), np.eye(JOINTS)
+        self._error, self._rate = np.zeros(JOINTS), np.zeros(JOINTS)
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Prepare D = M^1/2 o S with S_ij = s_i + s_j and s = Z K^1/2."""
-        s = self.params.damping_ratio * np.sqrt(self.params.stiffness)
-        self._scale = s[:, None] + s[None, :]
+        """Prepare G = K^1/2 Z."""
+        self._modal.set_root(np.diag(self.params.damping_ratio * np.sqrt(self.params.stiffness)))
 
     def on_activate(self, states: Sequence[ArmState], target: _TargetT) -> None:
         """Hold the measured posture."""
@@ -66,12 +65,12 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     def update(self, states: Sequence[ArmState], target: _TargetT, period: float) -> None:
         """Write the joint torques of every arm."""
         for arm, state in enumerate(states):
-            self._eigen.compute(state.mass)
-            _multiply(self._eigen.operatorSqrt(), self._scale, self._damping)
+            self._mass.compute(state.mass)
+            inertia_inv = self._mass.solve(self._unit)
             _subtract(target.q[arm], state.q, self._error)
             _subtract(target.dq[arm], state.dq, self._rate)
             tau = _multiply(self.params.stiffness, self._error, self.tau[arm])
-            _add(tau, _dot(self._damping, self._rate, self._brake), tau)
+            _add(tau, self._modal.brake(inertia_inv, self._rate), tau)
 
 
 class JointImpedance(JointImpedanceLaw[JointTarget]):

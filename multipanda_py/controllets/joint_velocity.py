@@ -63,7 +63,9 @@ class _Reference:
     def __init__(self, limits: JointLimits) -> None:
         self._limits = limits
         self.q, self.dq, self._still = np.zeros(JOINTS), np.zeros(JOINTS), np.zeros(JOINTS)
-        self._room, self._low, self._high = (np.zeros(JOINTS) for _ in range(3))
+        self._step, self._low, self._high = (np.zeros(JOINTS) for _ in range(3))
+        self._room = np.zeros((2, JOINTS))
+        self._up, self._down = self._room
         self.age = np.inf
 
     def set_bounds(self, params: JointVelocityParams) -> None:
@@ -85,26 +87,28 @@ class _Reference:
         self.age += period
         goal = wanted if self.age <= self._timeout else self._still
         q, dq, low, high = self.q, self.dq, self._low, self._high
-        step = _multiply(self._braking, period, self._room)
+        step = _multiply(self._braking, period, self._step)
         _subtract(dq, step, low)
         _add(dq, step, high)
         _minimum(goal, self._fastest, out=dq)
         _maximum(dq, self._slowest, out=dq)
         _maximum(dq, low, out=dq)
         _minimum(dq, high, out=dq)
-        _minimum(dq, self._approach(_subtract(self._upper, q, self._room), period, high), out=dq)
-        toward = self._approach(_subtract(q, self._lower, self._room), period, low)
-        _maximum(dq, np.negative(toward, toward), out=dq)
-        _add(q, _multiply(dq, period, self._room), q)
+        self._find_fastest(period)
+        _minimum(dq, self._up, out=dq)
+        _maximum(dq, np.negative(self._down, self._down), out=dq)
+        _add(q, _multiply(dq, period, step), q)
         _minimum(q, _add(measured, self._leash, high), out=q)
         _maximum(q, _subtract(measured, self._leash, low), out=q)
 
-    def _approach(self, room: Vector, period: float, out: Vector) -> Vector:
-        """Return v(d), the largest velocity towards a limit that is ``room`` away."""
-        _multiply(_maximum(room, 0.0, out=room), self._per_braking, out)
-        _add(out, period * period, out)
-        _subtract(_sqrt(out, out), period, out)
-        return _multiply(out, self._braking, out)
+    def _find_fastest(self, period: float) -> None:
+        """Compute v(d) for the room up and down, in one array for both."""
+        room = self._room
+        _subtract(self._upper, self.q, self._up)
+        _subtract(self.q, self._lower, self._down)
+        _multiply(_maximum(room, 0.0, out=room), self._per_braking, room)
+        _sqrt(_add(room, period * period, room), room)
+        _multiply(_subtract(room, period, room), self._braking, room)
 
 
 class JointVelocity(JointImpedanceLaw[JointTarget]):

@@ -150,8 +150,9 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         """Couple the arms where they are."""
         self._running = False
         self.on_parameters()
-        self._running = self._open = True
+        self._running = True
         self._reference.start(states[1])
+        self._close(states[0])
         self._reflection.reset()
         self._follower_target.seed(states[1:])
 

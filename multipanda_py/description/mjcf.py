@@ -11,7 +11,7 @@ import numpy as np
 
 from multipanda_py.description.arm import ArmDescription
 from multipanda_py.description.franka import READY_POSTURE
-from multipanda_py.description.mjcf_arm import add_arm
+from multipanda_py.description.mjcf_arm import add_arm, add_grip
 from multipanda_py.description.mjcf_elements import Materials, put, quaternion
 from multipanda_py.description.mjcf_meshes import MeshLibrary
 from multipanda_py.description.mjcf_world import world_xml
@@ -69,6 +69,8 @@ def build_scene(
         add_arm(spec, arm, materials, library)
     for thing in objects:
         _add_object(spec, thing)
+        for arm in arms if thing.mass > 0.0 else ():
+            add_grip(spec, arm, thing)
     _add_ready_key(spec, arms, objects)
     return spec
 

@@ -36,6 +36,7 @@ from multipanda_py.description.mjcf_elements import (
 )
 from multipanda_py.description.mjcf_meshes import MeshLibrary
 from multipanda_py.description.rotations import rotation_from_rpy
+from multipanda_py.description.scene_object import SceneObject
 from multipanda_py.description.tool import Tool
 
 # Servo of a finger: our choice, stiff enough to reach FINGER_FORCE with 14 mm of error and
@@ -43,6 +44,16 @@ from multipanda_py.description.tool import Tool
 FINGER_ARMATURE = 0.1  # mass of the drive as felt at a finger [kg]
 FINGER_STIFFNESS = 5000.0  # [N/m]
 FINGER_DAMPING = 2.0 * np.sqrt(FINGER_STIFFNESS * (FINGER_ARMATURE + FINGER_INERTIAL.mass))
+# A finger is so light that it would sink 4 mm into what it presses with 60 N: time constants [s]
+# of a few cycles make its pad give way by 0.2 mm, and its stop by less.
+PAD = 3  # of FINGER_BLOCKS
+PAD_SOLREF = (0.004, 1.0)
+STOP_SOLREF = (0.002, 1.0)
+
+# One belt drives both fingers of the hand, so that neither moves without the other: as a spring,
+# which costs no constraint. It gives way by 0.1 mm under 5 N, and is damped to a fifth.
+BELT_STIFFNESS = 5.0e4  # [N/m]
+BELT_DAMPING = 0.2 * np.sqrt(2.0 * BELT_STIFFNESS * (FINGER_ARMATURE + FINGER_INERTIAL.mass))
 
 _ON_FLANGE = ("link7", "hand", "leftfinger", "rightfinger", "tool")
 
@@ -129,8 +140,9 @@ def _add_hand(
         name = f"{prefix}finger_joint{i}"
         joint = put(finger.add_joint(), name=name, type=mujoco.mjtJoint.mjJNT_SLIDE)
         put(joint, axis=np.array([0.0, 1.0, 0.0]), limited=True, armature=FINGER_ARMATURE)
-        put(joint, range=np.array([0.0, FINGER_UPPER]))
+        put(joint, range=np.array([0.0, FINGER_UPPER]), solref_limit=np.array(STOP_SOLREF))
         _add_servo(spec, name)
+    _add_belt(spec, prefix)
 
 
 def _add_servo(spec: mujoco.MjSpec, joint: str) -> None:
@@ -144,6 +156,26 @@ def _add_servo(spec: mujoco.MjSpec, joint: str) -> None:
     put(servo, gainprm=gain, biasprm=bias)
     put(servo, ctrllimited=True, ctrlrange=np.array([0.0, FINGER_UPPER]))
     put(servo, forcelimited=True, forcerange=np.array([-FINGER_FORCE, FINGER_FORCE]))
+
+
+def _add_belt(spec: mujoco.MjSpec, prefix: str) -> None:
+    """Add the spring that keeps both fingers equally far from the middle."""
+    belt = put(spec.add_tendon(), name=f"{prefix}finger_belt", springlength=np.zeros(2))
+    for number, side in ((1, 1.0), (2, -1.0)):
+        belt.wrap_joint(f"{prefix}finger_joint{number}", side)
+    for name, value in (("stiffness", BELT_STIFFNESS), ("damping", BELT_DAMPING)):
+        numbers = np.zeros_like(getattr(belt, name))  # a polynomial since MuJoCo 4
+        numbers.flat[0] = value
+        put(belt, **{name: numbers if numbers.ndim else float(numbers)})
+
+
+def add_grip(spec: mujoco.MjSpec, arm: ArmDescription, thing: SceneObject) -> None:
+    """Let the pads of an arm's fingers grip a thing firmly, with the friction of the thing."""
+    sliding, torsional, rolling = thing.friction
+    for side in ("left", "right") if arm.hand else ():
+        grip = put(spec.add_pair(), geomname1=f"{arm.prefix}{side}finger_block{PAD}")
+        put(grip, geomname2=f"{thing.name}_geom", condim=4, solref=np.array(PAD_SOLREF))
+        put(grip, friction=np.array([sliding, sliding, torsional, rolling, rolling]))
 
 
 def _add_tool(prefix: str, tool: Tool, flange: mujoco.MjsBody, materials: Materials) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import eigenpy
 import numpy as np
@@ -19,6 +20,7 @@ from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import Target
 
 _dot, _multiply, _subtract, _add, _absolute = np.dot, np.multiply, np.subtract, np.add, np.absolute
+_TINY = 1e-12
 _PARTS = ("all", "without_hand", "ignore")
 
 
@@ -73,16 +75,16 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def __init__(self, context: Context, params: CollisionAvoidanceParams) -> None:
         self._scene = scene = CollisionGeometry(context)
         n = context.n_arms + len(context.other_arms)
-        self._n_own, self._n_arms = context.n_arms, n
+        self._n_own = context.n_arms
         self._raw = scene.raw
         self._q = [scene.raw[7 * arm : 7 * arm + 7] for arm in range(n)]
         self._objects = scene.raw[7 * n :]
         self._movable = context.object_poses[: len(self._objects) // 7]
         self._before, self._moved = np.zeros(len(scene.raw)), np.zeros(len(scene.raw))
-        self._weights = scene.reach.sum(axis=0)
+        self._steps = np.zeros(len(scene.reach))
         self._travel = [0.0] * len(scene.reach)
         self._margin = -1.0
-        self._wrench, self._part = np.zeros(6), np.zeros(JOINTS)
+        self._wrench = np.zeros(6)
         self._gradients = [np.zeros(JOINTS) for _ in range(2)]
         self._masses = [eigenpy.LLT(np.eye(JOINTS)) for _ in range(n)]
         pin.computeJointJacobians(scene.model, scene.data, scene.q)
@@ -123,13 +125,16 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         if len(self._movable):
             self._objects[:] = self._movable.reshape(-1)
         moved = _absolute(_subtract(self._raw, self._before, self._moved), self._moved)
-        if _dot(self._weights, moved) > self._margin:
-            self._look(everyone, tau)
+        steps = _dot(self._scene.reach, moved, self._steps).tolist()
+        if 2.0 * max(steps) > self._margin:  # no two bodies together have moved farther
+            self._look(steps, everyone, tau)
 
-    def _look(self, everyone: Sequence[ArmState], tau: Sequence[Vector]) -> None:
+    def _look(
+        self, steps: Sequence[float], everyone: Sequence[ArmState], tau: Sequence[Vector]
+    ) -> None:
         """Measure the groups whose bodies may have come near, and push those that have."""
         scene, travel, distance = self._scene, self._travel, self.params.distance
-        for body, step in enumerate(_dot(scene.reach, self._moved).tolist()):
+        for body, step in enumerate(steps):
             travel[body] += step
         self._before[:] = self._raw
         near: list[Group] = []
@@ -167,42 +172,48 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def _push(
         self,
         group: Group,
-        result: object,
+        result: Any,
         joints: tuple[int, int],
         everyone: Sequence[ArmState],
         tau: Sequence[Vector],
     ) -> None:
         """Add the torques of one pair."""
         p = self.params
-        depth = p.distance - max(result.min_distance, 0.0)  # type: ignore[attr-defined]
-        normal = result.normal.tolist()  # type: ignore[attr-defined]
-        points = (result.getNearestPoint1(), result.getNearestPoint2())  # type: ignore[attr-defined]
-        speed = inverse_mass = 0.0
-        parts: list[tuple[int, int, float, Vector]] = []
-        for body, joint, point, gradient, sign in zip(
-            (group.first, group.second), joints, points, self._gradients, (-1.0, 1.0)
-        ):
-            if joint == 0 or body >= self._n_arms:
-                continue
-            gradient[joint:] = 0.0
-            _dot(self._unit(normal, point.tolist()), self._columns[body][joint], gradient[:joint])
-            speed += sign * float(_dot(gradient, everyone[body].dq))
-            inverse_mass += float(_dot(gradient, self._masses[body].solve(gradient)))
-            parts.append((body, joint, sign, gradient))
+        normal = result.normal.tolist()
+        speed, bodies = 0.0, []
+        if joints[0]:
+            body, gradient = group.first, self._gradients[0]
+            point = result.getNearestPoint1().tolist()
+            self._differentiate(normal, point, body, joints[0], gradient)
+            speed -= _dot(gradient, everyone[body].dq)
+            bodies.append((body, -1.0, gradient))
+        if joints[1]:
+            body, gradient = group.second, self._gradients[1]
+            point = result.getNearestPoint2().tolist()
+            self._differentiate(normal, point, body, joints[1], gradient)
+            speed += _dot(gradient, everyone[body].dq)
+            bodies.append((body, 1.0, gradient))
+        depth = p.distance - max(result.min_distance, 0.0)
         force = self._slope * depth * depth
-        if speed < 0.0 and inverse_mass > 0.0:
+        if speed < 0.0:
+            inverse = _TINY
+            for body, _, gradient in bodies:
+                inverse += _dot(gradient, self._masses[body].solve(gradient))
             stiffness = 2.0 * self._slope * depth
-            force -= 2.0 * p.damping_ratio * math.sqrt(stiffness / inverse_mass) * speed
-        for body, _, sign, gradient in parts:
+            force -= 2.0 * p.damping_ratio * math.sqrt(stiffness / inverse) * speed
+        for body, sign, gradient in bodies:
             if body < self._n_own:
-                torque = _multiply(gradient, sign * force, self._part)
-                _add(tau[body], torque, tau[body])
+                _add(tau[body], _multiply(gradient, sign * force, gradient), tau[body])
 
-    def _unit(self, normal: Sequence[float], point: Sequence[float]) -> Vector:
-        """Return a unit force along the normal at a point, as a wrench at the world's origin."""
+    def _differentiate(
+        self, normal: list[float], point: list[float], body: int, joint: int, out: Vector
+    ) -> None:
+        """Write the joint torques of a unit force along the normal at a point, (7,)."""
         wrench = self._wrench
         nx, ny, nz = normal
         px, py, pz = point
+        # As a wrench at the world's origin, which the columns of the Jacobian refer to.
         wrench[0], wrench[1], wrench[2] = nx, ny, nz
         wrench[3], wrench[4], wrench[5] = py * nz - pz * ny, pz * nx - px * nz, px * ny - py * nx
-        return wrench
+        out[joint:] = 0.0
+        _dot(wrench, self._columns[body][joint], out[:joint])

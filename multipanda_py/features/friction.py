@@ -53,7 +53,7 @@ class Friction(Feature[FrictionParams]):
     A sigmoid of the measured velocity stands for Coulomb friction, without a step at rest; it
     is zero there. :math:`\alpha` (``share``) stays below 1 because compensation beyond what is
     really there feeds motion. Source: Gaz, Cognetti, Oliva, Robuffo Giordano and De Luca,
-    IEEE RA-L 2019 (model and values of the Panda; the FR3 has no published ones).
+    IEEE RA-L 2019 (model, and values of a Panda; an FR3 needs its own for a high share).
     """
 
     Params = FrictionParams

@@ -18,6 +18,9 @@ from multipanda_py.targets import CartesianTarget
 _multiply, _subtract, _add = np.multiply, np.subtract, np.add
 _minimum, _maximum = np.minimum, np.maximum
 
+NO_CLAMP = 100.0
+"""A torque that no joint of a Franka arm can have [Nm]."""
+
 
 @dataclass(frozen=True, eq=False)
 class NullspaceParams:
@@ -36,7 +39,11 @@ class NullspaceParams:
         "static wrenches (kinematic), nothing (none)",
     )
     max_torque: Vector = vector(
-        *[100.0] * JOINTS, unit="Nm", low=0, high=100, doc="clamp before the projection"
+        *[NO_CLAMP] * JOINTS,
+        unit="Nm",
+        low=0,
+        high=NO_CLAMP,
+        doc="clamp before the projection; none if all are at their upper bound",
     )
 
 
@@ -65,6 +72,7 @@ class Nullspace(Feature[NullspaceParams]):
         """Prepare the damping gains and look the projector up."""
         self._damping = 2.0 * self.params.damping_ratio * np.sqrt(self.params.stiffness)
         self._high, self._low = self.params.max_torque, -self.params.max_torque
+        self._clamps = bool((self._high < NO_CLAMP).any())
         self._project = self._projectors.get(self.params.projector)
 
     def add(
@@ -81,8 +89,9 @@ class Nullspace(Feature[NullspaceParams]):
             _subtract(target.posture[arm], state.q, tau_0)
             _multiply(tau_0, stiffness, tau_0)
             _subtract(tau_0, _multiply(state.dq, self._damping, brake), tau_0)
-            _minimum(tau_0, self._high, out=tau_0)
-            _maximum(tau_0, self._low, out=tau_0)
+            if self._clamps:
+                _minimum(tau_0, self._high, out=tau_0)
+                _maximum(tau_0, self._low, out=tau_0)
             if project is not None:
                 project(state, tau_0)
             _add(tau[arm], tau_0, tau[arm])

@@ -45,17 +45,25 @@ class Wrench(Feature[WrenchParams]):
     def __init__(self, context: Context, params: WrenchParams) -> None:
         self._wrench = [np.zeros(6) for _ in context.arms]
         self._step, self._tau = np.zeros(6), np.zeros(7)
+        self._asked = False
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Start from no wrench."""
         for wrench in self._wrench:
             wrench[:] = 0.0
+        self._asked = False
+
+    def on_target(self, channel: str, place: int, target: Target) -> None:
+        """Begin to work with the first wrench that is asked for."""
+        self._asked = self._asked or channel == "wrench"
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
         """Add the torques of every arm's filtered wrench."""
+        if not self._asked:
+            return
         constant = self.params.time_constant
         share = -math.expm1(-period / constant) if constant > 0.0 else 1.0
         step, torque = self._step, self._tau

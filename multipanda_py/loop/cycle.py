@@ -153,6 +153,8 @@ class ControlLoop:
             arm.model.update(arm.state)
 
     def _open_mail(self, now_ns: int) -> None:
+        for instance in self._instances:  # before a switch, so that it starts with them
+            self._owners.attempt(instance, instance.take_parameters, now_ns)
         request = self._mailbox.switch.take()
         if request is not None:
             self._words[Word.SWITCH_STATUS] = self._owners.switch(request, now_ns)
@@ -161,8 +163,10 @@ class ControlLoop:
         recover = self._mailbox.recover.take()
         if recover is not None:
             self._recover(recover)
-        for instance in self._instances:
-            self._owners.attempt(instance, instance.take_parameters, now_ns)
+        for index, slot in enumerate(self._mailbox.grippers):
+            command = slot.take()
+            if command is not None:
+                self._grip(index, slot.seen, command, now_ns)
         for instance in self._owners.active:
             try:
                 if not instance.take_targets(now_ns):
@@ -170,6 +174,13 @@ class ControlLoop:
                     self._owners.report(Event.TARGET_INVALID, instance, text, now_ns)
             except Exception as error:
                 self._owners.fail(instance, Event.CONTROLLET_ERROR, describe(error), now_ns)
+
+    def _grip(self, arm: int, number: int, command: Vector, now_ns: int) -> None:
+        backend = self._backend_of[arm]
+        try:
+            backend.grip(arm, number, command)
+        except Exception as error:
+            self._blame(backend, error, now_ns)
 
     def _recover(self, wanted: Vector) -> None:
         """Ask the backends to make faulted arms ready; it may take them many cycles."""

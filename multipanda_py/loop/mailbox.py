@@ -20,6 +20,7 @@ from enum import IntEnum
 import numpy as np
 
 from multipanda_py.config import CellConfig
+from multipanda_py.gripper import RECORD as GRIPPER_RECORD
 from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.state import Vector, row_dtype
@@ -115,7 +116,7 @@ class Mailbox:
         self._names = tuple(plan.name for plan in plans)
         movable = sum(thing.mass > 0 for thing in config.objects.values())
         self.row_dtype = row_dtype(len(config.arms), movable, len(plans))
-        widths = [2 + len(plans), len(config.arms)]
+        widths = [2 + len(plans), len(config.arms)] + [GRIPPER_RECORD] * len(config.arms)
         widths += [plan.parameter_width for plan in plans]
         for plan in plans:
             widths += [
@@ -144,6 +145,7 @@ class Mailbox:
             start += 1 + width
         supply = iter(slots)
         self.switch, self.recover = next(supply), next(supply)
+        self.grippers = [next(supply) for _ in config.arms]
         self.parameters = [next(supply) for _ in plans]
         self.targets: list[dict[str, list[Slot]]] = [
             {c: [next(supply) for _ in range(places(c, len(plan.arms)))] for c in plan.channels}

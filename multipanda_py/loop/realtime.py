@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import gc
 import os
@@ -58,5 +57,4 @@ def enter_realtime(config: RealtimeConfig) -> list[str]:
     gc.collect()
     gc.freeze()
     gc.disable()
-    atexit.register(gc.unfreeze)  # so that extension modules see all their objects go
     return warnings

@@ -32,9 +32,16 @@ def root(matrix):
     return v @ np.diag(np.sqrt(np.maximum(w, 0))) @ v.T
 
 
+def modal(inertia, k, z):
+    """D = 2 G (G' inv(inertia) G)^-1/2 G' with G = sqrt(K) Z."""
+    g = root(k) @ z
+    w, v = np.linalg.eigh(g.T @ np.linalg.inv(inertia) @ g)
+    return 2.0 * g @ v @ np.diag(1.0 / np.sqrt(w + 1e-8)) @ v.T @ g.T
+
+
 def dense(state, k, z, e, rate):
-    lam = root(np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T))
-    d = lam @ z @ root(k) + root(k) @ z @ lam
+    inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T)
+    d = modal(inertia, k, z)
     return state.jacobian.T @ (k @ e + d @ rate)
 
 
@@ -134,21 +141,38 @@ def test_velocity_target_removes_the_lag(make_cell):
 
 
 @pytest.mark.parametrize("ratio", [0.3, 0.7, 1.0])
-def test_every_mode_has_the_damping_ratio_when_all_stiffnesses_are_equal(ratio):
-    """With K = k I the design is exact: the poles of (Lambda, D, K) are those of the ratio."""
-    k = 150.0
-    law, target, state = started(stiffness=np.full(6, k), damping_ratio=np.full(6, ratio))
+def test_every_mode_has_the_damping_ratio(ratio):
+    """The poles of (Lambda, D, K) are those of the ratio, whatever the stiffness."""
+    k = np.array([900.0, 400.0, 100.0, 40.0, 20.0, 5.0])
+    law, target, state = started(stiffness=k, damping_ratio=np.full(6, ratio))
     law.update([state], target, PERIOD)
     damping = law._springs[0].damping
     inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T)
     system = np.block(
         [
             [np.zeros((6, 6)), np.eye(6)],
-            [-np.linalg.solve(inertia, k * np.eye(6)), -np.linalg.solve(inertia, damping)],
+            [-np.linalg.solve(inertia, np.diag(k)), -np.linalg.solve(inertia, damping)],
         ]
     )
     poles = np.linalg.eigvals(system)
     assert np.allclose(-poles.real / np.abs(poles), ratio, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "stiffness", [(0, 600, 0, 20, 20, 20), (400, 400, 0, 0, 0, 0), (5000, 1, 1, 300, 0, 0)]
+)
+def test_damper_never_drives_even_with_zero_or_very_unequal_gains(stiffness):
+    rng = np.random.default_rng(4)
+    maker = StateMaker()
+    law = CartesianImpedance(
+        maker.context, CartesianImpedanceParams(stiffness=np.array(stiffness, dtype=float))
+    )
+    target = MovingCartesianTarget(1)
+    for _ in range(200):
+        (state,) = maker.random(rng, speed=1.0)
+        law.on_activate([state], target)
+        law.update([state], target, PERIOD)
+        assert law.tau[0] @ state.dq <= 1e-9
 
 
 @pytest.mark.sim
@@ -164,7 +188,7 @@ def test_step_in_mujoco_is_that_of_the_designed_linear_system(make_cell, ratio):
     (state,) = StateMaker().at([cell.state("left").q])
     inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T)
     k = np.diag([400.0] * 3 + [20.0] * 3)
-    damping = ratio * (root(inertia) @ root(k) + root(k) @ root(inertia))
+    damping = modal(inertia, k, ratio * np.eye(6))
     cell.set_target("left", Pose(pose.position + [0.0, 0.02, 0.0], pose.rotation))
     start, _ = cell.rows()
     cell.step(1000)

@@ -23,6 +23,13 @@ def root(matrix):
     return v @ np.diag(np.sqrt(np.maximum(w, 0))) @ v.T
 
 
+def modal(inertia, k, z):
+    """D = 2 G (G' inv(inertia) G)^-1/2 G' with G = sqrt(K) Z."""
+    g = root(k) @ z
+    w, v = np.linalg.eigh(g.T @ np.linalg.inv(inertia) @ g)
+    return 2.0 * g @ v @ np.diag(1.0 / np.sqrt(w + 1e-8)) @ v.T @ g.T
+
+
 def skew(v):
     return np.array([[0, -v[2], v[1]], [v[2], 0, -v[0]], [-v[1], v[0], 0]])
 
@@ -80,8 +87,7 @@ def test_equation(n, turned):
         for i, s in enumerate(states)
     ]
     k, k_r, z = np.diag(params.stiffness), np.diag(params.relative_stiffness), 0.8
-    lam = root(sum(a.T @ i @ a for a, i in zip(maps, inertias)))
-    damping = z * (lam @ root(k) + root(k) @ lam)
+    damping = modal(sum(a.T @ i @ a for a, i in zip(maps, inertias)), k, z * np.eye(6))
     error = np.concatenate(
         [target.position_object_in_world - p_o, pin.log3(target.rotation_object_in_world @ r_o.T)]
     )
@@ -95,8 +101,7 @@ def test_equation(n, turned):
                 pin.log3(r_o @ grasps[i][1] @ hands[i].rotation.T),
             ]
         )
-        half = root(inertias[i])
-        d_r = z * (half @ root(k_r) + root(k_r) @ half)
+        d_r = modal(inertias[i], k_r, z * np.eye(6))
         wrench = np.linalg.solve(maps[i].T, share)
         wrench = wrench + k_r @ apart - d_r @ (twists[i] - maps[i] @ twist)
         wrench[:3] += 12.0 * inward[i]

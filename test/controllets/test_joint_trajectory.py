@@ -27,9 +27,11 @@ LAWS = {"jt": {"type": "joint_trajectory"}, "joint": {"type": "joint_impedance"}
 ARM = {"left": {}}
 
 
-def root(matrix):
-    w, v = np.linalg.eigh(matrix)
-    return v @ np.diag(np.sqrt(w)) @ v.T
+def modal(inertia, k, z):
+    """D = 2 G (G' inv(inertia) G)^-1/2 G' with G = sqrt(K) Z."""
+    g = np.diag(np.sqrt(k) * z)
+    w, v = np.linalg.eigh(g @ np.linalg.inv(inertia) @ g)
+    return 2.0 * g @ v @ np.diag(1.0 / np.sqrt(w + 1e-8)) @ v.T @ g
 
 
 def write(target, rows):
@@ -61,9 +63,10 @@ def test_law_against_dense_equation(feedforward):
             (s,) = maker.random(rng, speed=1.0)
             law.update([s], target, PERIOD)
             q, dq, ddq = evaluate(path, np.array([cycle * PERIOD]))[0]
-            k, z, m = np.diag(params.stiffness), np.diag(params.damping_ratio), root(s.mass)
-            d = m @ z @ np.sqrt(k) + np.sqrt(k) @ z @ m
-            expected = k @ (q - s.q) + d @ (dq - s.dq) + feedforward * (s.mass @ ddq)
+            d = modal(s.mass, params.stiffness, params.damping_ratio)
+            expected = (
+                params.stiffness * (q - s.q) + d @ (dq - s.dq) + feedforward * (s.mass @ ddq)
+            )
             assert np.allclose(law.tau[0], expected, rtol=1e-9, atol=1e-8)
 
 
@@ -111,6 +114,7 @@ def test_posture_is_reached_within_the_limits(make_cell, speed):
     cell, q = running(make_cell, speed=speed)
     start, _ = cell.rows()
     cell.set_target("left", q=q + STEP)
+    cell.step(1)
     cell.wait(lambda: motion_state(cell) is not MotionState.RUNNING, 4.0, "end")
     _, rows = cell.rows(start)
     assert motion_state(cell) is MotionState.DONE
@@ -208,6 +212,24 @@ def test_arm_that_is_held_back_gives_way(make_cell):
     assert np.abs(cell.state("left").q - here).max() < 0.1
     assert motion_state(cell) is MotionState.PATH_TOLERANCE_VIOLATED
     assert cell.events() == []
+
+
+@pytest.mark.sim
+def test_arm_that_meets_a_table_does_not_go_on_pressing(make_cell):
+    table = {"shape": "box", "size": [0.3, 0.3, 0.02], "position": [0.4, 0.0, 0.4]}
+    laws = {"jt": {"type": "joint_trajectory", "params": {"path_tolerance": [0.05] * 7}}}
+    cell = make_cell(ARM, laws, active=["left/jt"], objects={"table": table})
+    cell.step(5)
+    down = np.array([0.0, 0.4, 0.0, 0.0, 0.0, 0.0, 0.0])
+    cell.follow("left", complete([2.0], [cell.state("left").q + down]))
+    pressed = 0.0
+    for _ in range(30):
+        cell.step(100)
+        pressed = max(pressed, np.abs(cell.state("left").tau_ext).max())
+    assert motion_state(cell) is MotionState.PATH_TOLERANCE_VIOLATED
+    assert pressed > 20.0
+    assert np.abs(cell.state("left").tau_ext).max() < 0.25 * pressed
+    assert np.abs(cell.state("left").dq).max() < 1e-2
 
 
 @pytest.mark.sim

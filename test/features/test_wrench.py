@@ -29,6 +29,7 @@ def test_without_a_filter_the_torque_is_that_of_the_target():
     states = maker.random(rng)
     for data in target.data["wrench"]:
         data[:] = rng.normal(size=6)
+    feature.on_target("wrench", 0, target)
     for state, data, tau in zip(
         states, target.data["wrench"], added(feature, states, target), strict=True
     ):
@@ -42,6 +43,7 @@ def test_a_step_arrives_as_an_exponential_and_starts_at_zero():
     feature.on_activate(states, target)
     assert not added(feature, states, target)[0].any()
     target.data["wrench"][0][:] = [1.0, -2.0, 30.0, 0.5, 0.0, -1.0]
+    feature.on_target("wrench", 0, target)
     full = states[0].jacobian.T @ target.data["wrench"][0]
     for cycle in range(1, 100):
         share = 1 - np.exp(-cycle * PERIOD / constant)
@@ -53,6 +55,7 @@ def test_activation_forgets_the_filter():
     maker, feature, target = made(1, 1.0)
     states = maker.random(rng)
     target.data["wrench"][0][:] = 10.0
+    feature.on_target("wrench", 0, target)
     assert added(feature, states, target)[0].any()
     target.clear()
     feature.on_activate(states, target)

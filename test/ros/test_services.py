@@ -15,6 +15,7 @@ from std_srvs.srv import Trigger
 BEST_EFFORT, STRICT, AUTO, FORCE_AUTO = 1, 2, 3, 4
 DUAL = "dual_cartesian_impedance_controller"
 CARTESIAN, JOINT = "cartesian_impedance_controller", "joint_impedance_controller"
+TRAJECTORY = "joint_trajectory_controller"
 
 
 def listed(client, namespace=""):
@@ -34,13 +35,15 @@ def test_list_of_the_cell_names_everything_in_full(cell, client):
         f"right/{CARTESIAN}": "active",
         f"left/{JOINT}": "inactive",
         f"right/{JOINT}": "inactive",
+        f"left/{TRAJECTORY}": "inactive",
+        f"right/{TRAJECTORY}": "inactive",
         DUAL: "inactive",
     }
 
 
 def test_list_of_an_arm_has_short_names_and_nothing_of_others(cell, client):
     assert states(client, "/left") == {
-        "hold": "inactive", CARTESIAN: "active", JOINT: "inactive"
+        "hold": "inactive", CARTESIAN: "active", JOINT: "inactive", TRAJECTORY: "inactive"
     }  # fmt: skip
 
 

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real arms: one driver process each, woken by their states."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import Any
+
+from multipanda_py.backends.backend import Backend
+from multipanda_py.config import CellConfig
+from multipanda_py.describe import describe_arm
+from multipanda_py.exceptions import BackendError
+from multipanda_py.franka.configure import settings_of
+from multipanda_py.franka.link import STOP_TIMEOUT, Link
+from multipanda_py.franka.model_check import Difference, compare, complaint
+from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.state import ArmState, Vector
+
+
+class Franka(Backend):
+    """Exchange states and torques with real FR3 arms through their drivers.
+
+    A state is answered in the cycle of the robot that it belongs to. An arm starts to execute
+    torques when the loop has begun to write, and again after :meth:`recover`, never by itself
+    after a fault.
+
+    Attributes:
+        warnings: What the machine refused, and where a robot's model differs, as sentences.
+        differences: Of our model from each arm's own, by the arm's index.
+        links: The drivers, by the arm's index.
+    """
+
+    def __init__(
+        self, config: CellConfig, arms: Sequence[int], states: Sequence[ArmState], objects: Vector
+    ) -> None:
+        super().__init__(config, arms, states, objects)
+        self._names = list(config.arms)
+        self._configs = list(config.arms.values())
+        self.warnings: list[str] = []
+        self.differences: dict[int, list[Difference]] = {}
+        self.links: dict[int, Link] = {}
+
+    def connect(self) -> None:
+        """Start all drivers at once and wait until they have their robots.
+
+        Raises:
+            BackendError: If an arm cannot be used; names every such arm, and why.
+        """
+        self._cpus = sorted(os.sched_getaffinity(0))  # before the loop is pinned
+        for index, state in zip(self.arms, self.states):
+            arm = self._configs[index]
+            settings = settings_of(self._names[index], arm, self._cpus)
+            self.links[index] = Link(state, settings, partial(self._check, index))
+        try:
+            for link in self.links.values():
+                link.spawn()
+            faults = self._await_drivers()
+            if faults:
+                raise BackendError("\n".join(faults))
+        except BaseException:
+            self.close()
+            raise
+        for link in self.links.values():
+            self.warnings.extend(link.warnings)
+        self.read(self.arms)
+
+    def _await_drivers(self) -> list[str]:
+        waiting, faults = dict(self.links), []
+        while waiting:
+            select.select([link.output for link in waiting.values()], [], [], 0.1)
+            for index, link in list(waiting.items()):
+                faults.extend(f"arm {self._names[index]}: {text}" for _, text in link.poll())
+                if not link.starting:
+                    del waiting[index]
+        return faults
+
+    def _check(self, index: int, found: dict[str, Any]) -> str:
+        """Compare models; return why an arm must not be used, or nothing."""
+        name, arm = self._names[index], self._configs[index]
+        differences = compare(describe_arm(name, arm), arm.franka, found)
+        self.differences[index] = differences
+        text = complaint(differences)
+        if not text or arm.franka.model_check == "off":
+            return ""
+        text = f"robot {arm.robot_ip}: {text}"
+        if arm.franka.model_check == "refuse":
+            return text
+        self.warnings.append(f"arm {name}: {text}")
+        return ""
+
+    @property
+    def wake_fds(self) -> dict[int, int]:
+        """Of each arm's states; :meth:`read` makes them unreadable again."""
+        return {link.event: index for index, link in self.links.items()}
+
+    def read(self, fresh: Collection[int]) -> None:
+        """Copy the newest states; what does not execute torques is at zero torque."""
+        for index, link in self.links.items():
+            if index in fresh:
+                link.read()
+                if index == self.arms[0]:
+                    self.time = link.time
+
+    def write(self, fresh: Collection[int]) -> None:
+        """Answer the states that were read last, and wake the drivers."""
+        for index, link in self.links.items():
+            if index in fresh:
+                link.write()
+
+    def faults(self) -> list[tuple[int, str]]:
+        """Return what drivers and robots have reported since, as ``kind: sentence``."""
+        found = []
+        for index, link in self.links.items():
+            for kind, text in link.poll():
+                found.append((index, f"{kind}: {text}"))
+        return found
+
+    def recover(self, arm: int) -> None:
+        """Have an arm's driver recover its robot, or start a new driver if it is gone."""
+        self.links[arm].recover()
+
+    def halt(self, arm: int) -> None:
+        """Have an arm's torque go to zero and its motion end, until :meth:`recover`."""
+        self.links[arm].halt()
+
+    def is_ready(self, arm: int) -> bool:
+        """Return whether an arm executes torques."""
+        return self.links[arm].executing
+
+    def apply_settings(self, arm: int, options: FrankaConfig) -> None:
+        """Tell a robot other settings; whether it takes them is in :meth:`settings_answers`.
+
+        The driver's own, ``answer_budget`` and ``priority``, stay as they are.
+
+        Raises:
+            BackendError: If the arm is executing torques: the robot takes none then.
+        """
+        link = self.links[arm]
+        if link.executing:
+            raise BackendError(
+                f"arm {self._names[arm]} is under torque control: a robot takes settings only "
+                "while no motion runs"
+            )
+        self._configs[arm] = self._configs[arm].model_copy(update={"franka": options})
+        link.tell(settings_of(self._names[arm], self._configs[arm], self._cpus))
+
+    def settings_answers(self) -> list[tuple[int, str, str]]:
+        """Return arm, ``applied`` or ``refused``, and why, for settings answered since."""
+        found = []
+        for index, link in self.links.items():
+            found.extend((index, outcome, text) for outcome, text in link.answers)
+            link.answers.clear()
+        return found
+
+    def close(self) -> None:
+        """End motions and drivers, all at once; safe to call twice."""
+        links, self.links = list(self.links.values()), {}
+        deadline = time.monotonic() + STOP_TIMEOUT
+        for link in links:
+            link.shut_down()
+        for link in links:
+            link.stop(deadline)
+            link.close()

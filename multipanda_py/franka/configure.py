@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the cell file to a driver's settings. Thread: loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.config import ArmConfig
+from multipanda_py.describe import describe_arm
+from multipanda_py.description import ArmDescription
+from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.franka.settings import Settings
+from multipanda_py.model import build_pinocchio
+from multipanda_py.pose import Pose
+from multipanda_py.state import Matrix
+
+
+def settings_of(name: str, arm: ArmConfig, cpus: Sequence[int]) -> Settings:
+    """Return the settings of an arm's driver.
+
+    Args:
+        name: Of the arm.
+        arm: Its part of the cell file.
+        cpus: Cores that the driver may use.
+    """
+    options, description = arm.franka, describe_arm(name, arm)
+    placed = Pose.from_rpy(options.stiffness_position, options.stiffness_rpy)
+    stiffness = np.eye(4)
+    stiffness[:3, :3], stiffness[:3, 3] = placed.rotation, placed.position
+    mass, com, inertia = _load(options, description)
+    return Settings(
+        robot_ip=arm.robot_ip,
+        torque_limits=description.limits.torque.tolist(),
+        answer_budget=options.answer_budget,
+        priority=options.priority,
+        cpus=list(cpus),
+        collision_behavior=[
+            options.lower_torque_thresholds,
+            options.upper_torque_thresholds,
+            options.lower_force_thresholds,
+            options.upper_force_thresholds,
+        ],
+        joint_impedance=options.joint_impedance,
+        cartesian_impedance=options.cartesian_impedance,
+        EE_in_flange=_columns(pose_ee_in_flange(description)),
+        K_in_EE=_columns(stiffness),
+        load_mass=mass,
+        load_com=com,
+        load_inertia=inertia,
+    )
+
+
+def pose_ee_in_flange(arm: ArmDescription) -> Matrix:
+    """Return the pose of the controlled frame in the flange's, (4, 4)."""
+    model: Any = build_pinocchio(arm)
+    data = model.createData()
+    pin.framesForwardKinematics(model, data, pin.neutral(model))
+    flange = data.oMf[model.getFrameId(f"{arm.prefix}link8")]
+    tool = data.oMf[model.getFrameId(arm.ee_frame)]
+    return np.array(flange.actInv(tool).homogeneous)
+
+
+def _load(options: FrankaConfig, arm: ArmDescription) -> tuple[float, list[float], list[float]]:
+    """Return mass, centre and inertia of what Desk does not know: by default, the tool."""
+    if options.load_mass is not None:
+        xx, yy, zz, xy, xz, yz = options.load_inertia
+        return options.load_mass, options.load_com, [xx, xy, xz, xy, yy, yz, xz, yz, zz]
+    tool = arm.tool
+    if tool is None:
+        return 0.0, [0.0] * 3, [0.0] * 9
+    return tool.mass, tool.com_in_flange.tolist(), tool.inertia.ravel(order="F").tolist()
+
+
+def _columns(pose: Matrix) -> list[float]:
+    numbers: list[float] = pose.ravel(order="F").tolist()
+    return numbers

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver of one real arm: a process between libfranka and the loop.
+
+Run as ``python -m multipanda_py.franka.driver MEMORY STATE_EVENT TORQUE_EVENT`` with three
+inherited file descriptors. The settings come as JSON on the first line of standard input; one
+line of JSON on standard output says whether the robot is there, and every later one names a
+fault or the outcome of new settings. The end of standard input ends the driver.
+
+libfranka holds the interpreter while it waits and may wait for ever when a link breaks, so
+there is one thread here, the loop watches its heartbeat, and it never runs a destructor of
+libfranka at its end.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Any, NoReturn
+
+from multipanda_py.franka.connecting import (
+    Refused,
+    ended_motion,
+    measure,
+    open_robot,
+    take_priority,
+)
+from multipanda_py.franka.driver_memory import DriverMemory, Word
+from multipanda_py.franka.errors import fault_of_mode, names_of
+from multipanda_py.franka.motion import Motion
+from multipanda_py.franka.port import Port
+from multipanda_py.franka.settings import SettingRefused, Settings, apply
+
+_MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStopped": 5,
+          "AutomaticErrorRecovery": 6}  # fmt: skip
+_START_TIME, _RECOVERY_TIME, _SETTINGS_TIME = 1.5, 15.0, 3.0  # libfranka may take so long [s]
+
+
+class Driver:
+    """Read states while the robot is idle; run motions, recoveries and settings on request.
+
+    Args:
+        robot: A ``pylibfranka.Robot``.
+        port: The loop's end.
+        settings: Of this driver.
+    """
+
+    def __init__(self, robot: Any, port: Port, settings: Settings) -> None:
+        self._robot, self._port = robot, port
+        self._motion = Motion(port, settings)
+        self._settings = settings
+        self._armed = True
+        self._mode = ""
+        self._recoveries = port.words[Word.RECOVER]
+
+    def run(self) -> None:
+        """Serve until the loop wants no more, or is gone.
+
+        Raises:
+            RuntimeError: If the link to the robot is broken.
+        """
+        while self._idle():
+            self._move()
+
+    def _idle(self) -> bool:
+        """Publish states until a motion is to be started (True) or the driver to end (False)."""
+        port, robot, words = self._port, self._robot, self._port.words
+        robot.read_once()  # old by now
+        while True:
+            port.reading()
+            state = robot.read_once()
+            mode = state.robot_mode.name
+            port.publish(state, False, _MODES.get(mode, 0))
+            if port.ended():
+                return False
+            port.beat()
+            if mode != self._mode:
+                self._watch(mode, state)
+            lines = port.lines()
+            if lines:
+                self._configure(lines)
+                robot.read_once()
+            elif words[Word.RECOVER] != self._recoveries:
+                self._recoveries = words[Word.RECOVER]
+                self._recover(state)
+                robot.read_once()
+            elif self._armed and mode == "Idle" and port.may_execute():
+                return True
+
+    def _watch(self, mode: str, state: Any) -> None:
+        """Report a mode in which nothing can be executed, once."""
+        before, self._mode = self._mode, mode
+        if mode in ("Idle", "Move", "AutomaticErrorRecovery"):
+            return
+        names = names_of(state.current_errors) or names_of(state.last_motion_errors)
+        if self._armed or before == "Idle":
+            self._fail(*fault_of_mode(mode, names))
+
+    def _fail(self, kind: str, text: str) -> None:
+        """Report a fault and do nothing more until asked to recover."""
+        self._armed = False
+        self._recoveries = self._port.words[Word.RECOVER]  # older requests were for older faults
+        self._port.say(fault=kind, text=f"robot {self._settings.robot_ip}: {text}")
+
+    def _recover(self, state: Any) -> None:
+        """Make the arm ready again; the loop's torques start the next motion."""
+        mode = state.robot_mode.name
+        if mode not in ("Idle", "Reflex"):
+            self._fail(*fault_of_mode(mode, ()))
+            return
+        if mode == "Reflex":
+            self._port.busy(_RECOVERY_TIME)
+            try:
+                self._robot.automatic_error_recovery()
+            except RuntimeError as error:
+                if _is_broken_link(error):
+                    raise
+                self._fail("recovery_failed", str(error).removeprefix("libfranka: "))
+                return
+            finally:
+                self._port.busy(0.0)
+        self._armed = True
+
+    def _configure(self, lines: list[str]) -> None:
+        self._port.busy(_SETTINGS_TIME)
+        for line in lines:
+            try:
+                apply(self._robot, Settings.from_json(line))
+            except (SettingRefused, ValueError, TypeError) as error:
+                self._port.say(settings="refused", text=str(error))
+            else:
+                self._port.say(settings="applied", text="")
+        self._port.busy(0.0)
+
+    def _move(self) -> None:
+        """Run one motion, from its start to whatever ends it."""
+        self._port.busy(_START_TIME)
+        reason = None
+        failure = ""
+        try:
+            reason = self._motion.run(self._robot.start_torque_control())
+        except RuntimeError as error:
+            if _is_broken_link(error):
+                raise
+            failure = str(error).removeprefix("libfranka: ")
+        # The handle went with the frames of the exception; only now may libfranka be used.
+        self._mode = "Move"
+        if failure:
+            self._port.busy(_START_TIME)
+            self._mode, fault = ended_motion(self._robot, failure)
+            self._fail(*fault)
+            self._port.busy(0.0)
+        elif reason is not None:
+            self._fail(*reason)
+
+
+def _is_broken_link(error: RuntimeError) -> bool:
+    return type(error).__name__ not in ("CommandException", "ControlException")
+
+
+def main() -> NoReturn:
+    """Run a driver; the process is left without destructors. Thread: main."""
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # not the loop's
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to the owner
+    port = Port(DriverMemory(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3]))
+
+    def terminate(_signal: int, _frame: FrameType | None) -> None:
+        port.terminated = True
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        settings = Settings.from_json(port.first_line())
+        os.sched_setaffinity(0, settings.cpus)
+        robot = open_robot(settings)
+        warnings = take_priority(settings)
+        found = measure(robot)
+        state = robot.read_once()
+        port.publish(state, False, _MODES.get(state.robot_mode.name, 0))
+    except (Refused, OSError, RuntimeError, ValueError, TypeError) as error:
+        port.say(error=f"{error}")
+        os._exit(1)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    port.say(ok=True, warnings=warnings, model=found)
+    try:
+        Driver(robot, port, settings).run()
+    except Exception as error:
+        kind = "network_lost" if isinstance(error, RuntimeError) else "driver_error"
+        port.say(fault=kind, text=f"robot {settings.robot_ip}: {_gone(error)}")
+        os._exit(1)  # here: what the traceback holds would talk to the robot once let go of
+    os._exit(0)
+
+
+def _gone(error: Exception) -> str:
+    text = str(error).removeprefix("libfranka: ")
+    if isinstance(error, RuntimeError):
+        return (
+            f"the link is broken ({text}); check power, cable and FCI in Desk, then recover to "
+            "connect again"
+        )
+    return f"{type(error).__name__}: {text}; recover to connect again"
+
+
+if __name__ == "__main__":
+    main()

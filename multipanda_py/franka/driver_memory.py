@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that a driver and the loop share: single words, one state, one torque.
+
+Every word and record has one writer. A record carries a counter that is odd while it is
+written; a reader tries once and keeps what it has, so that nobody ever waits. This relies on
+stores of aligned words staying in program order, as on x86-64. The memory is a file without
+a name: no crash can leave it behind.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from enum import IntEnum
+
+
+class Word(IntEnum):
+    """Single words. The loop writes the first eight, the driver the others. Times are in ns."""
+
+    LOOP_HEARTBEAT = 0
+    SHUTDOWN = 1
+    ENABLED = 2
+    """Whether torques may be executed."""
+    RECOVER = 3
+    """Counts the requests to recover."""
+    DRIVER_HEARTBEAT = 8
+    BUSY_UNTIL = 9
+    """Until then libfranka may keep the driver from beating."""
+    READING = 10
+    """Whether the driver waits for the robot, not the robot for the driver."""
+    MESSAGES = 11
+    """Counts messages on the driver's standard output: faults, answers to settings."""
+    ANSWERED = 12
+    """Counts torques of the loop that were sent to the robot."""
+    LATE = 13
+    """Counts cycles in which the loop had not answered within the budget."""
+
+
+STATE = struct.Struct("4d28d")
+"""Number, robot time [s], whether torques are executed, robot mode; q, dq, tau_J, tau_ext."""
+TORQUE = struct.Struct("8d")
+"""Number of the state that is answered; tau."""
+_WORDS = 16
+_STATE_AT = 8 * _WORDS
+_TORQUE_AT = _STATE_AT + 8 + STATE.size
+_SIZE = 4096
+
+
+class Record:
+    """One record: a counter, then numbers.
+
+    Attributes:
+        numbers: Live view of the numbers; whoever reads them checks :meth:`stamp` around it.
+    """
+
+    def __init__(self, memory: memoryview, at: int, form: struct.Struct) -> None:
+        self._counter = memory[at : at + 8].cast("q")
+        self._bytes = memory[at + 8 : at + 8 + form.size]
+        self._form = form
+        self.numbers = self._bytes.cast("d")
+
+    def write(self, *numbers: float) -> None:
+        """Publish numbers. Thread: the one writer."""
+        counter = self._counter
+        counter[0] += 1
+        self._form.pack_into(self._bytes, 0, *numbers)
+        counter[0] += 1
+
+    def stamp(self) -> int:
+        """Return a number that grows with every record and is odd during a write."""
+        return self._counter[0]
+
+    def read(self) -> tuple[float, ...] | None:
+        """Return the numbers, or None if they are being written. Thread: reader."""
+        before = self._counter[0]
+        if before & 1:
+            return None
+        numbers = self._form.unpack_from(self._bytes)
+        return numbers if self._counter[0] == before else None
+
+    def repair(self) -> None:
+        """Make the counter even again, which a writer that was killed may have left odd."""
+        self._counter[0] += self._counter[0] & 1
+
+
+class DriverMemory:
+    """The memory of one arm.
+
+    Args:
+        fd: File descriptor of a memory that the loop made, or None to make one.
+
+    Attributes:
+        fd: File descriptor; closing it is its owner's affair.
+        words: Indexed by :class:`Word`.
+        state: Written by the driver.
+        torque: Written by the loop.
+    """
+
+    def __init__(self, fd: int | None = None) -> None:
+        self.fd = os.memfd_create("multipanda_driver", os.MFD_CLOEXEC) if fd is None else fd
+        if fd is None:
+            os.ftruncate(self.fd, _SIZE)
+        memory = memoryview(mmap.mmap(self.fd, _SIZE))
+        self.words = memory[: 8 * _WORDS].cast("q")
+        self.state = Record(memory, _STATE_AT, STATE)
+        self.torque = Record(memory, _TORQUE_AT, TORQUE)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of the robot's errors and modes, and what to say about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+COMMUNICATION = "communication_constraints_violation"
+
+_HINTS = {
+    COMMUNICATION: "20 commands in a row did not arrive in time; see to the network and the "
+    "priorities",
+    "joint_reflex": "an external joint torque was above upper_torque_thresholds",
+    "cartesian_reflex": "an external wrench was above upper_force_thresholds",
+    "controller_torque_discontinuity": "a torque changed by more than 1 Nm in a cycle",
+    "tau_j_range_violation": "a torque was larger than the joint allows",
+    "joint_position_limits_violation": "a joint is at its limit; lead it back by hand, or "
+    "unlock the joints in Desk",
+    "joint_velocity_violation": "a joint was too fast",
+    "self_collision_avoidance_violation": "the arm came too close to itself",
+}
+_NEVER = "recover it to go on"
+_MODES = {
+    "UserStopped": ("user_stop", "the user stop is pressed; release it, then recover"),
+    "Guiding": ("guiding", "the arm is being led by hand; let go of the button, then recover"),
+    "Reflex": ("reflex", _NEVER),
+    "AutomaticErrorRecovery": ("recovering", "the robot is recovering"),
+    "Other": ("not_ready", "the robot executes nothing now; see Desk (joints locked, a task?)"),
+}
+
+
+def names_of(errors: Any) -> tuple[str, ...]:
+    """Return the names of all errors that are set, by attribute, in alphabetical order.
+
+    Args:
+        errors: ``current_errors`` or ``last_motion_errors`` of a libfranka state.
+    """
+    if not errors:
+        return ()
+    return tuple(name for name in dir(errors) if name[0] != "_" and getattr(errors, name) is True)
+
+
+def describe_errors(names: Iterable[str]) -> str:
+    """Return the names, and what they usually mean."""
+    found = list(names)
+    hints = [_HINTS[name] for name in found if name in _HINTS]
+    return ", ".join(found) + (f" ({'; '.join(hints)})" if hints else "")
+
+
+def fault_of_mode(mode: str, names: Iterable[str]) -> tuple[str, str]:
+    """Return kind and sentence of the fault that a robot mode is.
+
+    Args:
+        mode: Name of libfranka's ``RobotMode``, neither ``Idle`` nor ``Move``.
+        names: Of the errors that led there.
+    """
+    kind, text = _MODES.get(mode, ("not_ready", f"the robot is in mode {mode}"))
+    if kind == "reflex":
+        found = list(names)
+        text = f"{describe_errors(found) or 'no error is named'}; {_NEVER}"
+    return kind, text

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop's end of one driver process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.franka.driver_memory import DriverMemory, Word
+from multipanda_py.franka.settings import Settings
+from multipanda_py.state import ArmState
+
+START_TIMEOUT = 15.0
+"""For a driver to connect: libfranka waits a second for this and that, recovery takes some [s]."""
+STOP_TIMEOUT = 1.5
+"""For a driver to end a motion and itself [s]."""
+SILENCE = 50_000_000
+"""Age of a driver's heartbeat that is a fault [ns]."""
+HOPELESS = 2_000_000_000
+"""Further silence after which a driver is killed: libfranka may wait for ever [ns]."""
+_LOOK = 5_000_000  # younger heartbeats need no further look [ns]
+_monotonic_ns = time.monotonic_ns
+Fault = tuple[str, str]
+
+
+class Link:
+    """Start, feed, watch and end the driver of one arm.
+
+    Args:
+        state: Of the arm.
+        settings: Of the driver.
+        accept: Is given the driver's start-up answer; returns a reason to do without it.
+
+    Attributes:
+        event: eventfd that becomes readable with every state.
+        executing: Whether the newest state says that torques are executed.
+        time: Robot time of the newest state [s].
+        warnings: What the machine refused the driver, as sentences.
+        answers: To :meth:`tell`: ``applied`` or ``refused``, and why. Whoever reads clears it.
+
+    Thread: control, once it runs.
+    """
+
+    def __init__(
+        self, state: ArmState, settings: Settings, accept: Callable[[dict[str, Any]], str]
+    ) -> None:
+        self._arm, self._settings, self._accept = state, settings, accept
+        self._memory = DriverMemory()
+        self.words = self._memory.words
+        self.event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._torque_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._shared = np.asarray(self._memory.state.numbers)
+        self._state = np.zeros_like(self._shared)
+        self._silence = SILENCE + int(settings.answer_budget * 1e9)
+        self._seen = 0
+        self._number = 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._received = b""
+        self._heard = 0
+        self._silent = self._explained = False
+        self._deadline = 0
+        self.executing = False
+        self.time = 0.0
+        self.warnings: list[str] = []
+        self.answers: list[tuple[str, str]] = []
+
+    @property
+    def pid(self) -> int:
+        """Process id of the driver, -1 if there is none."""
+        return -1 if self._process is None else self._process.pid
+
+    def spawn(self) -> None:
+        """Start a driver; its answer comes on its standard output."""
+        self._drop()
+        words = self.words
+        words[Word.SHUTDOWN] = words[Word.BUSY_UNTIL] = words[Word.READING] = 0
+        words[Word.ENABLED] = 1
+        self._memory.torque.write(*[0.0] * 8)
+        self._number = 0.0
+        words[Word.DRIVER_HEARTBEAT] = _monotonic_ns()
+        self._heard = words[Word.MESSAGES]
+        self._received = b""
+        self._silent = self._explained = self.executing = False
+        fds = (self._memory.fd, self.event, self._torque_event)
+        policy = os.sched_getscheduler(0)
+        if policy in (os.SCHED_FIFO, os.SCHED_RR):  # a driver's start must not hold the loop up
+            os.sched_setscheduler(0, policy | os.SCHED_RESET_ON_FORK, os.sched_getparam(0))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "multipanda_py.franka.driver", *map(str, fds)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=fds, start_new_session=True,
+        )  # fmt: skip
+        self._process = process
+        if process.stdin is None or process.stdout is None:
+            return
+        os.set_blocking(process.stdout.fileno(), False)
+        self._deadline = _monotonic_ns() + int(START_TIMEOUT * 1e9)
+        self.tell(self._settings)
+
+    def tell(self, settings: Settings) -> None:
+        """Send settings to the driver; the answer comes in :meth:`poll`'s messages."""
+        self._settings = settings
+        if self._process is not None and self._process.stdin is not None:
+            with contextlib.suppress(OSError):  # it has just died
+                os.write(self._process.stdin.fileno(), settings.to_json().encode() + b"\n")
+
+    @property
+    def output(self) -> int:
+        """File descriptor of the driver's standard output."""
+        process = self._process
+        return -1 if process is None or process.stdout is None else process.stdout.fileno()
+
+    @property
+    def starting(self) -> bool:
+        """Whether the driver has not answered yet."""
+        return self._deadline > 0
+
+    def read(self) -> None:
+        """Copy the newest state; an arm that executes nothing is commanded zero torque."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self.event)
+        record, arm, state = self._memory.state, self._arm, self._state
+        stamp = record.stamp()
+        if stamp != self._seen and not stamp & 1:
+            state[:] = self._shared
+            if record.stamp() == stamp:
+                self._seen = stamp
+                self._number, self.time, executing, _ = state[:4].tolist()
+                self.executing = executing != 0.0
+                arm.q[:] = state[4:11]
+                arm.dq[:] = state[11:18]
+                arm.tau_J[:] = state[18:25]
+                # libfranka's sign is what the robot does to its environment.
+                np.negative(state[25:32], arm.tau_ext)
+        if not self.executing:
+            arm.tau[:] = 0.0
+
+    def write(self) -> None:
+        """Hand the driver the torque for the state that was read last, and wake it."""
+        self.words[Word.LOOP_HEARTBEAT] = _monotonic_ns()
+        self._memory.torque.write(self._number, *self._arm.tau.tolist())
+        os.eventfd_write(self._torque_event, 1)
+
+    def poll(self) -> list[Fault]:
+        """Return kinds and sentences of faults since the last call. Costs next to nothing."""
+        now = _monotonic_ns()
+        if self._deadline:
+            return self._poll_start(now)
+        found: list[Fault] = []
+        if self.words[Word.MESSAGES] != self._heard:
+            self._heard = self.words[Word.MESSAGES]
+            found.extend(self._listen())
+        if now - self.words[Word.DRIVER_HEARTBEAT] > _LOOK:
+            found.extend(self._look(now))
+        elif self._silent:
+            self._silent = False
+        return found
+
+    def recover(self) -> None:
+        """Ask the driver to make the arm ready; start a new one if it is dead or stuck."""
+        if self._deadline:
+            return
+        beat = max(self.words[Word.DRIVER_HEARTBEAT], self.words[Word.BUSY_UNTIL])
+        silent = _monotonic_ns() - beat > self._silence
+        if self._process is None or self._process.poll() is not None or silent:
+            self.spawn()
+        else:
+            self._explained = False
+            self.words[Word.ENABLED] = 1
+            self.words[Word.RECOVER] += 1
+
+    def halt(self) -> None:
+        """Have the torque go to zero and the motion end, until :meth:`recover`."""
+        self.words[Word.ENABLED] = 0
+        os.eventfd_write(self._torque_event, 1)
+
+    def _listen(self) -> list[Fault]:
+        found = []
+        for message in self.messages():
+            if "fault" in message:
+                found.append((message["fault"], message["text"]))
+                self._explained = True
+            elif "settings" in message:
+                self.answers.append((message["settings"], message["text"]))
+        return found
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Return what the driver has said; never waits."""
+        if self.output >= 0:
+            with contextlib.suppress(BlockingIOError):
+                self._received += os.read(self.output, 65536)
+        *lines, self._received = self._received.split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def _poll_start(self, now: int) -> list[Fault]:
+        """Look for the answer of a driver that is starting."""
+        for message in self.messages():
+            self._deadline = 0
+            if "error" in message:
+                self._explained = True
+                return [("not_connected", message["error"])]
+            self.warnings = message["warnings"]
+            reason = self._accept(message["model"])
+            if reason:
+                self._explained = True
+                self.shut_down()
+                return [("model_differs", reason)]
+            return []
+        if self._process is not None and self._process.poll() is not None:
+            self._deadline = 0
+            self._explained = True
+            return [("driver_died", f"the driver {self._ending()} while connecting")]
+        if now > self._deadline:
+            self._kill()
+            self._deadline = 0
+            self._explained = True
+            ip = self._settings.robot_ip
+            return [(
+                "not_connected",
+                f"robot {ip} accepts connections but does not answer within {START_TIMEOUT:g} s: "
+                "check that the address is a robot's; restart the robot if it is",
+            )]  # fmt: skip
+        return []
+
+    def _look(self, now: int) -> list[Fault]:
+        """Find out why a driver does not beat."""
+        process = self._process
+        if process is None:
+            return []
+        if process.poll() is not None:
+            self.executing = False
+            if self._explained:
+                return []
+            self._explained = True
+            text = f"the driver (process {process.pid}) {self._ending()}; recover to start another"
+            return [("driver_died", text)]
+        since = now - max(self.words[Word.DRIVER_HEARTBEAT], self.words[Word.BUSY_UNTIL])
+        if since <= self._silence:
+            return []
+        if since > self._silence + HOPELESS:
+            process.kill()
+            return []
+        if self._silent:
+            return []
+        self._silent, self.executing = True, False
+        if self._explained:
+            return []
+        ip, waited = self._settings.robot_ip, f"{since / 1e6:.0f} ms"
+        if self.words[Word.READING] and not _is_stopped(process.pid):
+            return [("robot_silent", f"no state from robot {ip} for {waited}: check the network")]
+        return [("driver_silent", f"the driver (process {process.pid}) of robot {ip} has been "
+                                  f"silent for {waited}; recover to start another")]  # fmt: skip
+
+    def _ending(self) -> str:
+        code = self._process.poll() if self._process is not None else 0
+        if code is not None and code < 0:
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"exited ({code})"
+
+    def shut_down(self) -> None:
+        """Ask the driver to end its motion and itself; returns at once."""
+        self.words[Word.SHUTDOWN] = 1
+        os.eventfd_write(self._torque_event, 1)
+
+    def stop(self, deadline: float | None = None) -> None:
+        """Wait for the driver to end, and make sure that it does.
+
+        Args:
+            deadline: When to kill it, ``time.monotonic`` [s].
+        """
+        if self._process is not None and self._process.poll() is None:
+            self.shut_down()
+            limit = time.monotonic() + STOP_TIMEOUT if deadline is None else deadline
+            try:
+                self._process.wait(max(0.0, limit - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self._kill()
+        self.executing = False
+
+    def close(self) -> None:
+        """Let go of everything, after :meth:`stop`."""
+        self._drop()
+        for fd in (self.event, self._torque_event, self._memory.fd):
+            os.close(fd)
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _drop(self) -> None:
+        """Kill what is left of a driver, and close its pipes."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def _is_stopped(pid: int) -> bool:
+    """Return whether a process has been stopped by a signal."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] in ("T", "t")
+    except (OSError, IndexError):
+        return False

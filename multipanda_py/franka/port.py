@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver's end of what connects it to the loop."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import time
+from typing import Any
+
+from multipanda_py.franka.driver_memory import DriverMemory, Word
+
+_OLDEST = 2
+"""An answer may be to a state that is so many states old, if nothing better comes in time."""
+
+_LOOP_TIMEOUT = 20_000_000  # older heartbeats of the loop start no motion [ns]
+
+
+class Port:
+    """Publish states, wait for torques, notice the end of the loop; never waits for it else.
+
+    Args:
+        memory: Shared with the loop.
+        state_event: eventfd that wakes the loop.
+        torque_event: eventfd with which the loop wakes this process.
+
+    Attributes:
+        words: Shared words.
+        terminated: Set when this process is asked to end.
+    """
+
+    def __init__(self, memory: DriverMemory, state_event: int, torque_event: int) -> None:
+        self.words = memory.words
+        self._state, self._torque = memory.state, memory.torque
+        self._state_event, self._torque_event = state_event, torque_event
+        memory.state.repair()
+        self._inputs = [torque_event, 0]
+        self._received = bytearray()
+        self._number = self._used = 0
+        self._owner = os.getppid()
+        self.terminated = False
+        os.set_blocking(1, False)
+
+    def first_line(self) -> str:
+        """Wait for the settings."""
+        while b"\n" not in self._received and 0 in self._inputs:
+            self._receive()
+        lines = self._lines()
+        return lines[0] if lines else ""
+
+    def lines(self) -> list[str]:
+        """Return the lines that have come on standard input since."""
+        if 0 in self._inputs and select.select([0], [], [], 0.0)[0]:
+            self._receive()
+        return self._lines() if self._received else []
+
+    def has_lines(self) -> bool:
+        """Return whether :meth:`wait` came across something on standard input."""
+        return len(self._received) > 0
+
+    def ended(self) -> bool:
+        """Return whether the loop wants no more of this driver, or is gone."""
+        return (
+            self.terminated
+            or self.words[Word.SHUTDOWN] != 0
+            or 0 not in self._inputs
+            or os.getppid() != self._owner
+        )
+
+    def reading(self) -> None:
+        """Tell the loop that what follows depends on the robot."""
+        self.words[Word.READING] = 1
+
+    def beat(self) -> None:
+        """Tell the loop that this driver lives and does not wait for the robot."""
+        self.words[Word.READING] = 0
+        self.words[Word.DRIVER_HEARTBEAT] = time.monotonic_ns()
+
+    def busy(self, seconds: float) -> None:
+        """Tell the loop how long libfranka may keep this driver from beating, 0 for no more."""
+        self.beat()
+        self.words[Word.BUSY_UNTIL] = time.monotonic_ns() + int(seconds * 1e9) if seconds else 0
+
+    def publish(self, state: Any, executing: bool, mode: int) -> int:
+        """Hand a state to the loop and wake it; return the state's number.
+
+        Args:
+            state: Of libfranka.
+            executing: Whether torques are executed.
+            mode: Of the robot.
+        """
+        self._number += 1
+        self._state.write(
+            self._number, state.time.to_sec(), executing, mode,
+            *state.q, *state.dq, *state.tau_J, *state.tau_ext_hat_filtered,
+        )  # fmt: skip
+        os.eventfd_write(self._state_event, 1)
+        self.beat()
+        return self._number
+
+    def may_execute(self) -> bool:
+        """Return whether the loop is alive and wants its torques to be executed."""
+        silence = time.monotonic_ns() - self.words[Word.LOOP_HEARTBEAT]
+        return silence < _LOOP_TIMEOUT and self.words[Word.ENABLED] != 0
+
+    def begin_motion(self) -> None:
+        """Take no torque that was meant for the time before."""
+        self._used = self._number
+
+    def wait(self, number: int, until_ns: int) -> tuple[float, ...] | None:
+        """Return the loop's torque, (7,) [Nm], for a state.
+
+        Args:
+            number: Of the state.
+            until_ns: When to stop waiting, CLOCK_MONOTONIC [ns].
+
+        Returns:
+            The torque; one for a slightly older state if it came too late for that one; or
+            None if there is nothing new.
+        """
+        while True:
+            found = self._torque.read()
+            if found is not None and found[0] == number:
+                break
+            left = until_ns - time.monotonic_ns()
+            if left <= 0:
+                if found is None or not max(self._used, number - 1 - _OLDEST) < found[0] < number:
+                    return None
+                break
+            ready = select.select(self._inputs, [], [], left * 1e-9)[0]
+            if self._torque_event in ready:
+                os.eventfd_read(self._torque_event)
+            if 0 in ready:
+                self._receive()
+            if self.ended() or not self.words[Word.ENABLED]:
+                return None
+        self._used = int(found[0])
+        return found[1:]
+
+    def say(self, **message: Any) -> None:
+        """Write a message on standard output, and wake the loop."""
+        with contextlib.suppress(OSError):  # full, or the loop is gone
+            os.write(1, (json.dumps(message) + "\n").encode())
+        self.words[Word.MESSAGES] += 1
+        os.eventfd_write(self._state_event, 1)
+
+    def _receive(self) -> None:
+        data = os.read(0, 65536)
+        self._received += data
+        if not data:
+            self._inputs.remove(0)
+
+    def _lines(self) -> list[str]:
+        *lines, rest = bytes(self._received).split(b"\n")
+        self._received[:] = rest
+        return [line.decode() for line in lines]

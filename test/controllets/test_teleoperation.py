@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leading by hand: the equation, the follower's pose, and what the leader feels."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from multipanda_py.controllets.teleoperation import Teleoperation, TeleoperationParams
+from multipanda_py.describe import bases_in_world
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.force_reflection import ForceReflection
+from multipanda_py.targets import Target
+from multipanda_py.testing import PERIOD, StateMaker, simple_cell
+
+ARMS = {
+    "left": {"position": [0.0, 0.3, 0.0], "rpy": [0.0, 0.0, 0.4]},
+    "right": {"position": [0.0, -0.3, 0.0], "rpy": [0.2, 0.0, -1.0]},
+}
+LAWS = {"tele": {"type": "teleoperation", "arms": ["left", "right"]}}
+
+
+def modal(inertia, k, z):
+    """D = 2 G (G' inv(inertia) G)^-1/2 G' with G = sqrt(K) Z."""
+    g = np.diag(np.sqrt(k) * z)
+    w, v = np.linalg.eigh(g @ np.linalg.inv(inertia) @ g)
+    return 2.0 * g @ v @ np.diag(1.0 / np.sqrt(w + 1e-8)) @ v.T @ g
+
+
+def turned_context(maker, rng):
+    arms = [
+        dataclasses.replace(arm, rotation_base_in_world=pin.exp3(rng.normal(size=3)))
+        for arm in maker.context.arms
+    ]
+    return dataclasses.replace(maker.context, arms=tuple(arms))
+
+
+def test_law_against_dense_equation():
+    rng = np.random.default_rng(1)
+    maker, checked = StateMaker(2), 0
+    while checked < 15:
+        context = turned_context(maker, rng)
+        params = TeleoperationParams(
+            scale=rng.uniform(0.3, 2.0), stiffness=rng.uniform(50, 1500, 6),
+            damping_ratio=rng.uniform(0.3, 2, 6), feedback=0.7, filter_time=0.0, max_speed=2.0,
+            max_turn=10.0, max_distance=0.5, max_angle=3.0, max_force=100.0,
+            leader_damping=rng.uniform(0, 5, 7),
+        )  # fmt: skip
+        law, target = Teleoperation(context, params), Target(2)
+        leader, follower = maker.random(rng, margin=0.3)
+        q = [leader.q.copy(), follower.q.copy()]
+        poses = [(s.position_ee_in_base.copy(), s.rotation_ee_in_base.copy())
+                 for s in (leader, follower)]  # fmt: skip
+        law.on_activate([leader, follower], target)
+        law.update([leader, follower], target, PERIOD)
+        leader, follower = maker.at(
+            [x + rng.uniform(-4e-4, 4e-4, 7) for x in q], list(rng.uniform(-0.3, 0.3, (2, 7)))
+        )
+        follower.wrench_ext_in_base[:] = rng.normal(size=6) * 10.0
+        if any(s.operational_space().damping > 0 for s in (leader, follower)):
+            continue
+        checked += 1
+        law.update([leader, follower], target, PERIOD)
+        across = context.arms[1].rotation_base_in_world.T @ context.arms[0].rotation_base_in_world
+        double = np.kron(np.eye(2), across)
+
+        felt = double.T @ follower.wrench_ext_in_base
+        for part, threshold, bound, gain in (
+            (felt[:3], params.force_threshold, params.max_force, 0.7 * min(1.0, params.scale)),
+            (felt[3:], params.torque_threshold, params.max_torque, 0.7),
+        ):
+            size = np.linalg.norm(part)
+            kept = size**3 / (size**2 + threshold**2)
+            part *= gain * min(kept, bound) / size
+        expected = leader.jacobian.T @ felt - params.leader_damping * leader.dq
+        assert np.allclose(law.tau[0], expected, rtol=1e-9, atol=1e-9)
+
+        (p_l, r_l), (p_f, r_f) = poses
+        p_d = p_f + params.scale * across @ (leader.position_ee_in_base - p_l)
+        r_d = across @ leader.rotation_ee_in_base @ r_l.T @ across.T @ r_f
+        e_p = p_d - follower.position_ee_in_base
+        e_r = pin.log3(r_d @ follower.rotation_ee_in_base.T)
+        twist = double @ leader.twist_ee_in_base
+        twist[:3] *= params.scale * (1 - (np.linalg.norm(e_p) / 0.5) ** 2)
+        twist[3:] *= 1 - (np.linalg.norm(e_r) / 3.0) ** 2
+        j, minv = follower.jacobian, np.linalg.inv(follower.mass)
+        lam = np.linalg.inv(j @ minv @ j.T)
+        d = modal(lam, params.stiffness, params.damping_ratio)
+        wrench = params.stiffness * np.concatenate([e_p, e_r]) + d @ (twist - j @ follower.dq)
+        posture = 10.0 * (q[1] - follower.q) - 2 * np.sqrt(10.0) * follower.dq
+        expected = j.T @ wrench + (np.eye(7) - j.T @ lam @ j @ minv) @ posture
+        assert np.allclose(law.tau[1], expected, rtol=1e-9, atol=1e-7)
+
+
+def test_leader_that_jumps_does_not_make_the_follower_jump():
+    maker = StateMaker(2)
+    law, target = Teleoperation(maker.context, TeleoperationParams()), Target(2)
+    ready = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
+    law.on_activate(maker.at([ready, ready]), target)
+    states = maker.at([ready + 0.1, ready])
+    for cycle in range(1, 60):
+        law.update(states, target, PERIOD)
+        assert law.report[2] == pytest.approx(0.5 * PERIOD * cycle)
+        assert law.report[3] == pytest.approx(1.5 * PERIOD * cycle)
+
+
+@pytest.mark.parametrize("model", ["fr3", "fer"])
+def test_default_damping_outweighs_the_filter_in_every_posture(model):
+    """The condition that the law's description gives, with the loop's own half cycle of delay."""
+    p = TeleoperationParams()
+    delay = p.filter_time + 0.5 * PERIOD
+    gain = ForceReflection.STEEPEST * p.feedback * min(1.0, p.scale) * p.scale
+    needed = gain * p.stiffness[:3].max() * delay
+    maker, rng = StateMaker(model=model), np.random.default_rng(2)
+    for _ in range(500):
+        (s,) = maker.random(rng)
+        j = s.jacobian[:3]
+        assert 1.0 / np.linalg.eigvalsh(j @ np.diag(1 / p.leader_damping) @ j.T)[-1] > needed
+
+
+@pytest.mark.parametrize("arms", [["left"], None])
+def test_needs_two_arms(arms):
+    with pytest.raises(ConfigurationError, match="tele"):
+        simple_cell(controllets={"tele": {"type": "teleoperation", "arms": arms}})
+
+
+class Hands:
+    """Forces on the hands of a cell, and where these are in the world."""
+
+    def __init__(self, cell):
+        self.cell, self.bases = cell, bases_in_world(cell.config)
+        self.backend = cell._runner._loop.backends[0]
+        self.start = {arm: self.pose(arm) for arm in ("left", "right")}
+
+    def push(self, arm, force):
+        body = self.backend.model.body(f"{arm}_fr3_hand").id
+        self.backend.data.xfrc_applied[body][:3] = force
+
+    def pose(self, arm):
+        return self.bases[arm] @ self.cell.pose(arm)
+
+    def moved(self, arm):
+        now, start = self.pose(arm), self.start[arm]
+        return now.position - start.position, pin.log3(now.rotation @ start.rotation.T)
+
+
+def running(make_cell, arms=ARMS, objects=None, **params):
+    laws = {"tele": {**LAWS["tele"], "params": params}}
+    cell = make_cell(arms, laws, active=["tele"], **({"objects": objects} if objects else {}))
+    cell.step(50)
+    return cell, Hands(cell)
+
+
+def lead(cell, hands, force, cycles):
+    """Lead by a force, then let go and wait until the leader has come to rest."""
+    hands.push("left", force)
+    cell.step(cycles)
+    hands.push("left", [0.0, 0.0, 0.0])
+    cell.set_parameters("tele", {"leader_damping": [20.0] * 7})
+    cell.step(2500)
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("scale", [1.0, 0.5, 2.0])
+def test_follower_does_what_the_leader_does(make_cell, scale):
+    cell, hands = running(make_cell, scale=scale)
+    lead(cell, hands, [2.0, 1.5, 1.0], 600)
+    (step_l, turn_l), (step_f, turn_f) = hands.moved("left"), hands.moved("right")
+    assert np.linalg.norm(step_l) > 0.03
+    assert np.abs(step_f - scale * step_l).max() < 1e-3
+    assert np.abs(turn_f - turn_l).max() < 5e-3
+    assert cell.events() == []
+
+
+@pytest.mark.sim
+def test_leader_feels_what_pushes_the_follower(make_cell):
+    cell, hands = running(make_cell, feedback=0.8, force_threshold=0.5, torque_threshold=0.01)
+    hands.push("right", [3.0, -4.0, 12.0])
+    cell.step(15)
+    state, base = cell.state("left"), hands.bases["left"].rotation
+    maker = StateMaker()
+    (model,) = maker.at([state.q])
+    brake = -TeleoperationParams().leader_damping * state.dq
+    felt = np.linalg.lstsq(model.jacobian.T, state.tau - brake - model.coriolis, rcond=None)[0]
+    size = 13.0
+    expected = 0.8 * np.array([3.0, -4.0, 12.0]) * size**2 / (size**2 + 0.25)
+    assert np.allclose(base @ felt[:3], expected, atol=0.1)
+    assert cell.report("tele")["reflected force [N]"] == pytest.approx(0.8 * size, rel=1e-2)
+    cell.step(200)
+    assert hands.moved("left")[0][2] > 0.005
+
+
+@pytest.mark.sim
+def test_pressing_through_the_follower_is_calm_and_balanced(make_cell):
+    """The operator presses down; the follower meets a table. Both come to rest."""
+    level = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
+    table = {"shape": "box", "size": [0.2, 0.2, 0.02], "position": [0.307, -0.3, 0.44]}
+    cell, hands = running(make_cell, level, {"table": table}, feedback=0.5)
+    hands.push("left", [0.0, 0.0, -6.0])
+    start, _ = cell.rows()
+    cell.step(3000)
+    _, rows = cell.rows(start)
+    assert cell.report("tele")["reflected force [N]"] == pytest.approx(6.0, rel=0.05)
+    speeds = np.abs(rows["arms"]["twist_ee_in_base"][:, :, :3]).max(axis=(1, 2))
+    assert speeds[-300:].max() < 5e-3
+    assert speeds[-300:].max() < 0.05 * speeds.max()
+    assert cell.events() == []
+
+
+@pytest.mark.sim
+def test_follower_that_is_held_back_does_not_jump_when_let_go(make_cell):
+    cell, hands = running(make_cell, max_distance=0.02, feedback=0.0)
+    hands.push("right", [0.0, 0.0, -17.0])
+    cell.step(500)
+    lead(cell, hands, [0.0, 0.0, 3.0], 500)
+    assert hands.moved("left")[0][2] > hands.moved("right")[0][2] + 0.02
+    assert cell.report("tele")["lag [m]"] == pytest.approx(0.02, abs=2e-3)
+    start, _ = cell.rows()
+    hands.push("right", [0.0, 0.0, 0.0])
+    cell.step(1500)
+    _, rows = cell.rows(start)
+    speed = np.linalg.norm(rows["arms"]["twist_ee_in_base"][:, 1, :3], axis=1)
+    assert speed.max() < 0.55
+    assert hands.moved("right")[0][2] == pytest.approx(hands.moved("left")[0][2], abs=2e-3)
+
+
+@pytest.mark.sim
+def test_uncoupling_coupling_and_scaling_move_nothing(make_cell):
+    cell, hands = running(make_cell)
+    lead(cell, hands, [0.0, 2.0, 2.0], 500)
+    for change in ({"engaged": False}, {"scale": 3.0}, {"engaged": True}, {"scale": 0.2}):
+        before = hands.pose("right")
+        cell.set_parameters("tele", change)
+        cell.step(200)
+        assert before.distance(hands.pose("right"))[0] < 2e-4
+    cell.set_parameters("tele", {"engaged": False, "leader_damping": [2.0] * 7})
+    cell.step(1)
+    before = hands.pose("right")
+    lead(cell, hands, [0.0, 2.0, 2.0], 500)
+    assert hands.moved("left")[0][1] > 0.05
+    assert before.distance(hands.pose("right"))[0] < 2e-4
+    cell.set_parameters("tele", {"engaged": True, "scale": 2.0})
+    cell.step(200)
+    assert before.distance(hands.pose("right"))[0] < 2e-4
+    left = hands.pose("left")
+    lead(cell, hands, [0.0, -2.0, 0.0], 500)
+    moved = hands.pose("left").position - left.position
+    assert np.linalg.norm(moved) > 0.01
+    assert np.allclose(hands.pose("right").position - before.position, 2.0 * moved, atol=1e-3)
