@@ -21,6 +21,9 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
+PARTS = ("hot", "conditions", "paced")
+
+
 def table(results: dict[str, Any]) -> str:
     """Return the figures beside the goals they are measured against."""
     lines = ["| what | median | p99 | goal |", "|---|---|---|---|"]
@@ -42,6 +45,16 @@ def table(results: dict[str, Any]) -> str:
     if hot:
         factor = hot["inline_real_time_factor"]
         lines.append(f"| inline mode | {factor:.1f} x real time | | >= 6 x |")
+    limits = {
+        "DC-NF": "45", "DC-CA": "50", "DC-MA": "60", "DC-CA-MA": "65", "CDC-MA": "60",
+        "UFIC x 2": "60",
+    }  # fmt: skip
+    for name, cost in results.get("conditions", {}).items():
+        limit = limits.get(name)
+        goal = f"p50 <= {limit} us, p99 <= twice" if limit else ""
+        lines.append(
+            f"| laws, {name} | {cost['p50_us']:.1f} us | {cost['p99_us']:.1f} us | {goal} |"
+        )
     paced = results.get("paced")
     if paced:
         late, floor = paced["loop_lateness_us"], paced["floor_lateness_us"]
@@ -81,13 +94,18 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one round's half")
     parser.add_argument("--trials", type=int, default=50, help="number of switches")
     parser.add_argument("--minutes", type=float, default=0, help="watch memory this long")
-    parser.add_argument("--only", choices=("hot", "paced"), help="run one part only")
-    parser.add_argument("--part", choices=("hot", "paced"), help=argparse.SUPPRESS)
+    parser.add_argument("--only", choices=PARTS, help="run one part only")
+    parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.part == "hot":
         from hot import benchmark as hot
 
         json.dump(hot(), sys.stdout)
+        return 0
+    if options.part == "conditions":
+        from conditions import benchmark as conditions
+
+        json.dump(conditions(), sys.stdout)
         return 0
     if options.part == "paced":
         from paced import benchmark as paced
@@ -99,7 +117,7 @@ def main() -> int:
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}",
         "python": platform.python_version(),
     }
-    for part in ("hot", "paced"):
+    for part in PARTS:
         if options.only in (None, part):
             sys.stderr.write(f"measuring: {part}\n")
             command = [sys.executable, __file__, "--part", part]

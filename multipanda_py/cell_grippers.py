@@ -37,6 +37,7 @@ class CellGrippers(CellRequests):
         Raises:
             UnknownName: If there is no such arm.
             ConfigurationError: If the arm has no hand.
+            LoopError: If the arm is real and the cell is not started.
         """
         arm_config = self.config.arms[self._arm(arm)]
         if not arm_config.hand:
@@ -51,6 +52,7 @@ class CellGrippers(CellRequests):
     def _make_gripper(self, arm: str, backend: str) -> Gripper:
         if backend != REAL:
             return LoopGripper(self, arm)
+        self.check()
         from multipanda_py.franka.gripper import FrankaGripper
 
         def publish(width: float, is_grasped: bool) -> None:

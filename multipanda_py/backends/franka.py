@@ -134,7 +134,8 @@ class Franka(Backend):
     def apply_settings(self, arm: int, options: FrankaConfig) -> None:
         """Tell a robot other settings; whether it takes them is in :meth:`settings_answers`.
 
-        The driver's own, ``answer_budget`` and ``priority``, stay as they are.
+        What is the driver's or the loop's own (``answer_budget``, ``priority``, the model check)
+        stays as it is.
 
         Raises:
             BackendError: If the arm is executing torques: the robot takes none then.
@@ -145,8 +146,8 @@ class Franka(Backend):
                 f"arm {self._names[arm]} is under torque control: a robot takes settings only "
                 "while no motion runs"
             )
-        self._configs[arm] = self._configs[arm].model_copy(update={"franka": options})
-        link.tell(settings_of(self._names[arm], self._configs[arm], self._cpus))
+        config = self._configs[arm].model_copy(update={"franka": options})
+        link.tell(settings_of(self._names[arm], config, self._cpus))
 
     def settings_answers(self) -> list[tuple[int, str, str]]:
         """Return arm, ``applied`` or ``refused``, and why, for settings answered since."""

@@ -13,6 +13,7 @@ libfranka at its end.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -124,13 +125,18 @@ class Driver:
         self._armed = True
 
     def _configure(self, lines: list[str]) -> None:
+        """Apply settings as a whole: if one is refused, all are as they were."""
         self._port.busy(_SETTINGS_TIME)
         for line in lines:
+            settings = Settings.from_json(line)
             try:
-                apply(self._robot, Settings.from_json(line))
-            except (SettingRefused, ValueError, TypeError) as error:
+                apply(self._robot, settings)
+            except SettingRefused as error:
+                with contextlib.suppress(SettingRefused):  # they had been accepted
+                    apply(self._robot, self._settings)
                 self._port.say(settings="refused", text=str(error))
             else:
+                self._settings = settings
                 self._port.say(settings="applied", text="")
         self._port.busy(0.0)
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from multipanda_py.gripper import Action, Outcome
 
-CONNECT_TIME = 2.0
+CONNECT_TIME = 1.0
 """For how long a refused connection is tried again: the one before may not be closed yet [s]."""
 _PR_SET_PDEATHSIG = 1
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,7 @@ class Link:
         self._seen = 0
         self._number = 0.0
         self._process: subprocess.Popen[bytes] | None = None
+        self._told: deque[Settings] = deque()
         self._received = b""
         self._heard = 0
         self._silent = self._explained = False
@@ -89,6 +91,7 @@ class Link:
         words[Word.DRIVER_HEARTBEAT] = _monotonic_ns()
         self._heard = words[Word.MESSAGES]
         self._received = b""
+        self._told.clear()
         self._silent = self._explained = self.executing = False
         fds = (self._memory.fd, self.event, self._torque_event)
         policy = os.sched_getscheduler(0)
@@ -103,11 +106,11 @@ class Link:
             return
         os.set_blocking(process.stdout.fileno(), False)
         self._deadline = _monotonic_ns() + int(START_TIMEOUT * 1e9)
-        self.tell(self._settings)
+        os.write(process.stdin.fileno(), self._settings.to_json().encode() + b"\n")
 
     def tell(self, settings: Settings) -> None:
-        """Send settings to the driver; the answer comes in :meth:`poll`'s messages."""
-        self._settings = settings
+        """Send settings to the driver; :meth:`poll` adds the answer to ``answers``."""
+        self._told.append(settings)
         if self._process is not None and self._process.stdin is not None:
             with contextlib.suppress(OSError):  # it has just died
                 os.write(self._process.stdin.fileno(), settings.to_json().encode() + b"\n")
@@ -189,6 +192,9 @@ class Link:
                 found.append((message["fault"], message["text"]))
                 self._explained = True
             elif "settings" in message:
+                told = self._told.popleft()
+                if message["settings"] == "applied":
+                    self._settings = told
                 self.answers.append((message["settings"], message["text"]))
         return found
 

@@ -15,6 +15,10 @@ from multipanda_py.franka.driver_memory import DriverMemory, Word
 _OLDEST = 2
 """An answer may be to a state that is so many states old, if nothing better comes in time."""
 
+_READING, _HEARTBEAT, _ENABLED = int(Word.READING), int(Word.DRIVER_HEARTBEAT), int(Word.ENABLED)
+_NONE: tuple[int, ...] = ()
+_monotonic_ns, _select = time.monotonic_ns, select.select
+_signal, _clear = os.eventfd_write, os.eventfd_read
 _LOOP_TIMEOUT = 20_000_000  # older heartbeats of the loop start no motion [ns]
 
 
@@ -91,14 +95,16 @@ class Port:
             executing: Whether torques are executed.
             mode: Of the robot.
         """
-        self._number += 1
+        number = self._number = self._number + 1
         self._state.write(
-            self._number, state.time.to_sec(), executing, mode,
+            number, state.time.to_sec(), executing, mode,
             *state.q, *state.dq, *state.tau_J, *state.tau_ext_hat_filtered,
         )  # fmt: skip
-        os.eventfd_write(self._state_event, 1)
-        self.beat()
-        return self._number
+        _signal(self._state_event, 1)
+        words = self.words
+        words[_READING] = 0
+        words[_HEARTBEAT] = _monotonic_ns()
+        return number
 
     def may_execute(self) -> bool:
         """Return whether the loop is alive and wants its torques to be executed."""
@@ -120,21 +126,22 @@ class Port:
             The torque; one for a slightly older state if it came too late for that one; or
             None if there is nothing new.
         """
-        while True:
-            found = self._torque.read()
-            if found is not None and found[0] == number:
-                break
-            left = until_ns - time.monotonic_ns()
-            if left <= 0:
-                if found is None or not max(self._used, number - 1 - _OLDEST) < found[0] < number:
-                    return None
-                break
-            ready = select.select(self._inputs, [], [], left * 1e-9)[0]
+        found = None
+        while (left := until_ns - _monotonic_ns()) > 0:
+            ready = _select(self._inputs, _NONE, _NONE, left * 1e-9)[0]
             if self._torque_event in ready:
-                os.eventfd_read(self._torque_event)
+                _clear(self._torque_event)
+                found = self._torque.read()
+                if found is not None and found[0] == number:
+                    break
             if 0 in ready:
                 self._receive()
-            if self.ended() or not self.words[Word.ENABLED]:
+            if self.ended() or not self.words[_ENABLED]:
+                return None
+        else:
+            if found is None:
+                found = self._torque.read()
+            if found is None or not max(self._used, number - 1 - _OLDEST) < found[0] <= number:
                 return None
         self._used = int(found[0])
         return found[1:]

@@ -53,8 +53,9 @@ class TorqueGuard:
         return self._bound([share * tau for tau in self._last], executed)
 
     def _bound(self, tau: Sequence[float], executed: Sequence[float]) -> list[float]:
-        step = LARGEST_STEP
-        return [
-            max(max(-most, now - step), min(min(most, now + step), wanted))
-            for wanted, now, most in zip(tau, executed, self._limits)
-        ]
+        step, bounded = LARGEST_STEP, []
+        for wanted, now, most in zip(tau, executed, self._limits):
+            if not (-step <= wanted - now <= step and -most <= wanted <= most):
+                wanted = max(max(-most, now - step), min(min(most, now + step), wanted))
+            bounded.append(wanted)
+        return bounded

@@ -19,6 +19,7 @@ from rclpy.signals import SignalHandlerOptions
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import ConfigurationError, LoopError, MultipandaError
 from multipanda_py.ros.diagnostics import Diagnostics
+from multipanda_py.ros.grippers import Grippers
 from multipanda_py.ros.parameters import parameter_nodes
 from multipanda_py.ros.publishers import StatePublishers
 from multipanda_py.ros.recovery import Recovery
@@ -59,6 +60,7 @@ class MultimodeController:
         self._managers = [ControllerManager(node, cell, arm) for arm in ("", *cell.arms)]
         self._recovery = Recovery(node, cell)
         self._trajectories = Trajectories(node, cell)
+        self._grippers = Grippers(node, cell)
         self.nodes = [node, *parameter_nodes(node, cell)]
         every(node, WATCH_PERIOD, self._watch)
 

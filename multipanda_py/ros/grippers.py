@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The grippers' action and services."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from control_msgs.action import GripperCommand
+from rclpy.action import CancelResponse, GoalResponse
+from rclpy.node import Node
+from std_srvs.srv import Trigger
+
+from multipanda_py.cell import Cell
+from multipanda_py.exceptions import MultipandaError
+from multipanda_py.gripper import (
+    MAX_FORCE,
+    MAX_WIDTH,
+    Action,
+    Gripper,
+    GripperMotion,
+    GripperResult,
+    Outcome,
+)
+from multipanda_py.ros.answers import Finish, LateService, PlainActionServer
+from multipanda_py.ros.running import every
+
+PERIOD = 0.05
+"""Between two looks at what the grippers do [s]."""
+SPEED = 0.1
+"""Of the width, as messages have none [m/s]."""
+CLOSE_FORCE = 20.0
+"""With which ``close`` holds what it finds [N]."""
+_SAME = 1e-4
+_ARRIVED = 1e-3
+
+
+class Grippers:
+    """``<arm>/gripper/...`` of every arm with a hand. Thread: executor.
+
+    Args:
+        node: Offers the interfaces.
+        cell: The cell.
+    """
+
+    def __init__(self, node: Node, cell: Cell) -> None:
+        arms = [name for name, arm in cell.config.arms.items() if arm.hand]
+        self._hands = [_Hand(node, cell, arm) for arm in arms]
+        if self._hands:
+            every(node, PERIOD, self._tick)
+
+    def _tick(self) -> None:
+        for hand in self._hands:
+            hand.look()
+
+
+class _Goal(NamedTuple):
+    handle: Any
+    motion: GripperMotion
+
+
+class _Hand:
+    """``gripper_action``, ``homing``, ``open``, ``close`` and ``stop`` of one hand.
+
+    A goal's ``position`` is that of one finger joint, half the width [m], as franka_ros2 and
+    MoveIt have it. With ``max_effort`` above zero and a width below the present one the hand
+    grasps with that force, within libfranka's default tolerance; else it moves. A goal that
+    cannot be executed is rejected, and the log says why. The newest command counts, whether it
+    came by the action or by a service.
+    """
+
+    def __init__(self, node: Node, cell: Cell, arm: str) -> None:
+        self._cell, self._arm, self._logger = cell, arm, node.get_logger()
+        self._gripper: Gripper = cell.gripper(arm)
+        self._goals: list[_Goal] = []
+        self._problem = ""
+        commands: dict[str, Callable[[], GripperMotion]] = {
+            "homing": self._gripper.homing,
+            "open": self._open,
+            "close": self._close,
+            "stop": self._gripper.stop,
+        }
+        self._services = [
+            LateService(node, Trigger, f"{arm}/gripper/{name}", self._trigger(name, start))
+            for name, start in commands.items()
+        ]
+        self._server = PlainActionServer(
+            node,
+            GripperCommand,
+            f"{arm}/gripper/gripper_action",
+            execute_callback=self._begin,
+            goal_callback=self._accept,
+            cancel_callback=self._cancel,
+        )
+
+    def look(self) -> None:
+        """Answer what is done, and tell how the rest is doing."""
+        for service in self._services:
+            service.look()
+        goals, self._goals = self._goals, []
+        for goal in goals:
+            result = goal.motion.result
+            if result is None:
+                self._goals.append(goal)
+                self._feed_back(goal)
+            else:
+                self._end(goal, result)
+        problem = self._gripper.state().problem
+        if problem and problem != self._problem:
+            self._logger.warning(problem)
+        self._problem = problem
+
+    def _open(self) -> GripperMotion:
+        return self._gripper.move(self._gripper.state().max_width, SPEED)
+
+    def _close(self) -> GripperMotion:
+        return self._gripper.grasp(0.0, SPEED, CLOSE_FORCE, 0.0, MAX_WIDTH)
+
+    def _trigger(self, name: str, start: Callable[[], GripperMotion]) -> Callable[[Any], Finish]:
+        def begin(request: Any) -> Finish:
+            try:
+                motion = start()
+            except MultipandaError as error:
+                text = str(error)
+                return lambda response: self._answer(response, name, False, text)
+            return lambda response: self._finish(response, name, motion)
+
+        return begin
+
+    def _finish(self, response: Any, name: str, motion: GripperMotion) -> bool:
+        result = motion.result
+        if result is None:
+            return False
+        closed = name == "close" and result.outcome is Outcome.UNSUCCESSFUL
+        text = f"closed at {result.width:.4f} m, nothing is held" if closed else result.text
+        return self._answer(response, name, result.succeeded or closed, text)
+
+    def _answer(self, response: Any, name: str, success: bool, text: str) -> bool:
+        response.success, response.message = success, text
+        log = self._logger.info if success else self._logger.warning
+        log(f"{self._arm}/gripper/{name}: {text}")
+        return True
+
+    def _accept(self, goal: Any) -> GoalResponse:
+        position, effort = goal.command.position, goal.command.max_effort
+        largest = self._gripper.state().max_width / 2.0
+        if not (math.isfinite(position) and 0.0 <= position <= largest + _SAME):
+            fault = f"position: got {position:g}, allowed [0, {largest:g}] m of one finger"
+        elif not (math.isfinite(effort) and 0.0 <= effort <= MAX_FORCE):
+            fault = f"max_effort: got {effort:g}, allowed [0, {MAX_FORCE:g}] N, 0 to move"
+        else:
+            return GoalResponse.ACCEPT
+        self._cell.rejected[f"{self._arm} gripper"] += 1
+        self._logger.warning(f"{self._arm}/gripper/gripper_action: goal rejected: {fault}")
+        return GoalResponse.REJECT
+
+    def _begin(self, handle: Any) -> None:
+        """Begin a goal; what went on is aborted."""
+        command, state = handle.request.command, self._gripper.state()
+        width = min(2.0 * command.position, state.max_width)
+        try:
+            if command.max_effort > 0.0 and width < state.width - _SAME:
+                motion = self._gripper.grasp(width, SPEED, command.max_effort)
+            else:
+                motion = self._gripper.move(width, SPEED)
+        except MultipandaError as error:
+            self._logger.warning(f"{self._arm}/gripper/gripper_action: {error}")
+            self._server.finish(handle, "abort", GripperCommand.Result())
+            return
+        self._goals.append(_Goal(handle, motion))
+
+    def _cancel(self, handle: Any) -> CancelResponse:
+        for goal in self._goals:
+            if goal.handle.goal_id == handle.goal_id and not goal.motion.done:
+                self._gripper.stop()
+                return CancelResponse.ACCEPT
+        return CancelResponse.REJECT
+
+    def _feed_back(self, goal: _Goal) -> None:
+        state = self._gripper.state()
+        feedback = GripperCommand.Feedback(position=state.width / 2.0)
+        feedback.effort = goal.motion.command.force if state.is_grasped else 0.0
+        goal.handle.publish_feedback(feedback)
+
+    def _end(self, goal: _Goal, result: GripperResult) -> None:
+        command = goal.motion.command
+        held = command.action is Action.GRASP and self._gripper.state().is_grasped
+        far = abs(result.width - command.width) > _ARRIVED
+        message = GripperCommand.Result(position=result.width / 2.0, reached_goal=result.succeeded)
+        message.effort = command.force if held else 0.0
+        message.stalled = held or (result.outcome is Outcome.UNSUCCESSFUL and far)
+        if result.succeeded:
+            how = "succeed"
+        elif goal.handle.is_cancel_requested:
+            how = "canceled"
+        else:
+            how = "abort"
+            self._logger.warning(f"{self._arm}/gripper/gripper_action: {result.text}")
+        self._server.finish(goal.handle, how, message)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated robots, and a small loop that drives real backends against them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import select
+import time
+from itertools import count
+
+import numpy as np
+import pytest
+
+from multipanda_py.backends.franka import Franka
+from multipanda_py.config import CellConfig
+from multipanda_py.fci_sim import FciSim
+from multipanda_py.limits import LIMITS
+from multipanda_py.state import ArmState, row_dtype
+
+NAMES = ("left", "right")
+PATIENT = {"answer_budget": 0.4}
+"""For lockstep, where the robot waits, so that a busy machine changes nothing."""
+_numbers = count(1)
+
+
+def unused_address():
+    """Return a loopback address that no other test, and no other run of the tests, uses."""
+    pid = os.getpid()
+    return f"127.{1 + pid // 250 % 250}.{1 + pid % 250}.{next(_numbers)}"
+
+
+class Harness:
+    """The part of a control loop that a backend sees; torques pull towards ``goals``."""
+
+    def __init__(self, addresses, **arm):
+        options = arm.pop("franka", PATIENT)
+        names = NAMES[: len(addresses)]
+        arms = {
+            name: {"backend": "franka", "robot_ip": ip, "franka": options, **arm}
+            for name, ip in zip(names, addresses)
+        }
+        self.config = CellConfig.from_dict({"arms": arms})
+        row = np.zeros(1, row_dtype(len(arms), 0, 0))
+        self.states = [
+            ArmState(name, LIMITS["fr3"], row["arms"][0, i : i + 1].reshape(()))
+            for i, name in enumerate(names)
+        ]
+        self.indices = tuple(range(len(arms)))
+        self.backend = Franka(self.config, self.indices, self.states, np.zeros((0, 7)))
+        self.faults = []
+        self.bias = np.zeros(7)
+        self.cycles = [0] * len(arms)
+
+    def connect(self):
+        self.backend.connect()
+        self.goals = [state.q.copy() for state in self.states]
+        return self
+
+    def step(self, timeout=0.002, write=True):
+        backend = self.backend
+        fds = backend.wake_fds
+        fresh = [fds[fd] for fd in select.select(list(fds), [], [], timeout)[0]]
+        backend.read(fresh)
+        self.faults.extend(backend.faults())
+        for i in fresh:
+            state = self.states[i]
+            if backend.is_ready(i):
+                self.cycles[i] += 1
+                wanted = 40.0 * (self.goals[i] - state.q) - 8.0 * state.dq + self.bias
+                state.tau += np.clip(wanted - state.tau, -0.9, 0.9)
+        if write:
+            backend.write(fresh)
+        return fresh
+
+    def run(self, until, timeout=5.0, write=True):
+        """Run until a condition holds; fail if it takes too long."""
+        limit = time.monotonic() + timeout
+        while not until():
+            assert time.monotonic() < limit, f"waited {timeout} s; faults: {self.faults}"
+            self.step(write=write)
+
+    def run_cycles(self, cycles, timeout=10.0):
+        """Run until every arm has executed so many more cycles."""
+        goals = [done + cycles for done in self.cycles]
+        self.run(lambda: all(a >= b for a, b in zip(self.cycles, goals)), timeout)
+
+    def ready(self):
+        return all(self.backend.is_ready(i) for i in self.indices)
+
+    def recover(self, arm, timeout=5.0):
+        """Recover an arm and run until it executes torques."""
+        self.backend.recover(arm)
+        self.faults.clear()
+        self.run(lambda: self.backend.is_ready(arm), timeout)
+        assert self.faults == []
+
+    def fault(self, arm, timeout=5.0):
+        """Run until an arm reports a fault; return its kind and sentence."""
+        self.run(lambda: any(index == arm for index, _ in self.faults), timeout)
+        text = next(text for index, text in self.faults if index == arm)
+        return text.split(":", 1)[0], text
+
+
+@pytest.fixture(scope="session")
+def needs_pylibfranka():
+    if importlib.util.find_spec("pylibfranka") is None:
+        pytest.skip("pylibfranka is not installed: pip install pylibfranka")
+
+
+@pytest.fixture
+def new_address():
+    """Return unused addresses, one per call."""
+    return unused_address
+
+
+def _power_cycle(sim, addresses):
+    for address in addresses:
+        sim.admin(address, "reboot", seconds=0.0)
+    for address in addresses:
+        while not sim.admin(address, "stats")["running"]:
+            time.sleep(0.002)
+    return sim, addresses
+
+
+@pytest.fixture(scope="session")
+def two_in_lockstep():
+    addresses = [unused_address(), unused_address()]
+    with FciSim(addresses, lockstep=True) as sim:
+        yield sim, addresses
+
+
+@pytest.fixture(scope="session")
+def two_on_the_clock():
+    addresses = [unused_address(), unused_address()]
+    with FciSim(addresses, phases=[0.0, 0.5]) as sim:
+        yield sim, addresses
+
+
+@pytest.fixture
+def lockstep(two_in_lockstep):
+    """Two robots in lockstep that have just been switched on, and their addresses."""
+    return _power_cycle(*two_in_lockstep)
+
+
+@pytest.fixture
+def clocked(two_on_the_clock):
+    """Two robots on the clock that have just been switched on, and their addresses."""
+    return _power_cycle(*two_on_the_clock)
+
+
+@pytest.fixture
+def make(needs_pylibfranka):
+    """Connect harnesses that are closed at the end of the test."""
+    made = []
+
+    def connect(addresses, **arm):
+        harness = Harness(addresses, **arm)
+        made.append(harness)
+        return harness.connect()
+
+    yield connect
+    for harness in made:
+        harness.backend.close()

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each fault on one arm: what is said, what the other arm does, and the way back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+PUSH = {"command": "push", "tau": [0, 0, 0, 40, 0, 0, 0]}
+FAULTS = [
+    ("reflex", PUSH, {"command": "push"}, "joint_reflex (an external wrench was above upper_force_thresholds; an "
+     "external joint torque was above upper_torque_thresholds); recover"),
+    ("reflex", {"command": "fault", "errors": ["communication_constraints_violation"]}, None,
+     "communication_constraints_violation (20 commands"),
+    ("reflex", {"command": "fault", "errors": ["self_collision_avoidance_violation",
+                                               "power_limit_violation"]}, None,
+     "power_limit_violation, self_collision_avoidance_violation ("),
+    ("user_stop", {"command": "user_stop", "pressed": True},
+     {"command": "user_stop", "pressed": False}, "the user stop is pressed; release it"),
+    ("guiding", {"command": "guiding", "pressed": True},
+     {"command": "guiding", "pressed": False}, "led by hand"),
+    ("aborted", {"command": "end_motion", "status": "preempted"}, None, "preempted"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "provoke", "undo", "words"), FAULTS,
+                         ids=[f"{f[0]}-{i}" for i, f in enumerate(FAULTS)])  # fmt: skip
+def test_a_fault_of_the_robot(lockstep, make, kind, provoke, undo, words):
+    sim, addresses = lockstep
+    cell = make(addresses)
+    cell.bias[5] = 0.5
+    cell.run(cell.ready)
+    cell.run_cycles(30)
+    sim.admin(addresses[0], **provoke, at=cell.cycles[0] + 30)
+    found, text = cell.fault(0)
+    assert found == kind
+    assert words in text
+    assert addresses[0] in text
+    cell.run(lambda: not cell.backend.is_ready(0))
+    assert not cell.states[0].tau.any()
+    _go_on_with(cell, 1, 100)
+    assert len(cell.faults) == 1, cell.faults
+    assert not cell.backend.is_ready(0), "it must not start again by itself"
+    if undo is not None:
+        if kind in ("user_stop", "guiding"):
+            cell.faults.clear()
+            cell.backend.recover(0)
+            assert cell.fault(0)[0] == kind
+        sim.admin(addresses[0], **undo)
+    cell.recover(0)
+    cell.run_cycles(30)
+    _undisturbed(sim, addresses[1])
+
+
+@pytest.mark.parametrize("command", ["kill_tcp", "kill_udp", "reboot"])
+def test_a_dead_link(lockstep, make, command):
+    sim, addresses = lockstep
+    cell = make(addresses)
+    cell.run(cell.ready)
+    cell.run_cycles(30)
+    old = cell.backend.links[0].pid
+    sim.admin(addresses[0], command)
+    cell.run(lambda: any("network_lost" in text for _, text in cell.faults))
+    assert {index for index, _ in cell.faults} == {0}
+    assert "check power, cable and FCI" in cell.faults[-1][1]
+    cell.run(lambda: not cell.backend.is_ready(0))
+    assert not cell.states[0].tau.any()
+    _go_on_with(cell, 1, 100)
+    assert len(cell.faults) <= 2, cell.faults
+    if command == "kill_udp":
+        sim.admin(addresses[0], "heal")
+    while not sim.admin(addresses[0], "stats")["running"]:
+        cell.step()
+    cell.recover(0)
+    assert cell.backend.links[0].pid != old
+    _undisturbed(sim, addresses[1])
+
+
+def test_a_killed_driver(lockstep, make):
+    sim, addresses = lockstep
+    cell = make(addresses)
+    cell.run(cell.ready)
+    cell.run_cycles(30)
+    os.kill(cell.backend.links[0].pid, signal.SIGKILL)
+    began = time.monotonic()
+    kind, text = cell.fault(0)
+    assert time.monotonic() - began < 1.0
+    assert kind == "driver_died"
+    assert "was killed by SIGKILL" in text
+    cell.run(lambda: not cell.backend.is_ready(0))
+    _go_on_with(cell, 1, 100)
+    assert len(cell.faults) == 1
+    cell.recover(0)
+    cell.run_cycles(30)
+    _undisturbed(sim, addresses[1])
+
+
+def test_a_stopped_driver(clocked, make):
+    """Stopped for longer than the robot waits: it is missed, and the robot's reflex is told."""
+    sim, addresses = clocked
+    cell = make(addresses, franka={})
+    cell.run(cell.ready)
+    cell.run_cycles(30)
+    pid = cell.backend.links[0].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        kind, text = cell.fault(0)
+        assert kind == "driver_silent", text
+        assert not cell.backend.is_ready(0)
+        _go_on_with(cell, 1, 30)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    cell.run(lambda: "communication_constraints" in cell.faults[-1][1])
+    counted = sim.admin(addresses[0], "stats")
+    assert counted["longest_run"] == 20
+    cell.run(lambda: sim.admin(addresses[0], "stats")["mode"] == "reflex")
+    cell.recover(0)
+    assert cell.backend.links[0].pid == pid
+    _undisturbed(sim, addresses[1])
+
+
+def test_a_driver_that_stays_stuck_is_replaced(lockstep, make):
+    sim, addresses = lockstep
+    cell = make(addresses)
+    cell.run(cell.ready)
+    pid = cell.backend.links[0].pid
+    os.kill(pid, signal.SIGSTOP)
+    assert cell.fault(0)[0] == "driver_silent"
+    cell.recover(0)
+    assert cell.backend.links[0].pid != pid
+    _undisturbed(sim, addresses[1])
+
+
+def test_a_silent_loop(clocked, make):
+    """The torque goes to zero within 20 ms, the motion ends in order, and nothing repeats."""
+    sim, addresses = clocked
+    cell = make(addresses, franka={})
+    cell.run(cell.ready)
+    cell.bias[3] = 8.0
+    cell.run_cycles(60)
+    assert np.abs(cell.states[0].tau).max() > 1.0
+    time.sleep(0.05)
+    log = sim.admin(addresses[0], "log")["commands"]
+    counted = [sim.admin(address, "stats") for address in addresses]
+    for stats in counted:
+        assert stats["mode"] == "idle"
+        assert stats["errors"] == []
+        assert stats["torque_rate_max"] <= 1000.0
+    size = np.array([np.abs(entry["tau"]).max() for entry in log])
+    last = int(np.argmax(size[::-1] > 0.999 * size[-25:].max()))
+    assert last <= 24, size[-30:]
+    tail = size[-10:]
+    assert (np.diff(tail) <= 1e-9).all(), tail
+    assert size[-1] < 0.1 * size[-25:].max()
+    for index in (0, 1):
+        kind, text = cell.fault(index)
+        assert kind == "loop_silent"
+        assert "has not answered for 2" in text
+    assert not cell.ready()
+    cell.backend.recover(0)
+    cell.recover(1)
+    cell.run(cell.ready)
+
+
+def test_a_short_silence_is_bridged(clocked, make):
+    """Five cycles without the loop shrink the torque and do not end the motion."""
+    sim, addresses = clocked
+    cell = make(addresses, franka={})
+    cell.run(cell.ready)
+    cell.bias[3] = 8.0
+    cell.run_cycles(60)
+    time.sleep(0.005)
+    cell.run_cycles(60)
+    assert cell.faults == []
+    counted = sim.admin(addresses[0], "stats")
+    assert counted["longest_run"] < 20
+    assert counted["torque_rate_max"] <= 1000.0
+    assert cell.backend.links[0].words[13] >= 3  # answered by the driver alone
+
+
+def _go_on_with(cell, arm, cycles):
+    goal = cell.cycles[arm] + cycles
+    cell.run(lambda: cell.cycles[arm] >= goal)
+    assert cell.backend.is_ready(arm)
+
+
+def _undisturbed(sim, address):
+    """The other arm has kept its motion, its posture and its commands."""
+    counted = sim.admin(address, "stats")
+    assert counted["mode"] == "move"
+    assert counted["errors"] == []
+    assert counted["torque_rate_max"] <= 1000.0
+    assert counted["longest_run"] < 20

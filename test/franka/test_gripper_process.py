@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hand of a real arm: pylibfranka in a process of its own, against a simulated robot."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from multipanda_py.exceptions import LoopTimeout
+from multipanda_py.fci_sim import FciSim
+from multipanda_py.franka.gripper import FrankaGripper
+from multipanda_py.gripper import Outcome
+
+needs_library = pytest.mark.skipif(
+    importlib.util.find_spec("pylibfranka") is None,
+    reason="pylibfranka is not installed: pip install pylibfranka",
+)
+_numbers = itertools.count(1)
+
+
+def children(pid):
+    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(condition, timeout=10.0):
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.005)  # polls a condition of other processes
+
+
+@pytest.fixture(scope="module")
+def robot():
+    pid = os.getpid()
+    address = f"127.{1 + pid // 250 % 250}.{1 + pid % 250}.201"
+    with FciSim([address]) as sim:
+        yield sim, address
+
+
+class Seen(list):
+    """Widths that were published, with their times."""
+
+    def __call__(self, width, is_grasped):
+        self.append((time.monotonic(), width, is_grasped))
+
+
+@pytest.fixture
+def hand(robot):
+    """A gripper on the robot's open hand without an object, and what it publishes."""
+    sim, address = robot
+    sim.admin(address, "object", width=0.0)
+    seen = Seen()
+    gripper = FrankaGripper("left", address, seen)
+    try:
+        wait_until(lambda: not gripper.state().problem)
+        assert gripper.move(0.08, 0.2).wait().succeeded
+        yield gripper, seen
+    finally:
+        gripper.close()
+    assert not is_alive(gripper.pid)
+
+
+@pytest.fixture
+def admin(robot):
+    """Ask the back door of the robot."""
+    sim, address = robot
+    return lambda command, **arguments: sim.admin(address, command, **arguments)
+
+
+@needs_library
+def test_homing_moving_and_states_at_the_rate_of_the_hand(hand):
+    gripper, seen = hand
+    assert gripper.homing().wait().succeeded
+    assert gripper.state().max_width == pytest.approx(0.08)
+    result = gripper.move(0.03, 0.2).wait()
+    assert result.succeeded
+    assert result.width == pytest.approx(0.03)
+    seen.clear()
+    wait_until(lambda: len(seen) >= 11)
+    assert seen[10][0] - seen[0][0] == pytest.approx(0.5, rel=0.2)
+    assert seen[-1][1] == pytest.approx(0.03)
+    assert gripper.state().age < 0.2
+
+
+@needs_library
+def test_grasps_obey_width_and_epsilon(hand, admin):
+    gripper, seen = hand
+    missed = gripper.grasp(0.05, 0.2).wait()
+    assert missed.outcome is Outcome.UNSUCCESSFUL
+    assert not gripper.state().is_grasped
+    assert gripper.move(0.08, 0.2).wait().succeeded
+    admin("object", width=0.05)
+    assert gripper.grasp(0.052, 0.2, 20.0, 0.003, 0.0).wait().succeeded
+    assert gripper.state().is_grasped
+    assert seen[-1][1:] == (pytest.approx(0.05), True)
+    assert gripper.move(0.08, 0.2).wait().succeeded
+    assert gripper.grasp(0.056, 0.2, 20.0, 0.003, 0.0).wait().outcome is Outcome.UNSUCCESSFUL
+
+
+@needs_library
+def test_stop_works_while_a_motion_blocks_the_library(hand, admin):
+    gripper, _ = hand
+    motion = gripper.move(0.0, 0.01)
+    wait_until(lambda: admin("stats")["width"] < 0.079)
+    assert gripper.state().is_moving
+    began = time.monotonic()
+    assert gripper.stop().wait().succeeded
+    assert time.monotonic() - began < 1.0
+    assert motion.result.outcome is Outcome.ABORTED
+    assert "stopped" in motion.result.text
+    width = admin("stats")["width"]
+    assert width > 0.06
+    cycles = admin("stats")["message_id"]
+    wait_until(lambda: admin("stats")["message_id"] > cycles + 200)
+    assert admin("stats")["width"] == width
+
+
+@needs_library
+def test_a_newer_command_ends_the_older_one(hand):
+    gripper, _ = hand
+    older = gripper.move(0.0, 0.01)
+    newer = gripper.move(0.06, 0.2)
+    assert newer.wait().succeeded
+    assert older.result.outcome is Outcome.ABORTED
+    assert "newer command" in older.result.text
+
+
+@needs_library
+def test_a_killed_process_is_reported_and_the_next_command_starts_another(hand):
+    gripper, _ = hand
+    first = gripper.pid
+    wait_until(lambda: len(children(first)) == 1)
+    worker = children(first)[0]
+    motion = gripper.move(0.0, 0.01)
+    os.kill(first, signal.SIGKILL)
+    result = motion.wait()
+    assert result.outcome is Outcome.FAILED
+    assert "killed by signal 9; the next command starts it again" in result.text
+    wait_until(lambda: not is_alive(worker))
+    assert "killed by signal 9" in gripper.state().problem
+    assert gripper.move(0.07, 0.2).wait().succeeded
+    assert gripper.pid != first
+    assert gripper.state().problem == ""
+
+
+@needs_library
+def test_a_rebooted_robot_is_reported_and_the_next_command_connects_again(hand, admin):
+    gripper, _ = hand
+    admin("reboot", seconds=0.3)
+    wait_until(lambda: gripper.state().problem)
+    assert "gripper of left" in gripper.state().problem
+    wait_until(lambda: admin("stats")["running"])
+    assert gripper.move(0.07, 0.2).wait().succeeded
+    assert gripper.state().problem == ""
+
+
+@needs_library
+def test_closing_ends_the_process_even_while_the_fingers_move(hand):
+    gripper, _ = hand
+    wait_until(lambda: len(children(gripper.pid)) == 1)
+    processes = [gripper.pid, *children(gripper.pid)]
+    motion = gripper.move(0.0, 0.01)
+    with pytest.raises(LoopTimeout):
+        motion.wait(0.1)
+    gripper.close()
+    wait_until(lambda: not any(is_alive(pid) for pid in processes))
+    assert motion.result.outcome is Outcome.FAILED
+
+
+@needs_library
+def test_nobody_at_the_address_is_said_in_a_sentence():
+    gripper = FrankaGripper("left", f"127.0.77.{next(_numbers)}")
+    try:
+        result = gripper.move(0.05).wait()
+        assert result.outcome is Outcome.FAILED
+        assert "127.0.77" in result.text
+        assert "refused" in result.text.lower()
+    finally:
+        gripper.close()
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("pylibfranka") is not None, reason="pylibfranka is installed"
+)
+def test_without_the_library_the_state_says_what_to_install():
+    gripper = FrankaGripper("left", "127.0.0.1")
+    try:
+        result = gripper.move(0.05).wait()
+        assert result.outcome is Outcome.FAILED
+        assert "pip install pylibfranka" in result.text
+    finally:
+        gripper.close()

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grippers as MoveIt and scripts use them: an action and services, both of one hand."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+from action_msgs.msg import GoalStatus
+from control_msgs.action import GripperCommand
+from rclpy.action import ActionClient
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+
+ACTION = "/left/gripper/gripper_action"
+FINGERS = ["left_fr3_finger_joint1", "left_fr3_finger_joint2"]
+
+
+class Hand:
+    """A client of the action that keeps what it is told."""
+
+    def __init__(self, client, action=ACTION):
+        self._client, self.feedback = client, []
+        self._action = ActionClient(client.node, GripperCommand, action)
+        client.until(self._action.server_is_ready, 10.0, action)
+        self._answered = False
+
+    def send(self, position, max_effort=0.0):
+        """Send a goal and return its handle; the first one again if it gets no answer."""
+        self.feedback.clear()
+        goal = GripperCommand.Goal()
+        goal.command.position, goal.command.max_effort = position, max_effort
+        for timeout in [10.0] if self._answered else [3.0, 10.0]:
+            sent = self._action.send_goal_async(
+                goal, lambda message: self.feedback.append(message.feedback)
+            )
+            deadline = time.monotonic() + timeout
+            self._client.until(lambda s=sent, d=deadline: s.done() or time.monotonic() > d, 15.0)
+            if sent.done():
+                break
+        assert sent.done(), "no answer to a goal"
+        self._answered = True
+        return sent.result()
+
+    def result(self, handle):
+        assert handle.accepted
+        future = handle.get_result_async()
+        self._client.until(future.done, 15.0, "result")
+        return future.result().status, future.result().result
+
+    def run(self, *goal):
+        return self.result(self.send(*goal))
+
+    def trigger(self, name):
+        return self._client.call(Trigger, f"/left/gripper/{name}")
+
+
+@pytest.fixture(scope="module")
+def hand(shared_node, client):
+    return Hand(client)
+
+
+@pytest.fixture
+def opened(cell, hand):
+    """The open hand."""
+    answer = hand.trigger("open")
+    assert answer.success, answer.message
+    return hand
+
+
+def widths(client):
+    message = client.newest(JointState, "/joint_states")
+    return [message.position[message.name.index(name)] for name in FINGERS]
+
+
+def test_position_is_that_of_one_finger_joint(opened, client):
+    status, result = opened.run(0.015)
+    assert status == GoalStatus.STATUS_SUCCEEDED
+    assert result.reached_goal
+    assert not result.stalled
+    assert result.position == pytest.approx(0.015, abs=2e-4)
+    assert widths(client) == pytest.approx([0.015, 0.015], abs=3e-4)
+    seen = [feedback.position for feedback in opened.feedback]
+    assert len(seen) > 2
+    assert all(0.0149 < position <= 0.0401 for position in seen)
+    assert seen == sorted(seen, reverse=True)
+
+
+def test_an_effort_asks_for_a_grasp_which_misses_where_there_is_nothing(opened):
+    status, result = opened.run(0.02, 15.0)
+    assert status == GoalStatus.STATUS_ABORTED
+    assert not result.reached_goal
+    assert result.stalled
+    assert result.position == pytest.approx(0.0, abs=5e-4)
+    status, result = opened.run(0.03, 15.0)  # wider than now: no grasp can do that
+    assert status == GoalStatus.STATUS_SUCCEEDED
+    assert result.position == pytest.approx(0.03, abs=2e-4)
+
+
+@pytest.mark.parametrize(("goal", "says"), [
+    ((0.05,), "position: got 0.05, allowed [0, 0.04] m of one finger"),
+    ((-0.01,), "position: got -0.01"),
+    ((math.nan,), "position: got nan"),
+    ((0.01, 1000.0), "max_effort: got 1000, allowed [0, 140] N"),
+])  # fmt: skip
+def test_goals_that_cannot_be_executed_are_rejected_with_a_reason(opened, cell, goal, says):
+    assert not opened.send(*goal).accepted
+    cell.wait_for(says)
+
+
+def test_canceling_stops_the_fingers(opened, client):
+    handle = opened.send(0.0)
+    client.until(lambda: opened.feedback and opened.feedback[-1].position < 0.037, 10.0, "motion")
+    future = handle.cancel_goal_async()
+    client.until(future.done, 10.0, "answer to the cancel request")
+    status, result = opened.result(handle)
+    assert status == GoalStatus.STATUS_CANCELED
+    assert 0.005 < result.position < 0.038
+    assert widths(client)[0] == pytest.approx(result.position, abs=2e-3)
+
+
+def test_a_newer_goal_ends_the_older_one(opened):
+    older = opened.send(0.0)
+    newer = opened.send(0.035)
+    assert opened.result(older)[0] == GoalStatus.STATUS_ABORTED
+    status, result = opened.result(newer)
+    assert status == GoalStatus.STATUS_SUCCEEDED
+    assert result.position == pytest.approx(0.035, abs=2e-4)
+
+
+def test_services_answer_when_the_fingers_are_there_and_do_not_stop_the_node(opened, client):
+    future_of = client.node.create_client(Trigger, "/left/gripper/homing")
+    client.until(future_of.service_is_ready, 10.0, "service")
+    future = future_of.call_async(Trigger.Request())
+    messages = 0
+    while not future.done() and messages < 2000:
+        client.newest(JointState, "/left/joint_states")
+        messages += 1
+    assert future.result().success, future.result().message
+    assert "homing: succeeded at 0.0800 m" in future.result().message
+    assert messages > 10  # states kept coming meanwhile
+    closed = opened.trigger("close")
+    assert closed.success
+    assert "nothing is held" in closed.message
+    assert widths(client) == pytest.approx([0.0, 0.0], abs=5e-4)
+    assert opened.trigger("stop").success
+
+
+def test_stop_ends_a_goal(opened, client):
+    handle = opened.send(0.0)
+    client.until(lambda: opened.feedback and opened.feedback[-1].position < 0.038, 10.0, "motion")
+    assert opened.trigger("stop").success
+    assert opened.result(handle)[0] == GoalStatus.STATUS_ABORTED
+
+
+def test_an_object_is_grasped_and_an_arm_without_a_hand_has_no_gripper(start, client):
+    """In a world of its own: a box on the table between the fingers of the left hand."""
+    start(
+        "arms.right.hand:=false", "objects.table.position:=[0.45, 0.3, 0.43]",
+        "objects.box.position:=[0.307, 0.3, 0.48]", "objects.box.size:=[0.02, 0.02, 0.03]",
+        remap=("__ns:=/other",),
+    ).wait_for("is active")  # fmt: skip
+    hand = Hand(client, "/other" + ACTION)
+    names = {name for name, _ in client.node.get_service_names_and_types()}
+    assert "/other/left/gripper/open" in names
+    assert not [name for name in names if name.startswith("/other/right/gripper")]
+    status, result = hand.run(0.02, 25.0)
+    assert status == GoalStatus.STATUS_SUCCEEDED
+    assert result.reached_goal
+    assert result.stalled
+    assert result.effort == 25.0
+    assert result.position == pytest.approx(0.02, abs=5e-4)
+    assert hand.run(0.04, 25.0)[0] == GoalStatus.STATUS_SUCCEEDED
+    status, result = hand.run(0.01, 25.0)  # the box is wider
+    assert status == GoalStatus.STATUS_ABORTED
+    assert result.stalled
+    closed = client.call(Trigger, "/other/left/gripper/close")
+    assert closed.success
+    assert "an object is held" in closed.message
