@@ -27,7 +27,7 @@ from multipanda_py.limits import LIMITS
 from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.mailbox import SwitchStatus, Word
 from multipanda_py.loop.runner import InlineRunner
-from multipanda_py.loop.switching import Strictness, SwitchPlan, plan_switch
+from multipanda_py.loop.switching import Strictness, plan_switch
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 from multipanda_py.trajectory_gate import check_tolerances, check_trajectory
@@ -182,7 +182,6 @@ class CellRequests(CellReadout):
             flags = [bool(flag) for flag in box.active]
             away = [name for name, state in self._lifecycle.items() if state != "inactive"]
             plan = plan_switch(self.plans, flags, activate, deactivate, rule, away)
-            self._refuse_faulted(plan)
             if not plan.activated and not plan.deactivated:
                 return SwitchResult((), (), tuple(plan.skipped), 0.0)
             events = box.words[Word.EVENTS]
@@ -198,17 +197,6 @@ class CellRequests(CellReadout):
                 reasons = [e.text for e in box.events_since(events)[1]]
                 raise SwitchRejected("; ".join(reasons) or "activation failed")
         raise SwitchRejected("the active set keeps changing; see the loop's events")
-
-    def _refuse_faulted(self, plan: SwitchPlan) -> None:
-        for name in plan.activated:
-            blueprint = self.plans[self._index[name]]
-            for arm in blueprint.config.arms:
-                fault = self.state(arm).fault
-                if fault and not blueprint.is_hold:
-                    raise SwitchRejected(
-                        f"{name}: arm {arm} has a latched fault ({fault}); "
-                        f"call {arm}/error_recovery first"
-                    )
 
     def _await_switch(self, number: int, timeout: float) -> SwitchStatus:
         box = self._box()

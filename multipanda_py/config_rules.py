@@ -38,6 +38,7 @@ def sentences(error: ValidationError) -> Iterator[str]:
 def _siblings(path: tuple[int | str, ...]) -> list[str]:
     """List the keys that exist beside an unknown one."""
     from multipanda_py import config
+    from multipanda_py.franka.options import FrankaConfig
 
     parts: dict[str, Any] = {
         "cell": config.CellSettings, "realtime": config.RealtimeConfig, "gate": config.GateConfig,
@@ -46,7 +47,7 @@ def _siblings(path: tuple[int | str, ...]) -> list[str]:
     }  # fmt: skip
     part = parts.get(str(path[0]))
     for section, nested in (("tool", config.ToolConfig), ("noise", config.NoiseConfig),
-                            ("franka", config.FrankaConfig)):  # fmt: skip
+                            ("franka", FrankaConfig)):  # fmt: skip
         if section in path[:-1]:
             part = nested
     if len(path) == 1 or part is None:

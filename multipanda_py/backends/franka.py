@@ -69,14 +69,16 @@ class Franka(Backend):
         self.read(self.arms)
 
     def _await_drivers(self) -> list[str]:
-        waiting, faults = dict(self.links), []
+        waiting = dict(self.links)
+        faults: dict[int, str] = {}
         while waiting:
             select.select([link.output for link in waiting.values()], [], [], 0.1)
             for index, link in list(waiting.items()):
-                faults.extend(f"arm {self._names[index]}: {text}" for _, text in link.poll())
+                for _, text in link.poll():
+                    faults[index] = f"arm {self._names[index]}: {text}"
                 if not link.starting:
                     del waiting[index]
-        return faults
+        return [faults[index] for index in sorted(faults)]
 
     def _check(self, index: int, found: dict[str, Any]) -> str:
         """Compare models; return why an arm must not be used, or nothing."""
@@ -151,7 +153,7 @@ class Franka(Backend):
 
     def settings_answers(self) -> list[tuple[int, str, str]]:
         """Return arm, ``applied`` or ``refused``, and why, for settings answered since."""
-        found = []
+        found: list[tuple[int, str, str]] = []
         for index, link in self.links.items():
             found.extend((index, outcome, text) for outcome, text in link.answers)
             link.answers.clear()

@@ -52,8 +52,8 @@ STOP_SOLREF = (0.002, 1.0)
 
 # One belt drives both fingers of the hand, so that neither moves without the other: as a spring,
 # which costs no constraint. It gives way by 0.1 mm under 5 N, and is damped to a fifth.
-BELT_STIFFNESS = 5.0e4  # [N/m]
-BELT_DAMPING = 0.2 * np.sqrt(2.0 * BELT_STIFFNESS * (FINGER_ARMATURE + FINGER_INERTIAL.mass))
+BELT_STIFFNESS = 5.0e4  # [N/m], at most: less where steps are longer than 1.5 ms
+BELT_DAMPING_RATIO = 0.2
 
 _ON_FLANGE = ("link7", "hand", "leftfinger", "rightfinger", "tool")
 
@@ -163,7 +163,10 @@ def _add_belt(spec: mujoco.MjSpec, prefix: str) -> None:
     belt = put(spec.add_tendon(), name=f"{prefix}finger_belt", springlength=np.zeros(2))
     for number, side in ((1, 1.0), (2, -1.0)):
         belt.wrap_joint(f"{prefix}finger_joint{number}", side)
-    for name, value in (("stiffness", BELT_STIFFNESS), ("damping", BELT_DAMPING)):
+    mass = FINGER_ARMATURE + FINGER_INERTIAL.mass
+    stiffness = min(BELT_STIFFNESS, mass / spec.option.timestep**2)  # as explicit steps allow
+    damping = BELT_DAMPING_RATIO * np.sqrt(2.0 * stiffness * mass)
+    for name, value in (("stiffness", stiffness), ("damping", damping)):
         numbers = np.zeros_like(getattr(belt, name))  # a polynomial since MuJoCo 4
         numbers.flat[0] = value
         put(belt, **{name: numbers if numbers.ndim else float(numbers)})

@@ -148,6 +148,7 @@ def main() -> int:
     """Serve one hand until the owner has gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # whatever the owner has
     try:
         library = load_library()
     except ImportError as error:

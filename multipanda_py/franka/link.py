@@ -191,6 +191,7 @@ class Link:
             if "fault" in message:
                 found.append((message["fault"], message["text"]))
                 self._explained = True
+                self._rest()
             elif "settings" in message:
                 told = self._told.popleft()
                 if message["settings"] == "applied":
@@ -242,7 +243,7 @@ class Link:
         if process is None:
             return []
         if process.poll() is not None:
-            self.executing = False
+            self._rest()
             if self._explained:
                 return []
             self._explained = True
@@ -256,7 +257,8 @@ class Link:
             return []
         if self._silent:
             return []
-        self._silent, self.executing = True, False
+        self._silent = True
+        self._rest()
         if self._explained:
             return []
         ip, waited = self._settings.robot_ip, f"{since / 1e6:.0f} ms"
@@ -264,6 +266,11 @@ class Link:
             return [("robot_silent", f"no state from robot {ip} for {waited}: check the network")]
         return [("driver_silent", f"the driver (process {process.pid}) of robot {ip} has been "
                                   f"silent for {waited}; recover to start another")]  # fmt: skip
+
+    def _rest(self) -> None:
+        """Note that no torque is executed any more."""
+        self.executing = False
+        self._arm.tau[:] = 0.0
 
     def _ending(self) -> str:
         code = self._process.poll() if self._process is not None else 0

@@ -96,9 +96,9 @@ def complaint(differences: list[Difference]) -> str:
     if not found:
         return ""
     return (
-        f"the robot's model differs from ours: {'; '.join(found)}. The usual cause is a wrong tool "
-        "or load: compare hand, tool and franka.load_mass of the cell file with the end effector "
-        "in Desk"
+        f"the robot's model differs from ours: {'; '.join(found)}. The usual cause is a wrong "
+        "tool or load: compare hand, tool and franka.load_mass of the cell file with the end "
+        "effector in Desk"
     )
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from multipanda_py.exceptions import BackendError
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.instance import Instance, NonFiniteTorque
@@ -59,20 +58,27 @@ class Ownership:
             if flag == 2 or (flag and not instance.active)
         ]
         for instance in starting:
-            try:
-                self._refuse_faulted(instance)
-                instance.activate()
-            except Exception as error:
-                self.report(Event.SWITCH_FAILED, instance, describe(error), now_ns)
+            reason = self._activate(instance)
+            if reason:
+                self.report(Event.SWITCH_FAILED, instance, reason, now_ns)
                 return SwitchStatus.FAILED
         self.apply([bool(flag) for flag in flags], starting)
         return SwitchStatus.DONE
 
-    def _refuse_faulted(self, instance: Instance) -> None:
-        for index in instance.plan.arms:
+    def _activate(self, instance: Instance) -> str:
+        """Activate an instance; return why it cannot be, or an empty string."""
+        for index in () if instance.plan.is_hold else instance.plan.arms:
             arm = self._arms[index]
-            if arm.fault and not instance.plan.is_hold:
-                raise BackendError(f"arm {arm.state.name} has a latched {arm.fault.name.lower()}")
+            if arm.fault:
+                return (
+                    f"{instance.plan.name}: arm {arm.state.name} has a latched fault "
+                    f"({arm.fault.name.lower()}); call {arm.state.name}/error_recovery first"
+                )
+        try:
+            instance.activate()
+        except Exception as error:
+            return f"{instance.plan.name}: {describe(error)}"
+        return ""
 
     def apply(
         self,

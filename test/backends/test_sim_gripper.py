@@ -216,6 +216,16 @@ def test_homing_closes_opens_and_is_done(make_cell):
     assert widths[-1] == pytest.approx(0.08, abs=1e-4)
 
 
+@pytest.mark.parametrize("rate", [100.0, 500.0, 2000.0])
+def test_the_hand_works_at_every_rate_of_the_cell(with_box, rate):
+    cell, gripper = with_box(rate=rate)
+    assert gripper.grasp(0.04, 0.1, 20.0).wait().succeeded
+    cell.step(round(0.3 * rate))
+    assert forces_on(cell, "box")["arm_fr3_leftfinger"] == pytest.approx(20.0, rel=0.15)
+    assert np.ptp(cell.state("arm").fingers) < 1e-3
+    assert gripper.move(0.08, 0.2).wait().succeeded
+
+
 def test_two_hands_obey_their_own_commands(make_cell):
     cell = make_cell()
     left, right = cell.gripper("left"), cell.gripper("right")

@@ -20,8 +20,8 @@ from multipanda_py.limits import LIMITS
 from multipanda_py.model import ArmModel
 from multipanda_py.state import ArmState, row_dtype
 
-TOOL = {"mass": 0.4, "com": [0.01, 0.0, 0.05], "position": [0.0, 0.02, 0.2], "rpy": [0.3, 0.1, 0.2],
-        "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0]}  # fmt: skip
+TOOL = {"mass": 0.4, "com": [0.01, 0.0, 0.05], "position": [0.0, 0.02, 0.2],
+        "rpy": [0.3, 0.1, 0.2], "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0]}  # fmt: skip
 
 
 def test_states_arrive_and_nothing_is_commanded(lockstep, make):
@@ -84,7 +84,8 @@ def test_settings_arrive(lockstep, make):
     """They are compared with what the robot sends back, and with what it does."""
     sim, addresses = lockstep
     found = {}
-    options = {"load_mass": 0.3, "load_com": [0.01, 0.02, 0.03], "stiffness_position": [0.0, 0.0, 0.1],
+    options = {"load_mass": 0.3, "load_com": [0.01, 0.02, 0.03],
+               "stiffness_position": [0.0, 0.0, 0.1],
                "load_inertia": [1e-3, 2e-3, 3e-3, 1e-4, 0.0, 0.0], "answer_budget": 0.4,
                "upper_torque_thresholds": [3.0] * 7, "model_check": "off"}  # fmt: skip
     cell = make(addresses[:1], franka=options)

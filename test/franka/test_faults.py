@@ -12,8 +12,9 @@ import pytest
 
 PUSH = {"command": "push", "tau": [0, 0, 0, 40, 0, 0, 0]}
 FAULTS = [
-    ("reflex", PUSH, {"command": "push"}, "joint_reflex (an external wrench was above upper_force_thresholds; an "
-     "external joint torque was above upper_torque_thresholds); recover"),
+    ("reflex", PUSH, {"command": "push"},
+     "joint_reflex (an external wrench was above upper_force_thresholds; an external joint "
+     "torque was above upper_torque_thresholds); recover"),
     ("reflex", {"command": "fault", "errors": ["communication_constraints_violation"]}, None,
      "communication_constraints_violation (20 commands"),
     ("reflex", {"command": "fault", "errors": ["self_collision_avoidance_violation",

@@ -181,6 +181,24 @@ def test_closing_ends_the_process_even_while_the_fingers_move(hand):
 
 
 @needs_library
+def test_real_and_simulated_hands_of_one_cell(robot, make_cell):
+    """What the real hand measures is in the state of its arm, as for a simulated one."""
+    sim, address = robot
+    sim.admin(address, "object", width=0.0)
+    cell = make_cell(
+        arms={"real": {"backend": "franka", "robot_ip": address}, "sim": {"position": [0, 1, 0]}},
+        controllets={}, placement="process", name=f"test_gripper_{os.getpid()}",
+    )  # fmt: skip
+    motions = [cell.gripper("real").move(0.05, 0.2), cell.gripper("sim").move(0.03, 0.2)]
+    assert all(motion.wait().succeeded for motion in motions)
+    cell.wait(lambda: abs(cell.state("real").fingers.sum() - 0.05) < 1e-6, 5.0, "the width")
+    assert cell.state("sim").fingers.sum() == pytest.approx(0.03, abs=1e-4)
+    process = cell.gripper("real").pid
+    cell.close()
+    wait_until(lambda: not is_alive(process))
+
+
+@needs_library
 def test_nobody_at_the_address_is_said_in_a_sentence():
     gripper = FrankaGripper("left", f"127.0.77.{next(_numbers)}")
     try:
