@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from builtin_interfaces.msg import Duration
 from control_msgs.action import FollowJointTrajectory
-from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.action import CancelResponse, GoalResponse
 from rclpy.node import Node
 from trajectory_msgs.msg import JointTrajectoryPoint
 
@@ -18,6 +18,7 @@ from multipanda_py.controllets.joint_trajectory import MotionState
 from multipanda_py.exceptions import MultipandaError, TargetRejected
 from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.quintic import evaluate
+from multipanda_py.ros.answers import PlainActionServer
 from multipanda_py.ros.conversions import joint_names
 from multipanda_py.ros.running import every
 from multipanda_py.ros.trajectory_goals import GoalRefused, TrajectoryGoal, read_goal
@@ -56,27 +57,6 @@ class Trajectories:
             server.look()
 
 
-class _Server(ActionServer):
-    """An action server whose goals are no tasks.
-
-    A task that waits keeps some releases' executor by events busy. So a goal is begun by a
-    plain call, and only its answer is a task.
-    """
-
-    def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
-        """Begin a goal that is accepted and in state executing; called by its handle."""
-        self._execute_callback(goal_handle)
-
-    def finish(self, handle: Any, how: str, result: Any) -> None:
-        """End a goal by ``succeed``, ``abort`` or ``canceled``, and send its result."""
-
-        def answer(handle: Any) -> Any:
-            getattr(handle, how)()
-            return result
-
-        super().notify_execute(handle, answer)
-
-
 class _Goal:
     """A goal that is being followed.
 
@@ -102,7 +82,7 @@ class _Follower:
         self._clock, self._logger = node.get_clock(), node.get_logger()
         self._names = joint_names(cell.config, self._arm)
         self._goal: _Goal | None = None
-        self._server = _Server(
+        self._server = PlainActionServer(
             node,
             FollowJointTrajectory,
             f"{plan.name}/follow_joint_trajectory",
