@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FollowJointTrajectory as planners use it: followed, watched, stopped, and refused for a reason."""
+"""The FollowJointTrajectory action: good goals are followed, bad ones refused by name."""
 
 from __future__ import annotations
 
