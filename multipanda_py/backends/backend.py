@@ -26,9 +26,11 @@ class Backend(ABC):
 
     Attributes:
         time: Time of its world [s].
+        warnings: What its user should know after :meth:`connect`, in sentences.
     """
 
     time: float = 0.0
+    warnings: Sequence[str] = ()
 
     def __init__(
         self, config: CellConfig, arms: Sequence[int], states: Sequence[ArmState], objects: Vector
@@ -51,6 +53,7 @@ class Backend(ABC):
     def wake_fds(self) -> dict[int, int]:
         """File descriptors that become readable with a new state, and their arm's index.
 
+        :meth:`read` of that arm makes one unreadable again.
         Simulated arms have none: they are read on the loop's clock.
         """
         return {}

@@ -4,5 +4,5 @@
 In the driver's process, where a call of libfranka holds the interpreter for as long as it
 waits, run ``driver``, ``connecting``, ``motion``, ``torque_guard``, ``settings``, ``errors``
 and ``driver_memory``; they import neither numpy nor anything that starts a thread. In the
-loop's process run ``link``, ``configure`` and ``model_check``.
+loop's process run ``link``, ``driver_process``, ``configure`` and ``model_check``.
 """

@@ -4,11 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -17,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.franka.driver_memory import DriverMemory, Word
+from multipanda_py.franka.driver_process import DriverProcess
 from multipanda_py.franka.settings import Settings
 from multipanda_py.state import ArmState
 
@@ -64,9 +61,8 @@ class Link:
         self._silence = SILENCE + int(settings.answer_budget * 1e9)
         self._seen = 0
         self._number = 0.0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: DriverProcess | None = None
         self._told: deque[Settings] = deque()
-        self._received = b""
         self._heard = 0
         self._silent = self._explained = False
         self._deadline = 0
@@ -90,36 +86,22 @@ class Link:
         self._number = 0.0
         words[Word.DRIVER_HEARTBEAT] = _monotonic_ns()
         self._heard = words[Word.MESSAGES]
-        self._received = b""
         self._told.clear()
         self._silent = self._explained = self.executing = False
         fds = (self._memory.fd, self.event, self._torque_event)
-        policy = os.sched_getscheduler(0)
-        if policy in (os.SCHED_FIFO, os.SCHED_RR):  # a driver's start must not hold the loop up
-            os.sched_setscheduler(0, policy | os.SCHED_RESET_ON_FORK, os.sched_getparam(0))
-        process = subprocess.Popen(
-            [sys.executable, "-m", "multipanda_py.franka.driver", *map(str, fds)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=fds, start_new_session=True,
-        )  # fmt: skip
-        self._process = process
-        if process.stdin is None or process.stdout is None:
-            return
-        os.set_blocking(process.stdout.fileno(), False)
+        self._process = DriverProcess(fds, self._settings.to_json())
         self._deadline = _monotonic_ns() + int(START_TIMEOUT * 1e9)
-        os.write(process.stdin.fileno(), self._settings.to_json().encode() + b"\n")
 
     def tell(self, settings: Settings) -> None:
         """Send settings to the driver; :meth:`poll` adds the answer to ``answers``."""
         self._told.append(settings)
-        if self._process is not None and self._process.stdin is not None:
-            with contextlib.suppress(OSError):  # it has just died
-                os.write(self._process.stdin.fileno(), settings.to_json().encode() + b"\n")
+        if self._process is not None:
+            self._process.tell(settings.to_json())
 
     @property
     def output(self) -> int:
         """File descriptor of the driver's standard output."""
-        process = self._process
-        return -1 if process is None or process.stdout is None else process.stdout.fileno()
+        return -1 if self._process is None else self._process.output
 
     @property
     def starting(self) -> bool:
@@ -173,7 +155,7 @@ class Link:
             return
         beat = max(self.words[Word.DRIVER_HEARTBEAT], self.words[Word.BUSY_UNTIL])
         silent = _monotonic_ns() - beat > self._silence
-        if self._process is None or self._process.poll() is not None or silent:
+        if self._process is None or self._process.has_ended() or silent:
             self.spawn()
         else:
             self._explained = False
@@ -185,9 +167,12 @@ class Link:
         self.words[Word.ENABLED] = 0
         os.eventfd_write(self._torque_event, 1)
 
+    def _messages(self) -> list[dict[str, Any]]:
+        return [] if self._process is None else self._process.messages()
+
     def _listen(self) -> list[Fault]:
         found = []
-        for message in self.messages():
+        for message in self._messages():
             if "fault" in message:
                 found.append((message["fault"], message["text"]))
                 self._explained = True
@@ -199,17 +184,9 @@ class Link:
                 self.answers.append((message["settings"], message["text"]))
         return found
 
-    def messages(self) -> list[dict[str, Any]]:
-        """Return what the driver has said; never waits."""
-        if self.output >= 0:
-            with contextlib.suppress(BlockingIOError):
-                self._received += os.read(self.output, 65536)
-        *lines, self._received = self._received.split(b"\n")
-        return [json.loads(line) for line in lines]
-
     def _poll_start(self, now: int) -> list[Fault]:
         """Look for the answer of a driver that is starting."""
-        for message in self.messages():
+        for message in self._messages():
             self._deadline = 0
             if "error" in message:
                 self._explained = True
@@ -221,12 +198,12 @@ class Link:
                 self.shut_down()
                 return [("model_differs", reason)]
             return []
-        if self._process is not None and self._process.poll() is not None:
+        if self._process is not None and self._process.has_ended():
             self._deadline = 0
             self._explained = True
-            return [("driver_died", f"the driver {self._ending()} while connecting")]
+            return [("driver_died", f"the driver {self._process.ending()} while connecting")]
         if now > self._deadline:
-            self._kill()
+            self._drop()
             self._deadline = 0
             self._explained = True
             ip = self._settings.robot_ip
@@ -242,12 +219,14 @@ class Link:
         process = self._process
         if process is None:
             return []
-        if process.poll() is not None:
+        if process.has_ended():
             self._rest()
             if self._explained:
                 return []
             self._explained = True
-            text = f"the driver (process {process.pid}) {self._ending()}; recover to start another"
+            text = (
+                f"the driver (process {process.pid}) {process.ending()}; recover to start another"
+            )
             return [("driver_died", text)]
         since = now - max(self.words[Word.DRIVER_HEARTBEAT], self.words[Word.BUSY_UNTIL])
         if since <= self._silence:
@@ -262,7 +241,7 @@ class Link:
         if self._explained:
             return []
         ip, waited = self._settings.robot_ip, f"{since / 1e6:.0f} ms"
-        if self.words[Word.READING] and not _is_stopped(process.pid):
+        if self.words[Word.READING] and not process.is_stopped():
             return [("robot_silent", f"no state from robot {ip} for {waited}: check the network")]
         return [("driver_silent", f"the driver (process {process.pid}) of robot {ip} has been "
                                   f"silent for {waited}; recover to start another")]  # fmt: skip
@@ -271,12 +250,6 @@ class Link:
         """Note that no torque is executed any more."""
         self.executing = False
         self._arm.tau[:] = 0.0
-
-    def _ending(self) -> str:
-        code = self._process.poll() if self._process is not None else 0
-        if code is not None and code < 0:
-            return f"was killed by {signal.Signals(-code).name}"
-        return f"exited ({code})"
 
     def shut_down(self) -> None:
         """Ask the driver to end its motion and itself; returns at once."""
@@ -289,13 +262,10 @@ class Link:
         Args:
             deadline: When to kill it, ``time.monotonic`` [s].
         """
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and not self._process.has_ended():
             self.shut_down()
             limit = time.monotonic() + STOP_TIMEOUT if deadline is None else deadline
-            try:
-                self._process.wait(max(0.0, limit - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                self._kill()
+            self._process.wait(limit - time.monotonic())
         self.executing = False
 
     def close(self) -> None:
@@ -304,28 +274,8 @@ class Link:
         for fd in (self.event, self._torque_event, self._memory.fd):
             os.close(fd)
 
-    def _kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
     def _drop(self) -> None:
         """Kill what is left of a driver, and close its pipes."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
-
-
-def _is_stopped(pid: int) -> bool:
-    """Return whether a process has been stopped by a signal."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-            return file.read().rpartition(")")[2].split()[0] in ("T", "t")
-    except (OSError, IndexError):
-        return False
+        if process is not None:
+            process.close()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 import time
 from collections.abc import Callable
@@ -93,8 +92,4 @@ class _Waker:
         current = {fd for backend in self._loop.backends for fd in backend.wake_fds}
         if current != self._arms.keys():
             self._refresh()
-        fresh = []
-        for fd, _ in self._poll.poll(timeout * 1e3):
-            os.eventfd_read(fd)
-            fresh.append(self._arms[fd])
-        return fresh
+        return [self._arms[fd] for fd, _ in self._poll.poll(timeout * 1e3)]

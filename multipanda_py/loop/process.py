@@ -77,7 +77,8 @@ def main() -> int:
         mailbox = Mailbox(config, plans, fd)
         loop = build_loop(config, plans, mailbox)
         loop.start(config.active)
-        warnings = enter_realtime(config.realtime)
+        warnings = [text for backend in loop.backends for text in backend.warnings]
+        warnings += enter_realtime(config.realtime)
     except Exception as error:
         _answer({"error": f"{type(error).__name__}: {error}"})
         return 1

@@ -21,6 +21,8 @@ from multipanda_py.state import ArmState, row_dtype
 NAMES = ("left", "right")
 PATIENT = {"answer_budget": 0.4}
 """For lockstep, where the robot waits, so that a busy machine changes nothing."""
+STIFFNESS = np.array([40.0] * 4 + [10.0, 10.0, 5.0])
+DAMPING = np.array([8.0] * 4 + [1.5, 1.5, 1.0])
 _numbers = count(1)
 
 
@@ -67,7 +69,7 @@ class Harness:
             state = self.states[i]
             if backend.is_ready(i):
                 self.cycles[i] += 1
-                wanted = 40.0 * (self.goals[i] - state.q) - 8.0 * state.dq + self.bias
+                wanted = STIFFNESS * (self.goals[i] - state.q) - DAMPING * state.dq + self.bias
                 state.tau += np.clip(wanted - state.tau, -0.9, 0.9)
         if write:
             backend.write(fresh)
@@ -114,6 +116,18 @@ def new_address():
     return unused_address
 
 
+def _take_priority(priority):
+    """Take a real-time priority, 0 for none; return whether the machine allows any."""
+    allowed = True
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(max(priority, 1)))
+    except OSError:
+        allowed = False
+    if not priority:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    return allowed
+
+
 def _power_cycle(sim, addresses):
     for address in addresses:
         sim.admin(address, "reboot", seconds=0.0)
@@ -133,7 +147,7 @@ def two_in_lockstep():
 @pytest.fixture(scope="session")
 def two_on_the_clock():
     addresses = [unused_address(), unused_address()]
-    with FciSim(addresses, phases=[0.0, 0.5]) as sim:
+    with FciSim(addresses, phases=[0.0, 0.5], priority=40 if _take_priority(0) else 0) as sim:
         yield sim, addresses
 
 
@@ -145,8 +159,13 @@ def lockstep(two_in_lockstep):
 
 @pytest.fixture
 def clocked(two_on_the_clock):
-    """Two robots on the clock that have just been switched on, and their addresses."""
-    return _power_cycle(*two_on_the_clock)
+    """Two robots on the clock that have just been switched on, and their addresses.
+
+    The test has a real-time priority, if the machine allows it, as a loop has.
+    """
+    _take_priority(70)
+    yield _power_cycle(*two_on_the_clock)
+    _take_priority(0)
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ def test_a_stopped_driver(clocked, make):
         _go_on_with(cell, 1, 30)
     finally:
         os.kill(pid, signal.SIGCONT)
-    cell.run(lambda: "communication_constraints" in cell.faults[-1][1])
+    cell.run(lambda: any("communication_constraints" in text for _, text in cell.faults))
     counted = sim.admin(addresses[0], "stats")
     assert counted["longest_run"] == 20
     cell.run(lambda: sim.admin(addresses[0], "stats")["mode"] == "reflex")
@@ -151,6 +151,7 @@ def test_a_silent_loop(clocked, make):
         assert stats["mode"] == "idle"
         assert stats["errors"] == []
         assert stats["torque_rate_max"] <= 1000.0
+        assert stats["longest_repeat_ms"] < 40.0  # of 50: the driver has gone on by itself
     size = np.array([np.abs(entry["tau"]).max() for entry in log])
     last = int(np.argmax(size[::-1] > 0.999 * size[-25:].max()))
     assert last <= 24, size[-30:]
