@@ -48,6 +48,8 @@ class Mock(Backend):
 
     def read(self, fresh: Collection[int]) -> None:
         """Copy the integrated motion."""
+        if self.arms[0] not in fresh:
+            return
         for state, (model, data), q, dq in zip(self.states, self._models, self._q, self._dq):
             state.q[:], state.dq[:] = q, dq
             state.tau_J[:] = state.tau + pin.computeGeneralizedGravity(model, data, q)
@@ -55,6 +57,8 @@ class Mock(Backend):
 
     def write(self, fresh: Collection[int]) -> None:
         """Move on by one period; the commanded torque has gravity added, as a real arm does."""
+        if self.arms[0] not in fresh:
+            return
         for state, (model, data), q, dq in zip(self.states, self._models, self._q, self._dq):
             gravity = pin.computeGeneralizedGravity(model, data, q)
             dq += self.period * pin.aba(model, data, q, dq, state.tau + gravity)

@@ -101,6 +101,8 @@ class Mujoco(Backend):
         Raises:
             BackendError: If the simulation has diverged.
         """
+        if self.arms[0] not in fresh:  # the world moves on for all its arms together
+            return
         data = self.data
         self._estimate_external()
         for i, state in enumerate(self.states):
@@ -136,6 +138,8 @@ class Mujoco(Backend):
         Raises:
             BackendError: If the simulation has diverged.
         """
+        if self.arms[0] not in fresh:
+            return
         for state, ctrl, noise in zip(self.states, self._ctrl, self._noise):
             ctrl[:] = state.tau
             if noise is not None:

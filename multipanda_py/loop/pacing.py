@@ -65,8 +65,8 @@ def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
         if simulated and (now >= due if fresh else now >= due + (GRACE - 1.0) * step):
             fresh += simulated
             due = max(due + step, now + step // 2)
-        if fresh:
-            loop.cycle(now, now, sorted(fresh))
+        # Also when nobody speaks: mail is read, and a dead driver is found out.
+        loop.cycle(now, now, sorted(fresh))
 
 
 class _Waker:

@@ -22,6 +22,7 @@ def test_lockstep_loses_nothing(make, new_address):
         cell.run(cell.ready)
         while min(cell.cycles) < 5000:
             cell.step(timeout=1.0)
+            assert cell.faults == []
             for i, goal in enumerate(cell.goals):
                 goal[:] = start[i]
                 goal[3] += 0.1 * math.sin(0.002 * cell.cycles[i])
