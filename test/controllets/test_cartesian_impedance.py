@@ -216,3 +216,35 @@ def test_bad_stiffness_is_refused(make_cell, stiffness, reason):
     cell = make_cell(active=["left/cartesian_impedance_controller"])
     with pytest.raises(TargetRejected, match=reason):
         cell.set_target("left", stiffness=stiffness)
+
+
+@pytest.mark.sim
+def test_step_to_a_random_target_ends_within_0_8_mm_despite_joint_friction(make_cell):
+    """CRISP's step test: clipped error, friction compensation, Coulomb friction as identified.
+
+    The friction is half the amplitude of the sigmoid model that is compensated (Gaz et al. 2019).
+    """
+    rng = np.random.default_rng(0)
+    law = {
+        "type": "cartesian_impedance",
+        "features": ["nullspace", "coriolis", "friction"],
+        "params": {
+            "stiffness": [5000.0] * 3 + [300.0] * 3,
+            "error_clip": [0.01] * 3 + [0.08] * 3,
+        },
+    }
+    friction = [0.27, 0.44, 0.32, 0.64, 0.42, 0.15, 0.28]
+    for _ in range(4):
+        cell = make_cell(
+            {"arm": {"joint_friction": friction, "joint_damping": [0.05] * 7}},
+            {"law": law},
+            ["arm/law"],
+            gate={"position": 1.0, "rotation": 3.0},
+        )
+        cell.step(50)
+        pose = cell.pose("arm")
+        goal = Pose(pose.position + rng.uniform(-0.12, 0.12, 3) + [0.1, 0, 0], pose.rotation)
+        cell.set_target("arm", goal)
+        cell.step(4000)
+        assert cell.pose("arm").distance(goal)[0] < 0.8e-3
+        assert cell.events() == []
