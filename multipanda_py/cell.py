@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from multipanda_py.cell_grippers import CellGrippers
-from multipanda_py.cell_requests import ControlletInfo, SwitchResult
+from multipanda_py.cell_switching import ControlletInfo, SwitchResult
 from multipanda_py.config import CellConfig
 from multipanda_py.exceptions import LoopError
 from multipanda_py.lock import CellLock
