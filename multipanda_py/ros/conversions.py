@@ -79,15 +79,16 @@ def read_pose(raw: bytes) -> StampedPose:
 
 def read_joints(
     message: JointState, names: Sequence[str]
-) -> tuple[list[float], list[float] | None]:
-    """Return positions [rad] and velocities [rad/s] (None when left out) in joint order.
+) -> tuple[list[float] | None, list[float] | None]:
+    """Return positions [rad] and velocities [rad/s] in joint order; None where left out.
 
     Args:
         message: Joints by name, in any order.
         names: The names expected, in joint order.
 
     Raises:
-        TargetRejected: If a name is missing, unknown or doubled, or the lists differ in length.
+        TargetRejected: If a name is missing, unknown or doubled, the lists differ in length, or
+            both are empty.
     """
     expected = f"expected {', '.join(names)}, in any order"
     missing = [name for name in names if name not in message.name]
@@ -101,10 +102,11 @@ def read_joints(
     order = [message.name.index(name) for name in names]
     lists = {"position": message.position, "velocity": message.velocity}
     for field, values in lists.items():
-        if len(values) != len(names) and (len(values) > 0 or field == "position"):
+        needed = field == "position" and not message.velocity
+        if len(values) != len(names) and (len(values) > 0 or needed):
             raise TargetRejected(f"{field}: got {len(values)} numbers for {len(names)} names")
-    q = [message.position[i] for i in order]
-    return q, [message.velocity[i] for i in order] if message.velocity else None
+    q, dq = ([values[i] for i in order] if values else None for values in lists.values())
+    return q, dq
 
 
 def read_twist(message: TwistStamped) -> list[float]:

@@ -95,3 +95,11 @@ def test_a_value_beside_parts_of_it_is_refused(order):
     names = ["arms.left", "arms.left.hand"][::order]
     with pytest.raises(ConfigurationError, match=r"arms\.left"):
         nested(dict.fromkeys(names, True))
+
+
+def test_velocities_may_come_without_positions():
+    names = ["a", "b"]
+    message = JointState(name=["b", "a"], velocity=[2.0, 1.0])
+    assert read_joints(message, names) == (None, [1.0, 2.0])
+    with pytest.raises(TargetRejected, match="position: got 0 numbers"):
+        read_joints(JointState(name=names), names)
