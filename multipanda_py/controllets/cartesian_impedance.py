@@ -65,7 +65,7 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
     def __init__(self, context: Context, params: CartesianImpedanceParams) -> None:
         self._springs = [CartesianSpring() for _ in context.arms]
         self._twist_left = [0] * context.n_arms
-        self._running = False
+        self._running = self._streamed = False
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -79,8 +79,9 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
     def on_activate(self, states: Sequence[ArmState], target: MovingCartesianTarget) -> None:
         """Hold the measured pose, and prefer the measured posture."""
         target.seed(states)
-        self._running = False
-        self.on_parameters()
+        if self._streamed:  # back to the parameters, at once
+            self._running = self._streamed = False
+            self.on_parameters()
         self._running = True
         self._twist_left = [0] * len(states)
 
@@ -91,6 +92,7 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
     def on_target(self, channel: str, place: int, target: MovingCartesianTarget) -> None:
         """Take a streamed stiffness over, and count from when a twist came."""
         if channel == "stiffness":
+            self._streamed = True
             cycles = round(self.params.gain_time / self.context.period)
             self._springs[place].set_stiffness(target.stiffness[place], cycles)
         elif channel == "twist":

@@ -157,8 +157,8 @@ class ControlLoop:
             self._owners.attempt(instance, instance.take_parameters, now_ns)
         request = self._mailbox.switch.take()
         if request is not None:
+            self._words[Word.SWITCH_NS] = _monotonic_ns()  # the new laws begin here
             self._words[Word.SWITCH_STATUS] = self._owners.switch(request, now_ns)
-            self._words[Word.SWITCH_NS] = _monotonic_ns()
             self._answered = self._mailbox.switch.seen
         recover = self._mailbox.recover.take()
         if recover is not None:
