@@ -119,6 +119,8 @@ class RealtimeConfig(_Part):
     cpu: Annotated[int, Field(ge=-2)] = -1
     """Core to pin the loop to; -1 is the last one, -2 none."""
     lock_memory: bool = True
+    keep_awake: bool = True
+    """Keep idle cores out of sleep states while real arms run; takes power, answers sooner."""
 
 
 class GateConfig(_Part):

@@ -62,6 +62,7 @@ def examine_machine() -> Iterator[Finding]:
     cores = len(os.sched_getaffinity(0))
     yield Finding(cores >= 2, "cores", str(cores), "the loop wants a core of its own")
     yield _governor()
+    yield _sleep_states()
 
 
 def _limit(name: str, which: int, wanted: int) -> Finding:
@@ -83,6 +84,15 @@ def _governor() -> Finding:
         not governors or governors == {"performance"}, "CPU governor",
         ", ".join(sorted(governors)) or "none to set",
         "cpupower frequency-set -g performance",
+    )  # fmt: skip
+
+
+def _sleep_states() -> Finding:
+    file = Path("/dev/cpu_dma_latency")
+    return Finding(
+        os.access(file, os.W_OK), "sleep states of cores",
+        "can be held off" if os.access(file, os.W_OK) else f"{file} cannot be written",
+        "udev rule: KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\"",
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from multipanda_py.config import CellConfig
 from multipanda_py.exceptions import MultipandaError, RenderingUnavailable
 from multipanda_py.loop.blueprint import blueprints
 from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
-from multipanda_py.loop.realtime import loop_cpu
+from multipanda_py.realtime import loop_cpu
 
 if TYPE_CHECKING:
     from multipanda_py.cell import Cell

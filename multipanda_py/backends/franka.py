@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 import time
 from collections.abc import Collection, Sequence
@@ -18,6 +17,8 @@ from multipanda_py.franka.configure import settings_of
 from multipanda_py.franka.link import STOP_TIMEOUT, Link
 from multipanda_py.franka.model_check import Difference, compare, complaint
 from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.franka.reconfiguration import Reconfiguration
+from multipanda_py.realtime import other_cpus
 from multipanda_py.state import ArmState, Vector
 
 
@@ -43,6 +44,7 @@ class Franka(Backend):
         self.warnings: list[str] = []
         self.differences: dict[int, list[Difference]] = {}
         self.links: dict[int, Link] = {}
+        self._changes: dict[int, Reconfiguration] = {}
 
     def connect(self) -> None:
         """Start all drivers at once and wait until they have their robots.
@@ -50,7 +52,7 @@ class Franka(Backend):
         Raises:
             BackendError: If an arm cannot be used; names every such arm, and why.
         """
-        self._cpus = sorted(os.sched_getaffinity(0))  # before the loop is pinned
+        self._cpus = other_cpus(self.config.realtime)  # a core shared with the loop is a detour
         for index, state in zip(self.arms, self.states):
             arm = self._configs[index]
             settings = settings_of(self._names[index], arm, self._cpus)
@@ -119,44 +121,44 @@ class Franka(Backend):
         for index, link in self.links.items():
             for kind, text in link.poll():
                 found.append((index, f"{kind}: {text}"))
+                if index in self._changes:
+                    self._changes[index].note_fault()
         return found
 
     def recover(self, arm: int) -> None:
         """Have an arm's driver recover its robot, or start a new driver if it is gone."""
-        self.links[arm].recover()
-
-    def halt(self, arm: int) -> None:
-        """Have an arm's torque go to zero and its motion end, until :meth:`recover`."""
-        self.links[arm].halt()
+        if arm in self._changes:
+            self._changes[arm].recovers = True
+        else:
+            self.links[arm].recover()
 
     def is_ready(self, arm: int) -> bool:
         """Return whether an arm executes torques."""
         return self.links[arm].executing
 
-    def apply_settings(self, arm: int, options: FrankaConfig) -> None:
-        """Tell a robot other settings; whether it takes them is in :meth:`settings_answers`.
+    def configure(self, arm: int, options: FrankaConfig) -> None:
+        """Begin to tell a robot other settings; its motion ends for that, and starts again.
 
         What is the driver's or the loop's own (``answer_budget``, ``priority``, the model check)
         stays as it is.
-
-        Raises:
-            BackendError: If the arm is executing torques: the robot takes none then.
         """
-        link = self.links[arm]
-        if link.executing:
-            raise BackendError(
-                f"arm {self._names[arm]} is under torque control: a robot takes settings only "
-                "while no motion runs"
-            )
         config = self._configs[arm].model_copy(update={"franka": options})
-        link.tell(settings_of(self._names[arm], config, self._cpus))
+        settings = settings_of(self._names[arm], config, self._cpus)
+        dq = self.states[self.arms.index(arm)].dq
+        self._changes[arm] = Reconfiguration(self.links[arm], dq, settings)
 
-    def settings_answers(self) -> list[tuple[int, str, str]]:
-        """Return arm, ``applied`` or ``refused``, and why, for settings answered since."""
-        found: list[tuple[int, str, str]] = []
-        for index, link in self.links.items():
-            found.extend((index, outcome, text) for outcome, text in link.answers)
-            link.answers.clear()
+    def settings_answers(self) -> list[tuple[int, str]]:
+        """Go on with what :meth:`configure` has begun; return what has come to its end."""
+        found = []
+        for index, change in list(self._changes.items()):
+            reason = change.progress()
+            if reason is None:
+                continue
+            del self._changes[index]
+            if change.recovers:
+                self.links[index].recover()
+            name, ip = self._names[index], self._configs[index].robot_ip
+            found.append((index, f"{name}: robot {ip}: {reason}" if reason else ""))
         return found
 
     def close(self) -> None:

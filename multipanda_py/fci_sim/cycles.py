@@ -89,7 +89,7 @@ class Cycles:
         self._stale += 1
 
     def latency(self, nanoseconds: int) -> None:
-        """Note the time from sending a state to reading its command."""
+        """Note the time from sending a state to the arrival of its command."""
         self._latencies.append(nanoseconds)
 
     def lateness(self, nanoseconds: int, shifted: bool) -> None:

@@ -207,12 +207,12 @@ class Station:
         datagrams, lost = self.link.receive(now)
         motion = self.robot.motion
         self._hopeless |= lost > 0
-        for datagram in datagrams:
+        for arrived, datagram in datagrams:
             command = command_from(datagram)
             if command is None or motion is None:
                 continue
             if command["message_id"] == self.robot.message_id:
-                self.robot.cycles.latency(now - self._sent_at)
+                self.robot.cycles.latency(arrived - self._sent_at)
                 self._command = command
             elif motion.asynchronous or command["torque_finished"] or command["motion_finished"]:
                 self._command = command

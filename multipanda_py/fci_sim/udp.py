@@ -5,9 +5,17 @@ from __future__ import annotations
 
 import random
 import socket
+import struct
+import time
 from collections import deque
 
 from multipanda_py.fci_sim.wire import COMMAND_SIZE
+
+_SO_TIMESTAMPNS = 35  # Linux: the kernel notes when a datagram arrives; Python has no name for it
+_TIMESPEC = struct.Struct("qq")
+_ANCILLARY = socket.CMSG_SPACE(_TIMESPEC.size)
+Datagram = tuple[int, bytes]
+"""When it arrived, ``time.perf_counter_ns``, and what it says."""
 
 
 class UdpLink:
@@ -27,9 +35,10 @@ class UdpLink:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind((address, 0))
         self.socket.setblocking(False)
+        self.socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         self.peer: tuple[str, int] | None = None
-        self._states: deque[tuple[int, bytes]] = deque()
-        self._commands: deque[tuple[int, bytes]] = deque()
+        self._states: deque[Datagram] = deque()
+        self._commands: deque[Datagram] = deque()
         self.heal()
 
     def heal(self) -> None:
@@ -60,12 +69,16 @@ class UdpLink:
         while self._states and self._states[0][0] <= now:
             self._transmit(self._states.popleft()[1])
 
-    def receive(self, now: int) -> tuple[list[bytes], int]:
-        """Return the commands that have arrived, and how many were lost on purpose."""
+    def receive(self, now: int) -> tuple[list[Datagram], int]:
+        """Return the commands that have arrived, and how many were lost on purpose.
+
+        A command's time is the kernel's, so that it does not depend on when this process
+        comes round to look.
+        """
         lost = 0
         while True:
             try:
-                datagram = self.socket.recv(2 * COMMAND_SIZE)
+                datagram, notes, _, _ = self.socket.recvmsg(2 * COMMAND_SIZE, _ANCILLARY)
             except OSError:  # nothing there, or a port that is closed
                 break
             if self.dead:
@@ -74,10 +87,10 @@ class UdpLink:
                 self.lose_commands = max(0, self.lose_commands - 1)
                 lost += 1
                 continue
-            self._commands.append((now + self.delay, datagram))
+            self._commands.append((_arrival(notes) + self.delay, datagram))
         arrived = []
         while self._commands and self._commands[0][0] <= now:
-            arrived.append(self._commands.popleft()[1])
+            arrived.append(self._commands.popleft())
         return arrived, lost
 
     def next_delivery(self) -> int | None:
@@ -104,3 +117,10 @@ class UdpLink:
                 self.socket.sendto(state, self.peer)
             except OSError:  # nobody listens: the client is about to go
                 return
+
+
+def _arrival(notes: list[tuple[int, int, bytes]]) -> int:
+    """Return the kernel's time of arrival on this process's clock [ns]."""
+    seconds, nanoseconds = _TIMESPEC.unpack(notes[0][2])
+    age = time.time_ns() - (seconds * 1_000_000_000 + nanoseconds)
+    return time.perf_counter_ns() - int(max(0, age))

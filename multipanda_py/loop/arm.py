@@ -31,6 +31,7 @@ class Arm:
         owner: The instance whose torque it follows.
         fault: The latched fault, or ``Event.NONE``.
         released: Even hold cannot produce a torque; it decays to zero.
+        busy: Why no other law may have it now, or an empty string.
 
     Thread: control.
     """
@@ -51,6 +52,7 @@ class Arm:
         self._slot = 0
         self._fault = Event.NONE
         self.released = False
+        self.busy = ""
 
     @property
     def fault(self) -> Event:

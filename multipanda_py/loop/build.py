@@ -37,7 +37,9 @@ def build_loop(config: CellConfig, plans: Sequence[Blueprint], mailbox: Mailbox)
         record = row["arms"][0, index : index + 1].reshape(())
         state = ArmState(name, LIMITS[arm.model], record)
         states.append(state)
-        arms.append(Arm(index, state, ArmModel(describe_arm(name, arm)), record, period))
+        model = ArmModel(describe_arm(name, arm))
+        model.set_load(arm.franka.load)
+        arms.append(Arm(index, state, model, record, period))
     reports, objects = row["reports"][0], row["objects"][0]
     descriptions = [describe_arm(name, arm) for name, arm in config.arms.items()]
     instances = [

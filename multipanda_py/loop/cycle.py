@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.backends.backend import Backend
 from multipanda_py.loop.arm import Arm
+from multipanda_py.loop.arm_settings import ArmSettings
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.instance import Instance
 from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
@@ -67,6 +68,7 @@ class ControlLoop:
         self._heartbeat_timeout_ns = heartbeat_timeout_ns
         self._client_silent = False
         self._recovering: set[int] = set()
+        self._settings = ArmSettings(arms, self._backend_of, mailbox)
         self._mail = self._cycle = self._answered = 0
         self.missed = 0
         """Periods skipped since the start; the pacing counts them."""
@@ -117,7 +119,8 @@ class ControlLoop:
             self._open_mail(wake_ns)
         if self._recovering:
             self._finish_recoveries(wake_ns)
-        self._watch(wake_ns)
+        if self._settings.pending:
+            self._settings.look(wake_ns)
         for instance in self._owners.active:
             if fresh is None or instance.is_new or instance.plan.arms[0] in fresh:
                 self._owners.update(instance, wake_ns)
@@ -128,6 +131,7 @@ class ControlLoop:
                 backend.write(chosen)
             except Exception as error:
                 self._blame(backend, error, wake_ns)
+        self._watch(wake_ns)  # what can wait has waited: the arms have their torques
         self._record(wake_ns, deadline_ns)
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
@@ -167,6 +171,7 @@ class ControlLoop:
             command = slot.take()
             if command is not None:
                 self._grip(index, slot.seen, command, now_ns)
+        self._settings.take(now_ns)
         for instance in self._owners.active:
             try:
                 if not instance.take_targets(now_ns):

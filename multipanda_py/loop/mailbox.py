@@ -20,6 +20,7 @@ from enum import IntEnum
 import numpy as np
 
 from multipanda_py.config import CellConfig
+from multipanda_py.franka.live import WIDTH as SETTINGS
 from multipanda_py.gripper import RECORD as GRIPPER_RECORD
 from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.events import Event, LoopEvent
@@ -29,7 +30,10 @@ from multipanda_py.targets import CHANNELS, places
 ROWS = 4096
 """Cycles kept: about four seconds."""
 EVENTS = 64
+ANSWER = 2 + SETTINGS
+"""Floats of an answer to settings: number of the record, whether applied, what is in force."""
 _TEXT = 480
+_TRIES = 100
 _EVENT = np.dtype(
     [
         ("event", "i8"),
@@ -94,6 +98,18 @@ class Slot:
         self.seen = number
         return self._scratch
 
+    def newest(self) -> Vector | None:
+        """Return a copy of the newest record, None if there is none yet.
+
+        Thread: reader that may try again; leaves the record to :meth:`take`.
+        """
+        for _ in range(_TRIES):
+            number = self._counter[0]
+            values = self._data.copy()
+            if number and not number & 1 and self._counter[0] == number:
+                return values
+        return None
+
     def skip(self) -> None:
         """Count what is there as taken: it was meant for an earlier activation."""
         number = self._counter[0]
@@ -117,6 +133,7 @@ class Mailbox:
         movable = sum(thing.mass > 0 for thing in config.objects.values())
         self.row_dtype = row_dtype(len(config.arms), movable, len(plans))
         widths = [2 + len(plans), len(config.arms)] + [GRIPPER_RECORD] * len(config.arms)
+        widths += [SETTINGS, ANSWER] * len(config.arms)
         widths += [plan.parameter_width for plan in plans]
         for plan in plans:
             widths += [
@@ -146,6 +163,8 @@ class Mailbox:
         supply = iter(slots)
         self.switch, self.recover = next(supply), next(supply)
         self.grippers = [next(supply) for _ in config.arms]
+        pairs = [(next(supply), next(supply)) for _ in config.arms]
+        self.settings, self.settings_answers = zip(*pairs)
         self.parameters = [next(supply) for _ in plans]
         self.targets: list[dict[str, list[Slot]]] = [
             {c: [next(supply) for _ in range(places(c, len(plan.arms)))] for c in plan.channels}

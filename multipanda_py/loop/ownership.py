@@ -74,6 +74,8 @@ class Ownership:
                     f"{instance.plan.name}: arm {arm.state.name} has a latched fault "
                     f"({arm.fault.name.lower()}); call {arm.state.name}/error_recovery first"
                 )
+            if arm.busy:
+                return f"{instance.plan.name}: arm {arm.state.name} {arm.busy}"
         try:
             instance.activate()
         except Exception as error:

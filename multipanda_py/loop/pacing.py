@@ -70,26 +70,14 @@ def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
 
 
 class _Waker:
-    """Wait for any arm's new state; drivers that are restarted bring new descriptors."""
+    """Wait for any arm's new state. An arm keeps its descriptor when its driver is restarted."""
 
     def __init__(self, loop: ControlLoop) -> None:
-        self._loop = loop
+        self._arms = {fd: arm for backend in loop.backends for fd, arm in backend.wake_fds.items()}
         self._poll = select.poll()
-        self._arms: dict[int, int] = {}
-        self._refresh()
-
-    def _refresh(self) -> None:
-        for fd in self._arms:
-            self._poll.unregister(fd)
-        self._arms = {
-            fd: arm for backend in self._loop.backends for fd, arm in backend.wake_fds.items()
-        }
         for fd in self._arms:
             self._poll.register(fd, select.POLLIN)
 
     def wait(self, timeout: float) -> list[int]:
         """Return the arms with a new state; none if nothing came within ``timeout`` [s]."""
-        current = {fd for backend in self._loop.backends for fd in backend.wake_fds}
-        if current != self._arms.keys():
-            self._refresh()
         return [self._arms[fd] for fd, _ in self._poll.poll(timeout * 1e3)]

@@ -23,7 +23,7 @@ from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.pacing import run
-from multipanda_py.loop.realtime import enter_realtime
+from multipanda_py.realtime import enter_realtime, keep_cores_awake
 
 REST_TIMEOUT = 3.0
 """How long arms may take to come to rest after their owner is gone [s]."""
@@ -79,6 +79,8 @@ def main() -> int:
         loop.start(config.active)
         warnings = [text for backend in loop.backends for text in backend.warnings]
         warnings += enter_realtime(config.realtime)
+        if config.realtime.keep_awake and any(backend.wake_fds for backend in loop.backends):
+            warnings += keep_cores_awake()
     except Exception as error:
         _answer({"error": f"{type(error).__name__}: {error}"})
         return 1

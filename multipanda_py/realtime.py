@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import struct
 
 from multipanda_py.config import RealtimeConfig
 
@@ -20,6 +21,32 @@ def loop_cpu(config: RealtimeConfig) -> int | None:
     if config.cpu == -2 or len(cpus) < 2:
         return None
     return cpus[-1] if config.cpu == -1 else config.cpu
+
+
+def other_cpus(config: RealtimeConfig) -> list[int]:
+    """Return the cores that the loop leaves to others; all of them when there is no choice."""
+    cpus = set(os.sched_getaffinity(0))
+    return sorted(cpus - {loop_cpu(config)} or cpus)
+
+
+def keep_cores_awake() -> list[str]:
+    """Keep all idle cores out of sleep states for as long as this process lives.
+
+    The kernel takes a wish for a wake-up latency of 0 us from whoever holds the file open.
+
+    Returns:
+        What was refused, as a sentence.
+    """
+    try:
+        file = os.open("/dev/cpu_dma_latency", os.O_WRONLY | os.O_CLOEXEC)
+        os.write(file, struct.pack("i", 0))  # and left open
+    except OSError as error:
+        return [
+            f"cores may sleep between states ({error.strerror}): answers come later, the more so "
+            "on a laptop (allow it by the udev rule 'KERNEL==\"cpu_dma_latency\", "
+            "GROUP=\"realtime\", MODE=\"0660\"', or set realtime.keep_awake to false)"
+        ]
+    return []
 
 
 def enter_realtime(config: RealtimeConfig) -> list[str]:

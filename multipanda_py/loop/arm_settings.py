@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of robots on their way from the owner to the backends, and the answers back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from multipanda_py.backends.backend import Backend
+from multipanda_py.franka.live import LIVE, decode, encode
+from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.loop.arm import Arm
+from multipanda_py.loop.events import Event
+from multipanda_py.loop.mailbox import Mailbox
+from multipanda_py.loop.ownership import describe
+
+_BUSY = "is being told other settings of its robot; try again when that is answered"
+
+
+class ArmSettings:
+    """Forward settings to arms that hold; what has not come to its end keeps laws away.
+
+    A backend may have to stop executing torques for a while. The hold is then seeded anew when
+    it goes on.
+
+    Args:
+        arms: The arms, in the order of the cell.
+        backend_of: What moves each arm, by its index.
+        mailbox: Where settings come from, and answers go to.
+
+    Attributes:
+        pending: Number and settings of what is not answered yet, by the arm's index.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self, arms: Sequence[Arm], backend_of: Mapping[int, Backend], mailbox: Mailbox
+    ) -> None:
+        self._arms, self._backend_of, self._mailbox = arms, backend_of, mailbox
+        self._current = [
+            list(backend_of[arm.index].config.arms.values())[arm.index].franka for arm in arms
+        ]
+        self._interrupted: set[int] = set()
+        self.pending: dict[int, tuple[int, FrankaConfig]] = {}
+
+    def take(self, now_ns: int) -> None:
+        """Begin what the owner asks for."""
+        for arm, slot in zip(self._arms, self._mailbox.settings):
+            record = slot.take()
+            if record is None:
+                continue
+            options = decode(record, self._current[arm.index])
+            reason = self._begin(arm, slot.seen, options)
+            if reason:
+                self._answer(arm, slot.seen, reason, options, now_ns)
+
+    def _begin(self, arm: Arm, number: int, options: FrankaConfig) -> str:
+        """Hand settings to the backend; return why that cannot be, or an empty string."""
+        name, owner = arm.state.name, arm.owner.plan
+        if arm.busy:
+            return f"{name} {arm.busy}"
+        if not owner.is_hold:
+            return (
+                f"{name} follows {owner.name}, and a robot takes settings only at rest: "
+                f"deactivate {owner.name} first"
+            )
+        try:
+            self._backend_of[arm.index].configure(arm.index, options)
+        except Exception as error:
+            return f"{name}: {describe(error)}"
+        self.pending[arm.index] = number, options
+        arm.busy = _BUSY
+        return ""
+
+    def look(self, now_ns: int) -> None:
+        """Pass on what the backends have answered."""
+        for backend in {self._backend_of[index] for index in self.pending}:
+            for index, reason in self._answers_of(backend):
+                number, options = self.pending.pop(index)
+                arm = self._arms[index]
+                arm.busy = ""
+                self._answer(arm, number, reason, options, now_ns)
+                if index in self._interrupted and backend.is_ready(index) and not arm.fault:
+                    arm.recover()
+                self._interrupted.discard(index)
+        for index in self.pending:
+            if not self._backend_of[index].is_ready(index):
+                self._interrupted.add(index)
+
+    def _answers_of(self, backend: Backend) -> Sequence[tuple[int, str]]:
+        try:
+            return backend.settings_answers()
+        except Exception as error:
+            reason = describe(error)
+            return [(index, reason) for index in backend.arms if index in self.pending]
+
+    def _answer(
+        self, arm: Arm, number: int, reason: str, options: FrankaConfig, now_ns: int
+    ) -> None:
+        current = self._current[arm.index]
+        if reason:
+            text, event = reason, Event.SETTINGS_REFUSED
+        else:
+            changed = [n for n in LIVE if getattr(options, n) != getattr(current, n)]
+            text, event = f"changed: {', '.join(changed) or 'nothing'}", Event.SETTINGS_APPLIED
+            current = self._current[arm.index] = options
+            arm.model.set_load(options.load)
+        self._mailbox.report(event, now_ns, arm.index, -1, text)
+        head = np.array([number, not reason], dtype=np.float64)
+        self._mailbox.settings_answers[arm.index].write(np.concatenate([head, encode(current)]))
