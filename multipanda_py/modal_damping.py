@@ -61,17 +61,29 @@ class ModalDamping:
             inertia_inv: :math:`\Lambda^{-1}`, (n, n).
             rate: :math:`\dot x`, (n,).
         """
-        modes, brake = self._modes, self._brake
+        self.design(inertia_inv)
+        return self.apply(rate)
+
+    def design(self, inertia_inv: Matrix) -> None:
+        r"""Make D anew for :math:`\Lambda^{-1}`, (n, n), and the root of now."""
         if self._is_diagonal:
             normal = np.multiply(inertia_inv, self._pairs, self._normal)
             np.add(normal, self._regular, normal)
             self._eigen.compute(normal)
+            self._inverse: Matrix = self._eigen.operatorInverseSqrt()
+        else:
+            self._inverse = self._root_inverse(self._root, inertia_inv)
+
+    def apply(self, rate: Vector) -> Vector:
+        r"""Return :math:`D \dot x`, (n,), with the D of the last :meth:`design`."""
+        modes, brake = self._modes, self._brake
+        if self._is_diagonal:
             np.multiply(rate, self._axes, modes)
-            _dot(self._eigen.operatorInverseSqrt(), modes, brake)
+            _dot(self._inverse, modes, brake)
             np.multiply(brake, self._axes, brake)
         else:
             _dot(rate, self._root, modes)
-            _dot(self._root, _dot(self._root_inverse(self._root, inertia_inv), modes), brake)
+            _dot(self._root, _dot(self._inverse, modes), brake)
         return np.multiply(brake, 2.0, brake)
 
     def of(self, root: Matrix, inertia_inv: Matrix, ratio: float = 1.0) -> Matrix:

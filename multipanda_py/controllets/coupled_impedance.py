@@ -17,7 +17,7 @@ from multipanda_py.controllet import Controllet
 from multipanda_py.held_object import HeldObject, skew
 from multipanda_py.modal_damping import ModalDamping
 from multipanda_py.parameters import number, vector
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import ObjectTarget
 
 _dot, _add, _subtract, _multiply = np.dot, np.add, np.subtract, np.multiply
@@ -62,7 +62,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     object's origin. The squeeze adds up to nothing, so it strains the object and does not move
     it. All damping comes from the inertia it acts on:
     :math:`D_o` from :math:`\Lambda_o = \sum_i A_i^T \Lambda_i A_i`, :math:`D_{r,i}` from
-    :math:`\Lambda_i` (:class:`~multipanda_py.modal_damping.ModalDamping`). A push on one hand
+    :math:`\Lambda_i` (:class:`~multipanda_py.modal_damping.ModalDamping`), one damper designed
+    anew per cycle, in turn: in N + 1 cycles an inertia hardly changes. A push on one hand
     moves the object, so both hands give way together; the pair of them does not come apart.
 
     The object's frame starts between the hands, along the axes of the world. Sources: Caccavale,
@@ -82,7 +83,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         n = context.n_arms
         self.held = HeldObject(context)
         self._error, self._spring, self._share = np.zeros(6), np.zeros(6), np.zeros(6)
-        self._modal, self._relative_modal = ModalDamping(), ModalDamping()
+        self._dampers = [ModalDamping() for _ in range(n + 1)]  # of the hands, then the object
+        self._turn, self._all_are_due = 0, True
         self._object, self._unit = eigenpy.LLT(np.eye(6)), np.eye(6)
         self._inertia, self._stack = np.zeros((6, 6)), np.zeros((6 * n, 6))
         self._moved = [self._stack[6 * i : 6 * i + 6] for i in range(n)]
@@ -97,10 +99,13 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Prepare G = z K^1/2 of both dampers."""
+        """Prepare G = z K^1/2 of all dampers."""
         p = self.params
-        self._modal.set_root(np.diag(p.damping_ratio * np.sqrt(p.stiffness)))
-        self._relative_modal.set_root(np.diag(p.damping_ratio * np.sqrt(p.relative_stiffness)))
+        *hands, of_object = self._dampers
+        for damper in hands:
+            damper.set_root(np.diag(p.damping_ratio * np.sqrt(p.relative_stiffness)))
+        of_object.set_root(np.diag(p.damping_ratio * np.sqrt(p.stiffness)))
+        self._all_are_due = True
         self._clip_low = -p.error_clip
         self._follow = self.context.period / (p.squeeze_time + self.context.period)
 
@@ -112,11 +117,13 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         for posture, state in zip(target.posture, states):
             posture[:] = state.q
         self._squeeze = 0.0
+        self._all_are_due = True
 
     def update(self, states: Sequence[ArmState], target: ObjectTarget, period: float) -> None:
         """Write the joint torques of every arm."""
         held, wrenches = self.held, self._wrenches
         held.update(states)
+        self._design_dampers()
         self._update_object(target)
         self._update_inward()
         self._measure_squeeze(states)
@@ -135,8 +142,25 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     def relative_brake(self, place: int) -> Vector:
         """Return the damping wrench against the slip of one hand, (6,) [N, Nm]."""
-        held, modal = self.held, self._relative_modal
-        return modal.brake(held.inertia_invs[place], held.slips[place])
+        return self._dampers[place].apply(self.held.slips[place])
+
+    def _design_dampers(self) -> None:
+        """Design one damper anew, in turn; all of them at first and with new gains."""
+        held, n = self.held, len(self.held.bases)
+        for place in range(n + 1) if self._all_are_due else (self._turn,):
+            inertia_inv = held.inertia_invs[place] if place < n else self._object_inertia_inv()
+            self._dampers[place].design(inertia_inv)
+        self._turn = (self._turn + 1) % (n + 1)
+        self._all_are_due = False
+
+    def _object_inertia_inv(self) -> Matrix:
+        r"""Return the inverse of :math:`\Lambda_o`, which is one product over all hands."""
+        held = self.held
+        for inertia, shift, moved in zip(held.inertias, held.shifts, self._moved):
+            _dot(inertia, shift, moved)
+        self._object.compute(_dot(held.shift_stack.T, self._stack, self._inertia))
+        inertia_inv: Matrix = self._object.solve(self._unit)
+        return inertia_inv
 
     def squeeze(self, target: ObjectTarget) -> float:
         """Return the internal force of this cycle [N]: the target, smoothed."""
@@ -159,12 +183,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._error_rotation[:] = _log3(_dot(target.rotation_object_in_world, held.rotation.T))
         _minimum(error, self.params.error_clip, out=error)
         _maximum(error, self._clip_low, out=error)
-        # Lambda_o = sum of A' Lambda A, as one product of all hands.
-        for inertia, shift, moved in zip(held.inertias, held.shifts, self._moved):
-            _dot(inertia, shift, moved)
-        self._object.compute(_dot(held.shift_stack.T, self._stack, self._inertia))
-        inertia_inv = self._object.solve(self._unit)
-        brake = self._modal.brake(inertia_inv, held.twist)
+        brake = self._dampers[-1].apply(held.twist)
         _multiply(self.params.stiffness, error, self._spring)
         _subtract(self._spring, brake, self._share)
         _multiply(self._share, 1.0 / len(held.bases), self._share)
