@@ -36,7 +36,9 @@ def skew(v):
 
 @pytest.mark.parametrize("n", [2, 3])
 @pytest.mark.parametrize("turned", [False, True])
-def test_equation(n, turned):
+@pytest.mark.parametrize("earlier", [0, 5])
+def test_equation(n, turned, earlier):
+    """At once after the activation; later, when every damper has had its turn."""
     rng = np.random.default_rng(n)
     maker = StateMaker(n)
     bases = [Pose.from_rpy(rng.normal(size=3), rng.normal(size=3) if turned else [0, 0, 0])
@@ -57,13 +59,16 @@ def test_equation(n, turned):
               for i, s in enumerate(states)]  # fmt: skip
     centre = np.mean([w.position for w in world0], axis=0)
     grasps = [(w.position - centre, w.rotation) for w in world0]
+    for _ in range(earlier):
+        law.update(states, target, PERIOD)
     states = maker.at(
         [s.q + rng.normal(size=7) * 0.01 for s in states], list(rng.normal(size=(n, 7)) * 0.2)
     )
     target.position_object_in_world[:] = centre + [0.02, -0.01, 0.03]
     target.rotation_object_in_world[:] = pin.exp3(np.array([0.05, -0.02, 0.04]))
     target.squeeze[0] = 12.0
-    law.update(states, target, PERIOD)
+    for _ in range(n + 1 if earlier else 1):
+        law.update(states, target, PERIOD)
 
     turns = [np.kron(np.eye(2), b.rotation) for b in bases]
     hands = [bases[i] @ Pose(s.position_ee_in_base, s.rotation_ee_in_base)
