@@ -20,8 +20,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from multipanda_py.config import RealtimeConfig
 from multipanda_py.fci_sim import FciSim
-from multipanda_py.realtime import keep_cores_awake
+from multipanda_py.realtime import keep_cores_awake, other_cpus
 from multipanda_py.testing import simple_cell
 
 ROBOTS = ("127.0.77.1", "127.0.77.2")
@@ -61,8 +62,11 @@ class Robots:
         )
 
     def __enter__(self) -> Robots:
+        cores = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, other_cpus(RealtimeConfig()))  # robots leave the loop's core alone
         for sim in self._sims:
             sim.start()
+        os.sched_setaffinity(0, cores)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -50,6 +50,8 @@ def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
 def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
     """Answer every arm's state packet at once, until told to stop.
 
+    An arm keeps its descriptor when its driver is restarted.
+
     Arms that come together are answered together. Simulated arms of the same cell move on
     with the first real arm that speaks in a period, and by the clock while none does.
 
@@ -57,27 +59,17 @@ def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
     """
     step = round(period * 1e9)
     simulated = [arm for backend in loop.backends if not backend.wake_fds for arm in backend.arms]
+    arms = {fd: arm for backend in loop.backends for fd, arm in backend.wake_fds.items()}
+    fds, nothing = list(arms), ()
     due = _now()
-    waker = _Waker(loop)
     while keep_going():
-        fresh = waker.wait(GRACE * period)
+        wait = due + (GRACE - 1.0) * step - _now() if simulated else GRACE * step
+        # Not poll(), which sleeps for whole milliseconds.
+        ready, _, _ = select.select(fds, nothing, nothing, max(0.0, 1e-9 * wait))
+        fresh = [arms[fd] for fd in ready]
         now = _now()
         if simulated and (now >= due if fresh else now >= due + (GRACE - 1.0) * step):
             fresh += simulated
             due = max(due + step, now + step // 2)
         # Also when nobody speaks: mail is read, and a dead driver is found out.
         loop.cycle(now, now, sorted(fresh))
-
-
-class _Waker:
-    """Wait for any arm's new state. An arm keeps its descriptor when its driver is restarted."""
-
-    def __init__(self, loop: ControlLoop) -> None:
-        self._arms = {fd: arm for backend in loop.backends for fd, arm in backend.wake_fds.items()}
-        self._poll = select.poll()
-        for fd in self._arms:
-            self._poll.register(fd, select.POLLIN)
-
-    def wait(self, timeout: float) -> list[int]:
-        """Return the arms with a new state; none if nothing came within ``timeout`` [s]."""
-        return [self._arms[fd] for fd, _ in self._poll.poll(timeout * 1e3)]
