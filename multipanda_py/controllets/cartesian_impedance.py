@@ -9,11 +9,12 @@ from typing import TypeVar
 
 import numpy as np
 
+from multipanda_py.cartesian_gains import CartesianGains
 from multipanda_py.cartesian_spring import CartesianSpring
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
-from multipanda_py.parameters import choice, number, vector
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.parameters import number
+from multipanda_py.state import ArmState
 from multipanda_py.targets import MovingCartesianTarget
 
 _dot = np.dot
@@ -21,26 +22,9 @@ _TargetT = TypeVar("_TargetT", bound=MovingCartesianTarget)
 
 
 @dataclass(frozen=True, eq=False)
-class CartesianImpedanceParams:
+class CartesianImpedanceParams(CartesianGains):
     """Gains of :class:`CartesianImpedance`."""
 
-    stiffness: Vector = vector(
-        400, 400, 400, 20, 20, 20, unit="N/m, Nm/rad", low=0, high=5000,
-        doc="translational then rotational stiffness along the axes of gain_frame",
-    )  # fmt: skip
-    damping_ratio: Vector = vector(
-        *[1.0] * 6, low=0, high=5, doc="1 is critically damped in every posture"
-    )
-    gain_frame: str = choice(
-        "base", options=("base", "tool"), doc="whose axes the gains are given along"
-    )
-    error_clip: Vector = vector(
-        0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
-        doc="largest error per axis that the spring acts on; bounds its force",
-    )  # fmt: skip
-    gain_time: float = number(
-        0.1, unit="s", low=0, high=10, doc="over which a change of stiffness is spread"
-    )
     twist_timeout: float = number(
         0.1, unit="s", low=0.001, high=10, doc="after which a target twist not renewed is zero"
     )

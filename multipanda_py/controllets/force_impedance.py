@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from multipanda_py.cartesian_gains import CartesianGains
 from multipanda_py.cartesian_spring import CartesianSpring
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.energy_tank import SpringTank
 from multipanda_py.force_control import ForceController, ForceGains
-from multipanda_py.parameters import choice, number, vector
+from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import ForceTarget
 
@@ -64,22 +65,13 @@ TANK_LOW = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class ForceImpedanceParams(ForceParams):
+class ForceImpedanceParams(ForceParams, CartesianGains):
     """Gains of :class:`ForceImpedance`; defaults of the impedance are the paper's."""
 
     stiffness: Vector = vector(
         100, 100, 50, 10, 10, 10, unit="N/m, Nm/rad", low=0, high=5000,
         doc="translational then rotational stiffness along the axes of gain_frame",
     )  # fmt: skip
-    damping_ratio: Vector = vector(*[1.0] * 6, low=0, high=5, doc="1 is critically damped")
-    gain_frame: str = choice("base", options=("base", "tool"), doc="whose axes the gains are for")
-    error_clip: Vector = vector(
-        0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
-        doc="largest error per axis that the spring acts on",
-    )  # fmt: skip
-    gain_time: float = number(
-        0.1, unit="s", low=0, high=10, doc="over which a change of stiffness is spread"
-    )
 
 
 class _ArmLaw:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import pinocchio as pin
 
+from multipanda_py.cartesian_gains import CartesianGains
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
-from multipanda_py.parameters import choice, number, vector
+from multipanda_py.parameters import vector
 from multipanda_py.ramp import Ramp
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import CartesianTarget
@@ -22,26 +23,13 @@ _log3 = pin.log3
 
 
 @dataclass(frozen=True, eq=False)
-class OperationalSpaceParams:
+class OperationalSpaceParams(CartesianGains):
     """Gains of :class:`OperationalSpace`."""
 
     stiffness: Vector = vector(
         400, 400, 400, 400, 400, 400, unit="1/s^2", low=0, high=2500,
         doc="acceleration per error along the axes of gain_frame; its root is the bandwidth",
     )  # fmt: skip
-    damping_ratio: Vector = vector(
-        *[1.0] * 6, low=0, high=5, doc="1 is critically damped in every posture"
-    )
-    gain_frame: str = choice(
-        "base", options=("base", "tool"), doc="whose axes the gains are given along"
-    )
-    error_clip: Vector = vector(
-        0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
-        doc="largest error per axis that is acted on; bounds the acceleration",
-    )  # fmt: skip
-    gain_time: float = number(
-        0.1, unit="s", low=0, high=10, doc="over which a change of stiffness is spread"
-    )
 
 
 class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):

@@ -105,7 +105,7 @@ def test_gains_change_without_a_torque_step():
     target.position_ee_in_base[0][0] += 0.05
     law.update(states, target, PERIOD)
     torques = [law.tau[0].copy()]
-    law.params = OperationalSpaceParams(np.full(6, 1600.0), gain_time=0.05)
+    law.params = OperationalSpaceParams(stiffness=np.full(6, 1600.0), gain_time=0.05)
     law.on_parameters()
     for _ in range(60):
         law.update(states, target, PERIOD)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the launch files share: their arguments, and the nodes around a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ament_index_python.packages import get_package_share_directory
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
+
+from launch import LaunchContext, LaunchDescription
+from multipanda_py.config import CellConfig
+from multipanda_py.describe import describe_arm
+from multipanda_py.description import cell_urdf
+
+BOOLEAN = ["true", "false"]
+Argument = tuple[str, str, str, Sequence[str] | None]
+"""Name, default, what it is, what it may be."""
+Overrides = Callable[[Mapping[str, str]], dict[str, Any]]
+"""From the arguments' values to parameters that go before those of the cell file."""
+
+
+def describe_launch(
+    default_cell: str, argument: Argument, overrides: Overrides
+) -> LaunchDescription:
+    """Return a launch of one cell with its transforms.
+
+    Args:
+        default_cell: Name of a cell file of this package.
+        argument: Beside those that every launch of a cell has.
+        overrides: What that argument means.
+    """
+    share = Path(get_package_share_directory("multipanda_py"))
+    arguments: list[Argument] = [
+        ("config_file", str(share / "config" / default_cell),
+         "cell file, which is a ROS 2 parameter file", None),
+        ("namespace", "", "namespace of the cell and everything in it", None),
+        argument,
+        ("use_rviz", "false", "start RViz", BOOLEAN),
+    ]  # fmt: skip
+
+    def nodes(context: LaunchContext) -> list[Node]:
+        chosen = {name: LaunchConfiguration(name).perform(context) for name, *_ in arguments}
+        return _nodes(chosen, overrides(chosen))
+
+    declared = [
+        DeclareLaunchArgument(name, default_value=default, description=text, choices=choices)
+        for name, default, text, choices in arguments
+    ]
+    return LaunchDescription([*declared, OpaqueFunction(function=nodes)])
+
+
+def _nodes(chosen: Mapping[str, str], parameters: dict[str, Any]) -> list[Node]:
+    """Return the controller, the transforms of its arms and, if wanted, RViz."""
+    config = CellConfig.from_yaml(chosen["config_file"])
+    arms = [describe_arm(name, arm) for name, arm in config.arms.items()]
+    urdf = ParameterValue(cell_urdf(arms, config.cell.name), value_type=str)
+    common = {"namespace": chosen["namespace"], "output": "screen"}
+    started = [
+        Node(
+            package="multipanda_py",
+            executable="multimode_controller",
+            parameters=[chosen["config_file"], parameters],
+            on_exit=Shutdown(reason="the cell has ended"),
+            **common,
+        ),
+        Node(
+            package="robot_state_publisher",
+            executable="robot_state_publisher",
+            parameters=[{"robot_description": urdf}],
+            **common,
+        ),
+    ]
+    if chosen["use_rviz"] == "true":
+        started.append(
+            Node(package="rviz2", executable="rviz2", arguments=["-f", "world"], **common)
+        )
+    return started
