@@ -108,7 +108,10 @@ class ControlletConfig(_Part):
     """Instead of the law's own; ``['']`` for none, as ROS 2 has no empty lists."""
     params: dict[str, Any] = {}
     target_timeout: Annotated[float, Field(ge=0, le=3600)] = 0.0
-    """Hold the measured state when a stream of targets pauses this long [s]; 0 is never."""
+    """Hold the measured state when a stream of targets pauses this long [s]; 0 is never.
+
+    Not for laws that take trajectories.
+    """
 
 
 class RealtimeConfig(_Part):

@@ -31,7 +31,8 @@ def sentences(error: ValidationError) -> Iterator[str]:
         elif fault["type"] == "missing":
             yield f"{path}: missing"
         else:
-            message = fault["msg"][0].lower() + fault["msg"][1:]
+            text = fault["msg"].removeprefix("Value error, ")  # raised by a check of ours
+            message = text[0].lower() + text[1:]
             yield f"{path}: got {fault['input']!r:.80}; {message}"
 
 
@@ -80,7 +81,7 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
                 f"{_SIZES[thing.shape]} for a {thing.shape}"
             )
     for name, controllet in config.controllets.items():
-        if name in ("hold", *config.arms):
+        if name in ("hold", "franka", *config.arms):
             faults.append(f"controllets.{name}: this name is taken by the cell itself")
         _check_controllet(config, f"controllets.{name}", controllet, faults)
     _check_active(config, faults)
@@ -126,6 +127,11 @@ def _check_controllet(
         faults.append(
             f"{where}.arms: got {count}, allowed {law.min_arms} to {law.max_arms or 'all'} "
             f"for {controllet.type}"
+        )
+    if controllet.target_timeout and "trajectory" in law.Target.channels:
+        faults.append(
+            f"{where}.target_timeout: got {controllet.target_timeout:g} s, allowed 0 for "
+            f"{controllet.type}: a trajectory comes once and is no stream that could pause"
         )
     specs = list(specs_of(law.Params))
     chosen = law.default_features if controllet.features is None else controllet.features

@@ -92,6 +92,8 @@ FAULTS: list[tuple[str, Any, str]] = [
     ("controllets.soft.params.nullspace.stiffness", [-1.0] * 7,
      "controllets.soft.params: nullspace.stiffness: got [-1.0, "),
     ("controllets.soft.target_timeout", -1.0, "controllets.soft.target_timeout: got -1.0; "),
+    ("controllets.path", {"type": "joint_trajectory", "target_timeout": 0.5},
+     "controllets.path.target_timeout: got 0.5 s, allowed 0 for joint_trajectory"),
     ("active", ["left/sofd"], "active: got 'left/sofd', which does not exist; known: left/hold, "),
     ("active", ["left/soft", "left/stiff"], "active: left/stiff and left/soft both claim"),
     ("active", ["left/soft", "both"], "active: both and left/soft both claim arm left"),
