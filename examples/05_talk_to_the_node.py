@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List and switch controllets and set gains from another process, without ros2cli.
+"""Switch, move, set gains, see faults and recover from another process, without ros2cli.
 
 .venv/bin/python examples/05_talk_to_the_node.py list
 .venv/bin/python examples/05_talk_to_the_node.py switch dual_cartesian_impedance_controller
+.venv/bin/python examples/05_talk_to_the_node.py move left 0 0 0.05
+.venv/bin/python examples/05_talk_to_the_node.py faults
+.venv/bin/python examples/05_talk_to_the_node.py recover left
 .venv/bin/python examples/05_talk_to_the_node.py set left/joint_impedance_controller \
     stiffness 600 600 600 600 250 150 50
 """
@@ -10,65 +13,146 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+import time
+from copy import deepcopy
 from typing import Any
 
 import rclpy
 from controller_manager_msgs.srv import ListControllers, SwitchController
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseStamped
 from rcl_interfaces.srv import SetParametersAtomically
+from rclpy.node import Node
 from rclpy.parameter import Parameter
+from std_srvs.srv import Trigger
 
 FORCE_AUTO = 4
+NEAR, PATIENCE = 0.005, 10.0  # [m], [s]
 
 
-def call(node: Any, kind: Any, name: str, request: Any) -> Any:
+def call(node: Node, kind: Any, name: str, **fields: Any) -> Any:
     """Call a service and return its answer, or end with one line if nobody answers."""
     client = node.create_client(kind, name)
     if not client.wait_for_service(timeout_sec=5.0):
         sys.exit(f"no service {name}: is the cell running, in this ROS domain?")
-    future = client.call_async(request)
-    rclpy.spin_until_future_complete(node, future, timeout_sec=5.0)
+    future = client.call_async(kind.Request(**fields))
+    rclpy.spin_until_future_complete(node, future, timeout_sec=30.0)
     if future.result() is None:
         sys.exit(f"{name} did not answer")
     return future.result()
 
 
+def listen(node: Node, kind: Any, topic: str) -> list[Any]:
+    """Return a list that keeps the newest message of a topic; there is one already."""
+    newest: list[Any] = []
+
+    def keep(message: Any) -> None:
+        newest[:] = [message]
+
+    node.create_subscription(kind, topic, keep, 1)
+    begin = time.monotonic()
+    while not newest:
+        rclpy.spin_once(node, timeout_sec=0.1)
+        if time.monotonic() > begin + 5.0:
+            sys.exit(f"nothing on {topic}: is the cell running, in this ROS domain?")
+    return newest
+
+
+def show_list(node: Node, options: argparse.Namespace) -> bool:
+    """Print every controllet, its type and its state."""
+    answer = call(node, ListControllers, "controller_manager/list_controllers")
+    for state in answer.controller:
+        print(f"{state.state:12s} {state.type:26s} {state.name}")
+    return True
+
+
+def switch(node: Node, options: argparse.Namespace) -> bool:
+    """Activate controllets."""
+    name = "controller_manager/switch_controller"
+    answer = call(node, SwitchController, name, activate_controllers=options.names,
+                  strictness=FORCE_AUTO)  # fmt: skip
+    print(answer.message)
+    return bool(answer.ok)
+
+
+def move(node: Node, options: argparse.Namespace) -> bool:
+    """Stream a pose beside the measured one until the arm is there."""
+    measured = listen(node, PoseStamped, f"{options.arm}/current_pose")
+    target = deepcopy(measured[0])
+    goal = target.pose.position
+    goal.x, goal.y, goal.z = goal.x + options.dx, goal.y + options.dy, goal.z + options.dz
+    publisher = node.create_publisher(PoseStamped, f"{options.arm}/target_pose", 1)
+    begin, distance = time.monotonic(), math.inf
+    while distance > NEAR and time.monotonic() < begin + PATIENCE:
+        target.header.stamp = node.get_clock().now().to_msg()
+        publisher.publish(target)
+        rclpy.spin_once(node, timeout_sec=0.05)
+        here = measured[0].pose.position
+        distance = math.dist((here.x, here.y, here.z), (goal.x, goal.y, goal.z))
+    seconds = time.monotonic() - begin
+    print(f"{options.arm} is {1e3 * distance:.0f} mm from its target after {seconds:.1f} s")
+    if distance > NEAR:
+        show_faults(node, options)
+    return distance <= NEAR
+
+
+def show_faults(node: Node, options: argparse.Namespace) -> bool:
+    """Print what /diagnostics says of every arm."""
+    for status in listen(node, DiagnosticArray, "/diagnostics")[0].status:
+        values = {item.key: item.value for item in status.values}
+        if "owner" in values:
+            why = values["reason"] or values["last refusal"]
+            arm = status.name.rpartition(" ")[2]
+            print(f"{arm}: {status.message}{f' ({why})' if why else ''}")
+    return True
+
+
+def recover(node: Node, options: argparse.Namespace) -> bool:
+    """Clear the fault of an arm; it holds then."""
+    answer = call(node, Trigger, f"{options.arm}/error_recovery")
+    print(answer.message)
+    return bool(answer.success)
+
+
+def set_parameter(node: Node, options: argparse.Namespace) -> bool:
+    """Set a parameter of a controllet."""
+    values = options.values if len(options.values) > 1 else options.values[0]
+    change = Parameter(options.parameter, value=values).to_parameter_msg()
+    name = f"{options.controllet}/set_parameters_atomically"
+    result = call(node, SetParametersAtomically, name, parameters=[change]).result
+    print("set" if result.successful else result.reason)
+    return bool(result.successful)
+
+
 def main() -> int:
     """Do what was asked for; 1 if the node refused it."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("list", help="show every controllet and its state")
-    switch = commands.add_parser("switch", help="activate controllets, whoever has their arms")
-    switch.add_argument("names", nargs="+")
-    setting = commands.add_parser("set", help="set a parameter of a controllet")
-    setting.add_argument("controllet")
-    setting.add_argument("parameter")
-    setting.add_argument("values", nargs="+", type=float)
+    commands = parser.add_subparsers(required=True)
+
+    def add(name: str, function: Any, text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text)
+        command.set_defaults(function=function)
+        return command
+
+    add("list", show_list, "show every controllet and its state")
+    command = add("switch", switch, "activate controllets, whoever has their arms")
+    command.add_argument("names", nargs="+")
+    command = add("move", move, "move the tool of an arm along the axes of its base [m]")
+    command.add_argument("arm")
+    for axis in ("dx", "dy", "dz"):
+        command.add_argument(axis, type=float)
+    add("faults", show_faults, "show what every arm does, and what is wrong with it")
+    add("recover", recover, "clear the fault of an arm").add_argument("arm")
+    command = add("set", set_parameter, "set a parameter of a controllet")
+    command.add_argument("controllet")
+    command.add_argument("parameter")
+    command.add_argument("values", nargs="+", type=float)
     options = parser.parse_args()
     rclpy.init()
     node = rclpy.create_node("talk_to_the_node")
-    if options.command == "list":
-        answer = call(
-            node, ListControllers, "controller_manager/list_controllers", ListControllers.Request()
-        )
-        for state in answer.controller:
-            print(f"{state.state:12s} {state.type:26s} {state.name}")
-        return 0
-    if options.command == "switch":
-        request = SwitchController.Request(
-            activate_controllers=options.names, strictness=FORCE_AUTO
-        )
-        answer = call(node, SwitchController, "controller_manager/switch_controller", request)
-        print(answer.message)
-        return 0 if answer.ok else 1
-    values = options.values if len(options.values) > 1 else options.values[0]
-    change = Parameter(options.parameter, value=values).to_parameter_msg()
-    answer = call(
-        node, SetParametersAtomically, f"{options.controllet}/set_parameters_atomically",
-        SetParametersAtomically.Request(parameters=[change]),
-    )  # fmt: skip
-    print("set" if answer.result.successful else answer.result.reason)
-    return 0 if answer.result.successful else 1
+    return 0 if options.function(node, options) else 1
 
 
 if __name__ == "__main__":

@@ -39,6 +39,10 @@ class ParameterRejected(MultipandaError, ValueError):
     """Refuse a parameter value; all parameters stay as they were."""
 
 
+class SettingsRejected(MultipandaError, ValueError):
+    """Refuse settings of a robot, by the loop or by the robot; it keeps those it has."""
+
+
 class SwitchRejected(MultipandaError, ValueError):
     """Refuse a switch of controllets; the active set stays as it was."""
 

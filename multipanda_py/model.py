@@ -11,6 +11,7 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.description import ARMATURE, ArmDescription, arm_urdf
+from multipanda_py.description.load import Load
 from multipanda_py.state import JOINTS, ArmState, Matrix
 
 _crba, _nle = pin.crba, pin.nonLinearEffects
@@ -42,6 +43,14 @@ def build_pinocchio(arm: ArmDescription, *, base_in_world: bool = False) -> Any:
     return model
 
 
+def add_load(model: Any, arm: ArmDescription, load: Load) -> None:
+    """Add what the flange carries to the last link of a pinocchio model."""
+    if load.mass > 0.0:
+        flange = model.frames[model.getFrameId(f"{arm.prefix}link8")].placement
+        body = pin.Inertia(load.mass, load.com, load.inertia)
+        model.inertias[JOINTS] = model.inertias[JOINTS] + flange.act(body)
+
+
 class ArmModel:
     r"""Fill an arm's state with what follows from its joint positions and velocities.
 
@@ -59,8 +68,10 @@ class ArmModel:
     """Far below the squared singular values of J in any useful posture (1e-3 and up)."""
 
     def __init__(self, arm: ArmDescription) -> None:
+        self._arm = arm
         self._model = build_pinocchio(arm)
         self._model.gravity = pin.Motion.Zero()
+        self._unloaded = self._model.inertias[JOINTS].copy()
         self._data = self._model.createData()
         self._frame = self._model.getFrameId(arm.ee_frame)
         self._convention: tuple[Any, ...] = (
@@ -86,6 +97,11 @@ class ArmModel:
         """Give a state the live views of this model's terms, and a way to its Hessian."""
         state.mass, state.coriolis = self._mass, self._coriolis
         state.hessian = self.hessian
+
+    def set_load(self, load: Load) -> None:
+        """Count what the flange carries, instead of any load before, in all dynamics."""
+        self._model.inertias[JOINTS] = self._unloaded
+        add_load(self._model, self._arm, load)
 
     def hessian(self) -> Matrix:
         r"""Return :math:`\partial J_{rj} / \partial q_k` at [k, j, r], of the last update."""

@@ -43,8 +43,8 @@ def keep_cores_awake() -> list[str]:
     except OSError as error:
         return [
             f"cores may sleep between states ({error.strerror}): answers come later, the more so "
-            "on a laptop (allow it by the udev rule 'KERNEL==\"cpu_dma_latency\", "
-            "GROUP=\"realtime\", MODE=\"0660\"', or set realtime.keep_awake to false)"
+            'on a laptop (allow it by the udev rule \'KERNEL=="cpu_dma_latency", '
+            'GROUP="realtime", MODE="0660"\', or set realtime.keep_awake to false)'
         ]
     return []
 

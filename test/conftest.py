@@ -14,7 +14,9 @@ import pytest
 from multipanda_py.cell import Cell
 from multipanda_py.testing import simple_cell
 
-PLUGINS = str(Path(__file__).parent / "plugins")
+HERE = Path(__file__).parent
+PLUGINS = str(HERE / "plugins")
+sys.path.append(str(HERE / "helpers"))  # modules that tests in several folders import
 if PLUGINS not in sys.path:
     sys.path.append(PLUGINS)
     os.environ["PYTHONPATH"] = os.pathsep.join(

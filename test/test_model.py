@@ -5,10 +5,15 @@ from __future__ import annotations
 
 import mujoco
 import numpy as np
+import pinocchio as pin
 import pytest
 
-from multipanda_py.description import ArmDescription
+from multipanda_py.description import ArmDescription, Tool
+from multipanda_py.description.load import NO_LOAD, Load, combined
 from multipanda_py.description.mjcf import build_scene
+from multipanda_py.limits import LIMITS
+from multipanda_py.model import ArmModel
+from multipanda_py.state import ArmState, row_dtype
 from multipanda_py.testing import StateMaker
 
 
@@ -75,3 +80,58 @@ def test_wrench_estimate_reads_back_what_made_the_torque():
         state.tau_ext[:] = state.jacobian.T @ wrench
         maker.models[0].update(state)
         assert np.allclose(state.wrench_ext_in_base, wrench, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("tool", [None, Tool(0.4, [0.0, 0.01, 0.06], np.eye(3) * 1e-3, np.eye(4))])
+def test_a_load_counts_as_a_tool_of_the_same_mass(tool):
+    """M and C dq with a load are those of a description that has it as a tool."""
+    inertia = np.array([[3e-3, 1e-4, 0.0], [1e-4, 4e-3, -2e-4], [0.0, -2e-4, 5e-3]])
+    load = Load(1.3, np.array([0.03, -0.02, 0.11]), inertia)
+    body = pin.Inertia(load.mass, load.com, load.inertia)
+    if tool is not None:
+        body += pin.Inertia(tool.mass, tool.com_in_flange, tool.inertia)
+    carrying = Tool(body.mass, body.lever, body.inertia, np.eye(4))
+    model = ArmModel(ArmDescription("arm", tool=tool))
+    equal = ArmModel(ArmDescription("arm", tool=carrying))
+    bare = ArmModel(ArmDescription("arm", tool=tool))
+    model.set_load(Load(5.0, np.ones(3), np.eye(3)))  # forgotten by the next one
+    model.set_load(load)
+    rng = np.random.default_rng(7)
+    states = _states(3)
+    for _ in range(20):
+        q, dq = rng.uniform(-1.0, 1.0, (2, 7))
+        for state, each in zip(states, (model, equal, bare)):
+            each.attach(state)
+            state.q[:], state.dq[:] = q, dq
+            each.update(state)
+        loaded, tooled, without = states
+        assert np.allclose(loaded.mass, tooled.mass, rtol=0.0, atol=1e-9)
+        assert np.allclose(loaded.coriolis, tooled.coriolis, rtol=0.0, atol=1e-9)
+        assert np.abs(loaded.mass - without.mass).max() > 0.05
+        assert np.abs(loaded.coriolis - without.coriolis).max() > 1e-3
+    model.set_load(NO_LOAD)
+    model.update(states[0])
+    assert np.allclose(states[0].mass, states[2].mass, rtol=0.0, atol=1e-15)
+
+
+def _states(count):
+    record = np.zeros(1, row_dtype(count, 0, 0))["arms"]
+    return [
+        ArmState(f"arm{i}", LIMITS["fr3"], record[0, i : i + 1].reshape(())) for i in range(count)
+    ]
+
+
+def test_loads_add_up_as_pinocchio_adds_bodies():
+    rng = np.random.default_rng(8)
+    for _ in range(10):
+        parts, body = [], pin.Inertia.Zero()
+        for mass in rng.uniform(0.1, 2.0, 3):
+            root = rng.normal(size=(3, 3))
+            part = Load(mass, rng.normal(size=3), root @ root.T)
+            parts.append(part)
+            body += pin.Inertia(part.mass, part.com, part.inertia)
+        total = combined([*parts, NO_LOAD])
+        assert np.isclose(total.mass, body.mass)
+        assert np.allclose(total.com, body.lever)
+        assert np.allclose(total.inertia, body.inertia)
+    assert combined([NO_LOAD, NO_LOAD]).mass == 0.0

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
 from multipanda_py.config import CellConfig
+from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.gripper import Action, Outcome
 from multipanda_py.state import ArmState, Vector
 
@@ -40,6 +41,7 @@ class Backend(ABC):
         self.states = tuple(states)
         self.objects = objects
         self.period = 1.0 / config.cell.rate
+        self._configured: list[tuple[int, str]] = []
 
     @abstractmethod
     def connect(self) -> None:
@@ -100,6 +102,27 @@ class Backend(ABC):
     def is_ready(self, arm: int) -> bool:
         """Return whether an arm executes torques now. Thread: control."""
         return True
+
+    def configure(self, arm: int, options: FrankaConfig) -> None:
+        """Begin to give an arm other settings of its robot, as a whole; returns at once.
+
+        The answer comes from :meth:`settings_answers`, when the arm executes torques again as
+        it did before. This one takes everything, for arms that have no use for it.
+
+        Raises:
+            BackendError: If it cannot even begin.
+
+        Thread: control.
+        """
+        self._configured.append((arm, ""))
+
+    def settings_answers(self) -> Sequence[tuple[int, str]]:
+        """Return arms that have been configured since, and why not if they refuse.
+
+        Called in every cycle while an answer is due. Thread: control.
+        """
+        answers, self._configured = self._configured, []
+        return answers
 
     @abstractmethod
     def close(self) -> None:

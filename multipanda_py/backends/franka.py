@@ -12,12 +12,14 @@ from typing import Any
 from multipanda_py.backends.backend import Backend
 from multipanda_py.config import CellConfig
 from multipanda_py.describe import describe_arm
+from multipanda_py.description import ArmDescription
 from multipanda_py.exceptions import BackendError
-from multipanda_py.franka.configure import settings_of
+from multipanda_py.franka.configure import changed_settings, settings_of
 from multipanda_py.franka.link import STOP_TIMEOUT, Link
 from multipanda_py.franka.model_check import Difference, compare, complaint
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.franka.reconfiguration import Reconfiguration
+from multipanda_py.franka.settings import Settings
 from multipanda_py.realtime import other_cpus
 from multipanda_py.state import ArmState, Vector
 
@@ -44,6 +46,10 @@ class Franka(Backend):
         self.warnings: list[str] = []
         self.differences: dict[int, list[Difference]] = {}
         self.links: dict[int, Link] = {}
+        self._asked: dict[int, FrankaConfig] = {}
+        self._settings: dict[int, Settings] = {}
+        self._options: dict[int, FrankaConfig] = {}
+        self._descriptions: dict[int, ArmDescription] = {}
         self._changes: dict[int, Reconfiguration] = {}
 
     def connect(self) -> None:
@@ -52,10 +58,12 @@ class Franka(Backend):
         Raises:
             BackendError: If an arm cannot be used; names every such arm, and why.
         """
-        self._cpus = other_cpus(self.config.realtime)  # a core shared with the loop is a detour
+        cpus = other_cpus(self.config.realtime)  # a core shared with the loop is a detour
         for index, state in zip(self.arms, self.states):
             arm = self._configs[index]
-            settings = settings_of(self._names[index], arm, self._cpus)
+            settings = settings_of(self._names[index], arm, cpus)
+            self._settings[index], self._options[index] = settings, arm.franka
+            self._descriptions[index] = describe_arm(self._names[index], arm)
             self.links[index] = Link(state, settings, partial(self._check, index))
         try:
             for link in self.links.values():
@@ -85,7 +93,7 @@ class Franka(Backend):
     def _check(self, index: int, found: dict[str, Any]) -> str:
         """Compare models; return why an arm must not be used, or nothing."""
         name, arm = self._names[index], self._configs[index]
-        differences = compare(describe_arm(name, arm), arm.franka, found)
+        differences = compare(self._descriptions[index], self._options[index], found)
         self.differences[index] = differences
         text = complaint(differences)
         if not text or arm.franka.model_check == "off":
@@ -142,9 +150,9 @@ class Franka(Backend):
         What is the driver's or the loop's own (``answer_budget``, ``priority``, the model check)
         stays as it is.
         """
-        config = self._configs[arm].model_copy(update={"franka": options})
-        settings = settings_of(self._names[arm], config, self._cpus)
+        settings = changed_settings(self._settings[arm], options, self._descriptions[arm])
         dq = self.states[self.arms.index(arm)].dq
+        self._asked[arm] = options
         self._changes[arm] = Reconfiguration(self.links[arm], dq, settings)
 
     def settings_answers(self) -> list[tuple[int, str]]:
@@ -155,6 +163,9 @@ class Franka(Backend):
             if reason is None:
                 continue
             del self._changes[index]
+            asked = self._asked.pop(index)
+            if not reason:
+                self._options[index] = asked
             if change.recovers:
                 self.links[index].recover()
             name, ip = self._names[index], self._configs[index].robot_ip

@@ -10,15 +10,17 @@ import pinocchio as pin
 
 from multipanda_py.backends.backend import Backend
 from multipanda_py.describe import describe_arm
+from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.gripper import MAX_WIDTH, Action, Outcome
-from multipanda_py.model import build_pinocchio
-from multipanda_py.state import Vector
+from multipanda_py.model import add_load, build_pinocchio
+from multipanda_py.state import JOINTS, Vector
 
 
 class Mock(Backend):
     r"""Integrate :math:`M \ddot q + C \dot q = \tau` by semi-implicit Euler steps.
 
-    Arms without limits, contacts or friction: for tests, and for machines without MuJoCo.
+    Arms without limits, contacts or friction: for tests, and for machines without MuJoCo. They
+    carry the load that they are told.
     """
 
     def connect(self) -> None:
@@ -27,9 +29,13 @@ class Mock(Backend):
         self._q: list[Vector] = []
         self._dq: list[Vector] = []
         self._models = []
+        self._unloaded = []
         for index in self.arms:
             arm = self.config.arms[names[index]]
-            model = build_pinocchio(describe_arm(names[index], arm))
+            description = describe_arm(names[index], arm)
+            model = build_pinocchio(description)
+            self._unloaded.append((description, model.inertias[JOINTS].copy()))
+            add_load(model, description, arm.franka.load)
             self._models.append((model, model.createData()))
             self._q.append(np.array(arm.q_start))
             self._dq.append(np.zeros(7))
@@ -45,6 +51,14 @@ class Mock(Backend):
             state.fingers[:] = width / 2.0
             state.gripper[2] = action is Action.GRASP
         state.gripper[:2] = number, Outcome.SUCCEEDED
+
+    def configure(self, arm: int, options: FrankaConfig) -> None:
+        """Carry another load from now on."""
+        place = self.arms.index(arm)
+        model, (description, unloaded) = self._models[place][0], self._unloaded[place]
+        model.inertias[JOINTS] = unloaded
+        add_load(model, description, options.load)
+        super().configure(arm, options)
 
     def read(self, fresh: Collection[int]) -> None:
         """Copy the integrated motion."""

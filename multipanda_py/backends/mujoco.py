@@ -11,10 +11,12 @@ import numpy as np
 
 from multipanda_py.backends.backend import Backend
 from multipanda_py.backends.sim_gripper import SimGripper
+from multipanda_py.backends.sim_robot import SimRobot
 from multipanda_py.config import CellConfig, NoiseConfig
 from multipanda_py.describe import describe_arm, describe_objects
 from multipanda_py.description.mjcf import build_scene
 from multipanda_py.exceptions import BackendError
+from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.sensor_noise import SensorNoise
 from multipanda_py.state import ArmState, Vector
 
@@ -30,7 +32,8 @@ class Mujoco(Backend):
     .. math:: \tau_{ext} = J_c^T f_c + \tau_{applied} + \sum_b J_b^T F_b
 
     contacts, applied joint torques and applied body wrenches, without joint stops and
-    friction, which are the arm's own.
+    friction, which are the arm's own. To this comes the torque that compensates a load, as a
+    robot expects its weight: what is really carried then goes out.
 
     Attributes:
         model: MuJoCo's model, after :meth:`connect`.
@@ -63,6 +66,7 @@ class Mujoco(Backend):
         self._ctrl: list[Vector] = []
         self._dofs: list[slice] = []
         self._hands: list[SimGripper | None] = []
+        self._robots: list[SimRobot] = []
         for index, arm, state in zip(self.arms, self.descriptions, self.states):
             first = model.joint(arm.joint_names[0])
             q_at, dof = int(first.qposadr[0]), int(first.dofadr[0])
@@ -74,6 +78,8 @@ class Mujoco(Backend):
             self._q[-1][:] = self.config.arms[names[index]].q_start
             hand = SimGripper(model, data, arm, state, self.period) if arm.hand else None
             self._hands.append(hand)
+            options = self.config.arms[names[index]].franka
+            self._robots.append(SimRobot(model, data, arm, state, dof, options))
         settings = [self.config.arms[names[index]].noise for index in self.arms]
         self._noise = [
             SensorNoise(noise, seed) if noise != NoiseConfig() else None
@@ -111,6 +117,7 @@ class Mujoco(Backend):
             state.dq[:] = self._dq[i]
             np.add(self._ctrl[i], data.qfrc_gravcomp[dofs], state.tau_J)
             state.tau_ext[:] = self._external[dofs]
+            self._robots[i].report()
             noise = self._noise[i]
             if noise is not None:
                 noise.disturb(state)
@@ -140,10 +147,11 @@ class Mujoco(Backend):
         """
         if self.arms[0] not in fresh:
             return
-        for state, ctrl, noise in zip(self.states, self._ctrl, self._noise):
+        for state, ctrl, noise, robot in zip(self.states, self._ctrl, self._noise, self._robots):
             ctrl[:] = state.tau
             if noise is not None:
                 noise.quantise(ctrl)
+            robot.act(ctrl)
         for hand in self._hands:
             if hand is not None and hand.is_active:
                 hand.step()
@@ -151,6 +159,28 @@ class Mujoco(Backend):
         mujoco.mj_step(self.model, self.data)
         if self.data.time <= before:
             raise BackendError("the simulation diverged and was reset; see MUJOCO_LOG.TXT")
+
+    def faults(self) -> list[tuple[int, str]]:
+        """Return arms that have stopped at a threshold since the last call, and which."""
+        found = []
+        for index, robot in zip(self.arms, self._robots):
+            if robot.fault:
+                found.append((index, robot.fault))
+                robot.fault = ""
+        return found
+
+    def recover(self, arm: int) -> None:
+        """Let an arm that has stopped execute torques again."""
+        self._robots[self.arms.index(arm)].stopped = False
+
+    def is_ready(self, arm: int) -> bool:
+        """Return whether an arm executes torques."""
+        return not self._robots[self.arms.index(arm)].stopped
+
+    def configure(self, arm: int, options: FrankaConfig) -> None:
+        """Change thresholds, load and the rest at once."""
+        self._robots[self.arms.index(arm)].configure(options)
+        super().configure(arm, options)
 
     def close(self) -> None:
         """Leave the world as it is: nothing moves on without :meth:`write`."""

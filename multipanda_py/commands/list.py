@@ -16,6 +16,7 @@ from multipanda_py import registry
 from multipanda_py.commands.output import OK, say
 from multipanda_py.commands.reference import markdown
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.franka.live import SPECS
 from multipanda_py.parameters import Spec, specs_of
 
 _ROLE = re.compile(r":\w+:`(?:~[\w.]*\.)?([^`]*)`")
@@ -40,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     if options.built_in:
         found = {kind: [item for item in found[kind] if _is_built_in(item)] for kind in found}
     if options.markdown:
-        say(markdown(found))
+        say(markdown(found, [_parameter(spec) for spec in SPECS.values()]))
         return OK
     if options.json:
         say(json.dumps(found, indent=2))

@@ -59,14 +59,31 @@ cell.set_parameters("left/soft", {"gain_frame": "tool", "gain_time": 0.5})
 
 Bounds hold for each number of a vector. A value out of bounds is refused with the reason, and
 nothing changes."""
+_ROBOT = """
+## Settings of an arm's robot
+
+In the cell file under `franka` of an arm, and changed while the arm holds; a controllet that has
+the arm must be deactivated first. Real arms are let go of for some tenths of a second for that.
+Values of one call, or of one atomic set of parameters, are applied as a whole or not at all.
+
+```
+arms: {left: {backend: franka, robot_ip: 172.16.0.2, franka: {load_mass: 0.5}}}
+ros2 param set /left/franka load_mass 0.5
+cell.set_robot_settings("left", load_mass=0.5, load_com=[0.0, 0.0, 0.1])
+```
+
+A simulated arm stops at upper thresholds that are given, not at the defaults; it compensates the
+load, and holds with `joint_impedance` after it has stopped. The rest it takes without effect.
+"""
 _COLUMNS = ("parameter", "type", "unit", "bounds", "default", "meaning")
 
 
-def markdown(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Return the reference of what the registry found, by kind, as a Markdown page."""
-    return "\n".join(
-        [_HEAD, *_targets(), *(line for kind in found for line in _kind(kind, found))]
-    )
+def markdown(
+    found: Mapping[str, Sequence[Mapping[str, Any]]], robot: Sequence[Mapping[str, Any]] = ()
+) -> str:
+    """Return a Markdown page: what the registry found, by kind, and settings of robots."""
+    kinds = (line for kind in found for line in _kind(kind, found))
+    return "\n".join([_HEAD, *_targets(), *kinds, *_robot(robot)])
 
 
 def _targets() -> Iterator[str]:
@@ -93,6 +110,12 @@ def _kind(kind: str, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterat
         if rows:
             yield ""
             yield from _table(_COLUMNS, rows)
+
+
+def _robot(settings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if settings:
+        yield _ROBOT
+        yield from _table(_COLUMNS, [_row(setting) for setting in settings])
 
 
 def _facts(item: Mapping[str, Any]) -> Iterator[str]:

@@ -1,29 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The back door for tests: JSON lines on port 7331 of every robot's address.
+"""The back door for tests and demonstrations: what can be done to a robot from outside.
 
-A request is ``{"command": NAME, ...}``, the answer ``{"ok": true, ...}`` or
-``{"ok": false, "error": "..."}``. Commands are the methods ``do_...`` of :class:`Admin`. With
-``"at": CYCLE`` a command waits until a motion has had so many cycles: in lockstep, the same
-fault then comes in the same cycle every time.
+It is open on port 7331 of every robot's address, see :mod:`~multipanda_py.fci_sim.admin_port`,
+and ``multipanda inject`` knocks there. A request is ``{"command": NAME, ...}``, the answer
+``{"ok": true, ...}`` or ``{"ok": false, "error": "..."}``. Commands are the methods ``do_...``
+of :class:`Admin`, in the order in which the command line lists them. With ``"at": CYCLE`` a
+command waits until a motion has had so many cycles: in lockstep, the same fault then comes in
+the same cycle every time.
 """
 
 from __future__ import annotations
 
-import json
-import selectors
-import socket
 from collections.abc import Sequence
-from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from multipanda_py.exceptions import BackendError, ConfigurationError, UnknownName
-from multipanda_py.fci_sim.station import Station
-from multipanda_py.fci_sim.tcp import listen
+from multipanda_py.fci_sim.admin_arguments import check, find
 from multipanda_py.fci_sim.wire import Mode, MoveStatus
 
-ADMIN_PORT = 7331
+if TYPE_CHECKING:
+    from multipanda_py.fci_sim.station import Station
+
 Result = dict[str, Any]
 
 
@@ -38,13 +37,10 @@ class Admin:
         arguments = dict(request)
         name = str(arguments.pop("command", ""))
         at = arguments.pop("at", None)
-        function = getattr(self, f"do_{name}", None)
         try:
-            if function is None:
-                known = [item[3:] for item in dir(self) if item.startswith("do_")]
-                raise UnknownName("command", name, known)
+            function = find(self, name)
+            check(function, arguments)
             if at is not None:
-                signature(function).bind(**arguments)
                 later = {key: value for key, value in request.items() if key != "at"}
                 self._station.plan(int(at), lambda: self.execute(later))
                 return {"ok": True}
@@ -52,30 +48,64 @@ class Admin:
         except (BackendError, ConfigurationError, TypeError, ValueError) as error:
             return {"ok": False, "error": str(error)}
 
-    def do_stats(self) -> Result:
-        """Return what was counted, and how the robot is."""
-        station = self._station
-        robot, gripper = station.robot, station.gripper
-        return robot.cycles.summary() | {
-            "mode": robot.mode.name.lower(),
-            "running": station.running,
-            "connected": station.port.peer is not None,
-            "refused": station.port.refused,
-            "message_id": robot.message_id,
-            "errors": list(robot.errors),
-            "q": robot.world.q.tolist(),
-            "dq": robot.world.dq.tolist(),
-            "width": gripper.width,
-            "is_grasped": gripper.is_grasped,
-        }
+    def do_reflex(self, error: str = "joint_reflex") -> None:
+        """Stop with an error, as after a collision."""
+        self._station.robot.fault(error)
 
-    def do_reset_stats(self) -> None:
-        """Start counting anew."""
-        self._station.robot.cycles.reset()
+    def do_fault(self, errors: Sequence[str]) -> None:
+        """Stop with any of libfranka's errors, by name."""
+        self._station.robot.fault(*errors)
 
-    def do_log(self) -> Result:
-        """Return the newest commands, oldest first."""
-        return {"commands": self._station.robot.cycles.log()}
+    def do_user_stop(self, pressed: bool = True) -> None:
+        """Press the user stop, or release it."""
+        self._station.robot.user_stop(pressed)
+
+    def do_guiding(self, pressed: bool = True) -> None:
+        """Press the guiding button, or release it."""
+        self._station.robot.guiding(pressed)
+
+    def do_release(self) -> None:
+        """Release user stop and guiding button."""
+        self._station.robot.user_stop(False)
+        self._station.robot.guiding(False)
+
+    def do_drop(self, states: int = 0, commands: int = 0, probability: float = 0.0) -> None:
+        """Lose the next states and commands, and any datagram by chance; 20 in a row are fatal."""
+        link = self._station.link
+        link.lose_states, link.lose_commands, link.probability = states, commands, probability
+
+    def do_delay(self, milliseconds: float) -> None:
+        """Delay every datagram, both ways [ms]."""
+        self._station.link.delay = round(milliseconds * 1e6)
+
+    def do_kill_udp(self) -> None:
+        """Let no datagram pass any more: a dead link."""
+        self._station.link.dead = True
+
+    def do_kill_tcp(self) -> None:
+        """Close the TCP connection to the client."""
+        self._station.port.hang_up()
+
+    def do_heal(self) -> None:
+        """Make the network perfect again: no delay, no loss, no dead link."""
+        self._station.link.heal()
+
+    def do_reboot(self, seconds: float = 1.0) -> None:
+        """Switch the robot off, and on again after some time [s]."""
+        self._station.reboot(seconds)
+
+    def do_version(self, robot: int, gripper: int | None = None) -> None:
+        """Pretend to speak other protocol versions."""
+        self._station.version = robot
+        if gripper is not None:
+            self._station.gripper.version = gripper
+
+    def do_end_motion(self, status: str) -> None:
+        """End the running motion with an answer that libfranka knows, by its name."""
+        names = [item.name.lower() for item in MoveStatus]
+        if status not in names:
+            raise UnknownName("status", status, names)
+        self._station.robot.end_motion(MoveStatus[status.upper()])
 
     def do_push(self, tau: Sequence[float] = (), wrench: Sequence[float] = ()) -> None:
         """Push until told otherwise: joint torques [Nm], a wrench on the end effector [N, Nm].
@@ -94,59 +124,47 @@ class Admin:
         robot.hold_q = _vector("q", q, 7)
         robot.world.place(robot.hold_q)
 
-    def do_fault(self, errors: Sequence[str]) -> None:
-        """Raise errors by name."""
-        self._station.robot.fault(*errors)
-
-    def do_user_stop(self, pressed: bool) -> None:
-        """Press or release the user stop."""
-        self._station.robot.user_stop(pressed)
-
-    def do_guiding(self, pressed: bool) -> None:
-        """Press or release the guiding button."""
-        self._station.robot.guiding(pressed)
-
-    def do_end_motion(self, status: str) -> None:
-        """End the running motion with an answer that libfranka knows, by its name."""
-        names = [item.name.lower() for item in MoveStatus]
-        if status not in names:
-            raise UnknownName("status", status, names)
-        self._station.robot.end_motion(MoveStatus[status.upper()])
-
     def do_object(self, width: float) -> None:
         """Put an object between the fingers; 0 takes it away [m]."""
         self._station.gripper.put_object(width)
 
-    def do_drop(self, states: int = 0, commands: int = 0, probability: float = 0.0) -> None:
-        """Lose the next states and commands, and any datagram with a probability."""
-        link = self._station.link
-        link.lose_states, link.lose_commands, link.probability = states, commands, probability
+    def do_stats(self) -> Result:
+        """Return what was counted, and how the robot is."""
+        station = self._station
+        robot, gripper = station.robot, station.gripper
+        return robot.cycles.summary() | {
+            "mode": robot.mode.name.lower(),
+            "running": station.running,
+            "connected": station.port.peer is not None,
+            "refused": station.port.refused,
+            "message_id": robot.message_id,
+            "errors": list(robot.errors),
+            "q": robot.world.q.tolist(),
+            "dq": robot.world.dq.tolist(),
+            "width": gripper.width,
+            "is_grasped": gripper.is_grasped,
+        }
 
-    def do_delay(self, milliseconds: float) -> None:
-        """Delay every datagram, both ways."""
-        self._station.link.delay = round(milliseconds * 1e6)
+    def do_settings(self) -> Result:
+        """Return what the client has told the robot: load, thresholds, stiffness."""
+        robot = self._station.robot
+        load, thresholds = robot.load, robot.thresholds
+        return {
+            "load_mass": load.mass,
+            "load_com": load.com.tolist(),
+            "load_inertia": load.inertia.tolist(),
+            "upper_torque_thresholds": thresholds.upper_torque.tolist(),
+            "upper_force_thresholds": thresholds.upper_force.tolist(),
+            "joint_impedance": robot.stiffness.tolist(),
+        }
 
-    def do_kill_udp(self) -> None:
-        """Let no datagram pass any more."""
-        self._station.link.dead = True
+    def do_reset_stats(self) -> None:
+        """Start counting anew."""
+        self._station.robot.cycles.reset()
 
-    def do_kill_tcp(self) -> None:
-        """Close the TCP connection to the client."""
-        self._station.port.hang_up()
-
-    def do_heal(self) -> None:
-        """Make the network perfect again."""
-        self._station.link.heal()
-
-    def do_reboot(self, seconds: float = 1.0) -> None:
-        """Switch the robot off, and on again after some time."""
-        self._station.reboot(seconds)
-
-    def do_version(self, robot: int, gripper: int | None = None) -> None:
-        """Pretend to speak other protocol versions."""
-        self._station.version = robot
-        if gripper is not None:
-            self._station.gripper.version = gripper
+    def do_log(self) -> Result:
+        """Return the newest commands, oldest first."""
+        return {"commands": self._station.robot.cycles.log()}
 
 
 def _vector(name: str, values: Sequence[float], size: int) -> np.ndarray[Any, Any]:
@@ -155,76 +173,3 @@ def _vector(name: str, values: Sequence[float], size: int) -> np.ndarray[Any, An
     if array.shape != (size,) or not np.isfinite(array).all():
         raise ConfigurationError(f"{name} must be {size} finite numbers, got {list(values)}")
     return array
-
-
-class AdminPort:
-    """Serve :class:`Admin` to any number of clients."""
-
-    def __init__(self, selector: selectors.BaseSelector, address: str, admin: Admin) -> None:
-        self._selector, self._admin = selector, admin
-        self._listener = listen(address, ADMIN_PORT)
-        selector.register(self._listener, selectors.EVENT_READ, self._accept)
-
-    def _accept(self) -> None:
-        try:
-            client, _ = self._listener.accept()
-        except OSError:
-            return
-        client.settimeout(1.0)
-        received = bytearray()
-        self._selector.register(client, selectors.EVENT_READ, lambda: self._read(client, received))
-
-    def _read(self, client: socket.socket, received: bytearray) -> None:
-        try:
-            data = client.recv(65536)
-            received += data
-            while b"\n" in received:
-                line, _, rest = bytes(received).partition(b"\n")
-                received[:] = rest
-                client.sendall(json.dumps(self._answer(line)).encode() + b"\n")
-        except OSError:
-            data = b""
-        if not data:
-            self._selector.unregister(client)
-            client.close()
-
-    def _answer(self, line: bytes) -> Result:
-        try:
-            request = json.loads(line)
-        except ValueError as error:
-            return {"ok": False, "error": f"not JSON: {error}"}
-        if not isinstance(request, dict):
-            return {"ok": False, "error": "a request is a JSON object"}
-        return self._admin.execute(request)
-
-
-class AdminClient:
-    """Ask the admin port of a robot."""
-
-    def __init__(self, address: str, timeout: float = 5.0) -> None:
-        self._socket = socket.create_connection((address, ADMIN_PORT), timeout=timeout)
-        self._answers = self._socket.makefile("r", encoding="utf-8")
-
-    def request(self, command: str, **arguments: Any) -> Result:
-        """Have a command executed and return the answer.
-
-        Raises:
-            BackendError: If it was refused or nobody answered.
-        """
-        try:
-            line = json.dumps({"command": command, **arguments}) + "\n"
-            self._socket.sendall(line.encode())
-            text = self._answers.readline()
-        except OSError as error:
-            raise BackendError(f"no answer from the simulated robot: {error}") from error
-        if not text:
-            raise BackendError("the simulated robot has gone")
-        answer: Result = json.loads(text)
-        if not answer.pop("ok"):
-            raise BackendError(f"{command}: {answer['error']}")
-        return answer
-
-    def close(self) -> None:
-        """Hang up."""
-        self._answers.close()
-        self._socket.close()

@@ -15,9 +15,16 @@ one. Only if it used up both does it need another. The robot holds still meanwhi
 are long so that the state that is answered first is the newest one on a busy machine, too.
 """
 PATIENCE = 500_000_000
-"""In lockstep, silence after which the clock takes over until the client is back [ns].
+"""In lockstep, silence after which the robot goes on until the client is back [ns].
 
 Half of what a client waits for a state before it gives up.
+"""
+LOST_GAP = 20_000_000
+"""In lockstep, between the states that then get no answer: slow, for busy machines [ns]."""
+COMPANY = 200_000_000
+"""Robots in lockstep together wait for a silent client of another one so long [ns].
+
+Longer would look to their own clients as if the network were dead.
 """
 
 
@@ -35,7 +42,7 @@ class Clock:
         """
         self.lockstep = lockstep
         self._period = round(PERIOD * (1.0 + ppm * 1e-6))
-        self._next = start + round(phase * 1e6)
+        self._next = self._sent = start + round(phase * 1e6)
         self._unanswered = 0  # states of a motion before its first command
 
     def wait(self, now: int, *, waiting: bool, answered: bool) -> int:
@@ -48,7 +55,10 @@ class Clock:
         """
         if self.lockstep and waiting and answered:
             return 0
-        return max(0, self._next - now)
+        due = self._next
+        if self.lockstep and not waiting:  # the motion may have ended while it was waited for
+            due = min(due, self._sent + self._period)
+        return max(0, due - now)
 
     def sent(
         self, now: int, *, waiting: bool, started: bool, answered: bool
@@ -64,6 +74,7 @@ class Clock:
         Returns:
             How late this one was [ns] and whether the clock was moved, if it was on the clock.
         """
+        self._sent = now
         if self.lockstep:
             self._unanswered = self._unanswered + 1 if waiting and not started else 0
             if not waiting:
@@ -71,7 +82,7 @@ class Clock:
             elif not started:
                 gap = FIRST_GAP if self._unanswered == 1 else NEXT_GAP
             else:
-                gap = PATIENCE if answered else self._period
+                gap = PATIENCE if answered else LOST_GAP
             self._next = now + gap
             return None
         late = now - self._next

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,35 +14,10 @@ from multipanda_py.description.franka import (
     HAND_TCP_HEIGHT,
     HAND_YAW,
 )
+from multipanda_py.description.load import Load, combined
 from multipanda_py.description.rotations import rotation_from_rpy
 
 Vector = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Load:
-    """A rigid body on the flange.
-
-    Attributes:
-        mass: Mass [kg].
-        com: Centre of mass in the flange's frame, (3,) [m].
-        inertia: About the centre of mass along the flange's axes, (3, 3) [kg m^2].
-    """
-
-    mass: float
-    com: Vector
-    inertia: Vector
-
-
-def combined(parts: list[Load]) -> Load:
-    """Return several loads as one (parallel axis theorem)."""
-    mass = sum(part.mass for part in parts)
-    com = sum((part.mass * part.com for part in parts), np.zeros(3)) / mass
-    inertia = np.zeros((3, 3))
-    for part in parts:
-        arm = part.com - com
-        inertia += part.inertia + part.mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
-    return Load(mass, com, inertia)
 
 
 def hand_load() -> Load:

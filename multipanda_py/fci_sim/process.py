@@ -17,7 +17,7 @@ from typing import Any
 
 from multipanda_py.commands.output import complain
 from multipanda_py.exceptions import BackendError, MultipandaError
-from multipanda_py.fci_sim.admin import AdminClient
+from multipanda_py.fci_sim.admin_port import AdminClient
 from multipanda_py.fci_sim.arguments import add_arguments
 from multipanda_py.fci_sim.server import Server
 from multipanda_py.fci_sim.station import Timing

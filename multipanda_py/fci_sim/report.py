@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.fci_sim.end_effector import Load
+from multipanda_py.description.load import Load
 from multipanda_py.fci_sim.wire import ERRORS, Controller, Generator, StateDatagram
 from multipanda_py.fci_sim.world import PERIOD
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.description.load import Load
 from multipanda_py.fci_sim.client_urdf import client_urdf
-from multipanda_py.fci_sim.end_effector import Load
 from multipanda_py.fci_sim.frames import is_pose, pose_from
 from multipanda_py.fci_sim.motion import Motion
 from multipanda_py.fci_sim.reflexes import Thresholds

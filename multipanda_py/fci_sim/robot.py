@@ -11,9 +11,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.description.load import Load
 from multipanda_py.exceptions import UnknownName
 from multipanda_py.fci_sim.cycles import Cycles
-from multipanda_py.fci_sim.end_effector import Load, hand_load
+from multipanda_py.fci_sim.end_effector import hand_load
 from multipanda_py.fci_sim.frames import Frames
 from multipanda_py.fci_sim.motion import Motion
 from multipanda_py.fci_sim.reflexes import Thresholds, violations

@@ -8,7 +8,8 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
-from multipanda_py.fci_sim.admin import Admin, AdminPort
+from multipanda_py.fci_sim.admin import Admin
+from multipanda_py.fci_sim.admin_port import AdminPort
 from multipanda_py.fci_sim.station import Station, Timing
 
 LONGEST_SLEEP = 0.1  # between looks at whether to go on [s]

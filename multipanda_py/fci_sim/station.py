@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.fci_sim.clock import Clock
+from multipanda_py.fci_sim.clock import COMPANY, Clock
 from multipanda_py.fci_sim.gripper import Gripper
 from multipanda_py.fci_sim.requests import handle
 from multipanda_py.fci_sim.robot import Robot
@@ -129,10 +129,12 @@ class Station:
 
     @property
     def expecting(self) -> bool:
-        """Whether a motion waits for its next command, and the client still is there."""
+        """Whether a motion waits for its next command, and the client seems to be there."""
         motion = self.robot.motion
         started = motion is not None and motion.started and not motion.asynchronous
-        return self._running and started and not self._silent and not self._answered
+        if not (self._running and started) or self._silent or self._answered:
+            return False
+        return time.perf_counter_ns() - self._sent_at < COMPANY
 
     def advance(self, *, hold: bool = False) -> int:
         """Run a cycle if one is due.

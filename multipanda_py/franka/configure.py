@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pinocchio as pin
 from multipanda_py.config import ArmConfig
 from multipanda_py.describe import describe_arm
 from multipanda_py.description import ArmDescription
+from multipanda_py.description.load import Load, combined
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.franka.settings import Settings
 from multipanda_py.model import build_pinocchio
@@ -28,30 +30,41 @@ def settings_of(name: str, arm: ArmConfig, cpus: Sequence[int]) -> Settings:
         cpus: Cores that the driver may use.
     """
     options, description = arm.franka, describe_arm(name, arm)
-    placed = Pose.from_rpy(options.stiffness_position, options.stiffness_rpy)
-    stiffness = np.eye(4)
-    stiffness[:3, :3], stiffness[:3, 3] = placed.rotation, placed.position
-    mass, com, inertia = _load(options, description)
     return Settings(
         robot_ip=arm.robot_ip,
         torque_limits=description.limits.torque.tolist(),
         answer_budget=options.answer_budget,
         priority=options.priority,
         cpus=list(cpus),
-        collision_behavior=[
+        EE_in_flange=_columns(pose_ee_in_flange(description)),
+        **_live(options, description),
+    )
+
+
+def changed_settings(settings: Settings, options: FrankaConfig, arm: ArmDescription) -> Settings:
+    """Return settings with what may change while the driver runs. Cheap; thread: control."""
+    return replace(settings, **_live(options, arm))
+
+
+def _live(options: FrankaConfig, arm: ArmDescription) -> dict[str, Any]:
+    placed = Pose.from_rpy(options.stiffness_position, options.stiffness_rpy)
+    stiffness = np.eye(4)
+    stiffness[:3, :3], stiffness[:3, 3] = placed.rotation, placed.position
+    load = told_load(options, arm)
+    return {
+        "collision_behavior": [
             options.lower_torque_thresholds,
             options.upper_torque_thresholds,
             options.lower_force_thresholds,
             options.upper_force_thresholds,
         ],
-        joint_impedance=options.joint_impedance,
-        cartesian_impedance=options.cartesian_impedance,
-        EE_in_flange=_columns(pose_ee_in_flange(description)),
-        K_in_EE=_columns(stiffness),
-        load_mass=mass,
-        load_com=com,
-        load_inertia=inertia,
-    )
+        "joint_impedance": options.joint_impedance,
+        "cartesian_impedance": options.cartesian_impedance,
+        "K_in_EE": _columns(stiffness),
+        "load_mass": load.mass,
+        "load_com": load.com.tolist(),
+        "load_inertia": load.inertia.ravel(order="F").tolist(),
+    }
 
 
 def pose_ee_in_flange(arm: ArmDescription) -> Matrix:
@@ -64,15 +77,12 @@ def pose_ee_in_flange(arm: ArmDescription) -> Matrix:
     return np.array(flange.actInv(tool).homogeneous)
 
 
-def _load(options: FrankaConfig, arm: ArmDescription) -> tuple[float, list[float], list[float]]:
-    """Return mass, centre and inertia of what Desk does not know: by default, the tool."""
-    if options.load_mass is not None:
-        xx, yy, zz, xy, xz, yz = options.load_inertia
-        return options.load_mass, options.load_com, [xx, xy, xz, xy, yy, yz, xz, yz, zz]
+def told_load(options: FrankaConfig, arm: ArmDescription) -> Load:
+    """Return what Desk does not know: the load, and the tool unless Desk has it."""
     tool = arm.tool
-    if tool is None:
-        return 0.0, [0.0] * 3, [0.0] * 9
-    return tool.mass, tool.com_in_flange.tolist(), tool.inertia.ravel(order="F").tolist()
+    if tool is None or options.tool_in_desk:
+        return options.load
+    return combined([Load(tool.mass, tool.com_in_flange, tool.inertia), options.load])
 
 
 def _columns(pose: Matrix) -> list[float]:

@@ -41,6 +41,7 @@ class Link:
     Attributes:
         event: eventfd that becomes readable with every state.
         executing: Whether the newest state says that torques are executed.
+        number: Of the newest state, counted by its driver.
         time: Robot time of the newest state [s].
         warnings: What the machine refused the driver, as sentences.
         answers: To :meth:`tell`: ``applied`` or ``refused``, and why. Whoever reads clears it.
@@ -60,9 +61,10 @@ class Link:
         self._state = np.zeros_like(self._shared)
         self._silence = SILENCE + int(settings.answer_budget * 1e9)
         self._seen = 0
-        self._number = 0.0
+        self.number = 0.0
         self._process: DriverProcess | None = None
         self._told: deque[Settings] = deque()
+        self._unread: list[dict[str, Any]] = []
         self._heard = 0
         self._silent = self._explained = False
         self._deadline = 0
@@ -83,10 +85,11 @@ class Link:
         words[Word.SHUTDOWN] = words[Word.BUSY_UNTIL] = words[Word.READING] = 0
         words[Word.ENABLED] = 1
         self._memory.torque.write(*[0.0] * 8)
-        self._number = 0.0
+        self.number = 0.0
         words[Word.DRIVER_HEARTBEAT] = _monotonic_ns()
         self._heard = words[Word.MESSAGES]
         self._told.clear()
+        self._unread.clear()
         self._silent = self._explained = self.executing = False
         fds = (self._memory.fd, self.event, self._torque_event)
         self._process = DriverProcess(fds, self._settings.to_json())
@@ -97,6 +100,11 @@ class Link:
         self._told.append(settings)
         if self._process is not None:
             self._process.tell(settings.to_json())
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is a driver that has its robot."""
+        return not (self.starting or self._process is None or self._process.has_ended())
 
     @property
     def output(self) -> int:
@@ -118,7 +126,7 @@ class Link:
             state[:] = self._shared
             if record.stamp() == stamp:
                 self._seen = stamp
-                self._number, self.time, executing, _ = state[:4].tolist()
+                self.number, self.time, executing, _ = state[:4].tolist()
                 self.executing = executing != 0.0
                 arm.q[:] = state[4:11]
                 arm.dq[:] = state[11:18]
@@ -131,7 +139,7 @@ class Link:
     def write(self) -> None:
         """Hand the driver the torque for the state that was read last, and wake it."""
         self.words[Word.LOOP_HEARTBEAT] = _monotonic_ns()
-        self._memory.torque.write(self._number, *self._arm.tau.tolist())
+        self._memory.torque.write(self.number, *self._arm.tau.tolist())
         os.eventfd_write(self._torque_event, 1)
 
     def poll(self) -> list[Fault]:
@@ -162,13 +170,19 @@ class Link:
             self.words[Word.ENABLED] = 1
             self.words[Word.RECOVER] += 1
 
-    def halt(self) -> None:
-        """Have the torque go to zero and the motion end, until :meth:`recover`."""
+    def suspend(self) -> int:
+        """Have the torque go to zero and the motion end; return the newest state's number."""
         self.words[Word.ENABLED] = 0
         os.eventfd_write(self._torque_event, 1)
+        return int(self._shared[0])
+
+    def resume(self) -> None:
+        """Have torques executed again after :meth:`suspend`, unless there was a fault."""
+        self.words[Word.ENABLED] = 1
 
     def _messages(self) -> list[dict[str, Any]]:
-        return [] if self._process is None else self._process.messages()
+        found, self._unread = self._unread, []
+        return found if self._process is None else found + self._process.messages()
 
     def _listen(self) -> list[Fault]:
         found = []
@@ -186,8 +200,10 @@ class Link:
 
     def _poll_start(self, now: int) -> list[Fault]:
         """Look for the answer of a driver that is starting."""
-        for message in self._messages():
+        messages = self._messages()
+        if messages:
             self._deadline = 0
+            message, *self._unread = messages  # a fault may have come right behind the answer
             if "error" in message:
                 self._explained = True
                 return [("not_connected", message["error"])]

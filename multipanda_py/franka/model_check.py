@@ -14,7 +14,7 @@ import pinocchio as pin
 from multipanda_py.description import ARMATURE, ArmDescription
 from multipanda_py.franka.connecting import PROBE_SPEED
 from multipanda_py.franka.options import FrankaConfig
-from multipanda_py.model import build_pinocchio
+from multipanda_py.model import add_load, build_pinocchio
 from multipanda_py.state import Matrix, Vector
 
 _GRAVITY = np.array([0.0, 0.0, -9.81])
@@ -63,10 +63,11 @@ def compare(
 
     Args:
         arm: Our description.
-        options: Tolerances.
+        options: Tolerances, and the load that both models should have.
         found: What the driver has measured: flat, column-major lists.
     """
     model: Any = build_pinocchio(arm)
+    add_load(model, arm, options.load)
     data = model.createData()
     q, dq = np.array(found["q"]), np.full(7, PROBE_SPEED)
     model.gravity.linear = arm.rotation_base_in_world.T @ _GRAVITY
@@ -97,8 +98,8 @@ def complaint(differences: list[Difference]) -> str:
         return ""
     return (
         f"the robot's model differs from ours: {'; '.join(found)}. The usual cause is a wrong "
-        "tool or load: compare hand, tool and franka.load_mass of the cell file with the end "
-        "effector in Desk"
+        "tool or load: compare hand, tool, franka.load_mass and franka.tool_in_desk of the cell "
+        "file with the end effector in Desk"
     )
 
 

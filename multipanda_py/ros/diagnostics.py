@@ -10,7 +10,7 @@ from rclpy.node import Node
 
 from multipanda_py.cell import Cell
 from multipanda_py.loop.blueprint import Blueprint
-from multipanda_py.loop.events import Event
+from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.statistics import LoopStatistics
 from multipanda_py.ros.running import every
 from multipanda_py.ros.targets import Targets
@@ -18,17 +18,24 @@ from multipanda_py.ros.targets import Targets
 PERIOD = 1.0
 MISSED_SHARE = 0.005
 """Share of missed cycles from which on the loop is not well."""
-_INFO = {Event.SWITCHED, Event.RECOVERED}
+_INFO = {Event.RECOVERED, Event.SETTINGS_APPLIED}
 
 
 class Diagnostics:
-    """One status for the loop and one for every arm. Thread: executor."""
+    """One status for the loop and one for every arm.
+
+    Attributes:
+        faults: The newest fault of each arm that had one.
+
+    Thread: executor.
+    """
 
     def __init__(self, node: Node, cell: Cell, targets: Targets) -> None:
         self._node, self._cell, self._targets = node, cell, targets
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self._received = 0
         self._since = time.monotonic()
+        self.faults: dict[str, LoopEvent] = {}
         every(node, PERIOD, self._tick)
 
     def log_events(self) -> None:
@@ -36,6 +43,7 @@ class Diagnostics:
         logger = self._node.get_logger()
         for event in self._cell.events():
             if event.event.is_fault:
+                self.faults[event.arm] = event
                 logger.error(str(event))
             elif event.event in _INFO:
                 logger.info(str(event))
@@ -43,6 +51,7 @@ class Diagnostics:
                 logger.warning(str(event))
 
     def _tick(self) -> None:
+        self.log_events()  # so that a fault does not come without its reason
         message = DiagnosticArray()
         message.header.stamp = self._node.get_clock().now().to_msg()
         message.status = [self._loop(), *(self._arm(arm) for arm in self._cell.arms)]
@@ -86,6 +95,7 @@ class Diagnostics:
         values = {
             "owner": state.owner,
             "fault": state.fault or "none",
+            "reason": self.faults[arm].text if state.fault and arm in self.faults else "",
             "refused targets": str(self._cell.rejected[f"{arm} target"]),
             "last refusal": self._targets.last_reason.get(arm, ""),
             "target messages": str(self._targets.received[arm]),

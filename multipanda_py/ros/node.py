@@ -23,6 +23,7 @@ from multipanda_py.ros.grippers import Grippers
 from multipanda_py.ros.parameters import parameter_nodes
 from multipanda_py.ros.publishers import StatePublishers
 from multipanda_py.ros.recovery import Recovery
+from multipanda_py.ros.robot_settings import robot_nodes
 from multipanda_py.ros.running import (
     SPIN_TIMEOUT,
     StopSignals,
@@ -47,7 +48,7 @@ class MultimodeController:
         cell: The started cell.
 
     Attributes:
-        nodes: The node, and one for the parameters of every controllet.
+        nodes: The node, and one for the parameters of every controllet and every robot.
         failure: Why the loop does not run any more, or an empty string.
     """
 
@@ -58,10 +59,10 @@ class MultimodeController:
         self._diagnostics = Diagnostics(node, cell, targets)
         self._publishers = StatePublishers(node, cell)
         self._managers = [ControllerManager(node, cell, arm) for arm in ("", *cell.arms)]
-        self._recovery = Recovery(node, cell)
+        self._recovery = Recovery(node, cell, self._diagnostics)
         self._trajectories = Trajectories(node, cell)
         self._grippers = Grippers(node, cell)
-        self.nodes = [node, *parameter_nodes(node, cell)]
+        self.nodes = [node, *parameter_nodes(node, cell), *robot_nodes(node, cell)]
         every(node, WATCH_PERIOD, self._watch)
 
     def run(self, executor: Executor, signals: StopSignals) -> None:

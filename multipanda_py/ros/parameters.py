@@ -42,20 +42,32 @@ def describe(spec: Spec) -> ParameterDescriptor:
         additional_constraints=spec.allowed,
     )
     if spec.kind == "number" and math.isfinite(spec.low) and math.isfinite(spec.high):
-        bounds = FloatingPointRange(from_value=spec.low, to_value=spec.high)
+        # A message takes an int here, and makes another number of it.
+        bounds = FloatingPointRange(from_value=float(spec.low), to_value=float(spec.high))
         descriptor.floating_point_range = [bounds]
     return descriptor
 
 
-def _parameter_node(namespace: str, cell: Cell, plan: Blueprint) -> Node:
-    arm = plan.config.arms[0] if plan.config.per_arm else ""
-    node = Node(
-        plan.config.short_name,
+def plain_node(name: str, namespace: str, arm: str) -> Node:
+    """Return a node that has nothing but parameters.
+
+    Args:
+        name: Its name.
+        namespace: Of the cell.
+        arm: Name of its arm, or an empty string.
+    """
+    return Node(
+        name,
         namespace="/".join((namespace.rstrip("/"), arm)).rstrip("/") or "/",
         use_global_arguments=False,  # the cell file's /** section is not meant for it
         enable_rosout=False,
         parameter_overrides=[Parameter("start_type_description_service", value=False)],
     )
+
+
+def _parameter_node(namespace: str, cell: Cell, plan: Blueprint) -> Node:
+    arm = plan.config.arms[0] if plan.config.per_arm else ""
+    node = plain_node(plan.config.short_name, namespace, arm)
     values = cell.parameters(plan.name)
     for spec in plan.specs:
         value = values[spec.name]
@@ -65,7 +77,7 @@ def _parameter_node(namespace: str, cell: Cell, plan: Blueprint) -> Node:
     known = {spec.name for spec in plan.specs}
 
     def check(parameters: list[Parameter]) -> SetParametersResult:
-        asked = {p.name: _plain(p.value) for p in parameters if p.name in known}
+        asked = {p.name: plain(p.value) for p in parameters if p.name in known}
         try:
             if asked:
                 cell.set_parameters(plan.name, asked)
@@ -74,14 +86,14 @@ def _parameter_node(namespace: str, cell: Cell, plan: Blueprint) -> Node:
         return SetParametersResult(successful=True)
 
     def widen(parameters: list[Parameter]) -> list[Parameter]:
-        return [_widened(p) if p.name in known else p for p in parameters]
+        return [widened(p) if p.name in known else p for p in parameters]
 
     node.add_pre_set_parameters_callback(widen)
     node.add_on_set_parameters_callback(check)
     return node
 
 
-def _widened(parameter: Parameter) -> Parameter:
+def widened(parameter: Parameter) -> Parameter:
     """Take whole numbers for numbers: ``ros2 param set`` sends 400 as an integer."""
     kind = _AS_DOUBLE.get(parameter.type_)
     if kind is None:
@@ -91,5 +103,6 @@ def _widened(parameter: Parameter) -> Parameter:
     return Parameter(parameter.name, kind, wide)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a list for an array, and anything else as it is."""
     return list(value) if isinstance(value, array) else value

@@ -3,25 +3,52 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
 from rclpy.node import Node
+from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
-from multipanda_py.exceptions import LoopTimeout, MultipandaError
+from multipanda_py.exceptions import MultipandaError
+from multipanda_py.ros.diagnostics import Diagnostics
 
-CLEAR_TIMEOUT = 0.5
-"""How long the loop may take to clear a fault [s]."""
+CLEAR_TIMEOUT = 20.0
+"""How long it may take to clear a fault: a real arm may need a new driver [s]."""
+LOOK_PERIOD = 0.01
+"""Between looks at whether it is cleared [s]."""
+
+
+@dataclass
+class _Wait:
+    """A recovery that has been asked for and is not answered yet."""
+
+    arms: tuple[str, ...]
+    since_ns: int
+    done: Future
 
 
 class Recovery:
-    """``stop``, ``error_recovery`` and every ``<arm>/error_recovery``. Thread: executor."""
+    """``stop``, ``error_recovery`` and every ``<arm>/error_recovery``.
 
-    def __init__(self, node: Node, cell: Cell) -> None:
-        self._cell, self._logger = cell, node.get_logger()
+    A recovery is answered when the arms hold again, or when they say why they cannot; the node
+    goes on serving meanwhile.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: Node, cell: Cell, diagnostics: Diagnostics) -> None:
+        self._cell, self._diagnostics, self._logger = cell, diagnostics, node.get_logger()
+        self._waits: list[_Wait] = []
+        clock = Clock(clock_type=ClockType.STEADY_TIME)
+        self._timer = node.create_timer(LOOK_PERIOD, self._look, clock=clock)
+        self._timer.cancel()  # runs only while somebody waits
         node.create_service(Trigger, "stop", self._stop)
         node.create_service(Trigger, "error_recovery", partial(self._recover, cell.arms))
         for arm in cell.arms:
@@ -39,23 +66,56 @@ class Recovery:
             self._logger.error(f"stop failed: {error}")
         return response
 
-    def _recover(self, arms: Sequence[str], request: Any, response: Any) -> Any:
-        cell = self._cell
+    async def _recover(self, arms: Sequence[str], request: Any, response: Any) -> Any:
         try:
-            faults = {arm: cell.state(arm).fault for arm in arms}
-            faulted = cell.recover(arms)
-            response.message = "; ".join(f"{arm}: {faults[arm]} cleared" for arm in faulted)
-            response.message += ": the arm holds" if faulted else f"no fault on {', '.join(arms)}"
-            cell.wait(lambda: not self._left(faulted), CLEAR_TIMEOUT)
-            response.success = True
-        except LoopTimeout:
-            left = [f"{arm}: {fault}" for arm, fault in self._left(arms).items()]
-            response.success, response.message = False, f"still faulted: {'; '.join(left)}"
+            faults = self._faults(arms)
+            since_ns = time.monotonic_ns()
+            faulted = self._cell.recover(arms)
+            if faulted:
+                await self._cleared(faulted, since_ns)
+            left = self._faults(faulted)
+            response.success = not left
+            if left:
+                reasons = [f"{arm}: {self._why(arm, kind)}" for arm, kind in left.items()]
+                response.message = f"still faulted: {'; '.join(reasons)}"
+            elif faulted:
+                cleared = [f"{arm}: {faults[arm]} cleared" for arm in faulted]
+                response.message = f"{'; '.join(cleared)}: the arm holds"
+            else:
+                response.message = f"no fault on {', '.join(arms)}"
         except MultipandaError as error:
             response.success, response.message = False, str(error)
         self._logger.info(f"error_recovery: {response.message}")
         return response
 
-    def _left(self, arms: Sequence[str]) -> dict[str, str]:
+    def _faults(self, arms: Sequence[str]) -> dict[str, str]:
+        """Return the kinds of the faults that are latched now."""
         faults = {arm: self._cell.state(arm).fault for arm in arms}
         return {arm: fault for arm, fault in faults.items() if fault}
+
+    def _why(self, arm: str, kind: str) -> str:
+        event = self._diagnostics.faults.get(arm)
+        return f"{kind}: {event.text}" if event is not None else kind
+
+    def _cleared(self, arms: tuple[str, ...], since_ns: int) -> Future:
+        """Return what is done when none of the arms is left that may still recover."""
+        wait = _Wait(arms, since_ns, Future())
+        self._waits.append(wait)
+        self._timer.reset()
+        return wait.done
+
+    def _look(self) -> None:
+        """Find out who need not wait any longer."""
+        self._diagnostics.log_events()
+        for wait in list(self._waits):
+            late = time.monotonic_ns() - wait.since_ns > CLEAR_TIMEOUT * 1e9
+            if late or all(self._refused(arm, wait) for arm in self._faults(wait.arms)):
+                self._waits.remove(wait)
+                wait.done.set_result(None)
+        if not self._waits:
+            self._timer.cancel()
+
+    def _refused(self, arm: str, wait: _Wait) -> bool:
+        """Return whether an arm has reported another fault since it was to recover."""
+        event = self._diagnostics.faults.get(arm)
+        return event is not None and event.time_ns > wait.since_ns

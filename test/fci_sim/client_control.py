@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pylibfranka as franka
-from client_tools import UNIT, admin, connect, error_of, finish, follow, fresh, spin
+from client_tools import UNIT, admin, connect, error_of, finish, follow, fresh, settled, spin
 
 
 def connect_and_read(address):
@@ -117,7 +117,7 @@ def together(addresses):
     times = []
     for handle in handles:
         spin(handle, 1)
-        time.sleep(0.02)
+        time.sleep(0.02)  # in which nothing more is to happen
         times.append([admin(address, "stats")["message_id"] for address in addresses])
     for handle in handles:
         finish(handle)
@@ -152,9 +152,8 @@ def joint_motion(address, seconds=0.5):
         last = franka.JointPositions(goal)
         last.motion_finished = elapsed >= seconds
         handle.writeOnce(last)
-    time.sleep(0.2)
-    moved = np.array(fresh(robot).q) - start
-    return {"moved": moved.tolist(), "mode": fresh(robot).robot_mode.name}
+    state = settled(robot)
+    return {"moved": (np.array(state.q) - start).tolist(), "mode": state.robot_mode.name}
 
 
 def cartesian_motion(address, seconds=0.5):
@@ -170,9 +169,8 @@ def cartesian_motion(address, seconds=0.5):
         last = franka.CartesianPose(goal)
         last.motion_finished = elapsed >= seconds
         handle.writeOnce(last)
-    time.sleep(0.2)
-    moved = np.array(fresh(robot).O_T_EE) - start
-    return {"moved": moved.tolist(), "mode": fresh(robot).robot_mode.name}
+    state = settled(robot)
+    return {"moved": (np.array(state.O_T_EE) - start).tolist(), "mode": state.robot_mode.name}
 
 
 def gripper(address):

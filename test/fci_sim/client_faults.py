@@ -96,14 +96,15 @@ def fault_at(address, at):
     return {"raised": error_of(count), "done": done}
 
 
-def gap(address, pause, lost=None):
-    """Pause, or lose commands, and go on."""
+def gap(address, pause=False, lost=None):
+    """Pause until the robot gives up, or lose commands, and go on."""
     robot = connect(address)
     handle = robot.start_torque_control()
     spin(handle, 150)
     if lost:
         admin(address, "drop", **lost)
-    time.sleep(pause)
+    while pause and admin(address, "stats")["mode"] == "move":
+        time.sleep(0.01)
     raised = error_of(spin, handle, 30)
     rate = None if raised else spin(handle, 1).control_command_success_rate
     state = fresh(robot) if raised else None

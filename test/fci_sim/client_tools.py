@@ -40,6 +40,14 @@ def fresh(robot):
     return robot.read_once()
 
 
+def settled(robot):
+    """Return a state in which the arm has come to rest."""
+    state = fresh(robot)
+    while np.abs(state.dq).max() > 2e-3:
+        state = robot.read_once()
+    return state
+
+
 def error_of(function, *args):
     """Return type and text of what a call raises, and how long it took."""
     began = time.perf_counter()

@@ -9,23 +9,16 @@ import os
 import subprocess
 import sys
 import time
-from itertools import count
 from pathlib import Path
 
 import pytest
+from robots import unused_address
 
 from multipanda_py.fci_sim import FciSim
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = Path(__file__).with_name("clients.py")
 CLIENT_TIMEOUT = 20.0
-_numbers = count(1)
-
-
-def unused_address():
-    """Return a loopback address that no other test, and no other run of the tests, uses."""
-    pid = os.getpid()
-    return f"127.{1 + pid // 250 % 250}.{1 + pid % 250}.{next(_numbers)}"
 
 
 @pytest.fixture

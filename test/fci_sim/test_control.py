@@ -8,9 +8,10 @@ import pinocchio as pin
 import pytest
 
 from multipanda_py.description import ARMATURE, READY_POSTURE, ArmDescription, Tool
+from multipanda_py.description.load import Load, combined
 from multipanda_py.exceptions import BackendError
 from multipanda_py.fci_sim import FciSim
-from multipanda_py.fci_sim.end_effector import Load, combined, hand_load, hand_tcp
+from multipanda_py.fci_sim.end_effector import hand_load, hand_tcp
 from multipanda_py.model import build_pinocchio
 
 LOAD = (0.5, [0.01, -0.02, 0.15], [2e-3, 0, 0, 0, 3e-3, 0, 0, 0, 1e-3])

@@ -60,7 +60,7 @@ def test_every_error_has_its_bit(sim, client, address):
 
 
 def test_twenty_lost_commands_end_the_motion(sim, client, address):
-    found = client("gap", address=address, pause=0.0, lost={"commands": 20})
+    found = client("gap", address=address, lost={"commands": 20})
     assert "communication_constraints_violation" in found["raised"]["text"]
     assert found["mode"] == "Reflex"
     counted = sim.admin(address, "stats")
@@ -69,7 +69,7 @@ def test_twenty_lost_commands_end_the_motion(sim, client, address):
 
 @pytest.mark.parametrize("lost", [{"commands": 19}, {"states": 19}], ids=lambda x: next(iter(x)))
 def test_nineteen_lost_commands_do_not(sim, client, address, lost):
-    found = client("gap", address=address, pause=0.0, lost=lost)
+    found = client("gap", address=address, lost=lost)
     assert found["raised"] is None
     assert found["rate"] == pytest.approx(0.81)
     assert sim.admin(address, "stats")["longest_run"] == 19
@@ -78,18 +78,18 @@ def test_nineteen_lost_commands_do_not(sim, client, address, lost):
 def test_a_pause_of_the_client_ends_the_motion_on_the_clock(make_sim, client, new_address):
     address = new_address()
     make_sim(address, lockstep=False)
-    found = client("gap", address=address, pause=0.05)
+    found = client("gap", address=address, pause=True)
     assert "communication_constraints_violation" in found["raised"]["text"]
 
 
 def test_silence_ends_the_motion_even_in_lockstep(sim, client, address):
-    found = client("gap", address=address, pause=0.7)
+    found = client("gap", address=address, pause=True)
     assert "communication_constraints_violation" in found["raised"]["text"]
 
 
 def test_delay_is_survived_in_lockstep(sim, client, address):
     sim.admin(address, "delay", milliseconds=0.5)
-    assert client("gap", address=address, pause=0.0)["raised"] is None
+    assert client("gap", address=address)["raised"] is None
     counted = sim.admin(address, "stats")
     assert counted["lost"] == 0
     assert counted["latency_us"]["50"] > 1000.0

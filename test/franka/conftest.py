@@ -7,10 +7,10 @@ import importlib.util
 import os
 import select
 import time
-from itertools import count
 
 import numpy as np
 import pytest
+from robots import unused_address
 
 from multipanda_py.backends.franka import Franka
 from multipanda_py.config import CellConfig
@@ -23,13 +23,6 @@ PATIENT = {"answer_budget": 0.4}
 """For lockstep, where the robot waits, so that a busy machine changes nothing."""
 STIFFNESS = np.array([40.0] * 4 + [10.0, 10.0, 5.0])
 DAMPING = np.array([8.0] * 4 + [1.5, 1.5, 1.0])
-_numbers = count(1)
-
-
-def unused_address():
-    """Return a loopback address that no other test, and no other run of the tests, uses."""
-    pid = os.getpid()
-    return f"127.{1 + pid // 250 % 250}.{1 + pid % 250}.{next(_numbers)}"
 
 
 class Harness:

@@ -23,6 +23,9 @@ from multipanda_py.state import ArmState, row_dtype
 TOOL = {"mass": 0.4, "com": [0.01, 0.0, 0.05], "position": [0.0, 0.02, 0.2],
         "rpy": [0.3, 0.1, 0.2], "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0]}  # fmt: skip
 
+LOAD = {"load_mass": 0.7, "load_com": [0.02, -0.01, 0.12],
+        "load_inertia": [2e-3, 3e-3, 4e-3, 1e-4, 0.0, -2e-4]}  # fmt: skip
+
 
 def test_states_arrive_and_nothing_is_commanded(lockstep, make):
     _, addresses = lockstep
@@ -39,12 +42,16 @@ def test_states_arrive_and_nothing_is_commanded(lockstep, make):
     assert not cell.ready()
 
 
-@pytest.mark.parametrize("tool", [None, TOOL], ids=["hand", "hand-and-tool"])
-def test_the_robots_pose_and_model_are_ours(lockstep, make, tool):
-    """O_T_EE, mass, Coriolis, gravity and Jacobian, with a tool that the robot is told of."""
+@pytest.mark.parametrize(
+    ("tool", "load"),
+    [(None, {}), (TOOL, {}), (None, LOAD), (TOOL, LOAD)],
+    ids=["hand", "hand-and-tool", "hand-and-load", "all"],
+)
+def test_the_robots_pose_and_model_are_ours(lockstep, make, tool, load):
+    """O_T_EE, mass, Coriolis, gravity and Jacobian, with what the robot is told of."""
     _, addresses = lockstep
     found = {}
-    cell = make(addresses[:1], tool=tool)
+    cell = make(addresses[:1], tool=tool, franka={"answer_budget": 0.4, **load})
     link = cell.backend.links[0]
     link._accept = lambda model: found.update(model) or ""
     link.spawn()
@@ -66,17 +73,18 @@ def test_the_robots_pose_and_model_are_ours(lockstep, make, tool):
 
 def test_a_wrong_load_is_named(lockstep, make):
     _, addresses = lockstep
-    wrong = {"load_mass": 0.5, "load_com": [0.0, 0.0, 0.1], "answer_budget": 0.4}
+    tool = {**TOOL, "mass": 0.8}  # which the robot is not told: it is not in this Desk
+    wrong = {"tool_in_desk": True, "answer_budget": 0.4}
     with pytest.raises(BackendError) as refused:
-        make(addresses[:1], franka={**wrong, "model_check": "refuse"})
+        make(addresses[:1], tool=tool, franka={**wrong, "model_check": "refuse"})
     assert f"arm left: robot {addresses[0]}" in str(refused.value)
     assert "gravity at joint " in str(refused.value)
     assert "wrong tool or load" in str(refused.value)
     assert "jacobian" not in str(refused.value)
-    warned = make(addresses[:1], franka={**wrong, "model_check": "warn"})
+    warned = make(addresses[:1], tool=tool, franka={**wrong, "model_check": "warn"})
     assert "gravity at joint" in warned.backend.warnings[-1]
     warned.backend.close()
-    ignored = make(addresses[:1], franka={**wrong, "model_check": "off"})
+    ignored = make(addresses[:1], tool=tool, franka={**wrong, "model_check": "off"})
     assert not any("gravity" in text for text in ignored.backend.warnings)
 
 

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 
 import numpy as np
 import pytest
+from robots import TORQUE_RATE
 
-from multipanda_py.exceptions import BackendError
 from multipanda_py.fci_sim import FciSim
 from multipanda_py.franka.options import FrankaConfig
 
@@ -121,26 +123,93 @@ def test_the_driver_bounds_a_step(lockstep, make):
     assert counted["errors"] == []
 
 
-def test_settings_wait_for_the_end_of_the_motion(lockstep, make):
+def answer(cell, options):
+    """Have the arm told, and return what comes of it."""
+    found = []
+    cell.backend.configure(0, options)
+    cell.run(lambda: found.extend(cell.backend.settings_answers()) or found)
+    return found
+
+
+def test_settings_end_the_motion_and_start_the_next(lockstep, make):
+    sim, addresses = lockstep
+    cell = make(addresses[:1])
+    cell.bias[3] = 3.0
+    cell.run(cell.ready)
+    cell.run_cycles(50)
+    seen = []
+    cell.backend.configure(0, FrankaConfig(upper_torque_thresholds=[3.0] * 7))
+
+    def told():
+        seen.append((sim.admin(addresses[0], "stats")["mode"], cell.states[0].tau.any()))
+        return cell.backend.settings_answers() == [(0, "")]
+
+    cell.run(told)
+    assert ("idle", False) in seen
+    assert cell.ready()
+    counted = sim.admin(addresses[0], "stats")
+    assert counted["errors"] == []
+    assert 0.0 < counted["torque_rate_max"] <= TORQUE_RATE
+    reason = answer(cell, FrankaConfig(cartesian_impedance=[1.0] * 6))[0][1]
+    assert f"left: robot {addresses[0]}: cartesian_impedance: got" in reason
+    assert cell.ready()
+    assert cell.faults == []
+    sim.admin(addresses[0], "push", tau=[0, 0, 0, 4, 0, 0, 0])
+    assert "joint_reflex" in cell.fault(0)[1]
+
+
+def test_a_recovery_waits_for_settings(lockstep, make):
+    """A robot in reflex takes settings; recovered meanwhile, it is recovered afterwards."""
     sim, addresses = lockstep
     cell = make(addresses[:1])
     cell.run(cell.ready)
-    sensitive = FrankaConfig(upper_torque_thresholds=[3.0] * 7, answer_budget=0.4)
-    with pytest.raises(BackendError, match="left is under torque control"):
-        cell.backend.apply_settings(0, sensitive)
-    cell.backend.halt(0)
-    cell.run(lambda: not cell.ready())
-    assert sim.admin(addresses[0], "stats")["mode"] == "idle"
-    cell.backend.apply_settings(0, sensitive)
-    answers = []
-    cell.run(lambda: answers.extend(cell.backend.settings_answers()) or answers)
-    assert answers == [(0, "applied", "")]
-    cell.backend.apply_settings(0, FrankaConfig(cartesian_impedance=[1.0] * 6))
-    answers.clear()
-    cell.run(lambda: answers.extend(cell.backend.settings_answers()) or answers)
-    assert answers[0][1] == "refused"
-    assert "cartesian_impedance" in answers[0][2]
+    sim.admin(addresses[0], "fault", errors=["joint_reflex"])
+    cell.fault(0)
+    cell.faults.clear()
+    cell.backend.configure(0, FrankaConfig(load_mass=0.25))
+    cell.backend.recover(0)
+    found = []
+    cell.run(lambda: found.extend(cell.backend.settings_answers()) or found)
+    assert found == [(0, "")]
+    assert sim.admin(addresses[0], "settings")["load_mass"] == 0.25
+    cell.run(cell.ready)
+    assert cell.faults == []
+
+
+def test_an_arm_that_moves_takes_settings_when_it_rests(lockstep, make):
+    sim, addresses = lockstep
+    cell = make(addresses[:1])
+    cell.run(cell.ready)
+    cell.goals[0][5] += 0.3
+    cell.run(lambda: np.abs(cell.states[0].dq).max() > 0.2)
+    speeds = []
+    cell.backend.configure(0, FrankaConfig(load_mass=0.25))
+    while not cell.backend.settings_answers():
+        cell.step(timeout=1.0)
+        if cell.ready():
+            speeds.append(np.abs(cell.states[0].dq).max())
+    assert max(speeds) > 0.2
+    assert speeds[-1] < 0.05
+    assert sim.admin(addresses[0], "stats")["errors"] == []
+    assert sim.admin(addresses[0], "settings")["load_mass"] == 0.25
+
+
+@pytest.mark.parametrize("what", ["user_stop", "driver_killed"])
+def test_settings_are_answered_whatever_happens_meanwhile(lockstep, make, what):
+    sim, addresses = lockstep
+    cell = make(addresses[:1])
+    cell.run(cell.ready)
+    cell.backend.configure(0, FrankaConfig(load_mass=0.25))
+    assert cell.backend.settings_answers() == []
+    if what == "user_stop":
+        sim.admin(addresses[0], "user_stop", pressed=True)
+    else:
+        os.kill(cell.backend.links[0].pid, signal.SIGKILL)
+    found = []
+    cell.run(lambda: found.extend(cell.backend.settings_answers()) or (found and cell.faults))
     assert not cell.ready()
+    assert [index for index, _ in found] == [0]
+    applied = sim.admin(addresses[0], "settings")["load_mass"] == 0.25
+    assert applied == (found[0][1] == "")
+    sim.admin(addresses[0], "user_stop", pressed=False)
     cell.recover(0)
-    sim.admin(addresses[0], "push", tau=[0, 0, 0, 4, 0, 0, 0])
-    assert "joint_reflex" in cell.fault(0)[1]

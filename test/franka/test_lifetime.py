@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+from processes import is_running, wait_until
 
 from multipanda_py.exceptions import BackendError
 
@@ -40,22 +41,6 @@ while True:
 """
 
 
-def gone(pid):
-    """Return whether a process has ended (a zombie has)."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
-
-
-def wait_for(condition, timeout=3.0):
-    limit = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.005)
-
-
 def test_closing_leaves_nothing(lockstep, make):
     sim, addresses = lockstep
     before = sorted(os.listdir("/proc/self/fd"))
@@ -71,7 +56,7 @@ def test_closing_leaves_nothing(lockstep, make):
         cell.backend.close()
         cell.backend.close()
         assert time.monotonic() - began < 1.0
-        assert all(gone(pid) for pid in pids)
+        assert not any(map(is_running, pids))
         for address in addresses:
             stats = sim.admin(address, "stats")
             assert (stats["mode"], stats["errors"]) == ("idle", [])
@@ -98,10 +83,10 @@ def test_a_loop_that_is_killed_takes_its_driver_along(clocked, needs_pylibfranka
     )
     try:
         driver = int(process.stdout.readline())
-        assert not gone(driver)
+        assert is_running(driver)
         process.send_signal(how)
         process.wait(3.0)
-        wait_for(lambda: gone(driver))
+        wait_until(lambda: not is_running(driver))
     finally:
         process.kill()
         process.wait()

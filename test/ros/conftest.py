@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from processes import children, is_running, runs_module, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 CELL_FILE = ROOT / "config" / "dual_sim.yaml"
@@ -71,13 +72,12 @@ class NodeProcess:
 
     def wait_for_end_of(self, pid, timeout=10.0):
         """Wait until a process is gone."""
-        wait_until(lambda: not is_alive(pid), timeout, lambda: f"end of {pid}:\n{self.log}")
+        wait_until(lambda: not is_running(pid), timeout, lambda: f"end of {pid}:\n{self.log}")
 
     def loop_pid(self):
-        """Return the process id of the loop, the node's only child."""
-        pid = self.process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return int(children[0])
+        """Return the process id of the loop."""
+        found = children(self.process.pid)
+        return next(pid for pid in found if runs_module(pid, "multipanda_py.loop.process"))
 
     def end(self, number=signal.SIGINT, timeout=15.0):
         """Send a signal if it runs still, and return the exit code."""
@@ -191,21 +191,6 @@ class Client:
         )
 
 
-def is_alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_until(condition, timeout, what, turn=lambda: time.sleep(0.01)):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"not within {timeout:g} s: {what()}")
-        turn()
-
-
 @pytest.fixture(scope="session")
 def ros():
     rclpy.init()
@@ -257,3 +242,9 @@ def start(tmp_path):
 def node_process():
     """The class, for nodes that a module shares."""
     return NodeProcess
+
+
+@pytest.fixture(scope="session")
+def dual_real():
+    """The cell file for two real arms."""
+    return ROOT / "config" / "dual_real.yaml"

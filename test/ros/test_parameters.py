@@ -17,6 +17,9 @@ from rcl_interfaces.srv import (
 )
 from rclpy.parameter import Parameter
 
+from multipanda_py.parameters import Spec
+from multipanda_py.ros.parameters import describe
+
 NODE = "/left/cartesian_impedance_controller"
 GAINS = [400.0, 400.0, 400.0, 20.0, 20.0, 20.0]
 
@@ -113,3 +116,11 @@ def test_cell_s_own_parameters_can_be_read_but_not_changed(client):
         parameters=[Parameter("cell.rate", value=500.0).to_parameter_msg()],
     )
     assert not answer.results[0].successful
+
+
+@pytest.mark.parametrize("bounds", [(0, 20), (0.0, 20.0)])
+def test_a_range_is_what_was_declared(bounds):
+    """Whole numbers too, of which a message would make something else."""
+    low, high = bounds
+    (found,) = describe(Spec("gain", "number", 1.0, low=low, high=high)).floating_point_range
+    assert (found.from_value, found.to_value) == (0.0, 20.0)

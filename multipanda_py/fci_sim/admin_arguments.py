@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands of the back door and their arguments: found, checked, read, described."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from inspect import Parameter, getdoc, signature
+from typing import Any
+
+from multipanda_py.exceptions import ConfigurationError, UnknownName
+
+PREFIX = "do_"
+"""Of the methods that are commands."""
+
+
+def names(admin: object) -> list[str]:
+    """Return the names of all commands."""
+    return [item.removeprefix(PREFIX) for item in dir(admin) if item.startswith(PREFIX)]
+
+
+def find(admin: object, name: str) -> Callable[..., Any]:
+    """Return a command by its name.
+
+    Raises:
+        UnknownName: If there is no such command.
+    """
+    known = names(admin)
+    if name not in known:
+        raise UnknownName("command", name, known)
+    command: Callable[..., Any] = getattr(admin, PREFIX + name)
+    return command
+
+
+def check(command: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that a command does not take, or values of another kind.
+
+    Raises:
+        ConfigurationError: With every fault.
+    """
+    declared = _declared(command)
+    faults = [
+        f"{_name(command)} takes {', '.join(declared) or 'no arguments'}, got {name}"
+        for name in arguments
+        if name not in declared
+    ]
+    for name, item in declared.items():
+        if name not in arguments:
+            if item.default is Parameter.empty:
+                faults.append(f"{_name(command)} needs {name}")
+            continue
+        allowed, fits = _KINDS[item.annotation]
+        if not fits(arguments[name]):
+            faults.append(f"{name}: got {arguments[name]!r}, allowed {allowed}")
+    if faults:
+        raise ConfigurationError(*faults)
+
+
+def read(command: Callable[..., Any], texts: Iterable[str]) -> dict[str, Any]:
+    """Return arguments from texts such as ``seconds=2`` or ``wrench=0,0,-10,0,0,0``.
+
+    Raises:
+        ConfigurationError: If one is no argument of the command.
+    """
+    declared = _declared(command)
+    arguments: dict[str, Any] = {}
+    for text in texts:
+        name, given, value = text.partition("=")
+        if not given:
+            raise ConfigurationError(f"{text!r} is no argument, allowed NAME=VALUE")
+        is_list = name in declared and declared[name].annotation.startswith("Sequence")
+        arguments[name] = [_value(part) for part in value.split(",")] if is_list else _value(value)
+    check(command, arguments)
+    return arguments
+
+
+def describe(command: Callable[..., Any]) -> tuple[str, str]:
+    """Return how a command is written, with its defaults, and what it does, in a line."""
+    parts = [_name(command)]
+    for name, item in _declared(command).items():
+        if item.default is Parameter.empty:
+            parts.append(f"{name}={_HINTS.get(item.annotation, '...')}")
+        elif item.default is None or item.default == ():
+            parts.append(f"[{name}={_HINTS.get(item.annotation, '...')}]")
+        else:
+            value = item.default
+            parts.append(f"[{name}={value if isinstance(value, str) else json.dumps(value)}]")
+    return " ".join(parts), (getdoc(command) or "").partition("\n")[0]
+
+
+def _name(command: Callable[..., Any]) -> str:
+    return command.__name__.removeprefix(PREFIX)
+
+
+def _declared(command: Callable[..., Any]) -> dict[str, Parameter]:
+    return {name: item for name, item in signature(command).parameters.items() if name != "self"}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_HINTS = {"Sequence[float]": "X,X,...", "Sequence[str]": "NAME,...", "int | None": "N"}
+# By annotation, which is text here.
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "bool": ("true or false", lambda value: isinstance(value, bool)),
+    "int": ("a whole number", _is_whole),
+    "int | None": ("a whole number", lambda value: value is None or _is_whole(value)),
+    "float": ("a finite number", _is_number),
+    "str": ("a name", lambda value: isinstance(value, str)),
+    "Sequence[float]": (
+        "finite numbers",
+        lambda value: isinstance(value, list) and all(map(_is_number, value)),
+    ),
+    "Sequence[str]": (
+        "names",
+        lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
+    ),
+}

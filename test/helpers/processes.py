@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests ask of processes: which there are, whether they run, and to wait for them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+SHARED_MEMORY = Path("/dev/shm")
+OF_DDS = ("fastdds_", "fastrtps_", "sem.fast")
+"""Files of the middleware, which cleans them up when it starts the next time."""
+
+
+def children(pid):
+    """Return the children of a process, oldest first."""
+    try:
+        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def descendants(pid):
+    """Return the children of a process, and theirs."""
+    found = children(pid)
+    return found + [other for child in found for other in descendants(child)]
+
+
+def runs_module(pid, module):
+    """Return whether a process was started as ``python -m module``."""
+    try:
+        return module.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def is_running(pid):
+    """Return whether a process has not ended (a zombie has)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def shared_memory():
+    """Return the names of shared memory that is nobody's but ours."""
+    return {file.name for file in SHARED_MEMORY.iterdir() if not file.name.startswith(OF_DDS)}
+
+
+def poll():
+    """Leave other processes some time."""
+    time.sleep(0.01)
+
+
+def wait_until(condition, timeout=15.0, what=lambda: "condition", turn=poll):
+    """Wait until a condition holds; fail with ``what()`` if it takes too long."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout:g} s: {what()}")
+        turn()

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two simulated robots in lockstep, the node that drives them, and a client of it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from itertools import count
+
+import numpy as np
+from controller_manager_msgs.srv import ListControllers
+from geometry_msgs.msg import PoseStamped
+from processes import children, is_running, runs_module, shared_memory, wait_until
+from rcl_interfaces.srv import SetParametersAtomically
+from rclpy.parameter import Parameter
+from robots import within_bounds
+from std_srvs.srv import Trigger
+
+ARMS = ("left", "right")
+LAW = "cartesian_impedance_controller"
+LAWS = [f"{arm}/{LAW}" for arm in ARMS]
+FORCE_AUTO = 4
+STEP = np.array([0.0, 0.0, 0.05])
+"""How far arms move [m]."""
+_numbers = count(1)
+
+
+def position(message):
+    point = message.pose.position
+    return np.array([point.x, point.y, point.z])
+
+
+class Rig:
+    """Two simulated robots, a node on them, and a client of it."""
+
+    def __init__(self, sim, addresses, start, client, file, budget=0.4):
+        self.sim, self.client = sim, client
+        self.space = f"/real_{next(_numbers)}"  # its own: what was killed is remembered for long
+        self.address = dict(zip(ARMS, addresses))
+        overrides = ["realtime.priority:=0", "realtime.cpu:=-2", "cell.heartbeat_timeout:=5.0",
+                     "controllets.odd.type:=misbehaving"]  # fmt: skip
+        for arm, address in self.address.items():
+            overrides += [f"arms.{arm}.robot_ip:='{address}'", f"arms.{arm}.franka.priority:=0",
+                          f"arms.{arm}.franka.answer_budget:={budget}"]  # fmt: skip
+        self.node = start(*overrides, file=file, remap=[f"__ns:={self.space}"]).wait_for(
+            "is active"
+        )
+        self.loop = self.node.loop_pid()
+        _, self.driver_of_right = self.drivers()
+        self.poses = {
+            arm: client.listen(PoseStamped, f"{self.space}/{arm}/current_pose") for arm in ARMS
+        }
+        self.until(lambda: all(map(self.moves, ARMS)), "torque control")
+        self.home = {
+            arm: position(client.newest(PoseStamped, f"{self.space}/{arm}/current_pose"))
+            for arm in ARMS
+        }
+        self.switch(*LAWS)
+        self.reset()
+
+    def until(self, condition, what, timeout=15.0):
+        self.client.until(condition, timeout, what)
+
+    def admin(self, arm, command, **arguments):
+        return self.sim.admin(self.address[arm], command, **arguments)
+
+    def stats(self, arm):
+        return self.admin(arm, "stats")
+
+    def moves(self, arm):
+        return self.stats(arm)["mode"] == "move"
+
+    def reset(self):
+        for arm in ARMS:
+            self.admin(arm, "reset_stats")
+
+    def drivers(self):
+        """Return the process ids of the drivers; at first those of left and right."""
+        return [p for p in children(self.loop) if runs_module(p, "multipanda_py.franka.driver")]
+
+    def driver_of_left(self):
+        """Return the process id of a driver that may be another one than at first."""
+        return next(pid for pid in self.drivers() if pid != self.driver_of_right)
+
+    def ask_to_switch(self, *names):
+        return self.client.switch(names, (), FORCE_AUTO, self.space)
+
+    def switch(self, *names):
+        answer = self.ask_to_switch(*names)
+        assert answer.ok, answer.message
+
+    def active(self, arm):
+        service = f"{self.space}/controller_manager/list_controllers"
+        found = self.client.call(ListControllers, service).controller
+        return {c.name for c in found if c.state == "active" and c.name.startswith(arm)}
+
+    def recover(self, arm=""):
+        name = "/".join(filter(None, [self.space, arm, "error_recovery"]))
+        return self.client.call(Trigger, name)
+
+    def here(self, arm):
+        return position(self.poses[arm]())
+
+    def other_end(self, arm):
+        """Return where an arm goes next: up, or back where it was at first, (3,) [m]."""
+        is_up = self.here(arm)[2] > self.home[arm][2] + 0.5 * STEP[2]
+        return self.home[arm] + (0.0 if is_up else STEP)
+
+    def target(self, arm, goal):
+        """Return a message with a position, (3,) [m], and the orientation of now."""
+        now = self.poses[arm]()
+        message = PoseStamped()
+        message.header.frame_id = now.header.frame_id
+        message.pose.orientation = now.pose.orientation
+        message.pose.position.x, message.pose.position.y, message.pose.position.z = map(
+            float, goal
+        )
+        return message
+
+    def reaches(self, arm, goal):
+        self.client.stream(
+            f"{self.space}/{arm}/target_pose", self.target(arm, goal),
+            lambda: np.linalg.norm(self.here(arm) - goal) < 0.005, f"{arm} at {goal}",
+        )  # fmt: skip
+
+    def status(self, arm):
+        return self.client.diagnosis(f"{self.node.name}/{arm}")[0]
+
+    def reason(self, arm):
+        """Return what /diagnostics says about an arm's fault."""
+        return self.client.diagnosis(f"{self.node.name}/{arm}")[1]["reason"]
+
+    @contextmanager
+    def path(self, arm):
+        """Yield a list to which the arm's positions are added."""
+        kept = []
+        subscription = self.client.node.create_subscription(
+            PoseStamped, f"{self.space}/{arm}/current_pose", lambda m: kept.append(position(m)), 10
+        )
+        yield kept
+        self.client.node.destroy_subscription(subscription)
+
+    def misbehave(self, how):
+        """Set what the test law of the left arm does wrong."""
+        service = f"{self.space}/left/odd/set_parameters_atomically"
+        parameter = Parameter("fault", value=how).to_parameter_msg()
+        answer = self.client.call(SetParametersAtomically, service, parameters=[parameter])
+        assert answer.result.successful, answer.result.reason
+
+    def ends_without_a_trace(self, pids, memory):
+        """Wait until nothing is left of a cell, and its robots rest without an error."""
+        wait_until(lambda: not any(map(is_running, pids)), what=lambda: "end of all processes")
+        assert shared_memory() <= memory
+        for arm in ARMS:
+            self.until(lambda arm=arm: self.stats(arm)["mode"] == "idle", f"{arm} at rest")
+            stats = self.stats(arm)
+            assert stats["errors"] == []
+            within_bounds(stats)

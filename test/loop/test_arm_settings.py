@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of robots in the loop: who waits for whom, and what is left as it was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.exceptions import LoopTimeout, SettingsRejected, SwitchRejected
+from multipanda_py.franka.live import WIDTH, changed, decode, encode
+from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.loop.events import Event
+
+
+class Slow:
+    """Let the backend of an inline cell be away for a while, as a real arm is."""
+
+    def __init__(self, cell):
+        self.backend = cell._runner._loop.backends[0]
+        self._configure = self.backend.configure
+        self._told = []
+        self.backend.configure = lambda arm, options: self._told.append((arm, options))
+        self.backend.settings_answers = lambda: ()
+        self.backend.is_ready = lambda arm: arm not in [index for index, _ in self._told]
+
+    def answer(self, reason=""):
+        arm, options = self._told.pop()
+        self._configure(arm, options)
+        self.backend.settings_answers = lambda: [(arm, reason)]
+
+
+def ask(cell, **values):
+    with pytest.raises(LoopTimeout, match="an answer of arm left to its settings"):
+        cell.set_robot_settings("left", timeout=0.02, **values)
+
+
+def test_no_law_gets_an_arm_that_is_away(make_cell):
+    cell = make_cell()
+    cell.step(5)
+    slow = Slow(cell)
+    ask(cell, load_mass=0.5)
+    with pytest.raises(SwitchRejected, match="arm left is being told other settings"):
+        cell.switch(["left/joint_impedance_controller"], strictness="force_auto")
+    cell.switch(["right/joint_impedance_controller"])
+    with pytest.raises(SettingsRejected, match="left is being told other settings"):
+        cell.set_robot_settings("left", load_mass=0.6)
+    slow.answer()
+    cell.step(2)
+    assert cell.robot_settings("left").load_mass == 0.5  # though nobody waited for it
+    assert "right/joint_impedance_controller" in cell.active
+    cell.switch(["left/joint_impedance_controller"])
+
+
+def test_an_arm_that_was_away_holds_where_it_is_now(make_cell):
+    cell = make_cell(arms={"left": {"backend": "mock"}})
+    cell.step(5)
+    slow = Slow(cell)
+    ask(cell, load_mass=0.5)
+    slow.backend._q[0][:] += 0.05  # what happened meanwhile
+    slow.answer()
+    cell.step(1)
+    here = cell.state("left").q
+    cell.step(500)
+    assert np.abs(cell.state("left").q - here).max() < 1e-6
+
+
+def test_what_a_backend_raises_is_an_answer(make_cell):
+    cell = make_cell()
+    cell.step(5)
+    backend = cell._runner._loop.backends[0]
+
+    def fail(*_):
+        raise RuntimeError("no way")
+
+    backend.settings_answers = fail
+    with pytest.raises(SettingsRejected, match=r"RuntimeError: no way"):
+        cell.set_robot_settings("left", load_mass=0.5)
+    backend.configure = fail
+    with pytest.raises(SettingsRejected, match=r"left: RuntimeError: no way"):
+        cell.set_robot_settings("left", load_mass=0.5)
+    assert cell.robot_settings("left").load_mass == 0.0
+    cell.switch(["left/joint_impedance_controller"])
+    assert not any(event.event.is_fault for event in cell.events())
+
+
+@pytest.mark.parametrize("backend", ["mock", "mujoco"])
+def test_laws_compute_with_the_load(make_cell, backend):
+    """From the cell file at the start, and from then on as told."""
+    load = {"load_mass": 1.5, "load_com": [0.05, 0.0, 0.1]}
+    arms = {
+        "left": {"backend": backend},
+        "right": {"backend": backend, "franka": load, "position": [0.0, 1.0, 0.0]},
+    }
+    cell = make_cell(arms)
+    cell.step(1)
+    left, right = (arm.state for arm in cell._runner._loop._arms)
+    assert np.abs(left.mass - right.mass).max() > 0.05
+    cell.set_robot_settings("left", **load)
+    cell.step(2)
+    assert np.allclose(left.mass, right.mass, rtol=0.0, atol=1e-4)
+    cell.set_robot_settings("right", load_mass=0.0)
+    cell.step(2)
+    assert np.abs(left.mass - right.mass).max() > 0.05
+
+
+def test_only_what_was_asked_for_changes(make_cell):
+    cell = make_cell(arms={"left": {"franka": {"load_com": [0.0, 0.0, 0.2], "priority": 7}}})
+    cell.step(1)
+    cell.set_robot_settings("left", load_mass=0.5)
+    cell.set_robot_settings("left", joint_impedance=np.full(7, 900.0))
+    now = cell.robot_settings("left")
+    assert now.load_mass == 0.5
+    assert now.load_com == [0.0, 0.0, 0.2]
+    assert now.joint_impedance == [900.0] * 7
+    assert now.priority == 7
+    assert now.model_fields_set == {"load_mass", "load_com", "joint_impedance", "priority"}
+    assert [event.event for event in cell.events()] == [Event.SETTINGS_APPLIED] * 2
+
+
+def test_a_record_carries_what_was_given():
+    options = FrankaConfig(priority=3, upper_force_thresholds=[5.0] * 6)
+    options = changed(options, {"load_mass": 1, "stiffness_rpy": (0.1, 0.2, 0.3)}, "left")
+    record = encode(options)
+    assert record.shape == (WIDTH,)
+    back = decode(record, FrankaConfig(priority=3))
+    assert back == options
+    assert back.model_fields_set == options.model_fields_set
+    assert "upper_torque_thresholds" not in back.model_fields_set
+    assert FrankaConfig.model_validate_json(options.model_dump_json()) == options

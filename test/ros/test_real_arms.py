@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real arms through the node, as users start it, on two simulated robots.
+
+Every fault strikes ``left`` while ``right`` moves. The robots run in lockstep, so that a busy
+machine changes nothing: whoever is stopped stays stopped until a robot, by its own clock, has
+given up on it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rclpy
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped, WrenchStamped
+from processes import descendants, is_running, shared_memory
+from real_rig import ARMS, LAW, LAWS, STEP, Rig
+from robots import unused_address, within_bounds
+
+from multipanda_py.cli import main
+from multipanda_py.fci_sim import FciSim
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [pytest.mark.slow, pytest.mark.sim]
+
+
+@pytest.fixture(scope="module")
+def start_node(tmp_path_factory, node_process):
+    """A function that starts nodes, which end with the module."""
+    if importlib.util.find_spec("pylibfranka") is None:
+        pytest.skip("pylibfranka is not installed: pip install pylibfranka")
+    started = []
+
+    def start(*overrides, **options):
+        started.append(node_process(tmp_path_factory.mktemp("real"), *overrides, **options))
+        return started[-1]
+
+    yield start
+    for node in started:
+        node.end()
+
+
+def test_kills_leave_nothing_behind(start_node, client, dual_real):
+    """The ROS process is killed; the next one lives through a stop of its loop, then loses it."""
+    memory = shared_memory()
+    addresses = [unused_address(), unused_address()]
+    with FciSim(addresses, together=True) as sim:
+        rig = Rig(sim, addresses, start_node, client, dual_real)
+        pids = descendants(rig.node.process.pid)
+        assert rig.node.end(signal.SIGKILL) == -signal.SIGKILL
+        rig.ends_without_a_trace(pids, memory)
+        rig.node.wait_for("its owner is gone; arms at rest")
+
+        rig = Rig(sim, addresses, start_node, client, dual_real, budget=0.2)
+        os.kill(rig.loop, signal.SIGSTOP)
+        try:
+            rig.until(lambda: not any(map(rig.moves, ARMS)), "end of the motions")
+        finally:
+            os.kill(rig.loop, signal.SIGCONT)
+        for arm in ARMS:
+            rig.node.wait_for(f"arm_stopped ({arm}, {arm}/{LAW}): loop_silent")
+            assert rig.stats(arm)["errors"] == []
+            within_bounds(rig.stats(arm))
+            assert rig.recover(arm).success
+        rig.until(lambda: all(map(rig.moves, ARMS)), "torque control")
+        rig.switch(*LAWS)
+        rig.reaches("left", rig.here("left") + STEP)
+
+        pids = descendants(rig.node.process.pid)
+        os.kill(rig.loop, signal.SIGKILL)
+        assert rig.node.process.wait(15.0) == 1
+        assert "was killed by SIGKILL" in rig.node.log
+        assert "Traceback" not in rig.node.log
+        rig.ends_without_a_trace(pids, memory)
+
+
+@pytest.fixture(scope="module")
+def shared_rig(start_node, client, dual_real):
+    addresses = [unused_address(), unused_address()]
+    with FciSim(addresses, together=True) as sim:
+        rig = Rig(sim, addresses, start_node, client, dual_real)
+        yield rig
+        left = descendants(rig.node.process.pid)
+        assert rig.node.end() == 0, rig.node.log
+        assert "Traceback" not in rig.node.log
+        assert not any(map(is_running, left))
+
+
+@pytest.fixture
+def rig(shared_rig):
+    """Both arms under Cartesian impedance, and nothing counted yet."""
+    shared_rig.switch(*LAWS)
+    shared_rig.reset()
+    return shared_rig
+
+
+def test_switch_under_load(rig):
+    load = rig.client.listen(WrenchStamped, f"{rig.space}/left/external_wrench")
+    rig.admin("left", "push", wrench=[0.0, 0.0, -10.0, 0.0, 0.0, 0.0])
+    rig.until(lambda: load() and abs(abs(load().wrench.force.z) - 10.0) < 1.0, "load")
+    before = rig.here("left")
+    with rig.path("left") as path:
+        rig.switch("left/joint_impedance_controller")
+        done = rig.stats("left")["active_cycles"]
+        rig.until(lambda: rig.stats("left")["active_cycles"] > done + 500, "more cycles")
+    assert path
+    assert np.linalg.norm(np.array(path) - before, axis=1).max() < 0.03
+    rig.admin("left", "push")
+    within_bounds(rig.stats("left"), longest_run=0)
+
+
+def test_laws_of_two_arms_move_them(rig):
+    rig.switch("dual_cartesian_impedance_controller")
+    before = {arm: rig.here(arm) for arm in ARMS}
+    for arm in ARMS:
+        rig.reaches(arm, before[arm] + STEP)
+    rig.switch("coupled_impedance_controller")
+    _, values = rig.client.diagnosis(f"{rig.node.name}/coupled_impedance_controller")
+    goal = PoseStamped()
+    goal.header.frame_id = "world"
+    goal.pose.orientation.w = 1.0
+    centre = np.array([float(values[f"object_{axis} [m]"]) for axis in "xyz"])
+    goal.pose.position.x, goal.pose.position.y, goal.pose.position.z = map(float, centre - STEP)
+    rig.client.stream(
+        f"{rig.space}/coupled_impedance_controller/target_pose", goal,
+        lambda: all(np.linalg.norm(rig.here(arm) - before[arm]) < 0.005 for arm in ARMS),
+        "both arms back",
+    )  # fmt: skip
+    for arm in ARMS:
+        within_bounds(rig.stats(arm), longest_run=0)
+
+
+def law_breaks(how):
+    def strike(rig):
+        rig.switch("left/odd")
+        rig.misbehave(how)
+
+    return strike
+
+
+def stop_the_driver(rig):
+    """Stop it until the robot has given up on it."""
+    driver = rig.driver_of_left()
+    os.kill(driver, signal.SIGSTOP)
+    try:
+        rig.until(lambda: rig.stats("left")["mode"] == "reflex", "reflex of the robot")
+    finally:
+        os.kill(driver, signal.SIGCONT)
+
+
+FAULTS = {
+    "reflex": (lambda r: r.admin("left", "reflex"), "joint_reflex"),
+    "user_stop": (lambda r: r.admin("left", "user_stop"), "the user stop is pressed"),
+    "lost_packets": (
+        lambda r: r.admin("left", "drop", commands=20),
+        "communication_constraints_violation (20 commands",
+    ),
+    "dead_tcp": (lambda r: r.admin("left", "kill_tcp"), "the link is broken"),
+    "dead_udp": (lambda r: r.admin("left", "kill_udp"), "the link is broken"),
+    "driver_killed": (lambda r: os.kill(r.driver_of_left(), signal.SIGKILL), "killed by SIGKILL"),
+    "driver_stopped": (stop_the_driver, "communication_constraints_violation"),
+    "nan": (law_breaks("nan"), "non_finite_torque"),
+    "exception": (law_breaks("raise"), "this law broke"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_of_one_arm_leaves_the_other_alone(rig, name):
+    strike, word = FAULTS[name]
+    start, goal = rig.here("right"), rig.other_end("right")
+    said = len(rig.node.log)
+    with rig.path("right") as path:
+        rig.client.publish(f"{rig.space}/right/target_pose", rig.target("right", goal))
+        strike(rig)
+        rig.reaches("right", goal)
+    rig.until(lambda: word in rig.node.log[said:], f"{word!r} in the log")
+    rig.until(lambda: (why := rig.reason("left")) and why in rig.node.log[said:], "diagnostics")
+    assert rig.active("left") == {"left/hold"}
+    refused = rig.ask_to_switch(f"left/{LAW}")
+    assert not refused.ok
+    assert "call left/error_recovery first" in refused.message
+
+    along = (goal - start) / np.linalg.norm(goal - start)
+    aside = np.array(path) - start
+    aside -= np.outer(aside @ along, along)
+    assert np.linalg.norm(aside, axis=1).max() < 0.01
+    assert rig.active("right") == {f"right/{LAW}"}
+    assert rig.stats("right")["mode"] == "move"
+    within_bounds(rig.stats("right"))
+    within_bounds(rig.stats("left"), longest_run=20)  # with which the robot gives up
+
+    if name == "user_stop":
+        answer = rig.recover("left")
+        assert not answer.success
+        assert word in answer.message
+        rig.admin("left", "release")
+    if name == "dead_udp":
+        rig.admin("left", "heal")
+    if name in ("nan", "exception"):
+        rig.misbehave("none")
+    answer = rig.recover("left")
+    assert answer.success, answer.message
+    assert "left: " in answer.message
+    assert "cleared: the arm holds" in answer.message
+    assert rig.active("left") == {"left/hold"}, "nothing resumes by itself"
+    rig.until(lambda: rig.moves("left"), "torque control")
+    rig.switch(f"left/{LAW}")
+    rig.reaches("left", rig.other_end("left"))
+
+
+def test_partner_of_a_coupled_law_holds(rig):
+    rig.switch("coupled_impedance_controller")
+    rig.admin("left", "reflex", error="cartesian_reflex")
+    rig.until(lambda: rig.active("right") == {"right/hold"}, "hold")
+    assert rig.status("right").level == DiagnosticStatus.OK
+    assert rig.moves("right")
+    assert rig.recover().message == "left: arm_stopped cleared: the arm holds"
+
+
+@pytest.fixture(scope="module")
+def talk(client):
+    """The example that talks to a node, as a module."""
+    path = ROOT / "examples" / "05_talk_to_the_node.py"
+    spec = importlib.util.spec_from_file_location("talk", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_walk_through_of_the_readme(rig, talk, capsys):
+    """Move both arms, inject a reflex, see it, recover, go on: as the README says."""
+    node = rclpy.create_node("walk_through", namespace=rig.space)
+
+    def do(function, **options):
+        done = function(node, Namespace(**options))
+        return done, capsys.readouterr().out
+
+    law = "dual_cartesian_impedance_controller"
+    assert do(talk.switch, names=[law])[0]
+    for arm in ARMS:
+        done, said = do(talk.move, arm=arm, dx=0.0, dy=0.0, dz=0.02)
+        assert done, said
+    assert main(["inject", rig.address["left"], "reflex"]) == 0
+    rig.until(lambda: "joint_reflex" in rig.reason("left"), "diagnostics")
+    _, said = do(talk.show_faults)
+    left, right = said.splitlines()[-2:]
+    assert left.startswith("left: latched fault: arm_stopped (reflex: robot")
+    assert right.startswith("right: follows right/hold")
+    done, said = do(talk.switch, names=[law])
+    assert not done
+    assert "call left/error_recovery first" in said
+    done, said = do(talk.recover, arm="left")
+    assert done, said
+    assert do(talk.switch, names=[law])[0]
+    assert do(talk.move, arm="left", dx=0.0, dy=0.0, dz=-0.02)[0]
+    done, said = do(talk.show_list)
+    assert f"active       cartesian_impedance        {law}" in said
+    node.destroy_node()
