@@ -54,8 +54,9 @@ def test_every_option_is_there_and_described(cell, client):
         f"{NODE}/describe_parameters",
         names=["load_mass", "upper_torque_thresholds", "answer_budget"],
     ).descriptors
-    assert mass.description == "Mass of what the arm carries beyond its tool [kg]"
-    assert mass.floating_point_range[0].to_value == 20.0
+    assert mass.description.startswith("Mass of what the arm carries beyond its tool; ")
+    assert mass.description.endswith(" [kg]")
+    assert mass.floating_point_range[0].to_value == 5.0
     assert torques.additional_constraints == "7 numbers in [0, 1000] Nm"
     assert not torques.read_only
     assert budget.read_only
