@@ -14,14 +14,14 @@ The client uses up the first state to see that the motion has started, and answe
 one. Only if it used up both does it need another. The robot holds still meanwhile, and the gaps
 are long so that the state that is answered first is the newest one on a busy machine, too.
 """
-PATIENCE = 500_000_000
+PATIENCE = 700_000_000
 """In lockstep, silence after which the robot goes on until the client is back [ns].
 
-Half of what a client waits for a state before it gives up.
+A client waits a second for a state before it gives up.
 """
 LOST_GAP = 20_000_000
 """In lockstep, between the states that then get no answer: slow, for busy machines [ns]."""
-COMPANY = 200_000_000
+COMPANY = 100_000_000
 """Robots in lockstep together wait for a silent client of another one so long [ns].
 
 Longer would look to their own clients as if the network were dead.

@@ -64,9 +64,10 @@ class Server:
                 if on_second is not None and now >= report_at + 1.0:
                     report_at = now
                     on_second(self)
-            hold = self._together and any(station.expecting for station in stations)
-            sleep = min(station.advance(hold=hold) for station in stations) * 1e-9
-            for key, _ in selector.select(min(sleep, LONGEST_SLEEP)):
+            hold = max(station.awaited for station in stations) if self._together else 0
+            sleep = min(station.advance(hold=hold > 0) for station in stations)
+            sleep = min(sleep, hold) if hold else sleep
+            for key, _ in selector.select(min(sleep * 1e-9, LONGEST_SLEEP)):
                 key.data()
 
     def close(self) -> None:

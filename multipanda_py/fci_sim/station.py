@@ -128,13 +128,13 @@ class Station:
         return self._running
 
     @property
-    def expecting(self) -> bool:
-        """Whether a motion waits for its next command, and the client seems to be there."""
+    def awaited(self) -> int:
+        """How long others should wait for this robot's next command, if at all [ns]."""
         motion = self.robot.motion
         started = motion is not None and motion.started and not motion.asynchronous
         if not (self._running and started) or self._silent or self._answered:
-            return False
-        return time.perf_counter_ns() - self._sent_at < COMPANY
+            return 0
+        return max(0, self._sent_at + COMPANY - time.perf_counter_ns())
 
     def advance(self, *, hold: bool = False) -> int:
         """Run a cycle if one is due.

@@ -4,15 +4,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any
 
-from rclpy.clock import Clock
-from rclpy.clock_type import ClockType
 from rclpy.node import Node
-from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
@@ -21,17 +17,19 @@ from multipanda_py.ros.diagnostics import Diagnostics
 
 CLEAR_TIMEOUT = 20.0
 """How long it may take to clear a fault: a real arm may need a new driver [s]."""
-LOOK_PERIOD = 0.01
-"""Between looks at whether it is cleared [s]."""
+LOOK_PERIOD = 0.005
+"""Between looks at whether it is cleared; other callbacks are so much later meanwhile [s]."""
 
 
-@dataclass
-class _Wait:
-    """A recovery that has been asked for and is not answered yet."""
+class _Turn:
+    """Let the executor serve others before it goes on here.
 
-    arms: tuple[str, ...]
-    since_ns: int
-    done: Future
+    It would come back at once, and again and again, also to a coroutine that awaits a future.
+    """
+
+    def __await__(self) -> Generator[None, None, None]:
+        time.sleep(LOOK_PERIOD)
+        yield
 
 
 class Recovery:
@@ -45,10 +43,6 @@ class Recovery:
 
     def __init__(self, node: Node, cell: Cell, diagnostics: Diagnostics) -> None:
         self._cell, self._diagnostics, self._logger = cell, diagnostics, node.get_logger()
-        self._waits: list[_Wait] = []
-        clock = Clock(clock_type=ClockType.STEADY_TIME)
-        self._timer = node.create_timer(LOOK_PERIOD, self._look, clock=clock)
-        self._timer.cancel()  # runs only while somebody waits
         node.create_service(Trigger, "stop", self._stop)
         node.create_service(Trigger, "error_recovery", partial(self._recover, cell.arms))
         for arm in cell.arms:
@@ -71,8 +65,8 @@ class Recovery:
             faults = self._faults(arms)
             since_ns = time.monotonic_ns()
             faulted = self._cell.recover(arms)
-            if faulted:
-                await self._cleared(faulted, since_ns)
+            while self._may_recover(faulted, since_ns):
+                await _Turn()
             left = self._faults(faulted)
             response.success = not left
             if left:
@@ -97,25 +91,12 @@ class Recovery:
         event = self._diagnostics.faults.get(arm)
         return f"{kind}: {event.text}" if event is not None else kind
 
-    def _cleared(self, arms: tuple[str, ...], since_ns: int) -> Future:
-        """Return what is done when none of the arms is left that may still recover."""
-        wait = _Wait(arms, since_ns, Future())
-        self._waits.append(wait)
-        self._timer.reset()
-        return wait.done
-
-    def _look(self) -> None:
-        """Find out who need not wait any longer."""
+    def _may_recover(self, arms: Sequence[str], since_ns: int) -> bool:
+        """Return whether an arm still is faulted, and has not said why it cannot recover."""
+        if time.monotonic_ns() - since_ns > CLEAR_TIMEOUT * 1e9:
+            return False
         self._diagnostics.log_events()
-        for wait in list(self._waits):
-            late = time.monotonic_ns() - wait.since_ns > CLEAR_TIMEOUT * 1e9
-            if late or all(self._refused(arm, wait) for arm in self._faults(wait.arms)):
-                self._waits.remove(wait)
-                wait.done.set_result(None)
-        if not self._waits:
-            self._timer.cancel()
-
-    def _refused(self, arm: str, wait: _Wait) -> bool:
-        """Return whether an arm has reported another fault since it was to recover."""
-        event = self._diagnostics.faults.get(arm)
-        return event is not None and event.time_ns > wait.since_ns
+        events = self._diagnostics.faults
+        return any(
+            arm not in events or events[arm].time_ns <= since_ns for arm in self._faults(arms)
+        )

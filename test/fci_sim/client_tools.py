@@ -40,10 +40,12 @@ def fresh(robot):
     return robot.read_once()
 
 
-def settled(robot):
-    """Return a state in which the arm has come to rest."""
+def settled(robot, at_most=500):
+    """Return a state in which the arm has come to rest, or the last one of so many."""
     state = fresh(robot)
-    while np.abs(state.dq).max() > 2e-3:
+    for _ in range(at_most):
+        if np.abs(state.dq).max() < 1e-4:
+            break
         state = robot.read_once()
     return state
 

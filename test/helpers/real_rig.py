@@ -32,7 +32,7 @@ def position(message):
 class Rig:
     """Two simulated robots, a node on them, and a client of it."""
 
-    def __init__(self, sim, addresses, start, client, file, budget=0.4):
+    def __init__(self, sim, addresses, start, client, file, budget=0.5):
         self.sim, self.client = sim, client
         self.space = f"/real_{next(_numbers)}"  # its own: what was killed is remembered for long
         self.address = dict(zip(ARMS, addresses))
@@ -57,7 +57,7 @@ class Rig:
         self.switch(*LAWS)
         self.reset()
 
-    def until(self, condition, what, timeout=15.0):
+    def until(self, condition, what, timeout=40.0):
         self.client.until(condition, timeout, what)
 
     def admin(self, arm, command, **arguments):
@@ -119,7 +119,7 @@ class Rig:
     def reaches(self, arm, goal):
         self.client.stream(
             f"{self.space}/{arm}/target_pose", self.target(arm, goal),
-            lambda: np.linalg.norm(self.here(arm) - goal) < 0.005, f"{arm} at {goal}",
+            lambda: np.linalg.norm(self.here(arm) - goal) < 0.005, f"{arm} at {goal}", 40.0,
         )  # fmt: skip
 
     def status(self, arm):
