@@ -16,7 +16,7 @@ from multipanda_py.description import ArmDescription
 from multipanda_py.exceptions import BackendError
 from multipanda_py.franka.configure import changed_settings, settings_of
 from multipanda_py.franka.link import STOP_TIMEOUT, Link
-from multipanda_py.franka.model_check import Difference, compare, complaint
+from multipanda_py.franka.model_check import Difference, ModelCheck, complaint
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.franka.reconfiguration import Reconfiguration
 from multipanda_py.franka.settings import Settings
@@ -50,6 +50,7 @@ class Franka(Backend):
         self._settings: dict[int, Settings] = {}
         self._options: dict[int, FrankaConfig] = {}
         self._descriptions: dict[int, ArmDescription] = {}
+        self._model_checks: dict[int, ModelCheck] = {}
         self._changes: dict[int, Reconfiguration] = {}
 
     def connect(self) -> None:
@@ -64,6 +65,7 @@ class Franka(Backend):
             settings = settings_of(self._names[index], arm, cpus)
             self._settings[index], self._options[index] = settings, arm.franka
             self._descriptions[index] = describe_arm(self._names[index], arm)
+            self._model_checks[index] = ModelCheck(self._descriptions[index])
             self.links[index] = Link(state, settings, partial(self._check, index))
         try:
             for link in self.links.values():
@@ -93,7 +95,7 @@ class Franka(Backend):
     def _check(self, index: int, found: dict[str, Any]) -> str:
         """Compare models; return why an arm must not be used, or nothing."""
         name, arm = self._names[index], self._configs[index]
-        differences = compare(self._descriptions[index], self._options[index], found)
+        differences = self._model_checks[index].compare(self._options[index], found)
         self.differences[index] = differences
         text = complaint(differences)
         if not text or arm.franka.model_check == "off":

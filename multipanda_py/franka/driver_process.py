@@ -84,8 +84,7 @@ class DriverProcess:
             self._process.wait()
 
     def close(self) -> None:
-        """Kill what is left, wait for that, and close the pipes."""
-        self.wait(0.0)
+        """Close the pipes."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()

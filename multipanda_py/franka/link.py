@@ -63,6 +63,7 @@ class Link:
         self._seen = 0
         self.number = 0.0
         self._process: DriverProcess | None = None
+        self._killed: list[DriverProcess] = []
         self._told: deque[Settings] = deque()
         self._unread: list[dict[str, Any]] = []
         self._heard = 0
@@ -287,11 +288,16 @@ class Link:
     def close(self) -> None:
         """Let go of everything, after :meth:`stop`."""
         self._drop()
+        for process in self._killed:
+            process.wait(0.0)
         for fd in (self.event, self._torque_event, self._memory.fd):
             os.close(fd)
 
     def _drop(self) -> None:
-        """Kill what is left of a driver, and close its pipes."""
+        """Kill what is left of a driver and close its pipes; the kernel takes its time for it."""
         process, self._process = self._process, None
         if process is not None:
+            process.kill()
             process.close()
+            self._killed.append(process)
+        self._killed = [process for process in self._killed if not process.has_ended()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the robot's own model with ours. Thread: loop, at connect."""
+"""Compare the robot's own model with ours."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from multipanda_py.description import ARMATURE, ArmDescription
 from multipanda_py.franka.connecting import PROBE_SPEED
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.model import add_load, build_pinocchio
-from multipanda_py.state import Matrix, Vector
+from multipanda_py.state import JOINTS, Matrix, Vector
 
 _GRAVITY = np.array([0.0, 0.0, -9.81])
+_SHAPES = {"mass": JOINTS, "coriolis": JOINTS, "gravity": JOINTS, "jacobian": 6}  # rows
 _ROWS = ("x", "y", "z", "rotation about x", "rotation about y", "rotation about z")
 
 
@@ -54,41 +55,51 @@ class Difference:
         )
 
 
-def compare(
-    arm: ArmDescription, options: FrankaConfig, found: Mapping[str, Any]
-) -> list[Difference]:
-    """Return the largest difference of every quantity, at the measured posture.
-
-    The robot's mass matrix is that of the links alone; the rotors are taken out of ours.
+class ModelCheck:
+    """Our model of an arm, made beforehand: a driver may be replaced while other arms move.
 
     Args:
         arm: Our description.
-        options: Tolerances, and the load that both models should have.
-        found: What the driver has measured: flat, column-major lists.
     """
-    model: Any = build_pinocchio(arm)
-    add_load(model, arm, options.load)
-    data = model.createData()
-    q, dq = np.array(found["q"]), np.full(7, PROBE_SPEED)
-    model.gravity.linear = arm.rotation_base_in_world.T @ _GRAVITY
-    gravity: Vector = np.array(pin.computeGeneralizedGravity(model, data, q))
-    coriolis = np.array(pin.nonLinearEffects(model, data, q, dq)) - gravity
-    mass = np.triu(pin.crba(model, data, q))
-    mass = mass + np.triu(mass, 1).T - np.diag(ARMATURE)
-    jacobian: Matrix = np.array(
-        pin.computeFrameJacobian(
-            model, data, q, model.getFrameId(arm.ee_frame), pin.LOCAL_WORLD_ALIGNED
+
+    def __init__(self, arm: ArmDescription) -> None:
+        self._arm = arm
+        self._model: Any = build_pinocchio(arm)
+        self._model.gravity.linear = arm.rotation_base_in_world.T @ _GRAVITY
+        self._unloaded = self._model.inertias[JOINTS].copy()
+        self._data = self._model.createData()
+        self._frame = self._model.getFrameId(arm.ee_frame)
+
+    def compare(self, options: FrankaConfig, found: Mapping[str, Any]) -> list[Difference]:
+        """Return the largest difference of every quantity, at the measured posture.
+
+        The robot's mass matrix is that of the links alone; the rotors are taken out of ours.
+
+        Args:
+            options: Tolerances, and the load that both models should have.
+            found: What the driver has measured: flat, column-major lists.
+
+        Thread: control.
+        """
+        model, data = self._model, self._data
+        model.inertias[JOINTS] = self._unloaded
+        add_load(model, self._arm, options.load)
+        q, dq = np.array(found["q"]), np.full(JOINTS, PROBE_SPEED)
+        gravity: Vector = np.array(pin.computeGeneralizedGravity(model, data, q))
+        coriolis = np.array(pin.nonLinearEffects(model, data, q, dq)) - gravity
+        mass = np.triu(pin.crba(model, data, q))
+        mass = mass + np.triu(mass, 1).T - np.diag(ARMATURE)
+        jacobian: Matrix = np.array(
+            pin.computeFrameJacobian(model, data, q, self._frame, pin.LOCAL_WORLD_ALIGNED)
         )
-    )
-    return [
-        _largest("mass", mass, _matrix(found["mass"], 7), options.tolerance_mass, "kg m^2"),
-        _largest("coriolis", coriolis, _matrix(found["coriolis"], 7), options.tolerance_coriolis,
-                 "Nm"),
-        _largest("gravity", gravity, _matrix(found["gravity"], 7), options.tolerance_gravity,
-                 "Nm"),
-        _largest("jacobian", jacobian, _matrix(found["jacobian"], 6), options.tolerance_jacobian,
-                 "m/rad"),
-    ]  # fmt: skip
+        theirs = {key: _matrix(found[key], rows) for key, rows in _SHAPES.items()}
+        return [
+            _largest("mass", mass, theirs["mass"], options.tolerance_mass, "kg m^2"),
+            _largest("coriolis", coriolis, theirs["coriolis"], options.tolerance_coriolis, "Nm"),
+            _largest("gravity", gravity, theirs["gravity"], options.tolerance_gravity, "Nm"),
+            _largest("jacobian", jacobian, theirs["jacobian"], options.tolerance_jacobian,
+                     "m/rad"),
+        ]  # fmt: skip
 
 
 def complaint(differences: list[Difference]) -> str:
