@@ -15,6 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 FCI_PORT = 1337
+PAUSE = 0.005
+"""Between two connections, so that they do not pile up at the robot [s]."""
 RTT_LIMIT = 300e-6
 """Round trip to the robot above which commands will be lost, after Franka's guide [s]."""
 
@@ -105,6 +107,7 @@ def examine_link(ip: str, trials: int = 20) -> Iterator[Finding]:
     """
     times = []
     for _ in range(trials):
+        time.sleep(PAUSE)
         begin = time.perf_counter()
         try:
             with socket.create_connection((ip, FCI_PORT), timeout=1.0):

@@ -33,7 +33,7 @@ def listen(address: str, port: int) -> socket.socket:
         }
         reason = reasons.get(error.errno or 0, f"cannot be opened: {error}")
         raise BackendError(f"{address} port {port} {reason}") from error
-    listener.listen(4)
+    listener.listen(64)
     listener.setblocking(False)
     return listener
 
