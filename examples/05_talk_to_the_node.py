@@ -29,13 +29,13 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 FORCE_AUTO = 4
-NEAR, PATIENCE = 0.005, 10.0  # [m], [s]
+NEAR, PATIENCE = 0.005, 20.0  # [m], [s]
 
 
 def call(node: Node, kind: Any, name: str, **fields: Any) -> Any:
     """Call a service and return its answer, or end with one line if nobody answers."""
     client = node.create_client(kind, name)
-    if not client.wait_for_service(timeout_sec=5.0):
+    if not client.wait_for_service(timeout_sec=PATIENCE):
         sys.exit(f"no service {name}: is the cell running, in this ROS domain?")
     future = client.call_async(kind.Request(**fields))
     rclpy.spin_until_future_complete(node, future, timeout_sec=30.0)
@@ -55,7 +55,7 @@ def listen(node: Node, kind: Any, topic: str) -> list[Any]:
     begin = time.monotonic()
     while not newest:
         rclpy.spin_once(node, timeout_sec=0.1)
-        if time.monotonic() > begin + 5.0:
+        if time.monotonic() > begin + PATIENCE:
             sys.exit(f"nothing on {topic}: is the cell running, in this ROS domain?")
     return newest
 
@@ -99,12 +99,21 @@ def move(node: Node, options: argparse.Namespace) -> bool:
 
 
 def show_faults(node: Node, options: argparse.Namespace) -> bool:
-    """Print what /diagnostics says of every arm."""
-    for status in listen(node, DiagnosticArray, "/diagnostics")[0].status:
+    """Print what /diagnostics, which all cells share, says of every arm."""
+    heard: dict[str, Any] = {}
+
+    def keep(message: DiagnosticArray) -> None:
+        heard.update({status.hardware_id: status for status in message.status})
+
+    listen(node, DiagnosticArray, "/diagnostics")
+    node.create_subscription(DiagnosticArray, "/diagnostics", keep, 10)
+    end = time.monotonic() + 1.5  # every cell speaks once a second
+    while time.monotonic() < end:
+        rclpy.spin_once(node, timeout_sec=0.1)
+    for arm, status in sorted(heard.items()):
         values = {item.key: item.value for item in status.values}
         if "owner" in values:
             why = values["reason"] or values["last refusal"]
-            arm = status.name.rpartition(" ")[2]
             print(f"{arm}: {status.message}{f' ({why})' if why else ''}")
     return True
 

@@ -15,7 +15,7 @@ from multipanda_py.describe import describe_arm
 from multipanda_py.description import ArmDescription
 from multipanda_py.exceptions import BackendError
 from multipanda_py.franka.configure import changed_settings, settings_of
-from multipanda_py.franka.link import STOP_TIMEOUT, Link
+from multipanda_py.franka.link import MODEL_DIFFERS, NOT_USABLE, STOP_TIMEOUT, Fault, Link
 from multipanda_py.franka.model_check import Difference, ModelCheck, complaint
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.franka.reconfiguration import Reconfiguration
@@ -46,6 +46,7 @@ class Franka(Backend):
         self.warnings: list[str] = []
         self.differences: dict[int, list[Difference]] = {}
         self.links: dict[int, Link] = {}
+        self._faults_at_start: list[tuple[int, str]] = []
         self._asked: dict[int, FrankaConfig] = {}
         self._settings: dict[int, Settings] = {}
         self._options: dict[int, FrankaConfig] = {}
@@ -56,8 +57,12 @@ class Franka(Backend):
     def connect(self) -> None:
         """Start all drivers at once and wait until they have their robots.
 
+        An arm whose robot is not ready (switched off, user stop, in use) has a fault from the
+        start, is taken to be where the cell file says, and can be recovered later.
+
         Raises:
-            BackendError: If an arm cannot be used; names every such arm, and why.
+            BackendError: If the cell file or this computer keeps an arm from being used; names
+                every arm that cannot be used, and why.
         """
         cpus = other_cpus(self.config.realtime)  # a core shared with the loop is a detour
         for index, state in zip(self.arms, self.states):
@@ -65,32 +70,35 @@ class Franka(Backend):
             settings = settings_of(self._names[index], arm, cpus)
             self._settings[index], self._options[index] = settings, arm.franka
             self._descriptions[index] = describe_arm(self._names[index], arm)
+            state.q[:] = arm.q_start
             self._model_checks[index] = ModelCheck(self._descriptions[index])
             self.links[index] = Link(state, settings, partial(self._check, index))
         try:
             for link in self.links.values():
                 link.spawn()
             faults = self._await_drivers()
-            if faults:
-                raise BackendError("\n".join(faults))
+            if any(kind in (NOT_USABLE, MODEL_DIFFERS) for kind, _ in faults.values()):
+                lines = [f"arm {self._names[i]}: {faults[i][1]}" for i in sorted(faults)]
+                raise BackendError("\n".join(lines))
         except BaseException:
             self.close()
             raise
         for link in self.links.values():
             self.warnings.extend(link.warnings)
+        self._faults_at_start = [(i, f"{kind}: {text}") for i, (kind, text) in faults.items()]
         self.read(self.arms)
 
-    def _await_drivers(self) -> list[str]:
+    def _await_drivers(self) -> dict[int, Fault]:
         waiting = dict(self.links)
-        faults: dict[int, str] = {}
+        faults: dict[int, Fault] = {}
         while waiting:
             select.select([link.output for link in waiting.values()], [], [], 0.1)
             for index, link in list(waiting.items()):
-                for _, text in link.poll():
-                    faults[index] = f"arm {self._names[index]}: {text}"
+                for fault in link.poll():
+                    faults[index] = fault
                 if not link.starting:
                     del waiting[index]
-        return [faults[index] for index in sorted(faults)]
+        return faults
 
     def _check(self, index: int, found: dict[str, Any]) -> str:
         """Compare models; return why an arm must not be used, or nothing."""
@@ -127,7 +135,7 @@ class Franka(Backend):
 
     def faults(self) -> list[tuple[int, str]]:
         """Return what drivers and robots have reported since, as ``kind: sentence``."""
-        found = []
+        found, self._faults_at_start = self._faults_at_start, []
         for index, link in self.links.items():
             for kind, text in link.poll():
                 found.append((index, f"{kind}: {text}"))

@@ -15,7 +15,15 @@ PROBE_SPEED = 0.5
 
 
 class Refused(Exception):
-    """Report that the robot cannot be used, and what to do."""
+    """Report that the robot cannot be used, and what to do.
+
+    Attributes:
+        final: Whether trying again is of no use: what has to change is on this computer.
+    """
+
+    def __init__(self, text: str, *, final: bool = False) -> None:
+        super().__init__(text)
+        self.final = final
 
 
 def open_robot(settings: Settings) -> Any:
@@ -32,7 +40,7 @@ def open_robot(settings: Settings) -> Any:
         import pylibfranka
     except ImportError as error:
         raise Refused(
-            f"pylibfranka cannot be imported: {error}; pip install pylibfranka"
+            f"pylibfranka cannot be imported: {error}; pip install pylibfranka", final=True
         ) from None
     try:
         robot = pylibfranka.Robot(ip, pylibfranka.RealtimeConfig.kIgnore)
@@ -47,7 +55,7 @@ def open_robot(settings: Settings) -> Any:
             raise Refused(f"robot {ip} is not ready ({kind}): {text}")
         configuration.apply(robot, settings)
     except configuration.SettingRefused as error:
-        raise Refused(f"robot {ip} refuses its settings: {error}") from None
+        raise Refused(f"robot {ip} refuses its settings: {error}", final=True) from None
     except (RuntimeError, pylibfranka.FrankaException) as error:
         raise Refused(_in_words(ip, type(error).__name__, str(error))) from None
     return robot

@@ -184,8 +184,11 @@ def main() -> NoReturn:
         found = measure(robot)
         state = robot.read_once()
         port.publish(state, False, _MODES.get(state.robot_mode.name, 0))
-    except (Refused, OSError, RuntimeError, ValueError, TypeError) as error:
-        port.say(error=f"{error}")
+    except Refused as error:
+        port.say(error=f"{error}", final=error.final)
+        os._exit(1)
+    except (OSError, RuntimeError, ValueError, TypeError) as error:
+        port.say(error=f"{error}", final=not isinstance(error, RuntimeError))
         os._exit(1)
     gc.collect()
     gc.freeze()

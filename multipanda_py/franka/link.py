@@ -28,6 +28,9 @@ HOPELESS = 2_000_000_000
 _LOOK = 5_000_000  # younger heartbeats need no further look [ns]
 _monotonic_ns = time.monotonic_ns
 Fault = tuple[str, str]
+"""Kind and sentence."""
+NOT_USABLE, MODEL_DIFFERS = "not_usable", "model_differs"
+"""Kinds of faults that no second attempt mends."""
 
 
 class Link:
@@ -206,14 +209,16 @@ class Link:
             self._deadline = 0
             message, *self._unread = messages  # a fault may have come right behind the answer
             if "error" in message:
+                self._drop()  # it is about to end; a recovery must not take it for alive
                 self._explained = True
-                return [("not_connected", message["error"])]
+                kind = NOT_USABLE if message["final"] else "not_connected"
+                return [(kind, message["error"])]
             self.warnings = message["warnings"]
             reason = self._accept(message["model"])
             if reason:
                 self._explained = True
                 self.shut_down()
-                return [("model_differs", reason)]
+                return [(MODEL_DIFFERS, reason)]
             return []
         if self._process is not None and self._process.has_ended():
             self._deadline = 0

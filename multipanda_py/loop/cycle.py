@@ -76,11 +76,14 @@ class ControlLoop:
     def start(self, active: Sequence[str], warm_up: int = 300) -> None:
         """Connect the arms, warm every law up on the measured state, and take over.
 
+        Arms that are not ready have a fault from the start.
+
         Raises:
-            BackendError: If an arm cannot be connected.
+            BackendError: If an arm cannot be used at all.
         """
         for backend in self.backends:
             backend.connect()
+        not_ready = [fault for backend in self.backends for fault in backend.faults()]
         self._sense(self._all, 0)
         for instance in self._instances:
             instance.activate()
@@ -93,6 +96,8 @@ class ControlLoop:
         self._owners.apply([instance.plan.name in active for instance in self._instances])
         for arm in self._arms:
             arm.blend_left = 0
+        for index, text in not_ready:
+            self._stopped(index, text, _monotonic_ns())
 
     def close(self) -> None:
         """Release the arms; safe to call twice."""
@@ -149,12 +154,16 @@ class ControlLoop:
             except Exception as error:
                 self._blame(backend, error, now_ns)
             for index, text in backend.faults():
-                arm = self._arms[index]
-                self._owners.fail(arm.owner, Event.ARM_STOPPED, text, now_ns, (arm,))
+                self._stopped(index, text, now_ns)
         self._time[0] = self.backends[0].time
         for index in fresh:
             arm = self._arms[index]
             arm.model.update(arm.state)
+
+    def _stopped(self, index: int, text: str, now_ns: int) -> None:
+        """Note that an arm executes no torques any more, and why."""
+        arm = self._arms[index]
+        self._owners.fail(arm.owner, Event.ARM_STOPPED, text, now_ns, (arm,))
 
     def _open_mail(self, now_ns: int) -> None:
         for instance in self._instances:  # before a switch, so that it starts with them

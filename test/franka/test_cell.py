@@ -39,13 +39,16 @@ LAWS = {
 class Rig:
     """Two simulated robots, a cell on them, and what happened."""
 
-    def __init__(self, addresses, options=PATIENT, **sim):
+    def __init__(self, addresses, options=PATIENT, *, stopped=(), **sim):
+        """Describe the rig; at ``stopped`` arms somebody presses the user stop before."""
         self.left, self.right = addresses
-        self.options = options
+        self.options, self.stopped = options, stopped
         self.sim = FciSim(addresses, **sim)
 
     def __enter__(self):
         self.sim.start()
+        for arm in self.stopped:
+            self.sim.admin(getattr(self, arm), "user_stop")
         arms = {
             name: {"backend": "franka", "robot_ip": ip, "hand": False, "position": [0.0, y, 0.0],
                    "franka": self.options}
@@ -59,7 +62,8 @@ class Rig:
         self.cell.start()
         self.loop = self.cell.loop_pid
         self.drivers = children(self.loop)
-        self.cell.wait(lambda: all(self.moves(arm) for arm in self.cell.arms), 20.0, "torque")
+        ready = [arm for arm in self.cell.arms if arm not in self.stopped]
+        self.cell.wait(lambda: all(self.moves(arm) for arm in ready), 20.0, "torque")
         for ip in (self.left, self.right):
             self.sim.admin(ip, "reset_stats")
         return self
@@ -105,6 +109,21 @@ class Rig:
 def rig(new_address):
     with Rig([new_address(), new_address()], together=True) as rig:
         yield rig
+
+
+def test_a_cell_starts_with_the_arms_that_are_ready(new_address):
+    """The other one is recovered later; nothing has to be started again."""
+    with Rig([new_address(), new_address()], stopped=["left"], together=True) as rig:
+        assert rig.fault_of("left") == "arm_stopped"
+        assert "user stop is pressed" in str(rig.cell.events()[0])
+        rig.reaches("right", rig.lift("right"))
+        with pytest.raises(SwitchRejected, match="left/error_recovery"):
+            rig.cell.switch([f"left/{LAW}"], strictness="force_auto")
+        rig.sim.admin(rig.left, "release")
+        rig.recovers("left")
+        rig.drivers = children(rig.loop)
+        rig.cell.switch([f"left/{LAW}"], strictness="force_auto")
+        rig.reaches("left", rig.lift("left"))
 
 
 def test_coupled_and_single_laws_move_real_arms(rig):

@@ -66,11 +66,11 @@ def test_closing_leaves_nothing(lockstep, make):
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_failed_connection_leaves_nothing(lockstep, make, new_address):
+def test_a_failed_connection_leaves_nothing(lockstep, make):
     _, addresses = lockstep
     before = sorted(os.listdir("/proc/self/fd"))
     with pytest.raises(BackendError):
-        make([addresses[0], new_address()])
+        make(addresses, franka={"cartesian_impedance": [5.0] * 6})
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 

@@ -95,6 +95,8 @@ def shared_rig(start_node, client, dual_real):
 @pytest.fixture
 def rig(shared_rig):
     """Both arms under Cartesian impedance, and nothing counted yet."""
+    shared_rig.recover()  # what a test that failed may have left
+    shared_rig.until(lambda: all(map(shared_rig.moves, ARMS)), "torque control")
     shared_rig.switch(*LAWS)
     shared_rig.reset()
     return shared_rig
@@ -249,9 +251,8 @@ def test_the_walk_through_of_the_readme(rig, talk, capsys):
     assert main(["inject", rig.address["left"], "reflex"]) == 0
     rig.until(lambda: "joint_reflex" in rig.reason("left"), "diagnostics")
     _, said = do(talk.show_faults)
-    left, right = said.splitlines()[-2:]
-    assert left.startswith("left: latched fault: arm_stopped (reflex: robot")
-    assert right.startswith("right: follows right/hold")
+    assert f"{rig.node.name}/left: latched fault: arm_stopped (reflex: robot" in said
+    assert f"{rig.node.name}/right: follows right/hold" in said
     done, said = do(talk.switch, names=[law])
     assert not done
     assert "call left/error_recovery first" in said
