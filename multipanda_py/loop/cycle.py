@@ -58,6 +58,7 @@ class ControlLoop:
         heartbeat_timeout_ns: int,
     ) -> None:
         self._arms, self._instances, self.backends = arms, instances, backends
+        self._writing = list(backends)  # real arms first: physics can wait
         self._mailbox, self._words = mailbox, mailbox.words
         self._owners = ownership
         self._row = row.view(np.float64).reshape(-1)
@@ -83,6 +84,7 @@ class ControlLoop:
         """
         for backend in self.backends:
             backend.connect()
+        self._writing = sorted(self.backends, key=lambda backend: not backend.wake_fds)
         not_ready = [fault for backend in self.backends for fault in backend.faults()]
         self._sense(self._all, 0)
         for instance in self._instances:
@@ -131,7 +133,7 @@ class ControlLoop:
                 self._owners.update(instance, wake_ns)
         for index in chosen:
             self._arms[index].command()
-        for backend in self.backends:
+        for backend in self._writing:
             try:
                 backend.write(chosen)
             except Exception as error:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from multipanda_py.backends.mock import Mock
+from multipanda_py.backends.mujoco import Mujoco
 from multipanda_py.exceptions import ParameterRejected, SwitchRejected, TargetRejected
 from multipanda_py.limits import FR3_LIMITS
 from multipanda_py.loop.events import Event
@@ -297,3 +299,18 @@ def test_singular_reach_stays_bounded(make_cell):
     assert fastest < 1.5
     cell.step(2000)
     assert cell.pose("left").distance(Pose(np.array([0.307, 0.0, 0.5]), pose.rotation))[0] < 2e-3
+
+
+def test_arms_that_wait_for_an_answer_get_it_before_the_physics(make_cell, monkeypatch):
+    monkeypatch.setattr(Mock, "wake_fds", property(lambda mock: dict.fromkeys(mock.arms, 0)))
+    written = []
+    for kind in (Mujoco, Mock):
+
+        def write(backend, fresh, kind=kind, write=kind.write):
+            written.append(kind)
+            write(backend, fresh)
+
+        monkeypatch.setattr(kind, "write", write)
+    arms = {"left": {"backend": "mujoco"}, "right": {"backend": "mock", "position": [0, 1, 0]}}
+    make_cell(arms).step(2)
+    assert written == [Mock, Mujoco] * 2
