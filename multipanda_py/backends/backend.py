@@ -27,11 +27,11 @@ class Backend(ABC):
 
     Attributes:
         time: Time of its world [s].
-        warnings: What its user should know after :meth:`connect`, in sentences.
+        warnings: What its user should know after :meth:`connect` or a recovery, in sentences;
+            whoever reads clears it.
     """
 
     time: float = 0.0
-    warnings: Sequence[str] = ()
 
     def __init__(
         self, config: CellConfig, arms: Sequence[int], states: Sequence[ArmState], objects: Vector
@@ -41,6 +41,7 @@ class Backend(ABC):
         self.states = tuple(states)
         self.objects = objects
         self.period = 1.0 / config.cell.rate
+        self.warnings: list[str] = []
         self._configured: list[tuple[int, str]] = []
 
     @abstractmethod

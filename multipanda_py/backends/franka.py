@@ -43,7 +43,6 @@ class Franka(Backend):
         super().__init__(config, arms, states, objects)
         self._names = list(config.arms)
         self._configs = list(config.arms.values())
-        self.warnings: list[str] = []
         self.differences: dict[int, list[Difference]] = {}
         self.links: dict[int, Link] = {}
         self._faults_at_start: list[tuple[int, str]] = []
@@ -85,7 +84,10 @@ class Franka(Backend):
             raise
         for link in self.links.values():
             self.warnings.extend(link.warnings)
-        self._faults_at_start = [(i, f"{kind}: {text}") for i, (kind, text) in faults.items()]
+        unknown = "where the arm is, is unknown until then; others take it to be at its q_start"
+        self._faults_at_start = [
+            (index, f"{kind}: {text} ({unknown})") for index, (kind, text) in faults.items()
+        ]
         self.read(self.arms)
 
     def _await_drivers(self) -> dict[int, Fault]:

@@ -55,10 +55,18 @@ def open_robot(settings: Settings) -> Any:
             raise Refused(f"robot {ip} is not ready ({kind}): {text}")
         configuration.apply(robot, settings)
     except configuration.SettingRefused as error:
-        raise Refused(f"robot {ip} refuses its settings: {error}", final=True) from None
+        raise Refused(f"robot {ip} refuses its settings: {error}", final=_is_idle(robot)) from None
     except (RuntimeError, pylibfranka.FrankaException) as error:
         raise Refused(_in_words(ip, type(error).__name__, str(error))) from None
     return robot
+
+
+def _is_idle(robot: Any) -> bool:
+    """Return whether a robot would take settings; in another mode it refuses any."""
+    try:
+        return bool(fresh_state(robot).robot_mode.name == "Idle")
+    except RuntimeError:
+        return False
 
 
 def fresh_state(robot: Any) -> Any:

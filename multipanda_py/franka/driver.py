@@ -13,7 +13,6 @@ libfranka at its end.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import signal
@@ -37,6 +36,10 @@ from multipanda_py.franka.settings import SettingRefused, Settings, apply
 _MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStopped": 5,
           "AutomaticErrorRecovery": 6}  # fmt: skip
 _START_TIME, _RECOVERY_TIME, _SETTINGS_TIME = 1.5, 15.0, 3.0  # libfranka may take so long [s]
+
+
+class SettingsLost(Exception):
+    """Report that the robot has some settings of two sets."""
 
 
 class Driver:
@@ -132,13 +135,23 @@ class Driver:
             try:
                 apply(self._robot, settings)
             except SettingRefused as error:
-                with contextlib.suppress(SettingRefused):  # they had been accepted
-                    apply(self._robot, self._settings)
                 self._port.say(settings="refused", text=str(error))
+                self._restore()
             else:
                 self._settings = settings
                 self._port.say(settings="applied", text="")
         self._port.busy(0.0)
+
+    def _restore(self) -> None:
+        """Tell the robot the settings of before.
+
+        Raises:
+            SettingsLost: If it does not take them, although it had; the next driver tells all.
+        """
+        try:
+            apply(self._robot, self._settings)
+        except SettingRefused as error:
+            raise SettingsLost(f"the robot does not take its old settings back: {error}") from None
 
     def _move(self) -> None:
         """Run one motion, from its start to whatever ends it."""

@@ -131,7 +131,7 @@ class Link:
             if record.stamp() == stamp:
                 self._seen = stamp
                 self.number, self.time, executing, _ = state[:4].tolist()
-                self.executing = executing != 0.0
+                self.executing = executing != 0.0 and not self._deadline
                 arm.q[:] = state[4:11]
                 arm.dq[:] = state[11:18]
                 arm.tau_J[:] = state[18:25]
@@ -209,6 +209,7 @@ class Link:
             self._deadline = 0
             message, *self._unread = messages  # a fault may have come right behind the answer
             if "error" in message:
+                self._rest()
                 self._drop()  # it is about to end; a recovery must not take it for alive
                 self._explained = True
                 kind = NOT_USABLE if message["final"] else "not_connected"
@@ -217,6 +218,7 @@ class Link:
             reason = self._accept(message["model"])
             if reason:
                 self._explained = True
+                self._rest()
                 self.shut_down()
                 return [(MODEL_DIFFERS, reason)]
             return []
@@ -260,6 +262,7 @@ class Link:
             return []
         self._silent = True
         self._rest()
+        self.words[Word.ENABLED] = 0  # the driver may not know, and must not go on by itself
         if self._explained:
             return []
         ip, waited = self._settings.robot_ip, f"{since / 1e6:.0f} ms"

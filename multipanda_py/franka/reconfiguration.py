@@ -108,7 +108,8 @@ class Reconfiguration:
     def _finish(self, answer: str) -> str | None:
         """Let torques be executed again, and wait until they are, if they were before."""
         self._answer = answer
-        self._link.resume()
+        if not self._faulted:
+            self._link.resume()
         self._go_on(self._start_motion, MOTION_TIMEOUT)
         return self._start_motion()
 

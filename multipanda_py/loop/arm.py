@@ -86,9 +86,13 @@ class Arm:
         """Clear the latched fault and hold the posture of now; return what it was."""
         was = self._fault
         self.fault, self.released = Event.NONE, False
+        self.start_anew()
+        return was
+
+    def start_anew(self) -> None:
+        """Let the owner begin from the measured state: torque was away for a while."""
         self.owner.activate()
         self.blend(self._blend_cycles)
-        return was
 
     def command(self) -> None:
         """Write this cycle's torque to the state: blended, clamped, rate limited."""

@@ -31,6 +31,7 @@ class ArmSettings:
 
     Attributes:
         pending: Number and settings of what is not answered yet, by the arm's index.
+        interrupted: Arms whose hold starts anew when they execute torques again.
 
     Thread: control.
     """
@@ -42,7 +43,7 @@ class ArmSettings:
         self._current = [
             list(backend_of[arm.index].config.arms.values())[arm.index].franka for arm in arms
         ]
-        self._interrupted: set[int] = set()
+        self.interrupted: set[int] = set()
         self.pending: dict[int, tuple[int, FrankaConfig]] = {}
 
     def take(self, now_ns: int) -> None:
@@ -78,16 +79,19 @@ class ArmSettings:
         """Pass on what the backends have answered."""
         for backend in {self._backend_of[index] for index in self.pending}:
             for index, reason in self._answers_of(backend):
+                if index not in self.pending:
+                    continue
                 number, options = self.pending.pop(index)
                 arm = self._arms[index]
                 arm.busy = ""
                 self._answer(arm, number, reason, options, now_ns)
-                if index in self._interrupted and backend.is_ready(index) and not arm.fault:
-                    arm.recover()
-                self._interrupted.discard(index)
         for index in self.pending:
             if not self._backend_of[index].is_ready(index):
-                self._interrupted.add(index)
+                self.interrupted.add(index)
+        for index in tuple(self.interrupted - self.pending.keys()):
+            if self._backend_of[index].is_ready(index):
+                self.interrupted.discard(index)
+                self._arms[index].start_anew()
 
     def _answers_of(self, backend: Backend) -> Sequence[tuple[int, str]]:
         try:

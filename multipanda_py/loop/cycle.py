@@ -126,7 +126,7 @@ class ControlLoop:
             self._open_mail(wake_ns)
         if self._recovering:
             self._finish_recoveries(wake_ns)
-        if self._settings.pending:
+        if self._settings.pending or self._settings.interrupted:
             self._settings.look(wake_ns)
         for instance in self._owners.active:
             if fresh is None or instance.is_new or instance.plan.arms[0] in fresh:
@@ -155,7 +155,12 @@ class ControlLoop:
                 backend.read(fresh)
             except Exception as error:
                 self._blame(backend, error, now_ns)
-            for index, text in backend.faults():
+            try:
+                faults = backend.faults()
+            except Exception as error:
+                self._blame(backend, error, now_ns)
+                continue
+            for index, text in faults:
                 self._stopped(index, text, now_ns)
         self._time[0] = self.backends[0].time
         for index in fresh:
@@ -165,6 +170,7 @@ class ControlLoop:
     def _stopped(self, index: int, text: str, now_ns: int) -> None:
         """Note that an arm executes no torques any more, and why."""
         arm = self._arms[index]
+        self._recovering.discard(index)  # what was asked for before is void
         self._owners.fail(arm.owner, Event.ARM_STOPPED, text, now_ns, (arm,))
 
     def _open_mail(self, now_ns: int) -> None:
@@ -177,7 +183,7 @@ class ControlLoop:
             self._answered = self._mailbox.switch.seen
         recover = self._mailbox.recover.take()
         if recover is not None:
-            self._recover(recover)
+            self._recover(recover, now_ns)
         for index, slot in enumerate(self._mailbox.grippers):
             command = slot.take()
             if command is not None:
@@ -198,20 +204,29 @@ class ControlLoop:
         except Exception as error:
             self._blame(backend, error, now_ns)
 
-    def _recover(self, wanted: Vector) -> None:
+    def _recover(self, wanted: Vector, now_ns: int) -> None:
         """Ask the backends to make faulted arms ready; it may take them many cycles."""
         for arm, flag in zip(self._arms, wanted.tolist()):
-            if flag and arm.fault:
+            if not flag or not arm.fault:
+                continue
+            try:
                 self._backend_of[arm.index].recover(arm.index)
+            except Exception as error:
+                self._stopped(arm.index, describe(error), now_ns)
+            else:
                 self._recovering.add(arm.index)
 
     def _finish_recoveries(self, now_ns: int) -> None:
         """Clear the fault of arms that are ready again; they hold where they are."""
         for index in tuple(self._recovering):
-            if self._backend_of[index].is_ready(index):
+            backend = self._backend_of[index]
+            if backend.is_ready(index):
                 self._recovering.discard(index)
                 was = self._arms[index].recover()
                 text = f"{was.name.lower()} cleared; holding the measured posture"
+                if backend.warnings:  # of a robot that has been connected only now
+                    text = f"{text}; but {'; '.join(backend.warnings)}"
+                    backend.warnings.clear()
                 self._mailbox.report(Event.RECOVERED, now_ns, index, -1, text)
 
     def _watch(self, now_ns: int) -> None:

@@ -78,6 +78,8 @@ def main() -> int:
         loop = build_loop(config, plans, mailbox)
         loop.start(config.active)
         warnings = [text for backend in loop.backends for text in backend.warnings]
+        for backend in loop.backends:
+            backend.warnings.clear()
         warnings += enter_realtime(config.realtime)
         if config.realtime.keep_awake and any(backend.wake_fds for backend in loop.backends):
             warnings += keep_cores_awake()

@@ -18,6 +18,7 @@ from multipanda_py.config import CellConfig
 from multipanda_py.exceptions import LoopError
 from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.build import build_loop
+from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.pacing import run
 
@@ -59,7 +60,7 @@ class InlineRunner(Runner):
     def start(self) -> list[str]:
         """Build and start the loop at cycle time zero."""
         self._loop = build_loop(self._config, self._plans, self._mailbox)
-        self._loop.start(self._config.active, warm_up=2)
+        _start(self._loop, self._config, warm_up=2)
         self._period_ns = round(1e9 / self._config.cell.rate)
         self._now_ns = 0
         self._open = True
@@ -92,7 +93,7 @@ class ThreadRunner(Runner):
         """Start the thread."""
         self.beat()
         self._loop = build_loop(self._config, self._plans, self._mailbox)
-        self._loop.start(self._config.active)
+        _start(self._loop, self._config)
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
         self._thread.start()
@@ -114,6 +115,15 @@ class ThreadRunner(Runner):
             self._stopping = True
             thread.join(STOP_TIMEOUT)
             self._loop.close()
+
+
+def _start(loop: ControlLoop, config: CellConfig, warm_up: int = 300) -> None:
+    """Start a loop; if that fails, let go of the arms that it has connected."""
+    try:
+        loop.start(config.active, warm_up)
+    except BaseException:
+        loop.close()
+        raise
 
 
 class ProcessRunner(Runner):

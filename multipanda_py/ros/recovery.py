@@ -73,7 +73,7 @@ class Recovery:
                 reasons = [f"{arm}: {self._why(arm, kind)}" for arm, kind in left.items()]
                 response.message = f"still faulted: {'; '.join(reasons)}"
             elif faulted:
-                cleared = [f"{arm}: {faults[arm]} cleared" for arm in faulted]
+                cleared = [f"{arm}: {faults.get(arm, 'fault')} cleared" for arm in faulted]
                 response.message = f"{'; '.join(cleared)}: the arm holds"
             else:
                 response.message = f"no fault on {', '.join(arms)}"

@@ -89,6 +89,18 @@ def test_a_wrong_load_is_named(lockstep, make):
     assert not any("gravity" in text for text in ignored.backend.warnings)
 
 
+def test_a_wrong_load_is_also_named_when_the_robot_comes_later(lockstep, make):
+    sim, addresses = lockstep
+    sim.admin(addresses[0], "user_stop", pressed=True)
+    tool = {**TOOL, "mass": 0.8}
+    cell = make(addresses[:1], tool=tool, franka={"tool_in_desk": True, "answer_budget": 0.4})
+    assert cell.fault(0)[0] == "not_connected"
+    cell.backend.warnings.clear()
+    sim.admin(addresses[0], "user_stop", pressed=False)
+    cell.recover(0)
+    assert "gravity at joint" in cell.backend.warnings[-1]
+
+
 def test_settings_arrive(lockstep, make):
     """They are compared with what the robot sends back, and with what it does."""
     sim, addresses = lockstep

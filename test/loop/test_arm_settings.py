@@ -51,9 +51,12 @@ def test_no_law_gets_an_arm_that_is_away(make_cell):
     cell.switch(["left/joint_impedance_controller"])
 
 
-def test_an_arm_that_was_away_holds_where_it_is_now(make_cell):
+@pytest.mark.parametrize("fault", [Event.NONE, Event.CONTROLLET_ERROR])
+def test_an_arm_that_was_away_holds_where_it_is_now(make_cell, fault):
+    """Also if it has a fault with which hold goes on, which stays latched."""
     cell = make_cell(arms={"left": {"backend": "mock"}})
     cell.step(5)
+    cell._runner._loop._arms[0].fault = fault
     slow = Slow(cell)
     ask(cell, load_mass=0.5)
     slow.backend._q[0][:] += 0.05  # what happened meanwhile
@@ -62,6 +65,7 @@ def test_an_arm_that_was_away_holds_where_it_is_now(make_cell):
     here = cell.state("left").q
     cell.step(500)
     assert np.abs(cell.state("left").q - here).max() < 1e-6
+    assert cell.state("left").fault == ("" if fault is Event.NONE else "controllet_error")
 
 
 def test_what_a_backend_raises_is_an_answer(make_cell):
