@@ -218,3 +218,17 @@ def _undisturbed(sim, address):
     assert counted["mode"] == "move"
     assert counted["errors"] == []
     within_bounds(counted)
+
+
+def test_an_idle_arm_that_was_silent_executes_nothing_until_recovered(clocked, make):
+    """The robot itself sees no fault in states that are lost while no motion runs."""
+    sim, addresses = clocked
+    cell = make(addresses[:1])
+    cell.step(write=False)
+    sim.admin(addresses[0], "drop", states=700)
+    cell.run(lambda: cell.faults, write=False)
+    assert cell.faults[0][1].startswith("robot_silent")
+    heard = []
+    cell.run(lambda: heard.extend(cell.step()) or len(heard) > 200)
+    assert not cell.backend.is_ready(0)
+    cell.recover(0)
