@@ -43,12 +43,25 @@ def build_pinocchio(arm: ArmDescription, *, base_in_world: bool = False) -> Any:
     return model
 
 
-def add_load(model: Any, arm: ArmDescription, load: Load) -> None:
-    """Add what the flange carries to the last link of a pinocchio model."""
-    if load.mass > 0.0:
-        flange = model.frames[model.getFrameId(f"{arm.prefix}link8")].placement
-        body = pin.Inertia(load.mass, load.com, load.inertia)
-        model.inertias[JOINTS] = model.inertias[JOINTS] + flange.act(body)
+class Flange:
+    """Let the last link of a pinocchio model carry a load, and then another one.
+
+    Args:
+        model: Without a load.
+        arm: What it is a model of.
+    """
+
+    def __init__(self, model: Any, arm: ArmDescription) -> None:
+        self._model = model
+        self._placement = model.frames[model.getFrameId(f"{arm.prefix}link8")].placement
+        self._unloaded = model.inertias[JOINTS].copy()
+
+    def carry(self, load: Load) -> None:
+        """Count a load, instead of any before, in all dynamics."""
+        link = self._unloaded
+        if load.mass > 0.0:
+            link = link + self._placement.act(pin.Inertia(load.mass, load.com, load.inertia))
+        self._model.inertias[JOINTS] = link
 
 
 class ArmModel:
@@ -68,10 +81,9 @@ class ArmModel:
     """Far below the squared singular values of J in any useful posture (1e-3 and up)."""
 
     def __init__(self, arm: ArmDescription) -> None:
-        self._arm = arm
         self._model = build_pinocchio(arm)
         self._model.gravity = pin.Motion.Zero()
-        self._unloaded = self._model.inertias[JOINTS].copy()
+        self._flange = Flange(self._model, arm)
         self._data = self._model.createData()
         self._frame = self._model.getFrameId(arm.ee_frame)
         self._convention: tuple[Any, ...] = (
@@ -100,8 +112,7 @@ class ArmModel:
 
     def set_load(self, load: Load) -> None:
         """Count what the flange carries, instead of any load before, in all dynamics."""
-        self._model.inertias[JOINTS] = self._unloaded
-        add_load(self._model, self._arm, load)
+        self._flange.carry(load)
 
     def hessian(self) -> Matrix:
         r"""Return :math:`\partial J_{rj} / \partial q_k` at [k, j, r], of the last update."""

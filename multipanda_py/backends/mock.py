@@ -12,8 +12,8 @@ from multipanda_py.backends.backend import Backend
 from multipanda_py.describe import describe_arm
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.gripper import MAX_WIDTH, Action, Outcome
-from multipanda_py.model import add_load, build_pinocchio
-from multipanda_py.state import JOINTS, Vector
+from multipanda_py.model import Flange, build_pinocchio
+from multipanda_py.state import Vector
 
 
 class Mock(Backend):
@@ -29,13 +29,13 @@ class Mock(Backend):
         self._q: list[Vector] = []
         self._dq: list[Vector] = []
         self._models = []
-        self._unloaded = []
+        self._flanges = []
         for index in self.arms:
             arm = self.config.arms[names[index]]
             description = describe_arm(names[index], arm)
             model = build_pinocchio(description)
-            self._unloaded.append((description, model.inertias[JOINTS].copy()))
-            add_load(model, description, arm.franka.load)
+            self._flanges.append(Flange(model, description))
+            self._flanges[-1].carry(arm.franka.load)
             self._models.append((model, model.createData()))
             self._q.append(np.array(arm.q_start))
             self._dq.append(np.zeros(7))
@@ -54,10 +54,7 @@ class Mock(Backend):
 
     def configure(self, arm: int, options: FrankaConfig) -> None:
         """Carry another load from now on."""
-        place = self.arms.index(arm)
-        model, (description, unloaded) = self._models[place][0], self._unloaded[place]
-        model.inertias[JOINTS] = unloaded
-        add_load(model, description, options.load)
+        self._flanges[self.arms.index(arm)].carry(options.load)
         super().configure(arm, options)
 
     def read(self, fresh: Collection[int]) -> None:

@@ -14,7 +14,7 @@ import pinocchio as pin
 from multipanda_py.description import ARMATURE, ArmDescription
 from multipanda_py.franka.connecting import PROBE_SPEED
 from multipanda_py.franka.options import FrankaConfig
-from multipanda_py.model import add_load, build_pinocchio
+from multipanda_py.model import Flange, build_pinocchio
 from multipanda_py.state import JOINTS, Matrix, Vector
 
 _GRAVITY = np.array([0.0, 0.0, -9.81])
@@ -63,10 +63,9 @@ class ModelCheck:
     """
 
     def __init__(self, arm: ArmDescription) -> None:
-        self._arm = arm
         self._model: Any = build_pinocchio(arm)
         self._model.gravity.linear = arm.rotation_base_in_world.T @ _GRAVITY
-        self._unloaded = self._model.inertias[JOINTS].copy()
+        self._flange = Flange(self._model, arm)
         self._data = self._model.createData()
         self._frame = self._model.getFrameId(arm.ee_frame)
 
@@ -82,8 +81,7 @@ class ModelCheck:
         Thread: control.
         """
         model, data = self._model, self._data
-        model.inertias[JOINTS] = self._unloaded
-        add_load(model, self._arm, options.load)
+        self._flange.carry(options.load)
         q, dq = np.array(found["q"]), np.full(JOINTS, PROBE_SPEED)
         gravity: Vector = np.array(pin.computeGeneralizedGravity(model, data, q))
         coriolis = np.array(pin.nonLinearEffects(model, data, q, dq)) - gravity

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
@@ -74,26 +74,37 @@ def _parameter_node(namespace: str, cell: Cell, plan: Blueprint) -> Node:
         node.declare_parameter(
             spec.name, value.tolist() if spec.kind == "vector" else value, describe(spec)
         )
-    known = {spec.name for spec in plan.specs}
+    names = {spec.name for spec in plan.specs}
+    hand_over(node, names, lambda asked: cell.set_parameters(plan.name, asked))
+    return node
+
+
+def hand_over(node: Node, names: Collection[str], apply: Callable[[dict[str, Any]], None]) -> None:
+    """Let a node's parameters be set by whoever may refuse them; the reason is the answer.
+
+    Args:
+        node: It has declared them.
+        names: Of the parameters.
+        apply: Takes values by name; raises :class:`MultipandaError` to refuse them all.
+    """
 
     def check(parameters: list[Parameter]) -> SetParametersResult:
-        asked = {p.name: plain(p.value) for p in parameters if p.name in known}
+        asked = {p.name: _plain(p.value) for p in parameters if p.name in names}
         try:
             if asked:
-                cell.set_parameters(plan.name, asked)
+                apply(asked)
         except MultipandaError as error:
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
 
     def widen(parameters: list[Parameter]) -> list[Parameter]:
-        return [widened(p) if p.name in known else p for p in parameters]
+        return [_widened(p) if p.name in names else p for p in parameters]
 
     node.add_pre_set_parameters_callback(widen)
     node.add_on_set_parameters_callback(check)
-    return node
 
 
-def widened(parameter: Parameter) -> Parameter:
+def _widened(parameter: Parameter) -> Parameter:
     """Take whole numbers for numbers: ``ros2 param set`` sends 400 as an integer."""
     kind = _AS_DOUBLE.get(parameter.type_)
     if kind is None:
@@ -103,6 +114,5 @@ def widened(parameter: Parameter) -> Parameter:
     return Parameter(parameter.name, kind, wide)
 
 
-def plain(value: Any) -> Any:
-    """Return a list for an array, and anything else as it is."""
+def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, array) else value

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.node import Node
-from rclpy.parameter import Parameter
 
 from multipanda_py.cell import Cell
-from multipanda_py.exceptions import MultipandaError
 from multipanda_py.franka.live import LIVE, SPECS, START_ONLY
 from multipanda_py.franka.options import FrankaConfig
-from multipanda_py.ros.parameters import describe, plain, plain_node, widened
+from multipanda_py.ros.parameters import describe, hand_over, plain_node
 
 NAME = "franka"
 
@@ -46,18 +44,5 @@ def _robot_node(namespace: str, cell: Cell, arm: str) -> Node:
         )
         node.declare_parameter(name, getattr(options, name), descriptor)
 
-    def check(parameters: list[Parameter]) -> SetParametersResult:
-        asked = {p.name: plain(p.value) for p in parameters if p.name in LIVE}
-        try:
-            if asked:
-                cell.set_robot_settings(arm, **asked)
-        except MultipandaError as error:
-            return SetParametersResult(successful=False, reason=str(error))
-        return SetParametersResult(successful=True)
-
-    def widen(parameters: list[Parameter]) -> list[Parameter]:
-        return [widened(p) if p.name in LIVE else p for p in parameters]
-
-    node.add_pre_set_parameters_callback(widen)
-    node.add_on_set_parameters_callback(check)
+    hand_over(node, LIVE, lambda asked: cell.set_robot_settings(arm, **asked))
     return node
