@@ -9,9 +9,8 @@ from itertools import count
 import numpy as np
 from controller_manager_msgs.srv import ListControllers
 from geometry_msgs.msg import PoseStamped
+from parameters_of import put
 from processes import children, is_running, runs_module, shared_memory, wait_until
-from rcl_interfaces.srv import SetParametersAtomically
-from rclpy.parameter import Parameter
 from robots import within_bounds
 from std_srvs.srv import Trigger
 
@@ -141,10 +140,8 @@ class Rig:
 
     def misbehave(self, how):
         """Set what the test law of the left arm does wrong."""
-        service = f"{self.space}/left/odd/set_parameters_atomically"
-        parameter = Parameter("fault", value=how).to_parameter_msg()
-        answer = self.client.call(SetParametersAtomically, service, parameters=[parameter])
-        assert answer.result.successful, answer.result.reason
+        result = put(self.client, f"{self.space}/left/odd", fault=how)
+        assert result.successful, result.reason
 
     def ends_without_a_trace(self, pids, memory):
         """Wait until nothing is left of a cell, and its robots rest without an error."""

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
+import parameters_of
 import pytest
 from rcl_interfaces.msg import Parameter as ParameterMsg
 from rcl_interfaces.msg import ParameterType, ParameterValue
 from rcl_interfaces.srv import (
     DescribeParameters,
-    GetParameters,
     ListParameters,
     SetParameters,
-    SetParametersAtomically,
 )
 from rclpy.parameter import Parameter
 
@@ -22,19 +22,7 @@ from multipanda_py.ros.parameters import describe
 
 NODE = "/left/cartesian_impedance_controller"
 GAINS = [400.0, 400.0, 400.0, 20.0, 20.0, 20.0]
-
-
-def get(client, *names, node=NODE):
-    return client.call(GetParameters, f"{node}/get_parameters", names=list(names)).values
-
-
-def put(client, node=NODE, **values):
-    parameters = [
-        Parameter(name, value=value).to_parameter_msg() for name, value in values.items()
-    ]
-    return client.call(
-        SetParametersAtomically, f"{node}/set_parameters_atomically", parameters=parameters
-    ).result
+get, put = partial(parameters_of.get, node=NODE), partial(parameters_of.put, node=NODE)
 
 
 @pytest.fixture(autouse=True)

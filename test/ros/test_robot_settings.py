@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
+import parameters_of
 import pytest
 from rcl_interfaces.msg import ParameterType
 from rcl_interfaces.srv import (
     DescribeParameters,
-    GetParameters,
     ListParameters,
     SetParameters,
-    SetParametersAtomically,
 )
 from rclpy.parameter import Parameter
 from robots import unused_address
@@ -22,19 +22,7 @@ from multipanda_py.franka.options import FrankaConfig
 
 NODE = "/left/franka"
 LAW = "left/cartesian_impedance_controller"
-
-
-def get(client, *names, node=NODE):
-    return client.call(GetParameters, f"{node}/get_parameters", names=list(names)).values
-
-
-def put(client, node=NODE, **values):
-    parameters = [
-        Parameter(name, value=value).to_parameter_msg() for name, value in values.items()
-    ]
-    return client.call(
-        SetParametersAtomically, f"{node}/set_parameters_atomically", parameters=parameters
-    ).result
+get, put = partial(parameters_of.get, node=NODE), partial(parameters_of.put, node=NODE)
 
 
 @pytest.fixture
@@ -134,12 +122,12 @@ def test_a_real_arm_is_told_and_what_it_refuses_is_answered(start, client, tmp_p
         client.until(lambda: sim.admin(ip, "stats")["mode"] == "move", 15.0, "torque")
         node_name = f"{space}/left/franka"
         assert get(client, "load_mass", node=node_name)[0].double_value == 0.2
-        answer = put(client, node_name, load_mass=0.5, load_com=[0.0, 0.0, 0.1])
+        answer = put(client, node=node_name, load_mass=0.5, load_com=[0.0, 0.0, 0.1])
         assert answer.successful, answer.reason
         told = sim.admin(ip, "settings")
         assert told["load_mass"] == 0.5
         assert told["load_com"] == [0.0, 0.0, 0.1]
-        answer = put(client, node_name, load_mass=0.7, cartesian_impedance=[1.0] * 6)
+        answer = put(client, node=node_name, load_mass=0.7, cartesian_impedance=[1.0] * 6)
         assert not answer.successful
         assert f"left: robot {ip}: cartesian_impedance" in answer.reason
         assert sim.admin(ip, "settings")["load_mass"] == 0.5
