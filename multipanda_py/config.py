@@ -65,6 +65,27 @@ class NoiseConfig(_Part):
     """[Nm]"""
 
 
+class PerturbationConfig(_Part):
+    """How a simulated arm differs from what its laws believe; nothing by default.
+
+    For trying laws on an arm that is late, heavier or lighter than its model, or carries
+    something that nobody told the robot about.
+    """
+
+    delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0
+    """Age of every measured state when a law sees it, in whole cycles [s]."""
+    torque_lag: Annotated[float, Field(ge=0, le=0.05)] = 0.0
+    """Time constant of the first-order lag from commanded to executed torque [s]."""
+    inertia_scale: Annotated[float, Field(ge=0.5, le=2)] = 1.0
+    """Factor on all masses, inertias and rotor inertias that move."""
+    torque_bias: Joints = [0.0] * 7
+    """Added to every executed torque [Nm]."""
+    payload: Annotated[float, Field(ge=0, le=20)] = 0.0
+    """Mass that hangs at the flange and that nothing compensates [kg]."""
+    payload_com: Vector3 = [0.0, 0.0, 0.1]
+    """Its centre of mass in the flange's frame [m]."""
+
+
 class ArmConfig(_Part):
     """One arm: what moves it, what it is, where it stands."""
 
@@ -78,6 +99,7 @@ class ArmConfig(_Part):
     joint_damping: Joints = [0.0] * 7
     joint_friction: Joints = [0.0] * 7
     noise: NoiseConfig = NoiseConfig()
+    perturbation: PerturbationConfig = PerturbationConfig()
     robot_ip: Annotated[str, Field(pattern=r"^[A-Za-z0-9.:-]*$")] = ""
     """Address of the robot, for backend ``franka``."""
     franka: FrankaConfig = FrankaConfig()

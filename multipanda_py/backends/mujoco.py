@@ -10,9 +10,10 @@ import mujoco
 import numpy as np
 
 from multipanda_py.backends.backend import Backend
+from multipanda_py.backends.perturbation import Perturbation, add_payload, scale_inertia
 from multipanda_py.backends.sim_gripper import SimGripper
 from multipanda_py.backends.sim_robot import SimRobot
-from multipanda_py.config import CellConfig, NoiseConfig
+from multipanda_py.config import CellConfig, NoiseConfig, PerturbationConfig
 from multipanda_py.describe import describe_arm, describe_objects
 from multipanda_py.description.mjcf import build_scene
 from multipanda_py.exceptions import BackendError
@@ -53,7 +54,13 @@ class Mujoco(Backend):
         scene = build_scene(
             self.descriptions, describe_objects(config), timestep=self.period, meshes=meshes
         )
+        for arm in self.descriptions:
+            add_payload(scene, arm, config.arms[arm.name].perturbation)
         self.model = scene.compile()
+        for arm in self.descriptions:
+            factor = config.arms[arm.name].perturbation.inertia_scale
+            if factor != 1.0:
+                scale_inertia(self.model, arm, factor)
         self.data = mujoco.MjData(self.model)
 
     def connect(self) -> None:
@@ -67,6 +74,7 @@ class Mujoco(Backend):
         self._dofs: list[slice] = []
         self._hands: list[SimGripper | None] = []
         self._robots: list[SimRobot] = []
+        self._perturbations: list[Perturbation | None] = []
         for index, arm, state in zip(self.arms, self.descriptions, self.states):
             first = model.joint(arm.joint_names[0])
             q_at, dof = int(first.qposadr[0]), int(first.dofadr[0])
@@ -80,10 +88,16 @@ class Mujoco(Backend):
             self._hands.append(hand)
             options = self.config.arms[names[index]].franka
             self._robots.append(SimRobot(model, data, arm, state, dof, options))
-        settings = [self.config.arms[names[index]].noise for index in self.arms]
+            spoiled = self.config.arms[names[index]].perturbation
+            self._perturbations.append(
+                Perturbation(spoiled, model, data, arm, dof, self.period)
+                if spoiled != PerturbationConfig()
+                else None
+            )
+        noises = [self.config.arms[names[index]].noise for index in self.arms]
         self._noise = [
             SensorNoise(noise, seed) if noise != NoiseConfig() else None
-            for seed, noise in enumerate(settings)
+            for seed, noise in enumerate(noises)
         ]
         self._objects: list[Vector] = []
         for name, thing in self.config.objects.items():
@@ -118,6 +132,9 @@ class Mujoco(Backend):
             np.add(self._ctrl[i], data.qfrc_gravcomp[dofs], state.tau_J)
             state.tau_ext[:] = self._external[dofs]
             self._robots[i].report()
+            perturbation = self._perturbations[i]
+            if perturbation is not None:
+                perturbation.measure(state)
             noise = self._noise[i]
             if noise is not None:
                 noise.disturb(state)
@@ -147,11 +164,15 @@ class Mujoco(Backend):
         """
         if self.arms[0] not in fresh:
             return
-        for state, ctrl, noise, robot in zip(self.states, self._ctrl, self._noise, self._robots):
+        for state, ctrl, noise, robot, perturbation in zip(
+            self.states, self._ctrl, self._noise, self._robots, self._perturbations
+        ):
             ctrl[:] = state.tau
             if noise is not None:
                 noise.quantise(ctrl)
             robot.act(ctrl)
+            if perturbation is not None:
+                perturbation.execute(ctrl)
         for hand in self._hands:
             if hand is not None and hand.is_active:
                 hand.step()

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm that is late, heavy or loaded behaves as the equations of that say."""
+
+from __future__ import annotations
+
+import math
+
+import mujoco
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.sim
+
+FLOAT = {"float": {"type": "gravity_compensation"}}
+
+
+def arms(**perturbation):
+    return {"left": {"perturbation": perturbation}, "right": {"position": [0.0, -0.8, 0.0]}}
+
+
+def world(cell):
+    backend = cell._runner._loop.backends[0]
+    return backend.model, backend.data
+
+
+def test_states_are_as_old_as_the_delay_says(make_cell):
+    cell = make_cell(arms(delay=0.004), FLOAT, ["left/float"])
+    _, data = world(cell)
+    data.qvel[:7] = 0.3
+    truth = []
+    for _ in range(50):
+        truth.append(data.qpos[:7].copy())
+        cell.step(1)
+    seen = cell.state("left").q  # read at the start of the last cycle, 4 cycles late
+    np.testing.assert_allclose(seen, truth[-5], atol=1e-15)
+
+
+def test_torque_follows_with_the_lag(make_cell):
+    cell = make_cell(arms(torque_lag=0.01), FLOAT, ["left/float"])
+    backend = cell._runner._loop.backends[0]
+    lagging = backend._perturbations[0]
+    lagging.execute(np.zeros(7))
+    tau = np.zeros(7)
+    for _ in range(10):
+        tau = np.ones(7)
+        lagging.execute(tau)
+    np.testing.assert_allclose(tau, 1.0 - math.exp(-1.0), rtol=1e-12)
+
+
+def test_only_what_moves_is_heavier(make_cell):
+    models = [world(make_cell(arms(inertia_scale=scale)))[0] for scale in (1.0, 1.2)]
+    masses = []
+    for model in models:
+        data = mujoco.MjData(model)
+        data.qpos[:7] = [0.1, -0.4, 0.3, -2.0, 0.2, 1.4, 0.5]
+        mujoco.mj_forward(model, data)
+        full = np.zeros((model.nv, model.nv))
+        try:
+            mujoco.mj_fullM(model, data, full)  # MuJoCo 4
+        except TypeError:
+            mujoco.mj_fullM(model, full, data.qM)
+        masses.append(full)
+    np.testing.assert_allclose(masses[1][:7, :7], 1.2 * masses[0][:7, :7], rtol=1e-9)
+    other = slice(-9, -2)
+    np.testing.assert_allclose(masses[1][other, other], masses[0][other, other], rtol=1e-12)
+
+
+def test_an_unknown_payload_pulls_with_its_weight_and_is_felt(make_cell):
+    cell = make_cell(arms(payload=2.0, payload_com=[0.03, 0.0, 0.1]))
+    cell.step(1500)
+    felt = cell.state("left").wrench_ext_in_base
+    assert felt[2] == pytest.approx(-2.0 * 9.81, rel=0.01)
+    assert np.abs(felt[:2]).max() < 0.3
+    # Hold carries it: what is commanded is what the weight asks for.
+    model, data = world(cell)
+    jacobian = np.zeros((3, model.nv))
+    body = model.body("left_fr3_payload").id
+    mujoco.mj_jac(model, data, jacobian, None, data.xipos[body], body)
+    expected = -jacobian[:, :7].T @ (2.0 * model.opt.gravity)
+    np.testing.assert_allclose(cell.state("left").tau, expected, atol=0.05)
