@@ -8,7 +8,7 @@ CELL ?= config/dual_sim.yaml
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env sim test check render docs bench colcon clean
+.PHONY: help env sim test check render docs bench robustness colcon clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -37,6 +37,9 @@ docs: env ## write doc/parameters.md from the declarations in the code
 
 bench: env ## measure the control loop
 	$(BIN)/python benchmarks/loop.py $(ARGS)
+
+robustness: env ## the long form of the seeded random tests (hours)
+	MULTIPANDA_LONG=1 $(BIN)/python -m pytest -m robustness --timeout 0 $(ARGS)
 
 colcon: env ## build and test in a throw-away colcon workspace
 	tools/colcon_check.sh

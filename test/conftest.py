@@ -38,3 +38,9 @@ def make_cell() -> Iterator[Callable[..., Cell]]:
     yield make
     for cell in cells:
         cell.close()
+
+
+@pytest.fixture
+def episodes() -> Callable[[int, int], int]:
+    """Return how many random episodes to run: few by default, many by ``make robustness``."""
+    return lambda short, long: long if os.environ.get("MULTIPANDA_LONG") else short
