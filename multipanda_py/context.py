@@ -11,6 +11,9 @@ import numpy as np
 from multipanda_py.description import ArmDescription, SceneObject
 from multipanda_py.state import ArmState, Matrix, Vector
 
+MOST_NOTICES = 4
+"""Notices of one instance in one cycle; more are dropped."""
+
 
 @dataclass(frozen=True, eq=False)
 class Context:
@@ -23,6 +26,7 @@ class Context:
         other_states: Their live states, in the same order.
         objects: Things in the scene.
         object_poses: Live poses of the movable ones, in order, (n, 7): position, w x y z.
+        notices: Sentences that the loop has not reported yet; see :meth:`notify`.
     """
 
     period: float
@@ -31,6 +35,18 @@ class Context:
     other_states: tuple[ArmState, ...] = ()
     objects: tuple[SceneObject, ...] = ()
     object_poses: Vector = field(default_factory=lambda: np.zeros((0, 7)))
+    notices: list[str] = field(default_factory=list)
+
+    def notify(self, text: str) -> None:
+        """Have the loop report a sentence as an event, after this cycle's update.
+
+        For what a user should know and what is no fault, such as a limit that has begun to act.
+        Say it once when it begins, not every cycle: what comes too fast is dropped.
+
+        Thread: control.
+        """
+        if len(self.notices) < MOST_NOTICES:
+            self.notices.append(text)
 
     @property
     def n_arms(self) -> int:

@@ -11,6 +11,7 @@ class Event(IntEnum):
     """Kinds of event; those from ``NON_FINITE_TORQUE`` on latch a fault on the arm."""
 
     NONE = 0
+    NOTICE = 1
     SWITCH_FAILED = 2
     TARGET_STALE = 3
     TARGET_INVALID = 4

@@ -27,6 +27,7 @@ class Instance:
         active: Whether it owns its arms now.
         is_new: Whether it has not been updated since its activation.
         tau: Torques of the last update, per arm (7,) [Nm].
+        notices: What the law or a feature wants reported, until it has been.
 
     Thread: control.
     """
@@ -44,6 +45,7 @@ class Instance:
         self.active = False
         self.is_new = False
         self._period = context.period
+        self.notices: list[str] = context.notices
         values = plan.decode(plan.encode(plan.initial_values()))
         self._law = plan.law(context, values[0])
         self._law.report = report
@@ -70,6 +72,7 @@ class Instance:
             slot.skip()
         self._target.clear()
         self._law.report[:] = 0.0
+        self.notices.clear()
         self._newest_ns = 0
         self.is_new = True
         self._law.on_activate(self.states, self._target)

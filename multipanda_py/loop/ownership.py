@@ -135,6 +135,10 @@ class Ownership:
             self.fail(instance, Event.NON_FINITE_TORQUE, str(error), now_ns)
         except Exception as error:
             self.fail(instance, Event.CONTROLLET_ERROR, describe(error), now_ns)
+        if instance.notices:
+            for text in instance.notices:
+                self.report(Event.NOTICE, instance, text, now_ns)
+            instance.notices.clear()
 
     def attempt(self, instance: Instance, step: Callable[[], None], now_ns: int) -> None:
         """Run a step of an instance that may raise; if it does, its arms hold."""

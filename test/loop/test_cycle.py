@@ -60,6 +60,20 @@ def test_a_law_that_breaks_puts_its_arm_on_hold_in_the_same_cycle(make_cell, fau
     assert cell.pose("right").position[2] > 0.55
 
 
+def test_a_law_has_things_reported_that_are_no_fault(make_cell):
+    cell = make_cell(controllets=LAWS, active=["left/odd"])
+    cell.set_parameters("left/odd", {"fault": "notify"})
+    cell.step(1)
+    cell.set_parameters("left/odd", {"fault": "none"})
+    cell.step(5)
+    found = cell.events()
+    assert 1 <= len(found) <= 4  # a law that talks too much does not fill the ring
+    assert {(e.event, e.controllet) for e in found} == {(Event.NOTICE, "left/odd")}
+    assert found[0].text == "this law is at its limit"
+    assert cell.state("left").fault == ""
+    assert cell.state("left").owner == "left/odd"
+
+
 def test_partners_of_a_broken_coupled_law_hold_too(make_cell):
     cell = make_cell(controllets=LAWS, active=["odd_pair"])
     cell.step(5)

@@ -11,7 +11,7 @@ from multipanda_py.parameters import choice, number
 from multipanda_py.state import ArmState
 from multipanda_py.targets import Target
 
-FAULTS = ("none", "raise", "nan", "inf", "huge", "activate", "deactivate")
+FAULTS = ("none", "raise", "nan", "inf", "huge", "activate", "deactivate", "notify")
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,9 @@ class Misbehaving(Controllet[Target, MisbehavingParams]):
         fault = self.params.fault
         if fault == "raise":
             raise RuntimeError("this law broke")
+        if fault == "notify":
+            for _ in range(10):
+                self.context.notify("this law is at its limit")
         for tau in self.tau:
             tau[:] = {"nan": float("nan"), "inf": float("-inf"), "huge": -1e5}.get(
                 fault, self.params.torque
