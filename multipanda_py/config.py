@@ -23,6 +23,9 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Vector3 = Annotated[list[Finite], Field(min_length=3, max_length=3)]
 Joints = Annotated[list[Finite], Field(min_length=7, max_length=7)]
+NotNegative = Annotated[
+    list[Annotated[float, Field(ge=0, allow_inf_nan=False)]], Field(min_length=7, max_length=7)
+]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 Q_READY = [0.0, -0.7853981633974483, 0.0, -2.356194490192345, 0.0, 1.5707963267948966,
@@ -52,7 +55,8 @@ class ToolConfig(_Part):
 class NoiseConfig(_Part):
     """What a simulated arm measures and executes less than perfectly; zero by default.
 
-    Standard deviations of white noise per cycle, and the step in which torque is executed.
+    Standard deviations of white noise per cycle, errors of the torque sensors, and the step in
+    which torque is executed.
     """
 
     q: Annotated[float, Field(ge=0, le=0.01)] = 0.0
@@ -61,6 +65,10 @@ class NoiseConfig(_Part):
     """[rad/s]"""
     tau: Annotated[float, Field(ge=0, le=5)] = 0.0
     """Of measured and external joint torques [Nm]."""
+    tau_bias: Joints = [0.0] * 7
+    """Constant error of measured and external joint torques [Nm]."""
+    tau_drift: NotNegative = [0.0] * 7
+    """Random walk of that error: its standard deviation after one second [Nm/sqrt(s)]."""
     torque_step: Annotated[float, Field(ge=0, le=1)] = 0.0
     """[Nm]"""
 
@@ -86,6 +94,28 @@ class PerturbationConfig(_Part):
     """Its centre of mass in the flange's frame [m]."""
 
 
+class JointsConfig(_Part):
+    """What lies between the motors and the joints of a simulated arm; stiff and smooth by default.
+
+    A Franka has strain wave gears and torque sensors that give way. libfranka takes joint
+    stiffnesses up to 14250 Nm/rad, and lightweight arms of this build are reported with 5000 to
+    15000 (Albu-Schäffer, Ott and Hirzinger, 2007): 14000 for joints 1 to 4 and 9000 for the
+    wrist, with a damping of a thousandth of that, is a fair guess at an FR3. A catalogue allows
+    gears an error of 3e-4 rad, of which the robot's torque loop leaves a few tenths of a Nm.
+    """
+
+    stiffness: Annotated[
+        list[Annotated[float, Field(ge=0, le=100_000)]], Field(min_length=7, max_length=7)
+    ] = [0.0] * 7
+    """Of the spring between motor and joint; 0 is a rigid joint [Nm/rad]."""
+    damping: NotNegative = [0.0] * 7
+    """Of the same [Nm s/rad]."""
+    ripple: NotNegative = [0.0] * 7
+    """Amplitude of the torque that the gear adds as it turns [Nm]."""
+    ripple_waves: NotNegative = [200.0] * 7
+    """Its waves per turn of the joint; twice the gear's ratio for a strain wave gear."""
+
+
 class ArmConfig(_Part):
     """One arm: what moves it, what it is, where it stands."""
 
@@ -100,6 +130,7 @@ class ArmConfig(_Part):
     joint_friction: Joints = [0.0] * 7
     noise: NoiseConfig = NoiseConfig()
     perturbation: PerturbationConfig = PerturbationConfig()
+    joints: JointsConfig = JointsConfig()
     robot_ip: Annotated[str, Field(pattern=r"^[A-Za-z0-9.:-]*$")] = ""
     """Address of the robot, for backend ``franka``."""
     franka: FrankaConfig = FrankaConfig()

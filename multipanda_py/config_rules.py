@@ -47,8 +47,10 @@ def _siblings(path: tuple[int | str, ...]) -> list[str]:
         "controllets": config.ControlletConfig,
     }  # fmt: skip
     part = parts.get(str(path[0]))
-    for section, nested in (("tool", config.ToolConfig), ("noise", config.NoiseConfig),
-                            ("franka", FrankaConfig)):  # fmt: skip
+    for section, nested in (
+        ("tool", config.ToolConfig), ("noise", config.NoiseConfig), ("franka", FrankaConfig),
+        ("perturbation", config.PerturbationConfig), ("joints", config.JointsConfig),
+    ):  # fmt: skip
         if section in path[:-1]:
             part = nested
     if len(path) == 1 or part is None:

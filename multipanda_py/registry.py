@@ -17,7 +17,7 @@ from typing import Any
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 
 KINDS = ("controllets", "features", "backends")
-_NOT_A_KIND = {"__init__", "backend", "sim_gripper", "sim_robot"}
+_NOT_A_KIND = {"__init__", "backend", "perturbation", "sim_gripper", "sim_robot"}
 
 
 @cache

@@ -13,12 +13,23 @@ from multipanda_py.backends.backend import Backend
 from multipanda_py.backends.perturbation import Perturbation, add_payload, scale_inertia
 from multipanda_py.backends.sim_gripper import SimGripper
 from multipanda_py.backends.sim_robot import SimRobot
-from multipanda_py.config import CellConfig, NoiseConfig, PerturbationConfig
+from multipanda_py.backends.simulated.delay import Delay
+from multipanda_py.backends.simulated.drive import Drive, Stage
+from multipanda_py.backends.simulated.elasticity import (
+    Springs,
+    add_rotors,
+    elastic_joints,
+    motor_addresses,
+    steps_per_cycle,
+)
+from multipanda_py.backends.simulated.ripple import Ripple
+from multipanda_py.backends.simulated.sensor_noise import SensorNoise, TorqueStep
+from multipanda_py.config import ArmConfig, CellConfig, NoiseConfig, PerturbationConfig
 from multipanda_py.describe import describe_arm, describe_objects
+from multipanda_py.description import ArmDescription
 from multipanda_py.description.mjcf import build_scene
 from multipanda_py.exceptions import BackendError
 from multipanda_py.franka.options import FrankaConfig
-from multipanda_py.sensor_noise import SensorNoise
 from multipanda_py.state import ArmState, Vector
 
 _FIRST_CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
@@ -35,6 +46,9 @@ class Mujoco(Backend):
     contacts, applied joint torques and applied body wrenches, without joint stops and
     friction, which are the arm's own. To this comes the torque that compensates a load, as a
     robot expects its weight: what is really carried then goes out.
+
+    What is imperfect about an arm is the stages of its :class:`Drive`. A cell with elastic joints
+    moves on in several steps per cycle, small enough for the fastest of their vibrations.
 
     Attributes:
         model: MuJoCo's model, after :meth:`connect`.
@@ -55,7 +69,9 @@ class Mujoco(Backend):
             self.descriptions, describe_objects(config), timestep=self.period, meshes=meshes
         )
         for arm in self.descriptions:
-            add_payload(scene, arm, config.arms[arm.name].perturbation)
+            settings = config.arms[arm.name]
+            add_payload(scene, arm, settings.perturbation)
+            add_rotors(scene, arm, settings.joints, settings.perturbation.inertia_scale)
         self.model = scene.compile()
         for arm in self.descriptions:
             factor = config.arms[arm.name].perturbation.inertia_scale
@@ -74,8 +90,8 @@ class Mujoco(Backend):
         self._dofs: list[slice] = []
         self._hands: list[SimGripper | None] = []
         self._robots: list[SimRobot] = []
-        self._perturbations: list[Perturbation | None] = []
-        for index, arm, state in zip(self.arms, self.descriptions, self.states):
+        self._drives: list[Drive] = []
+        for seed, (index, arm, state) in enumerate(zip(self.arms, self.descriptions, self.states)):
             first = model.joint(arm.joint_names[0])
             q_at, dof = int(first.qposadr[0]), int(first.dofadr[0])
             actuator = int(model.actuator(arm.joint_names[0]).id)
@@ -83,22 +99,14 @@ class Mujoco(Backend):
             self._dq.append(data.qvel[dof : dof + 7])
             self._ctrl.append(data.ctrl[actuator : actuator + 7])
             self._dofs.append(slice(dof, dof + 7))
-            self._q[-1][:] = self.config.arms[names[index]].q_start
+            settings = self.config.arms[names[index]]
+            self._q[-1][:] = settings.q_start
+            data.qpos[motor_addresses(model, arm, settings.joints)[0]] = settings.q_start
             hand = SimGripper(model, data, arm, state, self.period) if arm.hand else None
             self._hands.append(hand)
-            options = self.config.arms[names[index]].franka
-            self._robots.append(SimRobot(model, data, arm, state, dof, options))
-            spoiled = self.config.arms[names[index]].perturbation
-            self._perturbations.append(
-                Perturbation(spoiled, model, data, arm, dof, self.period)
-                if spoiled != PerturbationConfig()
-                else None
-            )
-        noises = [self.config.arms[names[index]].noise for index in self.arms]
-        self._noise = [
-            SensorNoise(noise, seed) if noise != NoiseConfig() else None
-            for seed, noise in enumerate(noises)
-        ]
+            robot = SimRobot(model, data, arm, state, dof, settings.franka, self.period)
+            self._robots.append(robot)
+            self._drives.append(Drive(self._stages(arm, settings, robot, dof, seed)))
         self._objects: list[Vector] = []
         for name, thing in self.config.objects.items():
             if thing.mass > 0:
@@ -107,7 +115,34 @@ class Mujoco(Backend):
         self._external = np.zeros(model.nv)
         self._contact = np.zeros(model.nv)
         mujoco.mj_forward(model, data)
+        joints = [(arm, self.config.arms[arm.name].joints) for arm in self.descriptions]
+        self._steps = steps_per_cycle(model, data, joints, self.period)
+        model.opt.timestep = self.period / self._steps
         self.time = 0.0
+
+    def _stages(
+        self, arm: ArmDescription, settings: ArmConfig, robot: SimRobot, dof: int, seed: int
+    ) -> list[Stage]:
+        """Return what lies between a commanded torque and the joints of an arm."""
+        noise, spoiled, joints = settings.noise, settings.perturbation, settings.joints
+        model, data = self.model, self.data
+        late = round(spoiled.delay / self.period)
+        stages: list[Stage] = []
+        if noise.torque_step > 0.0:
+            stages.append(TorqueStep(noise.torque_step))
+        if late:
+            stages.append(Delay(late))
+        stages.append(robot)
+        if noise.model_copy(update={"torque_step": 0.0}) != NoiseConfig():
+            stages.append(SensorNoise(noise, seed, self.period))
+        if spoiled != PerturbationConfig():
+            stages.append(Perturbation(spoiled, model, data, arm, dof, self.period))
+        if any(joints.ripple):
+            motors = motor_addresses(model, arm, joints)[0]
+            stages.append(Ripple(joints, data.qpos, motors))
+        if elastic_joints(joints):
+            stages.append(Springs(model, data, arm, joints))
+        return stages
 
     def grip(self, arm: int, number: int, record: Vector) -> None:
         """Begin a gripper command. Thread: control."""
@@ -131,13 +166,7 @@ class Mujoco(Backend):
             state.dq[:] = self._dq[i]
             np.add(self._ctrl[i], data.qfrc_gravcomp[dofs], state.tau_J)
             state.tau_ext[:] = self._external[dofs]
-            self._robots[i].report()
-            perturbation = self._perturbations[i]
-            if perturbation is not None:
-                perturbation.measure(state)
-            noise = self._noise[i]
-            if noise is not None:
-                noise.disturb(state)
+            self._drives[i].measure(state)
             hand = self._hands[i]
             if hand is not None:
                 state.fingers[:] = hand.fingers
@@ -164,20 +193,14 @@ class Mujoco(Backend):
         """
         if self.arms[0] not in fresh:
             return
-        for state, ctrl, noise, robot, perturbation in zip(
-            self.states, self._ctrl, self._noise, self._robots, self._perturbations
-        ):
+        for state, ctrl, drive in zip(self.states, self._ctrl, self._drives):
             ctrl[:] = state.tau
-            if noise is not None:
-                noise.quantise(ctrl)
-            robot.act(ctrl)
-            if perturbation is not None:
-                perturbation.execute(ctrl)
+            drive.execute(ctrl)
         for hand in self._hands:
             if hand is not None and hand.is_active:
                 hand.step()
         before = self.data.time
-        mujoco.mj_step(self.model, self.data)
+        mujoco.mj_step(self.model, self.data, self._steps)
         if self.data.time <= before:
             raise BackendError("the simulation diverged and was reset; see MUJOCO_LOG.TXT")
 

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 import mujoco
 import numpy as np
 
+from multipanda_py.backends.simulated.drive import Stage
 from multipanda_py.config import PerturbationConfig
 from multipanda_py.description import ArmDescription
 from multipanda_py.description.mjcf_elements import put
@@ -44,11 +43,10 @@ def scale_inertia(model: mujoco.MjModel, arm: ArmDescription, factor: float) -> 
     mujoco.mj_setConst(model, mujoco.MjData(model))
 
 
-class Perturbation:
-    r"""Delay what an arm measures, and spoil what it executes.
+class Perturbation(Stage):
+    r"""Spoil the torque that an arm executes.
 
     .. math::
-        x_{seen}(t) = x(t - \Delta), \qquad
         T \dot\tau_m = \tau - \tau_m, \qquad
         \tau_{joint} = \tau_m + \tau_{bias} + J_c^T m g
 
@@ -74,8 +72,6 @@ class Perturbation:
     ) -> None:
         self._model, self._data = model, data
         self._dofs = slice(dof, dof + JOINTS)
-        self._cycles = round(settings.delay / period)
-        self._past: deque[tuple[Vector, ...]] = deque()
         lag = settings.torque_lag
         self._follow = 1.0 - float(np.exp(-period / lag)) if lag > 0.0 else 1.0
         self._motor: Vector | None = None
@@ -85,17 +81,10 @@ class Perturbation:
         self._jacobian, self._weight = np.zeros((3, model.nv)), np.zeros(JOINTS)
 
     def measure(self, state: ArmState) -> None:
-        """Complete a measured state, then replace it by the one that is due."""
+        """Add what the estimate of external torques feels of it."""
         if self._payload:
             state.tau_ext += self._weigh()
         state.tau_ext += self._bias
-        if not self._cycles:
-            return
-        now = (state.q, state.dq, state.tau_J, state.tau_ext)
-        self._past.append(tuple(part.copy() for part in now))
-        seen = self._past.popleft() if len(self._past) > self._cycles else self._past[0]
-        for part, value in zip(now, seen):
-            part[:] = value
 
     def execute(self, tau: Vector) -> None:
         """Turn commanded torques (7,) [Nm] into executed ones, in place."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
+from multipanda_py.backends.simulated.drive import Stage
 from multipanda_py.description import ArmDescription
 from multipanda_py.franka.errors import describe_errors
 from multipanda_py.franka.options import FrankaConfig
@@ -18,7 +19,7 @@ joints together are stable far beyond it."""
 _AXES = ("x", "y", "z", "rotation about x", "rotation about y", "rotation about z")
 
 
-class SimRobot:
+class SimRobot(Stage):
     r"""Compensate the load, watch the thresholds, and hold after a collision.
 
     The load weighs on the joints with :math:`-J_c^T m g` at its centre of mass c, which the
@@ -32,13 +33,17 @@ class SimRobot:
     joint by joint, with the stiffness of the robot's own controller as far as explicit steps
     stay stable.
 
+    What is compared with the thresholds is what this robot measures: as noisy as its sensors
+    are, not delayed on the way to the laws, and not tared.
+
     Args:
         model: MuJoCo's model.
         data: MuJoCo's data.
         arm: The arm.
-        state: Its live state; external torque and wrench are compared as measured.
+        state: Its live state.
         dof: The first of its velocities.
         options: Its settings.
+        period: Cycle time [s].
 
     Attributes:
         stopped: Whether it holds by itself and executes no torques.
@@ -55,14 +60,16 @@ class SimRobot:
         state: ArmState,
         dof: int,
         options: FrankaConfig,
+        period: float,
     ) -> None:
+        self._period = period
         self._model, self._data, self._state = model, data, state
         self._dofs = slice(dof, dof + JOINTS)
         self._flange = int(model.body(f"{arm.prefix}link8").id)
         self._jacobian = np.zeros((3, model.nv))
         self._weight = np.zeros(JOINTS)
         self._limit = arm.limits.torque
-        self._q, self._stiffness, self._damping = np.zeros((3, JOINTS))
+        self._q, self._stiffness, self._damping, self._felt = np.zeros((4, JOINTS))
         self.stopped = False
         self.fault = ""
         self.configure(options)
@@ -81,12 +88,13 @@ class SimRobot:
         if self._load.mass <= 0.0:
             self._weight[:] = 0.0
 
-    def report(self) -> None:
-        """Complete a state that was measured after the last :meth:`act`."""
+    def measure(self, state: ArmState) -> None:
+        """Complete a state that was measured after the last :meth:`execute`."""
         if self._load.mass > 0.0:
-            self._state.tau_ext += self._weight
+            state.tau_ext += self._weight
+        self._felt[:] = state.tau_ext
 
-    def act(self, tau: Vector) -> None:
+    def execute(self, tau: Vector) -> None:
         """Turn commanded torques (7,) [Nm] into those of the motors, without the arm's gravity."""
         if not self.stopped and (self._torques is not None or self._wrench is not None):
             self._watch()
@@ -111,7 +119,7 @@ class SimRobot:
         """Stop if a threshold is passed."""
         errors, places = [], []
         if self._torques is not None:
-            tau = self._state.tau_ext
+            tau = self._felt
             for i in np.flatnonzero(np.abs(tau) > self._torques):
                 errors.append("joint_reflex")
                 places.append(f"joint {i + 1}: {tau[i]:.3g} Nm, allowed {self._torques[i]:g} Nm")
@@ -133,7 +141,11 @@ class SimRobot:
 
     def _wrench_in_stiffness_frame(self) -> Vector:
         state = self._state
-        force, torque = state.wrench_ext_in_base[:3], state.wrench_ext_in_base[3:]
+        wrench = state.wrench_ext_in_base
+        if not np.array_equal(self._felt, state.tau_ext):  # the laws' estimate is tared, or late
+            beyond = self._felt - state.tau_ext
+            wrench = wrench + np.linalg.lstsq(state.jacobian.T, beyond, rcond=None)[0]
+        force, torque = wrench[:3], wrench[3:]
         lever = state.rotation_ee_in_base @ self._frame.position
         turn = state.rotation_ee_in_base @ self._frame.rotation
         return np.concatenate([force @ turn, (torque - np.cross(lever, force)) @ turn])
@@ -141,7 +153,7 @@ class SimRobot:
     def _stop(self) -> None:
         """Hold where the arm is, with gains for its inertia there."""
         compliance = np.linalg.inv(self._state.mass).diagonal()  # inverse of what a joint moves
-        bound = STABLE / (self._model.opt.timestep**2 * compliance)
+        bound = STABLE / (self._period**2 * compliance)
         self._stiffness = np.minimum(self._options.joint_impedance, bound)
         self._damping = 2.0 * np.sqrt(self._stiffness / compliance)
         self._q = self._state.q.copy()
