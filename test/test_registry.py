@@ -86,3 +86,7 @@ def test_a_broken_law_names_its_distribution_and_stops_nothing_else(distribution
 def test_a_built_in_cannot_be_replaced(distribution: Path) -> None:
     assert registry.find("controllets", "hold") is Hold
     assert registry.names("controllets").count("hold") == 1
+
+
+def test_parts_of_the_simulation_are_not_offered_as_backends():
+    assert set(registry.names("backends")) == {"franka", "mock", "mujoco"}

@@ -18,9 +18,9 @@ from multipanda_py.backends.simulated.drive import Drive, Stage
 from multipanda_py.backends.simulated.elasticity import (
     Springs,
     add_rotors,
+    choose_steps,
     elastic_joints,
     motor_addresses,
-    steps_per_cycle,
 )
 from multipanda_py.backends.simulated.ripple import Ripple
 from multipanda_py.backends.simulated.sensor_noise import SensorNoise, TorqueStep
@@ -84,6 +84,15 @@ class Mujoco(Backend):
         model, data = self.model, self.data
         mujoco.mj_resetData(model, data)
         names = list(self.config.arms)
+        for arm in self.descriptions:
+            joints = self.config.arms[arm.name].joints
+            q_start = self.config.arms[arm.name].q_start
+            data.qpos[motor_addresses(model, arm, joints)[0]] = q_start  # rotors, if there are any
+            data.qpos[[int(model.joint(name).qposadr[0]) for name in arm.joint_names]] = q_start
+        mujoco.mj_forward(model, data)
+        joints_of = [(arm, self.config.arms[arm.name].joints) for arm in self.descriptions]
+        self._steps = choose_steps(model, data, joints_of, self.period)
+        model.opt.timestep = self.period / self._steps
         self._q: list[Vector] = []
         self._dq: list[Vector] = []
         self._ctrl: list[Vector] = []
@@ -100,8 +109,6 @@ class Mujoco(Backend):
             self._ctrl.append(data.ctrl[actuator : actuator + 7])
             self._dofs.append(slice(dof, dof + 7))
             settings = self.config.arms[names[index]]
-            self._q[-1][:] = settings.q_start
-            data.qpos[motor_addresses(model, arm, settings.joints)[0]] = settings.q_start
             hand = SimGripper(model, data, arm, state, self.period) if arm.hand else None
             self._hands.append(hand)
             robot = SimRobot(model, data, arm, state, dof, settings.franka, self.period)
@@ -115,9 +122,6 @@ class Mujoco(Backend):
         self._external = np.zeros(model.nv)
         self._contact = np.zeros(model.nv)
         mujoco.mj_forward(model, data)
-        joints = [(arm, self.config.arms[arm.name].joints) for arm in self.descriptions]
-        self._steps = steps_per_cycle(model, data, joints, self.period)
-        model.opt.timestep = self.period / self._steps
         self.time = 0.0
 
     def _stages(

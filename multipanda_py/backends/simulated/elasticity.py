@@ -14,11 +14,14 @@ from multipanda_py.backends.simulated.drive import Stage
 from multipanda_py.config import JointsConfig
 from multipanda_py.description import ARMATURE, READY_POSTURE, ArmDescription
 from multipanda_py.description.mjcf_elements import put
+from multipanda_py.exceptions import BackendError
 from multipanda_py.state import JOINTS, ArmState, Vector
 
 STEP_SHARE = 0.3
-"""Of the time constant of the fastest vibration, that a step of the simulation may last: energy
-then stays within 3 %, and frequencies within 1 %, of what they should be."""
+"""Of the inverse of the fastest vibration's angular frequency: what a step of the simulation may
+last. Frequencies are then right to 1 %, and energy breathes by 3 % but stays."""
+MOST_STEPS = 20
+"""Per cycle. A vibration that is faster is there, but not exact."""
 _TINY = 1e-6  # mass [kg] and inertia [kg m^2] of a rotor apart from its armature
 
 
@@ -76,7 +79,7 @@ def add_rotors(
 def motor_addresses(
     model: mujoco.MjModel, arm: ArmDescription, settings: JointsConfig
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the motors' positions and velocities are, (7,) each; a rigid joint is its own."""
+    """Return where the motors' angles and velocities are, (7,) each; joints' own if rigid."""
     elastic = elastic_joints(settings)
     found = [
         model.joint(_rotor(arm, joint) if joint in elastic else arm.joint_names[joint])
@@ -86,7 +89,7 @@ def motor_addresses(
     return positions, np.array([int(joint.dofadr[0]) for joint in found])
 
 
-def steps_per_cycle(
+def choose_steps(
     model: mujoco.MjModel,
     data: mujoco.MjData,
     arms: Sequence[tuple[ArmDescription, JointsConfig]],
@@ -94,38 +97,52 @@ def steps_per_cycle(
 ) -> int:
     r"""Return in how many steps the world has to move on per cycle; 1 if all joints are rigid.
 
-    Steps last :data:`STEP_SHARE` of :math:`1/\omega` and of :math:`1/\delta` at most, with the
-    largest eigenvalues :math:`\omega^2` of :math:`M^{-1} K` and :math:`\delta` of
-    :math:`M^{-1} D`, over links and rotors together.
+    Steps h last :data:`STEP_SHARE` of :math:`1/\omega`, with the largest eigenvalue
+    :math:`\omega^2` of :math:`M^{-1} K` over links and rotors together, but there are at most
+    :data:`MOST_STEPS` of them. A damper that explicit steps cannot follow, as of a spring with
+    next to nothing on its link, is lowered to :math:`D_i \le 0.5 / (h c_i)`, with the inverse
+    inertia :math:`c_i` that the spring works on: it still kills within a few steps what it drives.
 
     Args:
-        model: The world.
+        model: The world; its dampers may be changed.
         data: Its state, with the mass matrix computed.
         arms: The arms and their joints.
         period: Cycle time [s].
+
+    Raises:
+        BackendError: If a spring is too stiff for that many steps.
     """
     mass = np.zeros((model.nv, model.nv))
     try:
         mujoco.mj_fullM(model, data, mass)  # MuJoCo 4
     except TypeError:
         mujoco.mj_fullM(model, mass, data.qM)
-    fastest = 0.0
+    fastest, springs = 0.0, []
     for arm, settings in arms:
         elastic = elastic_joints(settings)
         if not elastic:
             continue
         links = np.array([int(model.joint(name).dofadr[0]) for name in arm.joint_names])
-        rotors = motor_addresses(model, arm, settings)[1][elastic]
-        dofs = np.concatenate([links, rotors])
+        dofs = np.concatenate([links, motor_addresses(model, arm, settings)[1][elastic]])
         difference = np.zeros((len(elastic), len(dofs)))
         for row, joint in enumerate(elastic):
             difference[row, joint], difference[row, JOINTS + row] = -1.0, 1.0
         compliance = difference @ np.linalg.solve(mass[np.ix_(dofs, dofs)], difference.T)
-        for values, power in ((settings.stiffness, 0.5), (settings.damping, 1.0)):
-            root = np.sqrt(np.array(values)[elastic])
-            largest = np.linalg.eigvalsh(root[:, None] * compliance * root)[-1]
-            fastest = max(fastest, float(largest) ** power)
-    return max(1, math.ceil(period * fastest / STEP_SHARE))
+        root = np.sqrt(np.array(settings.stiffness)[elastic])
+        omega = math.sqrt(np.linalg.eigvalsh(root[:, None] * compliance * root)[-1])
+        if omega * period > MOST_STEPS:
+            raise BackendError(
+                f"arms.{arm.name}.joints.stiffness: vibrates at {omega / math.tau:.0f} Hz with so "
+                f"light a hand or tool, allowed {MOST_STEPS / (math.tau * period):.0f} Hz"
+            )
+        fastest = max(fastest, omega)
+        springs += [(_rotor(arm, j), c) for j, c in zip(elastic, compliance.diagonal())]
+    steps = min(max(1, math.ceil(period * fastest / STEP_SHARE)), MOST_STEPS)
+    for name, inverse in springs:
+        tendon = model.tendon(name).id
+        highest = 0.5 * steps / (period * inverse)
+        model.tendon_damping[tendon] = min(model.tendon_damping[tendon], highest)
+    return steps
 
 
 class Springs(Stage):
@@ -154,8 +171,9 @@ class Springs(Stage):
         q_at, dof_at = motor_addresses(model, arm, settings)
         self._theta, self._dtheta = q_at[self._elastic], dof_at[self._elastic]
         self._dofs = np.array([int(model.joint(name).dofadr[0]) for name in arm.joint_names])
-        self._stiffness = np.array(settings.stiffness)[self._elastic]
-        self._damping = np.array(settings.damping)[self._elastic]
+        tendons = [int(model.tendon(_rotor(arm, joint)).id) for joint in self._elastic]
+        self._stiffness = np.array(model.tendon_stiffness)[tendons]
+        self._damping = np.array(model.tendon_damping)[tendons]
 
     def measure(self, state: ArmState) -> None:
         """Put the springs' torques, with the compensated weight, in place of the motors'."""

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import mujoco
 import numpy as np
 import pytest
 
 from multipanda_py.description import ARMATURE
+from multipanda_py.exceptions import BackendError
 from multipanda_py.pose import Pose
 
 pytestmark = pytest.mark.sim
@@ -84,7 +86,7 @@ def test_a_joint_vibrates_at_its_frequency_and_dies_down_as_damped(make_cell, jo
     periods = np.diff(crossings)
     assert len(periods) >= 5
     assert 2.0 * math.pi / periods.mean() == pytest.approx(omega, rel=0.01)
-    peaks = [np.abs(twists[a:b]).max() for a, b in zip(up, up[1:])]
+    peaks = [np.abs(twists[a:b]).max() for a, b in pairwise(up)]
     rate = -np.polyfit(crossings[:-1], np.log(peaks), 1)[0]
     assert rate == pytest.approx(decay, rel=0.05)
 
@@ -174,6 +176,19 @@ def test_an_arm_as_it_should_be_has_nothing_on_the_way(make_cell):
     rigid = make_cell()._runner._loop.backends[0]
     assert rigid._steps == 1
     assert rigid.model.opt.timestep == 1e-3
+
+
+def test_a_bare_flange_is_no_trouble_and_too_stiff_a_spring_is_named(make_cell):
+    settings = {"stiffness": STIFFNESS, "damping": DAMPING}
+    cell = make_cell({"left": {"joints": settings, "hand": False}})
+    assert cell._runner._loop.backends[0]._steps <= 20
+    _, data = world(cell)
+    data.qvel[:7] = 0.1
+    cell.step(1000)
+    assert np.abs(cell.state("left").dq).max() < 0.01
+    stiff = {"stiffness": [1e5] * 7}
+    with pytest.raises(BackendError, match=r"arms\.left\.joints\.stiffness: vibrates at \d+ Hz"):
+        make_cell({"left": {"joints": stiff, "hand": False}})
 
 
 def test_some_joints_may_stay_rigid(make_cell):
