@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 
+from multipanda_py.handover import bounded_error, share_of
 from multipanda_py.modal_damping import ModalDamping
 from multipanda_py.state import ArmState, Matrix, Vector
 
@@ -128,6 +129,24 @@ class CartesianSpring:
         _dot(self.stiffness, self.error, self.spring)
         self._inertia_inv = inertia_inv
         self.brake = self._modal.brake(inertia_inv, rate)
+
+    def error_for(self, state: ArmState, wrench: Vector) -> tuple[Vector, float]:
+        """Return where the target has to be for the spring to exert a wrench.
+
+        Args:
+            state: The arm.
+            wrench: Force and torque on the tool, along the axes of the base, (6,) [N, Nm].
+
+        Returns:
+            The target's distance from the tool, along the same axes, (6,) [m, rad], as far as
+            stiffness and error bounds allow, and the share of the wrench that it is good for.
+        """
+        turn = np.kron(np.eye(2), state.rotation_ee_in_base) if self._in_tool else np.eye(6)
+        wanted = np.dot(wrench, turn)
+        error: Vector = np.dot(np.linalg.pinv(self.stiffness, rcond=1e-3), wanted)
+        bounded_error(error, self._clip_high)
+        share = share_of(np.dot(self.stiffness, error), wanted)
+        return np.dot(turn, error), share
 
     @property
     def turn(self) -> Matrix | None:

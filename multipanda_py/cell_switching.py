@@ -14,6 +14,7 @@ import numpy as np
 from multipanda_py.cell_readout import CellReadout
 from multipanda_py.config import CellConfig
 from multipanda_py.exceptions import LoopTimeout, SwitchRejected
+from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import SwitchStatus, Word
 from multipanda_py.loop.runner import InlineRunner
 from multipanda_py.loop.switching import Strictness, plan_switch
@@ -51,12 +52,14 @@ class SwitchResult:
         deactivated: Instances that stopped.
         skipped: What a best-effort switch left out, and why.
         delay: From the request to the first cycle of the new laws [s].
+        handed_over: What the arms were pressing with and go on with, or let go of.
     """
 
     activated: tuple[str, ...]
     deactivated: tuple[str, ...]
     skipped: tuple[str, ...]
     delay: float
+    handed_over: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
@@ -66,6 +69,7 @@ class SwitchResult:
             f"deactivated: {', '.join(self.deactivated) or 'nothing'}",
             f"{self.delay * 1e3:.3f} ms from request to first cycle",
         ]
+        parts += self.handed_over
         if self.skipped:
             parts.append(f"left out: {'; '.join(self.skipped)}")
         return "; ".join(parts)
@@ -174,11 +178,17 @@ class CellSwitching(CellReadout):
             status = self._await_switch(number, timeout)
             if status is SwitchStatus.DONE:
                 delay = (box.words[Word.SWITCH_NS] - received) * 1e-9
+                said = box.events_since(events)[1]
                 return SwitchResult(
-                    tuple(plan.activated), tuple(plan.deactivated), tuple(plan.skipped), delay
+                    tuple(plan.activated),
+                    tuple(plan.deactivated),
+                    tuple(plan.skipped),
+                    delay,
+                    tuple(e.text for e in said if e.event is Event.HANDED_OVER),
                 )
             if status is SwitchStatus.FAILED:
-                reasons = [e.text for e in box.events_since(events)[1]]
+                said = box.events_since(events)[1]
+                reasons = [e.text for e in said if e.event is Event.SWITCH_FAILED]
                 raise SwitchRejected("; ".join(reasons) or "activation failed")
         raise SwitchRejected("the active set keeps changing; see the loop's events")
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.handover import Handover
 from multipanda_py.parameters import NoParams
 from multipanda_py.state import JOINTS, REPORT, ArmState, Vector
 from multipanda_py.targets import Target
@@ -73,6 +74,28 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
 
         Thread: control, at the start of the first cycle.
         """
+
+    def on_handover(
+        self, states: Sequence[ArmState], target: TargetT, handovers: Sequence[Handover]
+    ) -> str:
+        """Go on with what the arms were pressing with, right after :meth:`on_activate`.
+
+        A law that can moves its seeded target so that its own torque at rest is that of
+        ``handovers``: nothing moves, and no force is lost. By default the arms let go.
+
+        Args:
+            states: As for :meth:`on_activate`.
+            target: Seeded already.
+            handovers: One per arm; zero for a free arm.
+
+        Returns:
+            What goes on, in words for the answer to the switch; empty if there was nothing.
+
+        Thread: control, at the start of the first cycle.
+        """
+        return "; ".join(
+            filter(None, (h.words(state.name, 0.0) for state, h in zip(states, handovers)))
+        )
 
     @abstractmethod
     def update(self, states: Sequence[ArmState], target: TargetT, period: float) -> None:

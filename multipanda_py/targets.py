@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+import pinocchio as pin
 
 from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 
@@ -143,6 +144,11 @@ class CartesianTarget(Target):
             self.position_ee_in_base[arm][:] = state.position_ee_in_base
             self.rotation_ee_in_base[arm][:] = state.rotation_ee_in_base
             self.posture[arm][:] = state.q
+
+    def displace(self, arm: int, error: Vector) -> None:
+        """Move a seeded pose by an error (6,) [m, rad] along and about the axes of the base."""
+        self.position_ee_in_base[arm][:] += error[:3]
+        self.rotation_ee_in_base[arm][:] = pin.exp3(error[3:]) @ self.rotation_ee_in_base[arm]
 
 
 class HeldPose(CartesianTarget):

@@ -30,6 +30,11 @@ class VirtualBody:
     nothing is wound up and the body turns back at once. Where a bound has become narrower than
     the displacement, the body comes in at the largest speed.
 
+    A wrench c that it is to :meth:`withstand` does not move it. c never grows: each cycle it
+    becomes the nearest wrench in the ball with the diameter from zero to what is measured, force
+    and torque apart, with the deadband as a margin. So a contact that goes away leaves no push
+    in the other direction behind.
+
     Args:
         period: Time step h [s].
 
@@ -40,6 +45,8 @@ class VirtualBody:
         turn: :math:`\exp(\delta_\phi)`, (3, 3).
         velocity: v [m/s] and :math:`\omega` [rad/s], (6,).
         wrench: The wrench that moves it: filtered, without bias and deadband, (6,) [N, Nm].
+        withstood: The wrench c that does not, (6,) [N, Nm].
+        withstands: Whether there is one.
 
     Thread: control.
     """
@@ -55,6 +62,8 @@ class VirtualBody:
         self._filtered_force, self._filtered_torque = self._filtered[:3], self._filtered[3:]
         self._step, self._turned = np.zeros(3), np.zeros((3, 3))
         self._tare_left = self._tare_cycles = 0
+        self._max_tare = (math.inf, math.inf)
+        self.withstood, self.withstands = np.zeros(6), False
 
     def set_gains(self, mass: Vector, damping: Vector, stiffness: Vector) -> None:
         """Set the diagonals of M [kg, kg m^2], D and K, (6,) each."""
@@ -71,27 +80,65 @@ class VirtualBody:
         self._weight = 1.0 - math.exp(-self._period / time) if time > 0.0 else 1.0
         self._deadband = deadband
 
-    def rest(self, tare_time: float) -> None:
-        """Be at rest at zero, and take the mean wrench of ``tare_time`` [s] for zero."""
+    def rest(self, tare_time: float, max_tare: tuple[float, float] = (math.inf, math.inf)) -> None:
+        """Be at rest at zero, and take the mean wrench of ``tare_time`` [s] for zero.
+
+        Args:
+            tare_time: Over which it is averaged [s].
+            max_tare: Largest force [N] and torque [Nm] that count as zero.
+        """
         for array in (self.displacement, self.velocity, self.wrench, self._filtered, self._bias):
             array[:] = 0.0
         self.turn = np.eye(3)
         self._tare_left = self._tare_cycles = round(tare_time / self._period)
+        self._max_tare = max_tare
+        self.withstood[:], self.withstands = 0.0, False
+
+    def withstand(self, wrench: Vector) -> None:
+        """From rest, do not give way to a wrench (6,) [N, Nm] for as long as it is there."""
+        self.withstood[:] = self._filtered[:] = wrench
+        self.withstands = bool(np.any(wrench))
 
     def step(self, measured: Vector) -> None:
         """Move on by one period under a measured wrench, (6,) [N, Nm]."""
+        change, filtered = self._change, self._filtered
         if self._tare_left:
             self._tare_left -= 1
-            self._bias += measured / self._tare_cycles
-            return
-        change, filtered = self._change, self._filtered
-        _subtract(measured, self._bias, change)
-        _subtract(change, filtered, change)
+            self._bias += (measured - self.withstood) / self._tare_cycles
+            if not self._tare_left:
+                limit(self._bias[:3], self._max_tare[0])
+                limit(self._bias[3:], self._max_tare[1])
+            if not self.withstands:
+                return
+            _subtract(measured, filtered, change)
+        else:
+            _subtract(_subtract(measured, self._bias, change), filtered, change)
         _add(filtered, _multiply(change, self._weight, change), filtered)
         force, torque = self._filtered_force, self._filtered_torque
+        if self.withstands:
+            self._let_go(force, self.withstood[:3], self._deadband[0])
+            self._let_go(torque, self.withstood[3:], self._deadband[1])
+            self.withstands = bool(np.any(self.withstood))
+            if self._tare_left:
+                return
+            _subtract(filtered, self.withstood, change)
+            force, torque = change[:3], change[3:]
         _multiply(force, remaining(force, self._deadband[0]), self._force)
         _multiply(torque, remaining(torque, self._deadband[1]), self._torque)
         self._integrate()
+
+    @staticmethod
+    def _let_go(measured: Vector, withstood: Vector, margin: float) -> None:
+        """Withstand no more than is measured, and nothing that is less than the margin."""
+        size = length(measured)
+        if size <= margin:
+            withstood[:] = 0.0
+            return
+        centre = (0.5 * (1.0 + margin / size)) * measured
+        away = withstood - centre
+        radius, distance = 0.5 * (size + margin), length(away)
+        if distance > radius:
+            withstood[:] = centre + away * (radius / distance)
 
     def _integrate(self) -> None:
         """Move on under the present wrench, within the bounds."""

@@ -14,6 +14,7 @@ from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedance,
     CartesianImpedanceParams,
 )
+from multipanda_py.handover import Handover, bounded_error
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import CartesianTarget
@@ -51,6 +52,16 @@ class AdmittanceParams:
         0.1, unit="s", low=0, high=5,
         doc="the wrench averaged over this time after activation counts as zero; 0 takes none",
     )  # fmt: skip
+    max_tare_force: float = number(
+        5.0,
+        unit="N",
+        low=0,
+        high=50,
+        doc="largest force that may count as zero; more is a contact",
+    )
+    max_tare_torque: float = number(
+        1.0, unit="Nm", low=0, high=10, doc="largest torque that may count as zero"
+    )
     force_deadband: float = number(
         1.0, unit="N", low=0, high=50, doc="taken off the size of the measured force"
     )
@@ -83,9 +94,14 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     stops at the bounds.
 
     The wrench is the arm's estimate at the tool's point. Its mean over ``tare_time`` after
-    activation is taken off, it is low-passed, and a smooth deadband keeps the virtual body at
-    rest under what is left of noise and bias. The static displacement of the target is
-    :math:`K^{-1} (F - F_{deadband})`; the tool gives way by :math:`K_i^{-1} F` beyond it.
+    activation is taken off as far as it may be a bias, it is low-passed, and a smooth deadband
+    keeps the virtual body at rest under what is left of noise and bias. The static displacement
+    of the target is :math:`K^{-1} (F - F_{deadband})`; the tool gives way by
+    :math:`K_i^{-1} F` beyond it.
+
+    A wrench that the arm withstood before the activation goes on: the inner law keeps up the
+    force, the virtual body does not feel it, and the target is the measured pose. As that wrench
+    goes away, so does the force against it, which does not come back; the tool ends where it was.
 
     Stability. The estimate contains all that the environment does to the arm, so also its
     reaction to the push of the inner law. Along one axis, with apparent mass :math:`\Lambda`,
@@ -135,8 +151,18 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         """Hold the measured pose, with the virtual body at rest on it."""
         target.seed(states)
         self._inner.on_activate(states, self._place)
+        p = self.params
         for body in self._bodies:
-            body.rest(self.params.tare_time)
+            body.rest(p.tare_time, (p.max_tare_force, p.max_tare_torque))
+
+    def on_handover(
+        self, states: Sequence[ArmState], target: CartesianTarget, handovers: Sequence[Handover]
+    ) -> str:
+        """Withstand what the arms withstood, for as long as it is there."""
+        for body, handover in zip(self._bodies, handovers):
+            body.withstand(-handover.wrench_in_base)
+        words = (h.words(state.name, 1.0) for state, h in zip(states, handovers))
+        return "; ".join(filter(None, words))
 
     def on_deactivate(self) -> None:
         """Let the inner law forget, too."""
@@ -150,6 +176,10 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
             body.step(state.wrench_ext_in_base)
             _add(target.position_ee_in_base[arm], body.translation, place.position_ee_in_base[arm])
             _dot(body.turn, target.rotation_ee_in_base[arm], place.rotation_ee_in_base[arm])
+            if body.withstands:
+                error = -body.withstood / self.params.inner_stiffness
+                bounded_error(error, self._inner.params.error_clip)
+                place.displace(arm, error)
         self._inner.update(states, place, period)
         body = self._bodies[0]
         self.report[:4] = [

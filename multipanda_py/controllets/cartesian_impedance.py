@@ -13,6 +13,7 @@ from multipanda_py.cartesian_gains import CartesianGains
 from multipanda_py.cartesian_spring import CartesianSpring
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
+from multipanda_py.handover import Handover
 from multipanda_py.parameters import number
 from multipanda_py.state import ArmState
 from multipanda_py.targets import MovingCartesianTarget
@@ -68,6 +69,20 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
             self.on_parameters()
         self._running = True
         self._twist_left = [0] * len(states)
+
+    def on_handover(
+        self,
+        states: Sequence[ArmState],
+        target: MovingCartesianTarget,
+        handovers: Sequence[Handover],
+    ) -> str:
+        """Put the targets where the springs press as before."""
+        words = []
+        for arm, (state, handover) in enumerate(zip(states, handovers)):
+            error, share = self._springs[arm].error_for(state, handover.wrench_in_base)
+            target.displace(arm, error)
+            words.append(handover.words(state.name, share))
+        return "; ".join(filter(None, words))
 
     def on_deactivate(self) -> None:
         """Let the next parameters take effect at once."""

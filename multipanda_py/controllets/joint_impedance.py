@@ -12,6 +12,7 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
+from multipanda_py.handover import Handover, share_of, tool_wrench
 from multipanda_py.modal_damping import ModalDamping
 from multipanda_py.parameters import vector
 from multipanda_py.state import JOINTS, ArmState, Vector
@@ -19,6 +20,10 @@ from multipanda_py.targets import JointTarget
 
 _add, _multiply, _subtract = np.add, np.multiply, np.subtract
 _TargetT = TypeVar("_TargetT", bound=JointTarget)
+SOFT = 1.0
+"""Stiffness of a joint too small to press with [Nm/rad]."""
+MAX_STEP = 0.4
+"""Farthest that a seeded target may lie from the measured joint, as the default gate [rad]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +66,21 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         for arm, state in enumerate(states):
             target.q[arm][:] = state.q
             target.dq[arm][:] = 0.0
+
+    def on_handover(
+        self, states: Sequence[ArmState], target: _TargetT, handovers: Sequence[Handover]
+    ) -> str:
+        """Put the targets where the joint springs press as before, within the joint limits."""
+        words = []
+        soft = self.params.stiffness < SOFT
+        for q, state, handover in zip(target.q, states, handovers):
+            step = handover.tau / np.where(soft, np.inf, self.params.stiffness)
+            step /= max(1.0, float(np.abs(step).max()) / MAX_STEP)
+            limits = state.limits
+            q += np.clip(step, limits.lower - q, limits.upper - q)
+            wrench = tool_wrench(state, self.params.stiffness * (q - state.q))
+            words.append(handover.words(state.name, share_of(wrench, handover.wrench_in_base)))
+        return "; ".join(filter(None, words))
 
     def update(self, states: Sequence[ArmState], target: _TargetT, period: float) -> None:
         """Write the joint torques of every arm."""

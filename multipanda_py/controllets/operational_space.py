@@ -12,6 +12,7 @@ import pinocchio as pin
 from multipanda_py.cartesian_gains import CartesianGains
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
+from multipanda_py.handover import Handover, bounded_error, share_of
 from multipanda_py.parameters import vector
 from multipanda_py.ramp import Ramp
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -20,6 +21,8 @@ from multipanda_py.targets import CartesianTarget
 _dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
 _minimum, _maximum = np.minimum, np.maximum
 _log3 = pin.log3
+SOFT = 1.0
+"""Stiffness too small to press with [1/s^2]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +91,23 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
         self._running = False
         self.on_parameters()
         self._running = True
+
+    def on_handover(
+        self, states: Sequence[ArmState], target: CartesianTarget, handovers: Sequence[Handover]
+    ) -> str:
+        r"""Put the targets where :math:`\Lambda_d K e` is the wrench of before."""
+        words = []
+        soft = self._stiffness < SOFT
+        for arm, (state, handover) in enumerate(zip(states, handovers)):
+            turn = np.kron(np.eye(2), state.rotation_ee_in_base) if self._in_tool else np.eye(6)
+            inertia = state.operational_space().inertia
+            wanted = np.linalg.pinv(inertia, rcond=1e-9) @ handover.wrench_in_base @ turn
+            error: Vector = np.where(soft, 0.0, wanted / np.where(soft, 1.0, self._stiffness))
+            bounded_error(error, self._clip)
+            reached = inertia @ turn @ (self._stiffness * error)
+            target.displace(arm, np.dot(turn, error))
+            words.append(handover.words(state.name, share_of(reached, handover.wrench_in_base)))
+        return "; ".join(filter(None, words))
 
     def on_deactivate(self) -> None:
         """Let the next parameters take effect at once."""

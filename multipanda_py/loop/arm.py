@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multipanda_py.handover import Handover
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.safety import StateGuard, TorqueGuard
 from multipanda_py.model import ArmModel
@@ -82,16 +83,16 @@ class Arm:
         """Say in a sentence what the state's fault is."""
         return self._state_guard.describe(self.state, fault)
 
-    def recover(self) -> Event:
+    def recover(self, handover: Handover | None = None) -> Event:
         """Clear the latched fault and hold the posture of now; return what it was."""
         was = self._fault
         self.fault, self.released = Event.NONE, False
-        self.start_anew()
+        self.start_anew(handover)
         return was
 
-    def start_anew(self) -> None:
-        """Let the owner begin from the measured state: torque was away for a while."""
-        self.owner.activate()
+    def start_anew(self, handover: Handover | None = None) -> None:
+        """Let the hold begin from the measured state, with a torque if it was not away."""
+        self.owner.activate(None if handover is None else [handover])
         self.blend(self._blend_cycles)
 
     def command(self) -> None:

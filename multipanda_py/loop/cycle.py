@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,7 +223,7 @@ class ControlLoop:
             backend = self._backend_of[index]
             if backend.is_ready(index):
                 self._recovering.discard(index)
-                was = self._arms[index].recover()
+                was = self._owners.recover(self._arms[index])
                 text = f"{was.name.lower()} cleared; holding the measured posture"
                 if backend.warnings:  # of a robot that has been connected only now
                     text = f"{text}; but {'; '.join(backend.warnings)}"
@@ -243,7 +244,9 @@ class ControlLoop:
             self._client_silent = silent
         for instance in self._owners.active:
             if instance.is_stale(now_ns):
-                self._owners.attempt(instance, instance.activate, now_ns)
+                self._owners.attempt(
+                    instance, partial(self._owners.restart, instance, now_ns), now_ns
+                )
                 text = "targets have stopped; holding the measured state"
                 self._owners.report(Event.TARGET_STALE, instance, text, now_ns)
 

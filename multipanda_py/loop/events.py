@@ -10,6 +10,7 @@ from enum import IntEnum
 class Event(IntEnum):
     """Kinds of event; those from ``NON_FINITE_TORQUE`` on latch a fault on the arm."""
 
+    HANDED_OVER = -1
     NONE = 0
     NOTICE = 1
     SWITCH_FAILED = 2

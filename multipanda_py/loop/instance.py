@@ -8,6 +8,7 @@ from typing import Any
 
 from multipanda_py.context import Context
 from multipanda_py.feature import Feature
+from multipanda_py.handover import Handover
 from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.safety import is_finite
@@ -66,8 +67,15 @@ class Instance:
         self._timeout_ns = int(plan.config.target_timeout * 1e9)
         self._newest_ns = 0
 
-    def activate(self) -> None:
-        """Seed the target from the measured state and forget older targets."""
+    def activate(self, handovers: Sequence[Handover] | None = None) -> str:
+        """Seed the target from the measured state and forget older targets.
+
+        Args:
+            handovers: What its arms were pressing with; None is nothing.
+
+        Returns:
+            What of that goes on, in words.
+        """
         for slot, *_ in self._target_mail:
             slot.skip()
         self._target.clear()
@@ -76,8 +84,12 @@ class Instance:
         self._newest_ns = 0
         self.is_new = True
         self._law.on_activate(self.states, self._target)
+        words = ""
+        if handovers is not None:
+            words = self._law.on_handover(self.states, self._target, handovers)
         for feature in self._features:
             feature.on_activate(self.states, self._target)
+        return words
 
     def deactivate(self) -> None:
         """Let the law forget what must not survive."""

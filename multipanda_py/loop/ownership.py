@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.events import Event
+from multipanda_py.loop.handing_over import PastCycles
 from multipanda_py.loop.instance import Instance, NonFiniteTorque
 from multipanda_py.loop.mailbox import Mailbox, SwitchStatus, Word
 from multipanda_py.state import Vector
@@ -39,6 +40,8 @@ class Ownership:
         self._arms, self._instances, self._mailbox = arms, instances, mailbox
         self._holds = instances[: len(arms)]
         self._blend_cycles = blend_cycles
+        self._past = PastCycles(mailbox)
+        self._said: list[tuple[Instance, str]] = []
         self.active: list[Instance] = []
         self.epoch = 0
 
@@ -60,9 +63,10 @@ class Ownership:
         for instance in starting:
             reason = self._activate(instance)
             if reason:
+                self._said.clear()
                 self.report(Event.SWITCH_FAILED, instance, reason, now_ns)
                 return SwitchStatus.FAILED
-        self.apply([bool(flag) for flag in flags], starting)
+        self.apply([bool(flag) for flag in flags], starting, now_ns=now_ns)
         return SwitchStatus.DONE
 
     def _activate(self, instance: Instance) -> str:
@@ -77,16 +81,41 @@ class Ownership:
             if arm.busy:
                 return f"{instance.plan.name}: arm {arm.state.name} {arm.busy}"
         try:
-            instance.activate()
+            self._start(instance)
         except Exception as error:
             return f"{instance.plan.name}: {describe(error)}"
         return ""
+
+    def restart(self, instance: Instance, now_ns: int) -> None:
+        """Seed an active instance anew.
+
+        Raises:
+            Exception: Whatever the law or a feature raises.
+        """
+        self._start(instance)
+        self._report_handovers(now_ns)
+
+    def _start(self, instance: Instance) -> None:
+        """Activate an instance on what its arms are pressing with; note what goes on."""
+        words = instance.activate([self._past.of(self._arms[i]) for i in instance.plan.arms])
+        if words:
+            self._said.append((instance, words))
+
+    def _report_handovers(self, now_ns: int) -> None:
+        for instance, words in self._said:
+            self.report(Event.HANDED_OVER, instance, words, now_ns)
+        self._said.clear()
+
+    def recover(self, arm: Arm) -> Event:
+        """Clear an arm's fault; it holds where it is and with the torque that it has."""
+        return arm.recover(self._past.of(arm))
 
     def apply(
         self,
         wanted: Sequence[bool],
         started: Sequence[Instance] | None = None,
         restart_holds: bool = False,
+        now_ns: int = 0,
     ) -> None:
         """Make ``wanted`` the active set, with hold on every arm that it leaves free.
 
@@ -94,11 +123,12 @@ class Ownership:
             wanted: One flag per instance.
             started: Instances that are activated already; None activates what is new here.
             restart_holds: Seed a hold anew even if it has the arm already.
+            now_ns: Time of the cycle.
         """
         if started is None:
             started = [i for i, flag in zip(self._instances, wanted) if flag and not i.active]
             for instance in started:
-                instance.activate()
+                self._start(instance)
         flags = list(wanted)
         taken = {arm for i, flag in zip(self._instances, flags) if flag for arm in i.plan.arms}
         changed = [arm for i in started for arm in i.plan.arms]
@@ -106,7 +136,7 @@ class Ownership:
             if index not in taken:
                 flags[index] = True
                 if not hold.active or restart_holds:
-                    hold.activate()
+                    self._start(hold)
                     changed.append(index)
         for instance, flag in zip(self._instances, flags):
             if instance.active and not flag:
@@ -119,13 +149,14 @@ class Ownership:
                 self._arms[arm].give_to(instance, slot)
         for arm in changed:
             self._arms[arm].blend(self._blend_cycles)
+        self._report_handovers(now_ns)
         self.epoch += 1
         self._mailbox.words[Word.EPOCH] = self.epoch
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
         """Give every arm to its hold, seeded anew, and report why."""
         self._mailbox.report(event, now_ns, -1, -1, text)
-        self.apply([False] * len(self._instances), restart_holds=True)
+        self.apply([False] * len(self._instances), restart_holds=True, now_ns=now_ns)
 
     def update(self, instance: Instance, now_ns: int) -> None:
         """Compute an instance's torques; if it cannot, its arms hold in this very cycle."""
@@ -163,7 +194,7 @@ class Ownership:
             if not event.leaves_hold_able:
                 self._arms[instance.plan.arms[0]].released = True
             return
-        self.apply([i.active and i is not instance for i in self._instances])
+        self.apply([i.active and i is not instance for i in self._instances], now_ns=now_ns)
         for index in instance.plan.arms:
             self.update(self._holds[index], now_ns)
 

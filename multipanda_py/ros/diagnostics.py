@@ -18,7 +18,7 @@ from multipanda_py.ros.targets import Targets
 PERIOD = 1.0
 MISSED_SHARE = 0.005
 """Share of missed cycles from which on the loop is not well."""
-_INFO = {Event.RECOVERED, Event.SETTINGS_APPLIED}
+_INFO = {Event.HANDED_OVER, Event.RECOVERED, Event.SETTINGS_APPLIED}
 
 
 class Diagnostics:

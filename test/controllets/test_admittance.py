@@ -224,20 +224,48 @@ def test_too_little_virtual_damping_bounces_as_the_stability_region_says(make_ce
 
 
 @pytest.mark.sim
-def test_taking_over_under_load_takes_the_load_for_zero(make_cell):
-    arm = Pushed(make_cell)
+@pytest.mark.parametrize("tare_time", [0.1, 0.0])
+def test_activated_under_a_push_the_tool_drifted_when_the_push_ended(make_cell, tare_time):
+    """The push was taken for zero, so that its end counted as a push the other way: 45 mm."""
+    arm = Pushed(make_cell, tare_time=tare_time)
     arm.cell.switch(deactivate=["arm/soft"])
-    arm.push(2.0, force=(0, 0, -12.0))
+    arm.push(2.0, force=(0, 0, -10.0))
     loaded = arm.cell.pose("arm")
-    arm.cell.switch(["arm/soft"])
-    arm.push(3.0, force=(0, 0, -12.0))
+    result = arm.cell.switch(["arm/soft"])
+    assert "arm goes on with 10.0 N" in result.message
+    arm.push(2.0, force=(0, 0, -10.0))
+    assert arm.cell.pose("arm").distance(loaded)[0] < 1e-3
     assert arm.report()["displacement [m]"] < 1e-3
-    assert arm.cell.pose("arm").distance(loaded)[0] < 12.0 / 1000.0 + 2e-3
-    arm.cell.set_parameters("arm/soft", {"tare_time": 0.0})
-    arm.cell.step(1)
-    arm.cell.switch(["arm/soft"], ["arm/soft"])
-    arm.push(4.0, force=(0, 0, -12.0))
-    assert arm.report()["displacement [m]"] == pytest.approx(11.0 / 200.0, rel=0.01)
+    arm.push(3.0)
+    assert arm.cell.pose("arm").distance(loaded)[0] < 2e-3
+    arm.push(4.0, force=(0, 0, -10.0))  # a new push is not withstood
+    assert arm.report()["displacement [m]"] == pytest.approx(9.0 / 200.0, rel=0.01)
+
+
+@pytest.mark.sim
+def test_a_further_push_is_felt_beyond_the_one_that_is_withstood(make_cell):
+    arm = Pushed(make_cell, force_deadband=0.0)
+    arm.cell.switch(deactivate=["arm/soft"])
+    arm.push(2.0, force=(0, 0, -10.0))
+    arm.cell.switch(["arm/soft"])
+    arm.push(0.2, force=(0, 0, -10.0))
+    before = arm.cell.pose("arm").position
+    arm.push(4.0, force=(0, 6.0, -10.0))
+    moved = arm.cell.pose("arm").position - before
+    assert np.allclose(moved, [0, 6.0 / 200.0 + 6.0 / 1000.0, 0], atol=1.5e-3)
+
+
+def test_the_tare_takes_off_what_may_be_a_bias_and_no_more():
+    """A constant wrench from the start, of 3 N and of 12 N: K x = F less what counts as zero."""
+    for force, felt in ((3.0, 0.0), (12.0, 7.0)):
+        body = VirtualBody(PERIOD)
+        body.set_gains(np.full(6, 4.0), np.full(6, 100.0), np.full(6, 200.0))
+        body.set_bounds((0.3, 1.0), (0.3, 1.0))
+        body.set_filter(0.01, (0.0, 0.0))
+        body.rest(0.1, (5.0, 1.0))
+        for _ in range(6000):
+            body.step(np.array([0.0, force, 0.0, 0.0, 0.0, 0.0]))
+        assert np.allclose(body.translation, [0.0, felt / 200.0, 0.0], atol=1e-6)
 
 
 def test_inner_gains_change_live_and_only_when_asked():

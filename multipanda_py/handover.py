@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an arm was pressing with when its controllet changed, for the next law to go on with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from multipanda_py.state import ArmState, Vector
+
+MAX_DISTANCE, MAX_ANGLE = 0.15, 0.6
+"""Farthest that a seeded target may lie from the measured pose, as the default gate [m], [rad]."""
+SMALL_FORCE, SMALL_TORQUE = 1.0, 0.3
+"""What is not worth a word [N], [Nm]."""
+
+
+def _six() -> Vector:
+    return np.zeros(6)
+
+
+@dataclass(frozen=True, eq=False)
+class Handover:
+    """How hard one arm was pressing, as far as that may go on.
+
+    An arm at rest does what its torque asks for, whatever sensors say: that torque is handed
+    over. An arm that moves also brakes and accelerates; of it only the wrench is handed over that
+    is both asked for and measured. A free arm at rest has nothing to hand over.
+
+    Attributes:
+        tau: Joint torques that keep the arm where it is, without dampers, (7,) [Nm].
+        wrench_in_base: The same as force and torque that the tool exerts on the world, at its
+            point, (6,) [N, Nm]. What of ``tau`` only moves the elbow is not in it.
+        measured_in_base: Mean of the estimated wrench on the tool, its bias included, (6,).
+    """
+
+    tau: Vector = field(default_factory=lambda: np.zeros(7))
+    wrench_in_base: Vector = field(default_factory=_six)
+    measured_in_base: Vector = field(default_factory=_six)
+
+    @property
+    def force(self) -> float:
+        """Size of the force [N]."""
+        return math.sqrt(float(np.dot(self.wrench_in_base[:3], self.wrench_in_base[:3])))
+
+    @property
+    def torque(self) -> float:
+        """Size of the torque at the tool [Nm]."""
+        return math.sqrt(float(np.dot(self.wrench_in_base[3:], self.wrench_in_base[3:])))
+
+    @property
+    def matters(self) -> bool:
+        """Whether it is worth a word."""
+        return self.force > SMALL_FORCE or self.torque > SMALL_TORQUE
+
+    def within(self, force: float) -> Handover:
+        """Return it scaled down to a largest force [N]."""
+        if self.force <= force:
+            return self
+        share = force / self.force
+        return Handover(self.tau * share, self.wrench_in_base * share, self.measured_in_base)
+
+    def words(self, name: str, share: float) -> str:
+        """Say how much of it an arm goes on with, 0 to 1; nothing if it does not matter."""
+        if not self.matters:
+            return ""
+        force, unit = (self.force, "N") if self.force > SMALL_FORCE else (self.torque, "Nm")
+        if share > 0.98:
+            return f"{name} goes on with {force:.1f} {unit}"
+        if share > 0.02:
+            return f"{name} goes on with {share * force:.1f} of {force:.1f} {unit}"
+        return f"{name} lets go of {force:.1f} {unit}"
+
+
+def tool_wrench(state: ArmState, tau: Vector) -> Vector:
+    r"""Return the wrench that joint torques exert at the tool, (6,) [N, Nm].
+
+    .. math:: F = \Lambda J M^{-1} \tau
+
+    Torques of a dynamically consistent nullspace do not appear in it (Khatib 1987).
+    """
+    space = state.operational_space()
+    wrench: Vector = np.dot(space.inertia, np.dot(space.minv_jt.T, tau))
+    return wrench
+
+
+def share_of(reached: Vector, wanted: Vector) -> float:
+    """Return how much of a wrench (6,) is reached: of its force, or torque if it has none."""
+    force = float(np.dot(wanted[:3], wanted[:3]))
+    part = slice(3) if force > SMALL_FORCE**2 else slice(3, 6)
+    size = float(np.dot(wanted[part], wanted[part]))
+    return float(np.dot(reached[part], wanted[part])) / size if size > 0.0 else 1.0
+
+
+def bounded_error(error: Vector, clip: Vector) -> None:
+    """Shorten a pose error (6,) [m, rad] in place to what may be seeded.
+
+    Position and rotation apart. Each keeps its direction: a force that points elsewhere would
+    be worse than a smaller one.
+    """
+    for part, most, start in ((error[:3], MAX_DISTANCE, 0), (error[3:], MAX_ANGLE, 3)):
+        excess = np.abs(part) / np.minimum(clip[start : start + 3], most)
+        part /= max(1.0, float(excess.max()))

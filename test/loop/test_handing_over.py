@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Across a switch: what an arm was pressing with goes on, and nothing else does."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pytest
+
+from multipanda_py.handover import Handover
+from multipanda_py.loop.events import Event
+from multipanda_py.loop.handing_over import agreed
+from multipanda_py.pose import Pose
+from multipanda_py.testing import StateMaker
+
+ROD = {
+    "mass": 0.2,
+    "com": [0.0, 0.0, 0.05],
+    "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0],
+    "position": [0.0, 0.0, 0.1],
+}
+OVER_TABLE = [0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785]
+TABLE = {"shape": "box", "size": [0.4, 0.4, 0.02], "position": [0.5, 0.0, 0.384], "friction": 0.2}
+STIFF = {"stiffness": [800.0, 700.0, 900.0, 30.0, 40.0, 50.0], "gain_frame": "tool"}
+LAWS = {
+    "cartesian": {"type": "cartesian_impedance"},
+    "stiff": {"type": "cartesian_impedance", "params": STIFF},
+    "space": {"type": "operational_space"},
+    "space_in_tool": {"type": "operational_space", "params": {"gain_frame": "tool"}},
+    "joint": {"type": "joint_impedance"},
+    "soft": {"type": "admittance"},
+}
+
+
+def force_on(cell, thing):
+    """Sum of the contact forces on a thing, from the simulation itself, in the world, (3,)."""
+    backend = cell._runner._loop.backends[0]
+    geom, wrench, total = backend.model.geom(f"{thing}_geom").id, np.zeros(6), np.zeros(3)
+    for number in range(backend.data.ncon):
+        contact = backend.data.contact[number]
+        if geom in (contact.geom1, contact.geom2):
+            mujoco.mj_contactForce(backend.model, backend.data, number, wrench)
+            sign = 1.0 if contact.geom2 == geom else -1.0
+            total += sign * contact.frame.reshape(3, 3).T @ wrench[:3]
+    return total
+
+
+def pressing_cell(make_cell, laws, first, depth=0.03, **arm):
+    """An arm whose rod presses on a table, with some 10 N under 400 N/m."""
+    arm = {"hand": False, "tool": ROD, "q_start": OVER_TABLE, **arm}
+    cell = make_cell({"arm": arm}, laws, [f"arm/{first}"], objects={"table": TABLE})
+    cell.step(5)
+    here = cell.pose("arm")
+    for k in range(1, 51):
+        cell.set_target("arm", Pose(here.position - [0, 0, depth * k / 50], here.rotation))
+        cell.step(10)
+    cell.step(1000)
+    return cell
+
+
+@pytest.mark.sim
+@pytest.mark.robustness
+def test_the_force_on_a_table_was_lost_at_a_switch(make_cell, episodes):
+    cell = pressing_cell(make_cell, LAWS, "cartesian")
+    rng = np.random.default_rng(8)
+    start = -force_on(cell, "table")[2]
+    assert start == pytest.approx(10.0, abs=1.5)
+    last = "cartesian"
+    for number in range(episodes(10, 300)):
+        name = list(LAWS)[number] if number < len(LAWS) else rng.choice([*LAWS, "hold"])
+        if name == "hold":
+            result = cell.hold()
+        else:
+            result = cell.switch([f"arm/{name}"], [f"arm/{last}"] if last == name else [],
+                                 strictness="force_auto")  # fmt: skip
+        last = name
+        if result.activated or result.deactivated:
+            assert "arm goes on with 1" in result.message, result.message
+        for _ in range(int(rng.integers(5, 20))):
+            cell.step(10)
+            assert -force_on(cell, "table")[2] == pytest.approx(start, rel=0.2), (number, name)
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("name", ["cartesian", "space", "joint", "soft", "hold"])
+def test_an_arm_with_a_load_that_nobody_told_of_sank_at_every_switch(make_cell, name):
+    """3 kg at the tool: 74 mm under 400 N/m, and as much again with every activation."""
+    cell = make_cell({"arm": {"perturbation": {"payload": 3.0}}}, LAWS, ["arm/stiff"])
+    cell.step(2500)
+    before = cell.pose("arm")
+    for _ in range(3):
+        if name == "hold":
+            cell.hold()
+        else:
+            cell.switch([f"arm/{name}"], strictness="force_auto")
+        cell.step(300)
+        cell.switch(["arm/stiff"], strictness="force_auto")
+        cell.step(300)
+        assert cell.pose("arm").distance(before)[0] < 3e-3
+
+
+@pytest.mark.sim
+def test_a_free_arm_with_biased_and_noisy_sensors_does_not_drift(make_cell):
+    """The estimate shows about 5 N all the time; an arm at rest goes by what it asks for."""
+    bias = [2.0, -2.0, 1.5, 2.0, 0.5, -0.5, 0.3]
+    arm = {"noise": {"q": 1e-5, "dq": 2e-3, "tau": 0.1}}
+    cell = make_cell({"arm": arm}, LAWS, ["arm/cartesian"])
+    robot = cell._runner._loop.backends[0]
+    read = robot._estimate_external
+
+    def biased():
+        read()
+        robot._external[:7] += bias
+
+    robot._estimate_external = biased
+    cell.step(500)
+    start = cell.pose("arm")
+    rng = np.random.default_rng(1)
+    for _ in range(15):
+        cell.switch([f"arm/{rng.choice(list(LAWS))}"], strictness="force_auto")
+        cell.step(int(rng.integers(2, 120)))
+    assert np.linalg.norm(cell.state("arm").wrench_ext_in_base[:3]) > 3.0
+    assert cell.pose("arm").distance(start)[0] < 2e-3
+
+
+@pytest.mark.sim
+def test_an_arm_in_motion_hands_over_none_of_its_brakes_and_accelerations(make_cell):
+    """Switched at full swing in free air, it stops: at most where its own inertia takes it."""
+    cell = make_cell({"arm": {}}, LAWS, ["arm/cartesian"])
+    cell.step(100)
+    here = cell.pose("arm")
+    for cycles in (40, 80, 120, 160, 200, 300):
+        cell.set_target("arm", Pose(here.position + [0, 0.12, 0], here.rotation))
+        cell.step(cycles)
+        state = cell.state("arm")
+        assert np.abs(state.dq).max() > 0.05 or cycles > 150
+        result = cell.switch(["arm/cartesian"], ["arm/cartesian"])
+        assert "goes on" not in result.message
+        target = cell._runner._loop._owners.active[0]._target
+        assert np.allclose(target.position_ee_in_base[0], state.position_ee_in_base, atol=2e-3)
+        cell.step(600)
+        cell.set_target("arm", here)
+        cell.step(1500)
+
+
+@pytest.mark.sim
+def test_a_law_that_cannot_go_on_says_that_it_lets_go(make_cell):
+    cell = pressing_cell(
+        make_cell, {**LAWS, "free": {"type": "gravity_compensation"}}, "cartesian"
+    )
+    result = cell.switch(["arm/free"], strictness="force_auto")
+    assert "arm lets go of 1" in result.message
+    assert [e.event for e in cell.events()] == [Event.HANDED_OVER]
+    weak = {"stiffness": [400.0, 400.0, 40.0, 20.0, 20.0, 20.0]}
+    cell = pressing_cell(
+        make_cell, {**LAWS, "weak": {"type": "cartesian_impedance", "params": weak}}, "cartesian"
+    )
+    force = -force_on(cell, "table")[2]
+    result = cell.switch(["arm/weak"], strictness="force_auto")
+    share = 0.15 * 40.0  # the error clip times the stiffness
+    assert f"goes on with {share:.1f} of {force:.0f}" in result.message
+    cell.step(500)
+    assert -force_on(cell, "table")[2] == pytest.approx(share, abs=0.3)
+
+
+@pytest.mark.sim
+def test_a_failed_law_does_not_take_the_pressing_force_with_it(make_cell):
+    cell = pressing_cell(make_cell, LAWS, "cartesian")
+    force = -force_on(cell, "table")[2]
+    cell._runner._loop._owners.active[0]._law.update = None  # a bug in the law
+    cell.step(500)
+    assert cell.state("arm").fault
+    assert -force_on(cell, "table")[2] == pytest.approx(force, rel=0.05)
+    cell.recover()
+    cell.step(500)
+    assert not cell.state("arm").fault
+    assert -force_on(cell, "table")[2] == pytest.approx(force, rel=0.1)
+
+
+@pytest.mark.sim
+def test_a_stop_does_not_go_on_pressing_hard(make_cell):
+    """80 N before; a stop presses on with no more than what a face may be pressed with."""
+    laws = {
+        "cartesian": {
+            "type": "cartesian_impedance",
+            "params": {"stiffness": [900.0] * 3 + [30.0] * 3},
+        }
+    }
+    cell = pressing_cell(make_cell, laws, "cartesian", depth=0.09)
+    assert -force_on(cell, "table")[2] > 70.0
+    result = cell.hold()
+    assert "arm goes on with 50.0 of" in result.message
+    cell.step(1000)
+    assert -force_on(cell, "table")[2] < 55.0
+
+
+@pytest.mark.sim
+def test_torques_that_are_not_executed_are_not_handed_over(make_cell):
+    """A stopped robot: its law's spring has been drawn up by then, its brakes hold it."""
+    cell = make_cell({"arm": {}}, LAWS, ["arm/cartesian"])
+    cell.step(200)
+    robot = cell._runner._loop.backends[0]._robots[0]
+    robot.fault, robot.stopped = "stopped by hand", True
+    cell.step(300)
+    assert cell.state("arm").fault
+    cell.recover()
+    cell.step(3)
+    assert np.abs(cell.state("arm").tau).max() < 2.0
+
+
+def test_what_was_agreed_is_the_nearest_point_that_was_measured_too():
+    """Against a search over the ball; the ball of a wrench that a free arm may show is empty."""
+    rng = np.random.default_rng(3)
+    directions = rng.normal(size=(20000, 3))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    for _ in range(20):
+        asked, measured = rng.normal(size=3) * 10.0, rng.normal(size=3) * 10.0
+        size = np.linalg.norm(measured)
+        end = measured * max(0.0, 1.0 - 2.0 / size)
+        points = 0.5 * end + 0.5 * np.linalg.norm(end) * directions
+        inside = (asked @ (end - asked)) >= 0.0
+        nearest = asked if inside else points[np.argmin(np.linalg.norm(points - asked, axis=1))]
+        found = asked.copy()
+        agreed(found, measured, 2.0)
+        assert np.linalg.norm(found - asked) <= np.linalg.norm(nearest - asked) + 1e-9
+        assert np.linalg.norm(found - 0.5 * end) <= 0.5 * np.linalg.norm(end) + 1e-9
+    asked = np.array([5.0, 0.0, 0.0])
+    agreed(asked, np.array([1.5, 0.0, 0.0]), 2.0)
+    assert not asked.any()
+
+
+@pytest.mark.parametrize(
+    "name", ["cartesian_impedance", "operational_space", "joint_impedance", "admittance", "hold"]
+)
+def test_the_seeded_law_asks_for_the_torque_that_was_handed_over(name):
+    """Away from singular postures, at rest, for wrenches that the springs can exert."""
+    from multipanda_py import registry
+    from multipanda_py.parameters import ParameterSet
+
+    law_class = registry.find("controllets", name)
+    maker, rng = StateMaker(2), np.random.default_rng(5)
+    parameters = ParameterSet(law_class.Params)
+    values = {spec.name: spec.default for spec in parameters.specs}
+    law = law_class(maker.context, parameters.decode(parameters.encode(values)))
+    target = law_class.Target(2)
+    ready = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
+    for _ in range(10):
+        states = maker.at([ready + rng.normal(size=7) * 0.2 for _ in range(2)])
+        wrenches = [rng.normal(size=6) * [8, 8, 8, 0.6, 0.6, 0.6] for _ in states]
+        handovers = [Handover(w @ s.jacobian, w) for w, s in zip(wrenches, states)]
+        law.on_activate(states, target)
+        words = law.on_handover(states, target, handovers)
+        for state, wrench in zip(states, wrenches):
+            state.tau_ext[:] = -wrench @ state.jacobian
+            state.wrench_ext_in_base[:] = -wrench
+            assert f"{state.name} goes on with {np.linalg.norm(wrench[:3]):.1f} N" in words
+        law.update(states, target, 1e-3)
+        for tau, handover in zip(law.tau, handovers):
+            assert np.allclose(tau, handover.tau, atol=1e-6)
