@@ -27,11 +27,13 @@ class CartesianSpring:
     over some cycles: the square root of K is interpolated, so that every K on the way is
     positive semidefinite and the torque has no step. Damping always belongs to the present K
     and the present inertia. With ``in_tool`` the gains are given along the tool's axes.
+    Where the posture does not stand this K (see ModalDamping), the spring is the softer
+    :math:`K'`; ``kept`` says so.
 
     Attributes:
         error: Clipped error along the axes of the gains, (6,) [m, rad].
         spring: K times the error, along the axes of the gains, (6,) [N, Nm].
-        stiffness: The present K, (6, 6).
+        stiffness: The present K, or K' where that is softer, (6, 6).
         brake: Damper part, along the axes of the gains, (6,) [N, Nm].
 
     Thread: control.
@@ -39,12 +41,11 @@ class CartesianSpring:
 
     def __init__(self) -> None:
         self.error, self.spring = np.zeros(6), np.zeros(6)
-        self.stiffness = np.zeros((6, 6))
+        self._asked = np.zeros((6, 6))
+        self.stiffness = self._asked
         self._modal = ModalDamping()
-        self._inertia_inv = np.eye(6)
         self._root, self._from, self._to = (np.zeros((6, 6)) for _ in range(3))
         self._ratio = np.ones(6)
-        self._scaled = np.zeros((6, 6))
         self._left = self._cycles = 0
         self._in_tool = False
         self._clip_high, self._clip_low = np.full(6, np.inf), np.full(6, -np.inf)
@@ -84,9 +85,8 @@ class CartesianSpring:
         self._rescale()
 
     def _rescale(self) -> None:
-        _dot(self._root, self._root, self.stiffness)
-        np.multiply(self._root, self._ratio, self._scaled)
-        self._modal.set_root(self._scaled)
+        _dot(self._root, self._root, self._asked)
+        self._modal.set_root(self._root, self._ratio)
 
     def wrench(
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
@@ -126,9 +126,10 @@ class CartesianSpring:
             inertia_inv = _dot(_dot(turn.T, inertia_inv), turn, self._turned_inertia)
         _minimum(self.error, self._clip_high, out=self.error)
         _maximum(self.error, self._clip_low, out=self.error)
+        modal = self._modal
+        self.brake = modal.brake(inertia_inv, rate)
+        self.stiffness = self._asked if modal.kept == 1.0 else modal.stiffness
         _dot(self.stiffness, self.error, self.spring)
-        self._inertia_inv = inertia_inv
-        self.brake = self._modal.brake(inertia_inv, rate)
 
     def error_for(self, state: ArmState, wrench: Vector) -> tuple[Vector, float]:
         """Return where the target has to be for the spring to exert a wrench.
@@ -156,4 +157,9 @@ class CartesianSpring:
     @property
     def damping(self) -> Matrix:
         """The present D, along the axes of the gains, (6, 6)."""
-        return np.array(self._modal.of(self._scaled, self._inertia_inv))
+        return np.array(self._modal.matrix())
+
+    @property
+    def kept(self) -> float:
+        """Smallest share of the stiffness that any mode has kept at this posture; 1 is all."""
+        return self._modal.kept

@@ -83,7 +83,7 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
         self._root = Ramp(np.zeros((6, 6)))
         self._stiffness = np.zeros((6, 6))
         self._damping = ModalDamping()
-        self._error, self._wrench, self._brake = (np.zeros(6) for _ in range(3))
+        self._error, self._wrench = np.zeros(6), np.zeros(6)
         self._error_position, self._error_rotation = self._error[:3], self._error[3:]
         self._turned = np.zeros((3, 3))
         self._torque = np.zeros(7)
@@ -106,6 +106,7 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
 
     def _set_gains(self) -> None:
         _dot(self._root.value, self._root.value, self._stiffness)
+        self._damping.set_root(self._root.value, self.params.damping_ratio)
         self._floats = self._root.arrived and not self._stiffness.any()
 
     def on_activate(self, states: Sequence[ArmState], target: HeldPose) -> None:
@@ -147,11 +148,11 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
         self._error_rotation[:] = _log3(self._turned)
         _minimum(error, self._clip, out=error)
         _maximum(error, self._clip_low, out=error)
-        damping = self._damping.of(
-            self._root.value, state.operational_space().inertia_inv, self.params.damping_ratio
-        )
-        wrench = _dot(self._stiffness, error, self._wrench)
-        return _subtract(wrench, _dot(damping, state.twist_ee_in_base, self._brake), wrench)
+        damping = self._damping
+        brake = damping.brake(state.operational_space().inertia_inv, state.twist_ee_in_base)
+        stiffness = self._stiffness if damping.kept == 1.0 else damping.stiffness
+        wrench = _dot(stiffness, error, self._wrench)
+        return _subtract(wrench, brake, wrench)
 
 
 def _projector(params: GravityCompensationParams) -> Matrix:

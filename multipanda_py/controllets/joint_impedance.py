@@ -18,7 +18,7 @@ from multipanda_py.parameters import vector
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import JointTarget
 
-_add, _multiply, _subtract = np.add, np.multiply, np.subtract
+_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _TargetT = TypeVar("_TargetT", bound=JointTarget)
 SOFT = 1.0
 """Stiffness of a joint too small to press with [Nm/rad]."""
@@ -58,8 +58,8 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Prepare G = K^1/2 Z."""
-        self._modal.set_root(np.diag(self.params.damping_ratio * np.sqrt(self.params.stiffness)))
+        """Prepare K^1/2 and Z."""
+        self._modal.set_root(np.diag(np.sqrt(self.params.stiffness)), self.params.damping_ratio)
 
     def on_activate(self, states: Sequence[ArmState], target: _TargetT) -> None:
         """Hold the measured posture."""
@@ -89,8 +89,13 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
             inertia_inv = self._mass.solve(self._unit)
             _subtract(target.q[arm], state.q, self._error)
             _subtract(target.dq[arm], state.dq, self._rate)
-            tau = _multiply(self.params.stiffness, self._error, self.tau[arm])
-            _add(tau, self._modal.brake(inertia_inv, self._rate), tau)
+            tau, modal = self.tau[arm], self._modal
+            brake = modal.brake(inertia_inv, self._rate)
+            if modal.kept == 1.0:
+                _multiply(self.params.stiffness, self._error, tau)
+            else:
+                _dot(modal.stiffness, self._error, tau)
+            _add(tau, brake, tau)
 
 
 class JointImpedance(JointImpedanceLaw[JointTarget]):
