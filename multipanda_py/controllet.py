@@ -31,7 +31,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         params: Current parameters; replaced as a whole between two cycles.
         tau: Where :meth:`update` writes, per arm (7,) [Nm], gravity excluded.
         context: Its arms and what is around them.
-        report: Numbers to publish each cycle, named by ``report_names``, (8,).
+        report: Numbers to publish each cycle, named by ``report_names``, (12,).
     """
 
     Params: ClassVar[type[Any]] = NoParams
@@ -39,7 +39,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     min_arms: ClassVar[int] = 1
     max_arms: ClassVar[int | None] = None
     report_names: ClassVar[tuple[str, ...]] = ()
-    """What :attr:`report` says, at most eight names with units."""
+    """What :attr:`report` says, at most twelve names with units."""
     default_features: ClassVar[tuple[str, ...]] = ()
     """Features of an instance whose configuration does not name any."""
 

@@ -8,15 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
+from multipanda_py.cartesian_gains import MAX_STIFFNESS
 from multipanda_py.config import CellConfig, GateConfig
 from multipanda_py.describe import bases_in_world
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.limits import JointLimits
 from multipanda_py.pose import Pose
 from multipanda_py.state import JOINTS, ArmSnapshot, Matrix, Vector
-
-MAX_STIFFNESS = 5000.0
-"""Stiffest that a target stiffness may be in any direction [N/m, Nm/rad]."""
 
 HERE = Pose.identity()
 """Pose of a frame in itself: one object, so that a transform by it can be left out."""
@@ -205,8 +203,15 @@ def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
             f"{where}: got smallest eigenvalue {moments[0]:.4g}, allowed 0 or more "
             "(positive semidefinite)"
         )
-    if moments[-1] > MAX_STIFFNESS:
-        raise TargetRejected(f"{where}: got {moments[-1]:.4g}, allowed up to {MAX_STIFFNESS:g}")
+    # With both blocks bounded and the whole positive semidefinite, what couples them is too.
+    for what, bound, unit in (("translational", 0, "N/m"), ("rotational", 3, "Nm/rad")):
+        block = matrix[bound : bound + 3, bound : bound + 3]
+        stiffest, most = float(np.linalg.eigvalsh(block)[-1]), MAX_STIFFNESS[bound]
+        if stiffest > most * (1.0 + 1e-9):
+            raise TargetRejected(
+                f"{where}: got {stiffest:.4g} {unit} in the stiffest {what} direction, "
+                f"allowed up to {most:g}"
+            )
     return matrix.reshape(-1)
 
 

@@ -15,6 +15,13 @@ BANDWIDTH = 120.0
 critically damped spring is stable with 5 ms of delay and a torque that lags by 2 ms, on an arm
 of 0.8 times the inertia of its model; at 170 1/s it stands 4 ms."""
 
+LEAST_RATIO = 0.3
+"""Least ratio that users may ask for: with less, the delay feeds more into a spring at the
+bound of the bandwidth than its damper takes out."""
+
+KEPT = "stiffness kept [-]"
+"""What laws with such a damping call the share of their stiffness that a posture has left them."""
+
 
 class ModalDamping:
     r"""Design the damping that gives every mode of an inertia and a stiffness its ratio.

@@ -7,16 +7,19 @@ vector that carries a new set of values to the loop in one piece::
 
     @dataclass(frozen=True, eq=False)
     class Params:
-        stiffness: Vector = vector(400, 400, 400, 20, 20, 20, unit="N/m, Nm/rad", low=0)
+        stiffness: Vector = vector(
+            400, 400, 400, 20, 20, 20, unit="N/m, Nm/rad", low=0, high=(5000,) * 3 + (300,) * 3
+        )
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +28,8 @@ from multipanda_py.exceptions import ParameterRejected
 
 _KEY = "multipanda"
 _P = TypeVar("_P")
+Bound: TypeAlias = "float | tuple[float, ...]"
+"""One for all elements, or one for each."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Spec:
         kind: ``number``, ``vector``, ``flag`` or ``choice``.
         default: Value when nothing is given.
         unit: SI unit, or an empty string.
-        low: Smallest value allowed (for vectors, of each element).
+        low: Smallest value allowed; for vectors of each element, or one per element.
         high: Largest value allowed.
         options: Values of a choice.
         doc: One line on what it does.
@@ -46,10 +51,18 @@ class Spec:
     kind: str
     default: Any
     unit: str = ""
-    low: float = -math.inf
-    high: float = math.inf
+    low: Bound = -math.inf
+    high: Bound = math.inf
     options: tuple[str, ...] = ()
     doc: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a declaration whose bounds are of another length than the vector."""
+        for bound in (self.low, self.high):
+            if isinstance(bound, tuple) and (self.kind != "vector" or len(bound) != self.width):
+                raise ValueError(
+                    f"{self.name or self.doc}: got {len(bound)} bounds, allowed {self.width}"
+                )
 
     @property
     def width(self) -> int:
@@ -64,10 +77,24 @@ class Spec:
         if self.kind == "choice":
             return "one of " + ", ".join(self.options)
         kind = f"{self.width} numbers" if self.kind == "vector" else "a number"
-        if math.isinf(self.low) and math.isinf(self.high):
-            return f"{kind}, finite"
         unit = f" {self.unit}" if self.unit else ""
-        return f"{kind} in [{self.low:g}, {self.high:g}]{unit}"
+        runs = [(pair, len(list(run))) for pair, run in itertools.groupby(self.bounds)]
+        if len(runs) > 1:
+            parts = (f"{count} in [{low:g}, {high:g}]" for (low, high), count in runs)
+            return f"{kind}, {', then '.join(parts)}{unit}"
+        low, high = self.bounds[0]
+        if math.isinf(low) and math.isinf(high):
+            return f"{kind}, finite"
+        return f"{kind} in [{low:g}, {high:g}]{unit}"
+
+    @property
+    def bounds(self) -> tuple[tuple[float, float], ...]:
+        """Smallest and largest value of each element."""
+        low, high = (
+            bound if isinstance(bound, tuple) else (bound,) * self.width
+            for bound in (self.low, self.high)
+        )
+        return tuple(zip(low, high))
 
     def check(self, value: object, where: str = "") -> Any:
         """Return the value in its canonical type.
@@ -79,24 +106,18 @@ class Spec:
             return value
         if self.kind == "choice" and isinstance(value, str) and value in self.options:
             return value
-        if self.kind == "number" and _is_number(value) and self._in_bounds(value):
+        if self.kind == "number" and _is_within(value, *self.bounds[0]):
             return float(value)  # type: ignore[arg-type]
         if self.kind == "vector" and _is_sequence(value):
             items = list(value)  # type: ignore[call-overload]
             if len(items) == self.width and all(
-                _is_number(x) and self._in_bounds(x) for x in items
+                _is_within(item, *pair) for item, pair in zip(items, self.bounds)
             ):
                 return _frozen(items)
         got = f"{value!r:.80}" if not _is_sequence(value) else f"{list(value)!r:.120}"  # type: ignore[call-overload]
         raise ParameterRejected(
             f"{where + ': ' if where else ''}{self.name}: got {got}, allowed {self.allowed}"
         )
-
-    def _in_bounds(self, value: Any) -> bool:
-        try:
-            return math.isfinite(value) and self.low <= value <= self.high
-        except OverflowError:  # an integer that no float can hold
-            return False
 
 
 def number(
@@ -112,9 +133,14 @@ def number(
 
 
 def vector(
-    *default: float, unit: str = "", low: float = -math.inf, high: float = math.inf, doc: str = ""
+    *default: float,
+    unit: str = "",
+    low: float | Sequence[float] = -math.inf,
+    high: float | Sequence[float] = math.inf,
+    doc: str = "",
 ) -> Any:
-    """Declare a vector of fixed length; bounds hold for each element."""
+    """Declare a vector of fixed length; a bound holds for each element, or has one for each."""
+    low, high = (tuple(b) if isinstance(b, Sequence) else b for b in (low, high))
     return _field(Spec("", "vector", _frozen(default), unit, low, high, (), doc))
 
 
@@ -219,6 +245,13 @@ def _frozen(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
+
+
+def _is_within(value: Any, low: float, high: float) -> bool:
+    try:
+        return _is_number(value) and math.isfinite(value) and low <= value <= high
+    except OverflowError:  # an integer that no float can hold
+        return False
 
 
 def _is_sequence(value: object) -> bool:

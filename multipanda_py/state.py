@@ -22,7 +22,7 @@ Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
 
 JOINTS = 7
-REPORT = 8
+REPORT = 12
 """Numbers that a controllet may report each cycle."""
 
 ARM_RECORD = np.dtype(

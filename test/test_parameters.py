@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multipanda_py import registry
 from multipanda_py.exceptions import ParameterRejected
 from multipanda_py.parameters import (
     NoParams,
     ParameterSet,
+    Spec,
     check_values,
     choice,
     flag,
@@ -32,6 +34,7 @@ class Params:
     frame: str = choice("base", options=("base", "tool"))
 
 
+STIFF = Spec("k", "vector", np.ones(4), "N/m", (0.0, 0.0, 1.0, 1.0), (5000.0, 5000.0, 300.0, 20.0))
 SPECS = {spec.name: spec for spec in specs_of(Params)}
 _axis = st.floats(-5, 1e6)
 _values = st.fixed_dictionaries(
@@ -106,6 +109,7 @@ def test_any_kind_of_sequence_is_a_vector(value: object) -> None:
 def test_what_is_allowed_is_said_in_words() -> None:
     assert SPECS["gain"].allowed == "a number in [0, 10] N/m"
     assert SPECS["axes"].allowed == "3 numbers in [-5, inf] m"
+    assert STIFF.allowed == "4 numbers, 2 in [0, 5000], then 1 in [1, 300], then 1 in [1, 20] N/m"
     assert SPECS["active"].allowed == "true or false"
     assert SPECS["frame"].allowed == "one of base, tool"
 
@@ -127,3 +131,38 @@ def test_nothing_has_no_parameters() -> None:
     assert parameters.width == 0
     assert parameters.encode({}).shape == (0,)
     assert isinstance(parameters.decode(np.zeros(0)), NoParams)
+
+
+@pytest.mark.parametrize(
+    ("value", "good"),
+    [
+        ([5000, 0, 300, 20], True), ([0, 5000, 1, 1], True), ([5001, 0, 1, 1], False),
+        ([1, 1, 301, 1], False), ([1, 1, 300, 21], False), ([1, 1, 0.5, 1], False),
+    ],
+)  # fmt: skip
+def test_each_element_may_have_bounds_of_its_own(value: list[float], good: bool) -> None:
+    if good:
+        assert STIFF.check(value).tolist() == value
+        return
+    with pytest.raises(ParameterRejected, match="then 1 in"):
+        STIFF.check(value, "law")
+
+
+def test_bounds_of_another_length_than_the_vector_are_a_mistake_in_the_declaration() -> None:
+    with pytest.raises(ValueError, match="got 2 bounds, allowed 3"):
+        vector(1, 2, 3, low=(0, 0), doc="axes")
+
+
+@pytest.mark.parametrize("kind", ["controllets", "features"])
+def test_every_default_is_within_its_bounds(kind: str) -> None:
+    for name in registry.names(kind):
+        for spec in specs_of(registry.find(kind, name).Params):
+            spec.check(spec.default)
+
+
+def test_no_bound_is_for_newtons_per_metre_and_newton_metres_per_radian_alike() -> None:
+    """One bound of 5000 for both is none for the rotational part."""
+    for name in registry.names("controllets"):
+        for spec in specs_of(registry.find("controllets", name).Params):
+            if spec.unit == "N/m, Nm/rad":
+                assert spec.bounds[0][1] > 5 * spec.bounds[3][1], f"{name}.{spec.name}"

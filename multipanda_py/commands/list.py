@@ -17,7 +17,7 @@ from multipanda_py.commands.output import OK, say
 from multipanda_py.commands.reference import markdown
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.franka.live import SPECS
-from multipanda_py.parameters import Spec, specs_of
+from multipanda_py.parameters import Bound, Spec, specs_of
 
 _ROLE = re.compile(r":\w+:`(?:~[\w.]*\.)?([^`]*)`")
 SUMMARY = "List controllets, features and backends with their parameters."
@@ -90,12 +90,19 @@ def _parameter(spec: Spec) -> dict[str, Any]:
         "name": spec.name,
         "type": f"{spec.width} numbers" if spec.kind == "vector" else spec.kind,
         "unit": spec.unit,
-        "low": None if math.isinf(spec.low) else spec.low,
-        "high": None if math.isinf(spec.high) else spec.high,
+        "low": _finite(spec.low),
+        "high": _finite(spec.high),
         "options": list(spec.options),
         "default": default,
         "doc": spec.doc,
     }
+
+
+def _finite(bound: Bound) -> Any:
+    """Return a bound as JSON has it: a number, none, or a list of them."""
+    if isinstance(bound, tuple):
+        return [_finite(element) for element in bound]
+    return None if math.isinf(bound) else bound
 
 
 def _lines(item: dict[str, Any]) -> list[str]:
@@ -126,15 +133,20 @@ def _row(parameter: dict[str, Any]) -> tuple[str, ...]:
     elif low is None and high is None:
         bounds = "any" if parameter["type"] != "flag" else "true | false"
     else:
-        bounds = (
-            f"{'-inf' if low is None else f'{low:g}'} .. {'inf' if high is None else f'{high:g}'}"
-        )
+        bounds = f"{bound_text(low, '-inf')} .. {bound_text(high, 'inf')}"
     if isinstance(default, list):
         text = f"{default[0]:g} each" if len(set(default)) == 1 else _joined(default)
     else:
         text = f"{default:g}" if isinstance(default, float) else json.dumps(default).strip('"')
     return (parameter["name"], parameter["type"], parameter["unit"] or "-", bounds, text,
             parameter["doc"])  # fmt: skip
+
+
+def bound_text(bound: Any, missing: str) -> str:
+    """Return a bound as text, or those of the elements if they have one each."""
+    if isinstance(bound, list):
+        return " ".join(bound_text(element, missing) for element in bound)
+    return missing if bound is None else f"{bound:g}"
 
 
 def _joined(values: list[float]) -> str:

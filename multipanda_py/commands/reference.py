@@ -57,8 +57,8 @@ ros2 param set /left/soft nullspace.stiffness "[20.0, 20.0, 20.0, 20.0, 20.0, 20
 cell.set_parameters("left/soft", {"gain_frame": "tool", "gain_time": 0.5})
 ```
 
-Bounds hold for each number of a vector. A value out of bounds is refused with the reason, and
-nothing changes."""
+Bounds hold for each number of a vector, or there is one for each. A value out of bounds is refused
+with the reason, and nothing changes."""
 _ROBOT = """
 ## Settings of an arm's robot
 
@@ -144,7 +144,7 @@ def _row(parameter: Mapping[str, Any]) -> tuple[str, ...]:
     elif parameter["type"] == "flag":
         bounds = "true, false"
     else:
-        low, high = ("" if bound is None else f"{bound:g}" for bound in (low, high))
+        low, high = (_bound(bound) for bound in (low, high))
         bounds = f"{low or 'any'} to {high or 'any'}" if low or high else "finite"
     if isinstance(default, list):
         text = ", ".join(f"{value:g}" for value in default)
@@ -152,6 +152,12 @@ def _row(parameter: Mapping[str, Any]) -> tuple[str, ...]:
         text = f"{default:g}" if isinstance(default, float) else str(default).lower()
     return (f"`{parameter['name']}`", parameter["type"], parameter["unit"], bounds, text,
             parameter["doc"])  # fmt: skip
+
+
+def _bound(bound: Any) -> str:
+    if isinstance(bound, list):
+        return ", ".join(_bound(element) for element in bound)
+    return "" if bound is None else f"{bound:g}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from multipanda_py.cartesian_gains import MAX_STIFFNESS
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.controllets.cartesian_impedance import (
@@ -15,6 +16,7 @@ from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedanceParams,
 )
 from multipanda_py.handover import Handover, bounded_error
+from multipanda_py.modal_damping import KEPT
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import CartesianTarget
@@ -34,15 +36,16 @@ class AdmittanceParams:
         0.2, 0.2, 0.2, unit="kg m^2", low=0.02, high=10, doc="virtual inertia about those axes"
     )
     stiffness: Vector = vector(
-        200, 200, 200, 10, 10, 10, unit="N/m, Nm/rad", low=0, high=5000,
+        200, 200, 200, 10, 10, 10, unit="N/m, Nm/rad", low=0, high=MAX_STIFFNESS,
         doc="virtual spring to the target; zero lets go",
     )  # fmt: skip
     damping: Vector = vector(
-        100, 100, 100, 6, 6, 6, unit="N s/m, Nm s/rad", low=0, high=5000,
+        100, 100, 100, 6, 6, 6, unit="N s/m, Nm s/rad", low=0, high=(5000,) * 3 + (300,) * 3,
         doc="virtual damper; too little is unstable in contact, see the law",
     )  # fmt: skip
     inner_stiffness: Vector = vector(
-        1000, 1000, 1000, 50, 50, 50, unit="N/m, Nm/rad", low=10, high=5000,
+        1000, 1000, 1000, 50, 50, 50,
+        unit="N/m, Nm/rad", low=(10,) * 3 + (1,) * 3, high=MAX_STIFFNESS,
         doc="of the impedance by which the arm follows the virtual body",
     )  # fmt: skip
     wrench_time: float = number(
@@ -127,7 +130,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 
     Params, Target = AdmittanceParams, CartesianTarget
     default_features = ("nullspace", "coriolis")
-    report_names = ("displacement [m]", "rotation [rad]", "force [N]", "torque [Nm]")
+    report_names = ("displacement [m]", "rotation [rad]", "force [N]", "torque [Nm]", KEPT)
 
     def __init__(self, context: Context, params: AdmittanceParams) -> None:
         self._bodies = [VirtualBody(context.period) for _ in context.arms]
@@ -186,6 +189,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
             length(part)
             for part in (body.translation, body.rotation, body.wrench[:3], body.wrench[3:])
         ]
+        self.report[4] = self._inner.kept
 
 
 def _inner_params(params: AdmittanceParams) -> CartesianImpedanceParams:

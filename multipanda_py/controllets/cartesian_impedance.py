@@ -14,6 +14,7 @@ from multipanda_py.cartesian_spring import CartesianSpring
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import Handover
+from multipanda_py.modal_damping import KEPT
 from multipanda_py.parameters import number
 from multipanda_py.state import ArmState
 from multipanda_py.targets import MovingCartesianTarget
@@ -46,6 +47,7 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
 
     Params, Target = CartesianImpedanceParams, MovingCartesianTarget
     default_features = ("nullspace", "coriolis", "wrench")
+    report_names = (KEPT,)
 
     def __init__(self, context: Context, params: CartesianImpedanceParams) -> None:
         self._springs = [CartesianSpring() for _ in context.arms]
@@ -110,3 +112,9 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
             _dot(wrench, state.jacobian, self.tau[arm])
+        self.report[0] = self.kept
+
+    @property
+    def kept(self) -> float:
+        """Smallest share of the stiffness that any arm has kept at its posture."""
+        return min([spring.kept for spring in self._springs])

@@ -12,10 +12,11 @@ import eigenpy
 import numpy as np
 import pinocchio as pin
 
+from multipanda_py.cartesian_gains import MAX_STIFFNESS
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.held_object import HeldObject, skew
-from multipanda_py.modal_damping import ModalDamping
+from multipanda_py.modal_damping import LEAST_RATIO, ModalDamping
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import ObjectTarget
@@ -29,14 +30,14 @@ class CoupledImpedanceParams:
     """Gains of :class:`CoupledImpedance`."""
 
     stiffness: Vector = vector(
-        600, 600, 600, 100, 100, 100, unit="N/m, Nm/rad", low=0, high=5000,
+        600, 600, 600, 100, 100, 100, unit="N/m, Nm/rad", low=0, high=MAX_STIFFNESS,
         doc="of the object, along the axes of the world",
     )  # fmt: skip
     relative_stiffness: Vector = vector(
-        1500, 1500, 1500, 60, 60, 60, unit="N/m, Nm/rad", low=0, high=5000,
+        1500, 1500, 1500, 60, 60, 60, unit="N/m, Nm/rad", low=0, high=MAX_STIFFNESS,
         doc="between each hand and its grasp, along the axes of the world",
     )  # fmt: skip
-    damping_ratio: float = number(1.0, low=0, high=5, doc="1 is critically damped")
+    damping_ratio: float = number(1.0, low=LEAST_RATIO, high=5, doc="1 is critically damped")
     error_clip: Vector = vector(
         0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
         doc="largest error of the object per axis that the spring acts on",

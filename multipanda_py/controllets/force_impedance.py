@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.cartesian_gains import CartesianGains
+from multipanda_py.cartesian_gains import MAX_STIFFNESS, CartesianGains
 from multipanda_py.cartesian_spring import CartesianSpring
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.energy_tank import SpringTank
 from multipanda_py.force_control import ForceController, ForceGains
+from multipanda_py.modal_damping import KEPT
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import ForceTarget
@@ -69,7 +70,7 @@ class ForceImpedanceParams(ForceParams, CartesianGains):
     """Gains of :class:`ForceImpedance`; defaults of the impedance are the paper's."""
 
     stiffness: Vector = vector(
-        100, 100, 50, 10, 10, 10, unit="N/m, Nm/rad", low=0, high=5000,
+        100, 100, 50, 10, 10, 10, unit="N/m, Nm/rad", low=0, high=MAX_STIFFNESS,
         doc="translational then rotational stiffness along the axes of gain_frame",
     )  # fmt: skip
 
@@ -110,7 +111,7 @@ class ForceImpedance(Controllet[ForceTarget, ForceImpedanceParams]):
     default_features = ("nullspace", "coriolis")
     report_names = (
         "force [N]", "force error [N]", "contact [-]", "weight [-]",
-        "force tank [J]", "impedance tank [J]", "impedance scale [-]",
+        "force tank [J]", "impedance tank [J]", "impedance scale [-]", KEPT,
     )  # fmt: skip
 
     def __init__(self, context: Context, params: ForceImpedanceParams) -> None:
@@ -200,3 +201,4 @@ class ForceImpedance(Controllet[ForceTarget, ForceImpedanceParams]):
         report[0], report[1] = arm.size - force.error, force.error
         report[2], report[3] = force.contact, force.weight
         report[4], report[5], report[6] = force.energy, arm.tank.energy, arm.tank.scale
+        report[7] = min([arm.spring.kept for arm in self._arms])

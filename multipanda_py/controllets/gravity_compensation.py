@@ -11,7 +11,7 @@ import pinocchio as pin
 
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
-from multipanda_py.modal_damping import ModalDamping
+from multipanda_py.modal_damping import KEPT, LEAST_RATIO, ModalDamping
 from multipanda_py.parameters import choice, flag, number, vector
 from multipanda_py.ramp import Ramp
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -42,9 +42,11 @@ class GravityCompensationParams:
         800.0, unit="N/m", low=0, high=5000, doc="of a held position or plane"
     )
     rotational_stiffness: float = number(
-        40.0, unit="Nm/rad", low=0, high=500, doc="of a held orientation"
+        40.0, unit="Nm/rad", low=0, high=300, doc="of a held orientation"
     )
-    damping_ratio: float = number(1.0, low=0, high=5, doc="of the held modes; 1 is critical")
+    damping_ratio: float = number(
+        1.0, low=LEAST_RATIO, high=5, doc="of the held modes; 1 is critical"
+    )
     error_clip: Vector = vector(
         0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
         doc="largest error per axis that the hold acts on; bounds its force",
@@ -78,6 +80,7 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
 
     Params, Target = GravityCompensationParams, HeldPose
     default_features = ("coriolis",)
+    report_names = (KEPT,)
 
     def __init__(self, context: Context, params: GravityCompensationParams) -> None:
         self._root = Ramp(np.zeros((6, 6)))
@@ -124,12 +127,15 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
         """Write the joint torques of every arm."""
         if self._root.step():
             self._set_gains()
+        kept = 1.0
         for arm, state in enumerate(states):
             tau = _multiply(state.dq, -self.params.joint_damping, self.tau[arm])
             if self._root.arrived:
                 self._follow(state, target, arm)
             if not self._floats:
                 _add(tau, _dot(self._hold(state, target, arm), state.jacobian, self._torque), tau)
+                kept = min(kept, self._damping.kept)
+        self.report[0] = kept
 
     def _follow(self, state: ArmState, target: HeldPose, arm: int) -> None:
         """Let the part of the reference that is not held be where the arm is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import eigenpy
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import Handover, share_of, tool_wrench
-from multipanda_py.modal_damping import ModalDamping
+from multipanda_py.modal_damping import KEPT, LEAST_RATIO, ModalDamping
 from multipanda_py.parameters import vector
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import JointTarget
@@ -31,10 +31,20 @@ class JointImpedanceParams:
     """Gains of :class:`JointImpedance`."""
 
     stiffness: Vector = vector(
-        600, 600, 600, 600, 250, 150, 50, unit="Nm/rad", low=0, high=5000, doc="joint stiffness K"
+        600,
+        600,
+        600,
+        600,
+        250,
+        150,
+        50,
+        unit="Nm/rad",
+        low=0,
+        high=(3000,) * 4 + (1000, 500, 200),
+        doc="joint stiffness K",
     )
     damping_ratio: Vector = vector(
-        *[1.0] * JOINTS, low=0, high=5, doc="1 is critically damped in every posture"
+        *[1.0] * JOINTS, low=LEAST_RATIO, high=5, doc="1 is critically damped in every posture"
     )
 
 
@@ -50,6 +60,8 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
 
     Params = JointImpedanceParams
     default_features = ("coriolis",)
+    report_names: ClassVar[tuple[str, ...]] = (KEPT,)
+    """Those of a derived law end with this one."""
 
     def __init__(self, context: Context, params: JointImpedanceParams) -> None:
         self._modal = ModalDamping(JOINTS)
@@ -84,6 +96,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
 
     def update(self, states: Sequence[ArmState], target: _TargetT, period: float) -> None:
         """Write the joint torques of every arm."""
+        kept = 1.0
         for arm, state in enumerate(states):
             self._mass.compute(state.mass)
             inertia_inv = self._mass.solve(self._unit)
@@ -96,6 +109,9 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
             else:
                 _dot(modal.stiffness, self._error, tau)
             _add(tau, brake, tau)
+            if modal.kept < kept:
+                kept = modal.kept
+        self.report[len(self.report_names) - 1] = kept
 
 
 class JointImpedance(JointImpedanceLaw[JointTarget]):

@@ -13,6 +13,7 @@ from multipanda_py.context import Context
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
 from multipanda_py.joint_motion import JointMotion
 from multipanda_py.limits import LIMITS
+from multipanda_py.modal_damping import KEPT
 from multipanda_py.parameters import flag, number, vector
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import TrajectoryTarget
@@ -80,6 +81,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     max_arms = 1
     report_names = (
         "time [s]", "duration [s]", "largest error [rad]", "goal error [rad]", "state", "motions",
+        KEPT,
     )  # fmt: skip
     params: JointTrajectoryParams
 

@@ -11,6 +11,7 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
 from multipanda_py.limits import LIMITS, JointLimits
+from multipanda_py.modal_damping import KEPT
 from multipanda_py.parameters import number
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import JointTarget
@@ -124,7 +125,7 @@ class JointVelocity(JointImpedanceLaw[JointTarget]):
     """
 
     Params, Target = JointVelocityParams, JointTarget
-    report_names = ("largest lag [rad]", "age of target [s]")
+    report_names = ("largest lag [rad]", "age of target [s]", KEPT)
     params: JointVelocityParams
 
     def __init__(self, context: Context, params: JointVelocityParams) -> None:

@@ -13,6 +13,7 @@ from multipanda_py.cartesian_gains import CartesianGains
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import Handover, bounded_error, share_of
+from multipanda_py.modal_damping import BANDWIDTH
 from multipanda_py.parameters import vector
 from multipanda_py.ramp import Ramp
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -41,9 +42,10 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
     .. math::
         \tau = J^T \Lambda_d \left( K\,\mathrm{clip}(e) - D J \dot q \right), \qquad
         e = \begin{bmatrix} p_d - p \\ \log(R_d R^T)^\vee \end{bmatrix}, \qquad
-        D = 2 Z K^{1/2}
+        D = \min(2 Z K^{1/2}, b)
 
-    K and D are accelerations per error [1/s^2] and per velocity [1/s]. Where
+    K and D are accelerations per error [1/s^2] and per velocity [1/s], b the bandwidth that
+    :mod:`~multipanda_py.modal_damping` allows for. Where
     :math:`\Lambda_d = \Lambda` the axes are decoupled and follow
     :math:`\ddot e + D \dot e + K e = 0` whatever the posture: :math:`K^{1/2}` is the bandwidth
     [rad/s]. The stiffness that a contact feels is :math:`\Lambda K` and changes with the
@@ -83,7 +85,7 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
     def _set_gains(self) -> None:
         root = self._root.value
         _multiply(root, root, self._stiffness)
-        _multiply(self._rate, root, self._damping)
+        _minimum(_multiply(self._rate, root, self._damping), BANDWIDTH, out=self._damping)
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
         """Hold the measured pose, and prefer the measured posture."""

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.bounded_pose import BoundedPose
+from multipanda_py.cartesian_gains import MAX_STIFFNESS
 from multipanda_py.cartesian_spring import CartesianSpring
 from multipanda_py.clutch import Clutch
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.features.nullspace import Nullspace, NullspaceParams
 from multipanda_py.force_reflection import ForceReflection
+from multipanda_py.modal_damping import KEPT, LEAST_RATIO
 from multipanda_py.parameters import flag, number, vector
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import CartesianTarget, Target
@@ -34,11 +36,11 @@ class TeleoperationParams:
         1.0, low=0.1, high=10, doc="translation of the follower per translation of the leader"
     )
     stiffness: Vector = vector(
-        800, 800, 800, 40, 40, 40, unit="N/m, Nm/rad", low=0, high=5000,
+        800, 800, 800, 40, 40, 40, unit="N/m, Nm/rad", low=0, high=MAX_STIFFNESS,
         doc="with which the follower follows, along the axes of its base",
     )  # fmt: skip
     damping_ratio: Vector = vector(
-        *[1.0] * 6, low=0, high=5, doc="of the follower; 1 is critically damped"
+        *[1.0] * 6, low=LEAST_RATIO, high=5, doc="of the follower; 1 is critically damped"
     )
     posture_stiffness: float = number(
         10.0, unit="Nm/rad", low=0, high=500, doc="of the follower's posture in the nullspace"
@@ -112,6 +114,7 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
     default_features = ("coriolis",)
     report_names = (
         "reflected force [N]", "reflected torque [Nm]", "lag [m]", "lag [rad]", "engaged",
+        KEPT,
     )  # fmt: skip
 
     def __init__(self, context: Context, params: TeleoperationParams) -> None:
@@ -186,6 +189,7 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         report = self.report
         report[0], report[1] = self._reflection.force, self._reflection.torque
         report[2], report[3], report[4] = reference.distance, reference.angle, engaged
+        report[5] = self._spring.kept
 
     def _close(self, leader: ArmState) -> None:
         """Couple the arms: motion counts from here, and the follower's reference stays."""

@@ -12,6 +12,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.statistics import LoopStatistics
+from multipanda_py.modal_damping import KEPT
 from multipanda_py.ros.running import every
 from multipanda_py.ros.targets import Targets
 
@@ -59,7 +60,7 @@ class Diagnostics:
         message.status += [
             self._controllet(plan)
             for plan in self._cell.plans
-            if plan.name in active and plan.law.report_names
+            if plan.name in active and plan.law.report_names and not plan.is_hold
         ]
         self._publisher.publish(message)
 
@@ -104,12 +105,19 @@ class Diagnostics:
 
     def _controllet(self, plan: Blueprint) -> DiagnosticStatus:
         """Say what an active controllet reports of itself."""
-        values = {title: f"{value:.4g}" for title, value in self._cell.report(plan.name).items()}
+        report = self._cell.report(plan.name)
+        values = {title: f"{value:.4g}" for title, value in report.items()}
         if "object" in plan.channels:
             values["refused targets"] = str(self._cell.rejected[f"{plan.name} target"])
             values["last refusal"] = self._targets.last_reason.get(plan.name, "")
         hardware = f"{self._cell.config.cell.name}/{plan.name}"
-        return self._status(plan.name, hardware, DiagnosticStatus.OK, plan.config.type, values)
+        summary = plan.config.type
+        if report.get(KEPT, 1.0) < 1.0:
+            summary = (
+                f"{summary}, as soft as {report[KEPT]:.0%} of its stiffness in some direction: "
+                "at this posture more would swing with latency"
+            )
+        return self._status(plan.name, hardware, DiagnosticStatus.OK, summary, values)
 
     def _status(
         self, name: str, hardware: str, level: bytes, summary: str, values: dict[str, str]

@@ -41,9 +41,10 @@ def describe(spec: Spec) -> ParameterDescriptor:
         description=f"{spec.doc or spec.name}{f' [{spec.unit}]' if spec.unit else ''}",
         additional_constraints=spec.allowed,
     )
-    if spec.kind == "number" and math.isfinite(spec.low) and math.isfinite(spec.high):
+    low, high = spec.bounds[0]
+    if spec.kind == "number" and math.isfinite(low) and math.isfinite(high):
         # A message takes an int here, and makes another number of it.
-        bounds = FloatingPointRange(from_value=float(spec.low), to_value=float(spec.high))
+        bounds = FloatingPointRange(from_value=float(low), to_value=float(high))
         descriptor.floating_point_range = [bounds]
     return descriptor
 

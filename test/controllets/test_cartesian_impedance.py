@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dense_impedance import impedance
 
 from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedance,
@@ -27,21 +28,9 @@ def started(**params):
     return law, target, state
 
 
-def root(matrix):
-    w, v = np.linalg.eigh(matrix)
-    return v @ np.diag(np.sqrt(np.maximum(w, 0))) @ v.T
-
-
-def modal(inertia, k, z):
-    """D = 2 G (G' inv(inertia) G)^-1/2 G' with G = sqrt(K) Z."""
-    g = root(k) @ z
-    w, v = np.linalg.eigh(g.T @ np.linalg.inv(inertia) @ g)
-    return 2.0 * g @ v @ np.diag(1.0 / np.sqrt(w + 1e-8)) @ v.T @ g.T
-
-
 def dense(state, k, z, e, rate):
     inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T)
-    d = modal(inertia, k, z)
+    k, d = impedance(inertia, k, z)
     return state.jacobian.T @ (k @ e + d @ rate)
 
 
@@ -70,7 +59,7 @@ def test_gains_change_without_a_torque_step_and_reach_their_goal():
     target.position_ee_in_base[0][0] += 0.05
     law.update([state], target, PERIOD)
     steps, before = [], law.tau[0].copy()
-    law.params = CartesianImpedanceParams(stiffness=np.array([3000.0] * 3 + [200.0] * 3))
+    law.params = CartesianImpedanceParams(stiffness=np.array([3000.0] * 3 + [40.0] * 3))
     law.on_parameters()
     for _ in range(120):
         law.update([state], target, PERIOD)
@@ -78,7 +67,7 @@ def test_gains_change_without_a_torque_step_and_reach_their_goal():
         before = law.tau[0].copy()
     assert max(steps) < 2.0
     assert steps[-1] == 0.0
-    k = np.diag([3000.0] * 3 + [200.0] * 3)
+    k = np.diag([3000.0] * 3 + [40.0] * 3)
     expected = dense(
         state, k, np.eye(6), np.array([0.05, 0, 0, 0, 0, 0]), -state.jacobian @ state.dq
     )
@@ -188,7 +177,7 @@ def test_step_in_mujoco_is_that_of_the_designed_linear_system(make_cell, ratio):
     (state,) = StateMaker().at([cell.state("left").q])
     inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T)
     k = np.diag([400.0] * 3 + [20.0] * 3)
-    damping = modal(inertia, k, ratio * np.eye(6))
+    _, damping = impedance(inertia, k, ratio * np.eye(6))
     cell.set_target("left", Pose(pose.position + [0.0, 0.02, 0.0], pose.rotation))
     start, _ = cell.rows()
     cell.step(1000)
@@ -208,6 +197,9 @@ def test_step_in_mujoco_is_that_of_the_designed_linear_system(make_cell, ratio):
         ([1.0] * 5, "6 x 6"),
         ([-100.0, 1, 1, 1, 1, 1], "positive semidefinite"),
         (np.diag([1e5] * 6), "allowed up to"),
+        ([400.0] * 3 + [301.0, 20, 20], "301 Nm/rad in the stiffest rotational direction"),
+        (np.eye(6) + 250 * np.kron(np.diag([0.0, 1]), np.ones((3, 3))), "751 Nm/rad"),
+        (4000 * np.kron(np.diag([1.0, 0]), np.ones((3, 3))), "1.2e.04 N/m"),
         (np.diag([1.0] * 6) + np.eye(6, k=1), "not symmetric"),
         ([np.nan] * 6, "finite"),
     ],

@@ -65,7 +65,8 @@ def test_the_equation_in_every_posture(frame):
             k, z = params.stiffness, params.damping_ratio
             inertia, smallest = damped_inertia(s)
             damped += smallest < W_0
-            expected = s.jacobian.T @ inertia @ turn @ (k * e - 2 * z * np.sqrt(k) * rate)
+            d = np.minimum(2 * z * np.sqrt(k), 120.0)
+            expected = s.jacobian.T @ inertia @ turn @ (k * e - d * rate)
             assert np.allclose(law.tau[arm], expected, rtol=1e-9, atol=1e-8)
     assert 10 < damped < 70
 

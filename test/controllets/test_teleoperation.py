@@ -8,6 +8,7 @@ import dataclasses
 import numpy as np
 import pinocchio as pin
 import pytest
+from dense_impedance import impedance
 
 from multipanda_py.controllets.teleoperation import Teleoperation, TeleoperationParams
 from multipanda_py.describe import bases_in_world
@@ -21,13 +22,6 @@ ARMS = {
     "right": {"position": [0.0, -0.3, 0.0], "rpy": [0.2, 0.0, -1.0]},
 }
 LAWS = {"tele": {"type": "teleoperation", "arms": ["left", "right"]}}
-
-
-def modal(inertia, k, z):
-    """D = 2 G (G' inv(inertia) G)^-1/2 G' with G = sqrt(K) Z."""
-    g = np.diag(np.sqrt(k) * z)
-    w, v = np.linalg.eigh(g @ np.linalg.inv(inertia) @ g)
-    return 2.0 * g @ v @ np.diag(1.0 / np.sqrt(w + 1e-8)) @ v.T @ g
 
 
 def turned_context(maker, rng):
@@ -88,8 +82,8 @@ def test_law_against_dense_equation():
         twist[3:] *= 1 - (np.linalg.norm(e_r) / 3.0) ** 2
         j, minv = follower.jacobian, np.linalg.inv(follower.mass)
         lam = np.linalg.inv(j @ minv @ j.T)
-        d = modal(lam, params.stiffness, params.damping_ratio)
-        wrench = params.stiffness * np.concatenate([e_p, e_r]) + d @ (twist - j @ follower.dq)
+        k, d = impedance(lam, np.diag(params.stiffness), np.diag(params.damping_ratio))
+        wrench = k @ np.concatenate([e_p, e_r]) + d @ (twist - j @ follower.dq)
         posture = 10.0 * (q[1] - follower.q) - 2 * np.sqrt(10.0) * follower.dq
         expected = j.T @ wrench + (np.eye(7) - j.T @ lam @ j @ minv) @ posture
         assert np.allclose(law.tau[1], expected, rtol=1e-9, atol=1e-7)
