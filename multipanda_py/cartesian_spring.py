@@ -144,6 +144,10 @@ class CartesianSpring:
         """
         turn = np.kron(np.eye(2), state.rotation_ee_in_base) if self._in_tool else np.eye(6)
         wanted = np.dot(wrench, turn)
+        # What this posture leaves of the stiffness, which may be less than where it was used last.
+        modal = self._modal
+        modal.design(turn.T @ state.operational_space().inertia_inv @ turn)
+        self.stiffness = self._asked if modal.kept == 1.0 else modal.stiffness
         error: Vector = np.dot(np.linalg.pinv(self.stiffness, rcond=1e-3), wanted)
         bounded_error(error, self._clip_high)
         share = share_of(np.dot(self.stiffness, error), wanted)

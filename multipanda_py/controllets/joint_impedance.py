@@ -15,7 +15,7 @@ from multipanda_py.controllet import Controllet
 from multipanda_py.handover import Handover, share_of, tool_wrench
 from multipanda_py.modal_damping import KEPT, LEAST_RATIO, ModalDamping
 from multipanda_py.parameters import vector
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 from multipanda_py.targets import JointTarget
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
@@ -84,15 +84,24 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     ) -> str:
         """Put the targets where the joint springs press as before, within the joint limits."""
         words = []
-        soft = self.params.stiffness < SOFT
         for q, state, handover in zip(target.q, states, handovers):
-            step = handover.tau / np.where(soft, np.inf, self.params.stiffness)
+            stiffness = self._stiffness_at(state)
+            held = self.params.stiffness >= SOFT
+            step = np.zeros(JOINTS)
+            step[held] = np.linalg.solve(stiffness[np.ix_(held, held)], handover.tau[held])
             step /= max(1.0, float(np.abs(step).max()) / MAX_STEP)
             limits = state.limits
             q += np.clip(step, limits.lower - q, limits.upper - q)
-            wrench = tool_wrench(state, self.params.stiffness * (q - state.q))
+            wrench = tool_wrench(state, stiffness @ (q - state.q))
             words.append(handover.words(state.name, share_of(wrench, handover.wrench_in_base)))
         return "; ".join(filter(None, words))
+
+    def _stiffness_at(self, state: ArmState) -> Matrix:
+        """Return what the posture leaves of the stiffness, (7, 7)."""
+        self._mass.compute(state.mass)
+        self._modal.design(self._mass.solve(self._unit))
+        asked = np.diag(self.params.stiffness)
+        return asked if self._modal.kept == 1.0 else self._modal.stiffness
 
     def update(self, states: Sequence[ArmState], target: _TargetT, period: float) -> None:
         """Write the joint torques of every arm."""
