@@ -6,6 +6,7 @@
 .venv/bin/python examples/05_talk_to_the_node.py move left 0 0 0.05
 .venv/bin/python examples/05_talk_to_the_node.py faults
 .venv/bin/python examples/05_talk_to_the_node.py recover left
+.venv/bin/python examples/05_talk_to_the_node.py tare left
 .venv/bin/python examples/05_talk_to_the_node.py set left/joint_impedance_controller \
     stiffness 600 600 600 600 250 150 50
 """
@@ -125,6 +126,13 @@ def recover(node: Node, options: argparse.Namespace) -> bool:
     return bool(answer.success)
 
 
+def tare(node: Node, options: argparse.Namespace) -> bool:
+    """Take off what an arm feels now, while it holds and touches nothing; or no longer do so."""
+    answer = call(node, Trigger, f"{options.arm}/{'untare' if options.undo else 'tare'}")
+    print(answer.message)
+    return bool(answer.success)
+
+
 def set_parameter(node: Node, options: argparse.Namespace) -> bool:
     """Set a parameter of a controllet."""
     values = options.values if len(options.values) > 1 else options.values[0]
@@ -154,6 +162,9 @@ def main() -> int:
         command.add_argument(axis, type=float)
     add("faults", show_faults, "show what every arm does, and what is wrong with it")
     add("recover", recover, "clear the fault of an arm").add_argument("arm")
+    command = add("tare", tare, "take off what an arm feels while nothing touches it")
+    command.add_argument("arm")
+    command.add_argument("--undo", action="store_true", help="take nothing off any more")
     command = add("set", set_parameter, "set a parameter of a controllet")
     command.add_argument("controllet")
     command.add_argument("parameter")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.cell_robots import CellRobots
+from multipanda_py.cell_tare import CellTare
 from multipanda_py.config import CellConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.gripper import (
@@ -24,7 +24,7 @@ REAL = "franka"
 """Backend whose arms have a hand that the loop does not move."""
 
 
-class CellGrippers(CellRobots):
+class CellGrippers(CellTare):
     """Hand out grippers, and keep the processes of the real ones."""
 
     def __init__(self, config: CellConfig) -> None:

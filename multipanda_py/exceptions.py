@@ -43,6 +43,10 @@ class SettingsRejected(MultipandaError, ValueError):
     """Refuse settings of a robot, by the loop or by the robot; it keeps those it has."""
 
 
+class TareRejected(MultipandaError, ValueError):
+    """Refuse to tare an arm, or to undo that; it feels as before."""
+
+
 class SwitchRejected(MultipandaError, ValueError):
     """Refuse a switch of controllets; the active set stays as it was."""
 

@@ -14,6 +14,7 @@ from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.ownership import describe
+from multipanda_py.loop.tare import Tares
 
 _BUSY = "is being told other settings of its robot; try again when that is answered"
 
@@ -28,6 +29,7 @@ class ArmSettings:
         arms: The arms, in the order of the cell.
         backend_of: What moves each arm, by its index.
         mailbox: Where settings come from, and answers go to.
+        tares: Of the same arms; another load makes another estimate.
 
     Attributes:
         pending: Number and settings of what is not answered yet, by the arm's index.
@@ -37,9 +39,14 @@ class ArmSettings:
     """
 
     def __init__(
-        self, arms: Sequence[Arm], backend_of: Mapping[int, Backend], mailbox: Mailbox
+        self,
+        arms: Sequence[Arm],
+        backend_of: Mapping[int, Backend],
+        mailbox: Mailbox,
+        tares: Tares,
     ) -> None:
         self._arms, self._backend_of, self._mailbox = arms, backend_of, mailbox
+        self._tares = tares
         self._current = [
             list(backend_of[arm.index].config.arms.values())[arm.index].franka for arm in arms
         ]
@@ -109,6 +116,8 @@ class ArmSettings:
         else:
             changed = [n for n in LIVE if getattr(options, n) != getattr(current, n)]
             text, event = f"changed: {', '.join(changed) or 'nothing'}", Event.SETTINGS_APPLIED
+            if any(name.startswith("load_") for name in changed):
+                self._tares.forget(arm.index, "the robot carries another load", now_ns)
             current = self._current[arm.index] = options
             arm.model.set_load(options.load)
         self._mailbox.report(event, now_ns, arm.index, -1, text)

@@ -18,6 +18,7 @@ from multipanda_py.loop.events import Event
 from multipanda_py.loop.instance import Instance
 from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
 from multipanda_py.loop.ownership import Ownership, describe
+from multipanda_py.loop.tare import Tares
 from multipanda_py.state import Vector
 
 _monotonic_ns = time.monotonic_ns
@@ -70,7 +71,8 @@ class ControlLoop:
         self._heartbeat_timeout_ns = heartbeat_timeout_ns
         self._client_silent = False
         self._recovering: set[int] = set()
-        self._settings = ArmSettings(arms, self._backend_of, mailbox)
+        self._tares = Tares(arms, self._backend_of, mailbox, backends[0].period)
+        self._settings = ArmSettings(arms, self._backend_of, mailbox, self._tares)
         self._mail = self._cycle = self._answered = 0
         self.missed = 0
         """Periods skipped since the start; the pacing counts them."""
@@ -129,6 +131,8 @@ class ControlLoop:
             self._finish_recoveries(wake_ns)
         if self._settings.pending or self._settings.interrupted:
             self._settings.look(wake_ns)
+        if self._tares.pending:
+            self._tares.look(chosen, wake_ns)
         for instance in self._owners.active:
             if fresh is None or instance.is_new or instance.plan.arms[0] in fresh:
                 self._owners.update(instance, wake_ns)
@@ -151,6 +155,8 @@ class ControlLoop:
         return all(bool(np.abs(arm.state.dq).max() < speed) for arm in self._arms)
 
     def _sense(self, fresh: Sequence[int], now_ns: int) -> None:
+        for tare in self._tares.active:
+            tare.undo()
         for backend in self.backends:
             try:
                 backend.read(fresh)
@@ -164,6 +170,8 @@ class ControlLoop:
             for index, text in faults:
                 self._stopped(index, text, now_ns)
         self._time[0] = self.backends[0].time
+        for tare in self._tares.active:
+            tare.apply()
         for index in fresh:
             arm = self._arms[index]
             arm.model.update(arm.state)
@@ -190,6 +198,7 @@ class ControlLoop:
             if command is not None:
                 self._grip(index, slot.seen, command, now_ns)
         self._settings.take(now_ns)
+        self._tares.take(now_ns)
         for instance in self._owners.active:
             try:
                 if not instance.take_targets(now_ns):

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class Event(IntEnum):
-    """Kinds of event; those from ``NON_FINITE_TORQUE`` on latch a fault on the arm."""
+    """Kinds of event; ``NON_FINITE_TORQUE`` to ``ARM_STOPPED`` latch a fault on the arm."""
 
     HANDED_OVER = -1
     NONE = 0
@@ -28,6 +28,8 @@ class Event(IntEnum):
     NON_FINITE_STATE = 14
     BACKEND_ERROR = 15
     ARM_STOPPED = 16
+    TARED = 17
+    TARE_REFUSED = 18
 
     @property
     def leaves_hold_able(self) -> bool:
@@ -37,7 +39,7 @@ class Event(IntEnum):
     @property
     def is_fault(self) -> bool:
         """Whether the arm stays faulted until it is recovered."""
-        return self >= Event.NON_FINITE_TORQUE
+        return Event.NON_FINITE_TORQUE <= self <= Event.ARM_STOPPED
 
 
 @dataclass(frozen=True)

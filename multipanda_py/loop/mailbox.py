@@ -24,7 +24,7 @@ from multipanda_py.franka.live import WIDTH as SETTINGS
 from multipanda_py.gripper import RECORD as GRIPPER_RECORD
 from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.events import Event, LoopEvent
-from multipanda_py.state import Vector, row_dtype
+from multipanda_py.state import JOINTS, Vector, row_dtype
 from multipanda_py.targets import CHANNELS, places
 
 ROWS = 4096
@@ -32,6 +32,8 @@ ROWS = 4096
 EVENTS = 64
 ANSWER = 2 + SETTINGS
 """Floats of an answer to settings: number of the record, whether applied, what is in force."""
+TARE = 2 + JOINTS
+"""Floats of an answer to a tare: number of the record, whether done, what is taken off [Nm]."""
 _TEXT = 480
 _TRIES = 100
 _EVENT = np.dtype(
@@ -134,6 +136,7 @@ class Mailbox:
         self.row_dtype = row_dtype(len(config.arms), movable, len(plans))
         widths = [2 + len(plans), len(config.arms)] + [GRIPPER_RECORD] * len(config.arms)
         widths += [SETTINGS, ANSWER] * len(config.arms)
+        widths += [1, TARE] * len(config.arms)
         widths += [plan.parameter_width for plan in plans]
         for plan in plans:
             widths += [
@@ -165,6 +168,8 @@ class Mailbox:
         self.grippers = [next(supply) for _ in config.arms]
         pairs = [(next(supply), next(supply)) for _ in config.arms]
         self.settings, self.settings_answers = zip(*pairs)
+        pairs = [(next(supply), next(supply)) for _ in config.arms]
+        self.tares, self.tare_answers = zip(*pairs)
         self.parameters = [next(supply) for _ in plans]
         self.targets: list[dict[str, list[Slot]]] = [
             {c: [next(supply) for _ in range(places(c, len(plan.arms)))] for c in plan.channels}

@@ -19,7 +19,7 @@ from multipanda_py.ros.targets import Targets
 PERIOD = 1.0
 MISSED_SHARE = 0.005
 """Share of missed cycles from which on the loop is not well."""
-_INFO = {Event.HANDED_OVER, Event.RECOVERED, Event.SETTINGS_APPLIED}
+_INFO = {Event.HANDED_OVER, Event.RECOVERED, Event.SETTINGS_APPLIED, Event.TARED}
 
 
 class Diagnostics:
@@ -98,10 +98,16 @@ class Diagnostics:
             "fault": state.fault or "none",
             "reason": self.faults[arm].text if state.fault and arm in self.faults else "",
             "refused targets": str(self._cell.rejected[f"{arm} target"]),
+            "tare [Nm]": self._tare(arm),
             "last refusal": self._targets.last_reason.get(arm, ""),
             "target messages": str(self._targets.received[arm]),
         }
         return self._status(arm, f"{self._cell.config.cell.name}/{arm}", level, summary, values)
+
+    def _tare(self, arm: str) -> str:
+        """Say what is taken off the torques that an arm feels."""
+        offset = self._cell.tare_offset(arm)
+        return " ".join(f"{value:.2f}" for value in offset) if offset.any() else "none"
 
     def _controllet(self, plan: Blueprint) -> DiagnosticStatus:
         """Say what an active controllet reports of itself."""

@@ -33,6 +33,7 @@ from multipanda_py.ros.running import (
 )
 from multipanda_py.ros.services import ControllerManager
 from multipanda_py.ros.settings import cell_config, max_target_age
+from multipanda_py.ros.tare import Tare
 from multipanda_py.ros.targets import Targets
 from multipanda_py.ros.trajectories import Trajectories
 
@@ -60,6 +61,7 @@ class MultimodeController:
         self._publishers = StatePublishers(node, cell)
         self._managers = [ControllerManager(node, cell, arm) for arm in ("", *cell.arms)]
         self._recovery = Recovery(node, cell, self._diagnostics)
+        self._tare = Tare(node, cell)
         self._trajectories = Trajectories(node, cell)
         self._grippers = Grippers(node, cell)
         self.nodes = [node, *parameter_nodes(node, cell), *robot_nodes(node, cell)]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,22 +14,10 @@ from std_srvs.srv import Trigger
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.ros.diagnostics import Diagnostics
+from multipanda_py.ros.running import Turn
 
 CLEAR_TIMEOUT = 20.0
 """How long it may take to clear a fault: a real arm may need a new driver [s]."""
-LOOK_PERIOD = 0.005
-"""Between looks at whether it is cleared; other callbacks are so much later meanwhile [s]."""
-
-
-class _Turn:
-    """Let the executor serve others before it goes on here.
-
-    It would come back at once, and again and again, also to a coroutine that awaits a future.
-    """
-
-    def __await__(self) -> Generator[None, None, None]:
-        time.sleep(LOOK_PERIOD)
-        yield
 
 
 class Recovery:
@@ -66,7 +54,7 @@ class Recovery:
             since_ns = time.monotonic_ns()
             faulted = self._cell.recover(arms)
             while self._may_recover(faulted, since_ns):
-                await _Turn()
+                await Turn()
             left = self._faults(faulted)
             response.success = not left
             if left:

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an arm feels over a while, and whether that is an error of its estimate."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multipanda_py.loop.arm import Arm
+from multipanda_py.state import JOINTS, Vector
+
+WINDOW = 0.5
+"""Over which the estimate is averaged [s]."""
+SPEED = 0.05
+"""Measured speed of any joint from which an arm is not at rest: noise stays below [rad/s]."""
+TRAVEL = 2e-3
+"""Way of any joint within the window from which an arm is not at rest [rad]."""
+SPREAD = 0.5
+"""Standard deviation in the window from which something is going on: noise stays below [Nm]."""
+LARGEST = np.array([4.0, 4.0, 4.0, 4.0, 1.5, 1.5, 1.5])
+"""What sensors, the robot's own model and half a forgotten kilogram can explain, (7,) [Nm]; as a
+force at a stretched tool some 7 N."""
+
+
+class TareMeasurement:
+    """The estimate of one arm over a window, and why it may not count.
+
+    Args:
+        number: Of the record that asked for it.
+        arm: The arm, under its hold.
+        cycles: Length of the window.
+
+    Thread: control.
+    """
+
+    def __init__(self, number: int, arm: Arm, cycles: int) -> None:
+        self.number = number
+        self._arm, self._left, self._cycles = arm, cycles, cycles
+        self._start = arm.state.q.copy()
+        self._sum, self._squares = np.zeros((2, JOINTS))
+
+    def add(self, felt: Vector) -> str:
+        """Take in one estimate (7,) [Nm]; return why the measurement has failed, if it has."""
+        state = self._arm.state
+        speed, travel = np.abs(state.dq), np.abs(state.q - self._start)
+        if not speed.max() <= SPEED or not travel.max() <= TRAVEL:
+            joint = int(np.argmax(speed / SPEED + travel / TRAVEL))
+            return (
+                f"{state.name} moves: joint {joint + 1} at {speed[joint]:.3f} rad/s, "
+                f"{travel[joint] * 1e3:.1f} mrad from where it was, allowed {SPEED:g} rad/s and "
+                f"{TRAVEL * 1e3:g} mrad; tare it at rest"
+            )
+        self._sum += felt
+        self._squares += felt * felt
+        self._left -= 1
+        return ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the window is full."""
+        return self._left <= 0
+
+    def judge(self) -> tuple[Vector, str]:
+        """Return the mean (7,) [Nm], and why it is not an error of the estimate, if it is not."""
+        mean = self._sum / self._cycles
+        spread = np.sqrt(np.maximum(self._squares / self._cycles - mean * mean, 0.0))
+        name = self._arm.state.name
+        if not (spread <= SPREAD).all():
+            joint = int(np.argmax(spread))
+            return mean, (
+                f"what {name} feels changes: joint {joint + 1} by {spread[joint]:.2f} Nm, allowed "
+                f"{SPREAD:g} Nm (standard deviation); tare it while nothing touches it"
+            )
+        if not (np.abs(mean) <= LARGEST).all():
+            joint = int(np.argmax(np.abs(mean) / LARGEST))
+            return mean, (
+                f"{name} feels {mean[joint]:.2f} Nm at joint {joint + 1}, allowed "
+                f"{LARGEST[joint]:g} Nm: more than sensors and model explain; take away what it "
+                "touches, or tell the robot what it carries (load_mass)"
+            )
+        return mean, ""
