@@ -8,8 +8,10 @@ from enum import IntEnum
 
 
 class Event(IntEnum):
-    """Kinds of event; ``NON_FINITE_TORQUE`` to ``ARM_STOPPED`` latch a fault on the arm."""
+    """Kinds of event; those from ``NON_FINITE_TORQUE`` on latch a fault on the arm."""
 
+    TARE_REFUSED = -3
+    TARED = -2
     HANDED_OVER = -1
     NONE = 0
     NOTICE = 1
@@ -28,8 +30,6 @@ class Event(IntEnum):
     NON_FINITE_STATE = 14
     BACKEND_ERROR = 15
     ARM_STOPPED = 16
-    TARED = 17
-    TARE_REFUSED = 18
 
     @property
     def leaves_hold_able(self) -> bool:
@@ -39,7 +39,7 @@ class Event(IntEnum):
     @property
     def is_fault(self) -> bool:
         """Whether the arm stays faulted until it is recovered."""
-        return Event.NON_FINITE_TORQUE <= self <= Event.ARM_STOPPED
+        return self >= Event.NON_FINITE_TORQUE
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,8 @@ class Tares:
                 self.pending[arm.index] = TareMeasurement(number, arm, self._cycles)
             else:
                 self._set(tare, np.zeros(JOINTS))
-                self._answer(tare, number, "", now_ns)
+                self._mailbox.report(Event.TARED, now_ns, arm.index, -1, "not tared any more")
+                self._write(tare, number, True)
 
     def look(self, fresh: Sequence[int], now_ns: int) -> None:
         """Go on with measurements of arms that have a new state."""
@@ -156,10 +157,10 @@ class Tares:
         self.active = [tare for tare in self._tares if tare.active]
 
     def _answer(self, tare: ArmTare, number: int, reason: str, now_ns: int) -> None:
-        numbers = ", ".join(f"{value:.2f}" for value in tare.offset)
-        done = f"tared: {numbers} Nm are taken off" if tare.active else "not tared any more"
         event = Event.TARE_REFUSED if reason else Event.TARED
-        self._mailbox.report(event, now_ns, tare.arm.index, -1, reason or done)
+        numbers = ", ".join(f"{value:.2f}" for value in tare.offset)
+        text = reason or f"tared: {numbers} Nm are taken off"
+        self._mailbox.report(event, now_ns, tare.arm.index, -1, text)
         self._write(tare, number, not reason)
 
     def _write(self, tare: ArmTare, number: int, done: bool) -> None:
