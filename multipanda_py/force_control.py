@@ -92,6 +92,12 @@ class ForceController:
         self._integral = self._measured = self._old_error = self._fade = 0.0
         self._touching = self._touched = False
 
+    def resume(self, force: float) -> None:
+        """Begin in contact, with a force that is there already [N]."""
+        self.grant(force)
+        self._measured, self.contact, self._fade = force, 1.0, 1.0
+        self._touching = self._touched = True
+
     def grant(self, desired: float) -> None:
         """Fill the tank with what a goal is worth beyond the largest goal so far [N]."""
         worth = min(0.5 * self.gains.tank_gain * desired * desired, self.gains.tank_max)

@@ -14,6 +14,7 @@ from multipanda_py.context import Context
 from multipanda_py.controllets.coupled_impedance import CoupledImpedanceLaw, CoupledImpedanceParams
 from multipanda_py.controllets.force_impedance import ForceParams
 from multipanda_py.force_control import ForceController
+from multipanda_py.handover import Handover
 from multipanda_py.state import ArmState
 from multipanda_py.targets import ObjectTarget
 
@@ -57,6 +58,15 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         super().on_activate(states, target)
         self._force.reset()
         self._contact_width = self._width()
+
+    def on_handover(
+        self, states: Sequence[ArmState], target: ObjectTarget, handovers: Sequence[Handover]
+    ) -> str:
+        """Go on with the squeeze, in contact from the first cycle on."""
+        words = super().on_handover(states, target, handovers)
+        if self._squeeze > self.params.contact_force:
+            self._force.resume(self._squeeze)
+        return words
 
     def squeeze(self, target: ObjectTarget) -> float:
         """Return the internal force of this cycle [N]: controlled to the smoothed target."""

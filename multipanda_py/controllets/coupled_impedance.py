@@ -15,6 +15,7 @@ import pinocchio as pin
 from multipanda_py.cartesian_gains import MAX_STIFFNESS
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
+from multipanda_py.handover import SMALL_FORCE, Handover, bounded_error, share_of
 from multipanda_py.held_object import HeldObject, skew
 from multipanda_py.modal_damping import LEAST_RATIO, ModalDamping
 from multipanda_py.parameters import number, vector
@@ -23,6 +24,8 @@ from multipanda_py.targets import ObjectTarget
 
 _dot, _add, _subtract, _multiply = np.dot, np.add, np.subtract, np.multiply
 _minimum, _maximum, _log3 = np.minimum, np.maximum, pin.log3
+SOFT = 1.0
+"""Stiffness too small to carry with [N/m, Nm/rad]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +70,10 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     anew per cycle, in turn: in N + 1 cycles an inertia hardly changes. A push on one hand
     moves the object, so both hands give way together; the pair of them does not come apart.
 
+    The report ``squeeze [N]`` is measured, the mean of what the hands' estimated wrenches press
+    inwards with. It differs from what was asked for where the squeeze is only fed forward: the
+    formation holds hands back that have to move to press.
+
     The object's frame starts between the hands, along the axes of the world. Sources: Caccavale,
     Chiacchio, Marino and Villani, IEEE/ASME Trans. Mechatronics 2008 (object and internal
     impedance); Wimböck, Ott and Hirzinger, IJRR 2012 (object-level control).
@@ -95,6 +102,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._pressed, self._cross = np.zeros((n, 3)), np.zeros((3, 3))
         self._inward_views = list(self.inward)
         self._error_position, self._error_rotation = self._error[:3], self._error[3:]
+        self._strain, self._strains = np.zeros((2 * n, 3)), False
+        self._strain_in_world = np.zeros((2 * n, 3))
         self._squeeze = 0.0
         self.measured = 0.0
         super().__init__(context, params)
@@ -118,7 +127,46 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         for posture, state in zip(target.posture, states):
             posture[:] = state.q
         self._squeeze = 0.0
+        self._strains = False
         self._all_are_due = True
+
+    def on_handover(
+        self, states: Sequence[ArmState], target: ObjectTarget, handovers: Sequence[Handover]
+    ) -> str:
+        r"""Go on carrying and squeezing what the hands hold.
+
+        The hands' wrenches add up to :math:`W_o = \sum_i A_i^T F_i`, which the object's spring
+        takes over; what is left only strains the object, and is squeeze where it points inwards.
+        The rest of the strain is kept as it is, along the axes of the object.
+        """
+        if not any(handover.matters for handover in handovers):
+            return ""
+        held, p, n = self.held, self.params, len(handovers)
+        self._update_inward()
+        wrenches = np.array(
+            [base.six_to_world(h.wrench_in_base) for base, h in zip(held.bases, handovers)]
+        )
+        load = np.dot(wrenches.reshape(-1), held.shift_stack)
+        soft = p.stiffness < SOFT
+        error: Vector = np.where(soft, 0.0, load / np.where(soft, 1.0, p.stiffness))
+        bounded_error(error, p.error_clip)
+        target.position_object_in_world[:] += error[:3]
+        turned = np.dot(pin.exp3(error[3:]), target.rotation_object_in_world)
+        target.rotation_object_in_world[:] = turned
+        for wrench, lever in zip(wrenches, held.levers):
+            wrench[:3] -= load[:3] / n
+            wrench[3:] -= load[3:] / n - np.cross(lever, load[:3] / n)
+        squeeze = max(0.0, _inward_part(wrenches, self.inward))
+        self._squeeze = target.squeeze[0] = squeeze if squeeze > SMALL_FORCE else 0.0
+        wrenches[:, :3] -= self._squeeze * self.inward
+        wrenches[:, p.relative_stiffness < SOFT] = 0.0
+        np.dot(wrenches.reshape(-1, 3), held.rotation, self._strain)
+        self._strains = True
+        share = share_of(p.stiffness * error, load)
+        words = Handover(wrench_in_base=load).words("the load of both hands", share)
+        if self._squeeze:
+            words = "; ".join(filter(None, (f"squeeze goes on with {squeeze:.1f} N", words)))
+        return words
 
     def update(self, states: Sequence[ArmState], target: ObjectTarget, period: float) -> None:
         """Write the joint torques of every arm."""
@@ -136,6 +184,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         # A hand's share at the object's origin, moved to the hand: T - r x F
         _subtract(self._torques, _dot(held.levers, cross), self._torques)
         _add(self._forces, _multiply(self.inward, force, self._pressed), self._forces)
+        if self._strains:
+            strain = _dot(self._strain, held.rotation.T, self._strain_in_world)
+            _add(wrenches, strain.reshape(wrenches.shape), wrenches)
         for place, (state, wrench) in enumerate(zip(states, self._hand_wrenches)):
             _subtract(wrench, self.relative_brake(place), wrench)
             _dot(held.bases[place].six_to_base(wrench), state.jacobian, self.tau[place])
@@ -208,6 +259,12 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             apart = max(apart, ex * ex + ey * ey + ez * ez)
             turned = max(turned, rx * rx + ry * ry + rz * rz)
         report[3], report[4], report[5] = math.sqrt(apart), math.sqrt(turned), self.measured
+
+
+def _inward_part(wrenches: Matrix, inward: Matrix) -> float:
+    """Return the mean force with which hands press inwards, of wrenches (N, 6) on them [N]."""
+    parts = np.einsum("ij,ij->i", wrenches[:, :3], inward)
+    return float(np.mean(parts / np.maximum(np.einsum("ij,ij->i", inward, inward), 1e-12)))
 
 
 class CoupledImpedance(CoupledImpedanceLaw[CoupledImpedanceParams]):

@@ -15,7 +15,7 @@ from multipanda_py.state import Vector
 
 WINDOW = 50
 """Cycles that are averaged: noise is, and a turning point of the motion is not taken for rest."""
-REST_SPEED = 0.02
+REST_SPEED = 0.005
 """Mean speed of each joint in both halves of the window that counts as rest [rad/s]."""
 MAX_SPEED = 1.0
 """Mean speed of any joint above which nothing is handed over [rad/s]."""
@@ -36,11 +36,11 @@ class PastCycles:
     its brakes on, say, do not. In motion
 
     .. math::
-        F = \arg\min_{F} \|F - F_{asked}\| \quad \text{in the ball with diameter } [0, -F_{ext}]
+        F = \arg\min_{F} \|F - F_{asked}\| \quad \text{in the ball with diameter } [0, -s F_{ext}]
 
-    for force and torque each, with :math:`F_{ext}` less what a free arm may show: no more than is
-    measured, nothing that was not asked for, and none of a damper's force in free air. A fast arm
-    hands nothing over, nor does one that did not execute its torques.
+    for force and torque each: no more than is measured, nothing that was not asked for, and none
+    of a damper's force in free air, as s goes to zero where a free arm may show :math:`F_{ext}`.
+    A fast arm hands nothing over, nor does one that did not execute its torques.
 
     Thread: control; costs nothing until it is asked.
     """
@@ -80,11 +80,9 @@ class PastCycles:
 def agreed(asked: Vector, measured: Vector, free: float) -> None:
     """Change ``asked`` (3,) to the nearest vector that is measured, too, see the class."""
     size = math.sqrt(float(np.dot(measured, measured)))
-    if size <= free:
-        asked[:] = 0.0
-        return
-    centre = 0.5 * (1.0 - free / size) * measured
+    share = min(1.0, max(0.0, (size - free) / (2.0 * free)))
+    centre = 0.5 * share * measured
     away = asked - centre
-    radius, distance = 0.5 * (size - free), math.sqrt(float(np.dot(away, away)))
+    radius, distance = 0.5 * share * size, math.sqrt(float(np.dot(away, away)))
     if distance > radius:
         asked[:] = centre + away * (radius / distance)

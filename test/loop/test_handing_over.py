@@ -216,7 +216,7 @@ def test_what_was_agreed_is_the_nearest_point_that_was_measured_too():
     for _ in range(20):
         asked, measured = rng.normal(size=3) * 10.0, rng.normal(size=3) * 10.0
         size = np.linalg.norm(measured)
-        end = measured * max(0.0, 1.0 - 2.0 / size)
+        end = measured * min(1.0, max(0.0, size - 2.0) / 4.0)
         points = 0.5 * end + 0.5 * np.linalg.norm(end) * directions
         inside = (asked @ (end - asked)) >= 0.0
         nearest = asked if inside else points[np.argmin(np.linalg.norm(points - asked, axis=1))]
