@@ -142,16 +142,31 @@ class CartesianSpring:
             The target's distance from the tool, along the same axes, (6,) [m, rad], as far as
             stiffness and error bounds allow, and the share of the wrench that it is good for.
         """
-        turn = np.kron(np.eye(2), state.rotation_ee_in_base) if self._in_tool else np.eye(6)
+        turn = self._axes(state)
         wanted = np.dot(wrench, turn)
-        # What this posture leaves of the stiffness, which may be less than where it was used last.
-        modal = self._modal
-        modal.design(turn.T @ state.operational_space().inertia_inv @ turn)
-        self.stiffness = self._asked if modal.kept == 1.0 else modal.stiffness
-        error: Vector = np.dot(np.linalg.pinv(self.stiffness, rcond=1e-3), wanted)
+        error: Vector = np.dot(self._compliance(state, turn), wanted)
         bounded_error(error, self._clip_high)
         share = share_of(np.dot(self.stiffness, error), wanted)
         return np.dot(turn, error), share
+
+    def compliance(self, state: ArmState) -> Matrix:
+        """Return the inverse of K along the axes of the base, (6, 6); zero for no spring."""
+        turn = self._axes(state)
+        compliance: Matrix = np.dot(np.dot(turn, self._compliance(state, turn)), turn.T)
+        return compliance
+
+    def _axes(self, state: ArmState) -> Matrix:
+        axes: Matrix = np.eye(6)
+        if self._in_tool:
+            axes[:3, :3] = axes[3:, 3:] = state.rotation_ee_in_base
+        return axes
+
+    def _compliance(self, state: ArmState, turn: Matrix) -> Matrix:
+        # What this posture leaves of the stiffness, which may be less than where it was used last.
+        modal = self._modal
+        modal.design(np.dot(np.dot(turn.T, state.operational_space().inertia_inv), turn))
+        self.stiffness = self._asked if modal.kept == 1.0 else modal.stiffness
+        return np.array(np.linalg.pinv(self.stiffness, rcond=1e-3), dtype=np.float64)
 
     @property
     def turn(self) -> Matrix | None:

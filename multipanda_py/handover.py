@@ -32,12 +32,13 @@ class Handover:
         tau: Joint torques that keep the arm where it is, without dampers, (7,) [Nm].
         wrench_in_base: The same as force and torque that the tool exerts on the world, at its
             point, (6,) [N, Nm]. What of ``tau`` only moves the elbow is not in it.
-        measured_in_base: Mean of the estimated wrench on the tool, its bias included, (6,).
+        contact_in_base: What of that wrench is measured, too, (6,): the rest is what nobody told
+            of, such as a payload, and what sensors do not show.
     """
 
     tau: Vector = field(default_factory=lambda: np.zeros(7))
     wrench_in_base: Vector = field(default_factory=_six)
-    measured_in_base: Vector = field(default_factory=_six)
+    contact_in_base: Vector = field(default_factory=_six)
 
     @property
     def force(self) -> float:
@@ -59,7 +60,9 @@ class Handover:
         if self.force <= force:
             return self
         share = force / self.force
-        return Handover(self.tau * share, self.wrench_in_base * share, self.measured_in_base)
+        return Handover(
+            self.tau * share, self.wrench_in_base * share, self.contact_in_base * share
+        )
 
     def words(self, name: str, share: float) -> str:
         """Say how much of it an arm goes on with, 0 to 1; nothing if it does not matter."""

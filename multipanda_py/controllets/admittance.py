@@ -136,6 +136,9 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         self._bodies = [VirtualBody(context.period) for _ in context.arms]
         self._inner = CartesianImpedance(context, _inner_params(params))
         self._place = CartesianImpedance.Target(context.n_arms)
+        self._loads = [np.zeros(6) for _ in context.arms]
+        self._compliances = [np.zeros((6, 6)) for _ in context.arms]
+        self._carries = [False] * context.n_arms
         super().__init__(context, params)
         self.tau = self._inner.tau
 
@@ -157,13 +160,20 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         p = self.params
         for body in self._bodies:
             body.rest(p.tare_time, (p.max_tare_force, p.max_tare_torque))
+        self._carries = [False] * len(states)
 
     def on_handover(
         self, states: Sequence[ArmState], target: CartesianTarget, handovers: Sequence[Handover]
     ) -> str:
-        """Withstand what the arms withstood, for as long as it is there."""
-        for body, handover in zip(self._bodies, handovers):
-            body.withstand(-handover.wrench_in_base)
+        """Withstand what the arms withstood, for as long as it is there.
+
+        What of it is not felt, such as a payload that was tared, stays.
+        """
+        for arm, (state, handover) in enumerate(zip(states, handovers)):
+            self._bodies[arm].withstand(-handover.contact_in_base)
+            self._loads[arm][:] = handover.wrench_in_base - handover.contact_in_base
+            self._compliances[arm][:] = self._inner.compliance(arm, state)
+            self._carries[arm] = handover.matters
         words = (h.words(state.name, 1.0) for state, h in zip(states, handovers))
         return "; ".join(filter(None, words))
 
@@ -179,8 +189,8 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
             body.step(state.wrench_ext_in_base)
             _add(target.position_ee_in_base[arm], body.translation, place.position_ee_in_base[arm])
             _dot(body.turn, target.rotation_ee_in_base[arm], place.rotation_ee_in_base[arm])
-            if body.withstands:
-                error = -body.withstood / self.params.inner_stiffness
+            if self._carries[arm]:
+                error = _dot(self._compliances[arm], self._loads[arm] - body.withstood)
                 bounded_error(error, self._inner.params.error_clip)
                 place.displace(arm, error)
         self._inner.update(states, place, period)

@@ -16,7 +16,7 @@ from multipanda_py.controllet import Controllet
 from multipanda_py.handover import Handover
 from multipanda_py.modal_damping import KEPT
 from multipanda_py.parameters import number
-from multipanda_py.state import ArmState
+from multipanda_py.state import ArmState, Matrix
 from multipanda_py.targets import MovingCartesianTarget
 
 _dot = np.dot
@@ -85,6 +85,10 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
             target.displace(arm, error)
             words.append(handover.words(state.name, share))
         return "; ".join(filter(None, words))
+
+    def compliance(self, arm: int, state: ArmState) -> Matrix:
+        """Return the inverse of an arm's stiffness at a posture, (6, 6)."""
+        return self._springs[arm].compliance(state)
 
     def on_deactivate(self) -> None:
         """Let the next parameters take effect at once."""

@@ -33,6 +33,7 @@ class Arm:
         fault: The latched fault, or ``Event.NONE``.
         released: Even hold cannot produce a torque; it decays to zero.
         busy: Why no other law may have it now, or an empty string.
+        tare: What is taken off its estimated external torques, (7,) [Nm].
 
     Thread: control.
     """
@@ -54,6 +55,7 @@ class Arm:
         self._fault = Event.NONE
         self.released = False
         self.busy = ""
+        self.tare = np.zeros(7)
 
     @property
     def fault(self) -> Event:

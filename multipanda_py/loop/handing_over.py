@@ -67,14 +67,16 @@ class PastCycles:
         if not (math.isfinite(speed) and np.isfinite(tau).all() and np.isfinite(external).all()):
             return Handover()
         if speed > MAX_SPEED:
-            return Handover(measured_in_base=wrench_ext)
+            return Handover()
         state = arm.state
         wrench = tool_wrench(state, tau)
-        if speed < REST_SPEED and (np.abs(tau + external) < DISAGREEMENT).all():
-            return Handover(tau, wrench, wrench_ext)
-        agreed(wrench[:3], -wrench_ext[:3], FREE_FORCE)
-        agreed(wrench[3:], -wrench_ext[3:], FREE_TORQUE)
-        return Handover(np.dot(wrench, state.jacobian), wrench, wrench_ext)
+        contact = wrench.copy()
+        agreed(contact[:3], -wrench_ext[:3], FREE_FORCE)
+        agreed(contact[3:], -wrench_ext[3:], FREE_TORQUE)
+        executed = (np.abs(tau + external + arm.tare) < DISAGREEMENT).all()
+        if speed < REST_SPEED and executed:
+            return Handover(tau, wrench, contact)
+        return Handover(np.dot(contact, state.jacobian), contact, contact)
 
 
 def agreed(asked: Vector, measured: Vector, free: float) -> None:

@@ -35,7 +35,7 @@ class ArmTare:
 
     def __init__(self, arm: Arm) -> None:
         self.arm = arm
-        self.offset, self.raw = np.zeros((2, JOINTS))
+        self.offset, self.raw = arm.tare, np.zeros(JOINTS)
         self.active = False
 
     def undo(self) -> None:

@@ -100,6 +100,26 @@ def test_an_arm_with_a_load_that_nobody_told_of_sank_at_every_switch(make_cell, 
 
 
 @pytest.mark.sim
+@pytest.mark.parametrize("name", ["cartesian", "soft", "hold"])
+def test_a_load_that_was_tared_is_handed_over_all_the_same(make_cell, name):
+    """After the tare it is not measured any more, but the arm still has to carry it."""
+    cell = make_cell({"arm": {"perturbation": {"payload": 0.8}}}, LAWS)
+    cell.step(1500)
+    cell.tare("arm")
+    cell.step(600)
+    assert np.abs(cell.state("arm").tau_ext).max() < 0.5
+    cell.switch(["arm/stiff"], strictness="force_auto")
+    cell.step(300)
+    before = cell.pose("arm")
+    if name == "hold":
+        cell.hold()
+    else:
+        cell.switch([f"arm/{name}"], strictness="force_auto")
+    cell.step(800)
+    assert cell.pose("arm").distance(before)[0] < 3e-3
+
+
+@pytest.mark.sim
 def test_a_free_arm_with_biased_and_noisy_sensors_does_not_drift(make_cell):
     """The estimate shows about 5 N all the time; an arm at rest goes by what it asks for."""
     bias = [2.0, -2.0, 1.5, 2.0, 0.5, -0.5, 0.3]
@@ -247,7 +267,7 @@ def test_the_seeded_law_asks_for_the_torque_that_was_handed_over(name):
     for _ in range(10):
         states = maker.at([ready + rng.normal(size=7) * 0.2 for _ in range(2)])
         wrenches = [rng.normal(size=6) * [8, 8, 8, 0.6, 0.6, 0.6] for _ in states]
-        handovers = [Handover(w @ s.jacobian, w) for w, s in zip(wrenches, states)]
+        handovers = [Handover(w @ s.jacobian, w, w) for w, s in zip(wrenches, states)]
         law.on_activate(states, target)
         words = law.on_handover(states, target, handovers)
         for state, wrench in zip(states, wrenches):
