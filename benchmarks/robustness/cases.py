@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is tried: laws with their default gains, and conditions that they do not know of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+HERE, PEER = "this package", "textbook law, gains of another stack"
+
+
+@dataclass(frozen=True)
+class Law:
+    """A law as it is tried.
+
+    Attributes:
+        name: In the map.
+        type: As in a cell file.
+        params: Where they are not the defaults.
+        n_arms: How many arms it gets.
+        moves_by: What a target is: ``joint``, ``goal`` (a joint goal anywhere), ``velocity``,
+            ``pose``, ``object``, ``leader`` (the first arm is pulled) or nothing.
+        presses_by: How it is brought to push: ``joint``, ``pose``, ``wrench``, ``squeeze``,
+            ``leader``, or nothing.
+        torque_step: Largest change of its torque per cycle [Nm].
+        group: Whose it is.
+    """
+
+    name: str
+    type: str
+    moves_by: str = ""
+    presses_by: str = ""
+    params: dict[str, Any] = field(default_factory=dict)
+    n_arms: int = 1
+    torque_step: float = 1.0
+    group: str = HERE
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Names of its arms."""
+        return ("arm",) if self.n_arms == 1 else ("left", "right")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What the laws do not know of.
+
+    Attributes:
+        name: In the map.
+        perturbation: As in a cell file.
+        noise: As in a cell file.
+        surface: Stiffness of what is pushed against [N/m]; 0 is free space.
+    """
+
+    name: str
+    perturbation: dict[str, Any] = field(default_factory=dict)
+    noise: dict[str, float] = field(default_factory=dict)
+    surface: float = 0.0
+
+
+CRISP = {"error_clip": [0.1, 0.1, 0.1, 0.5, 0.5, 0.5], "posture_stiffness": 5.0,
+         "posture_torque": 5.0, "torque_step": 0.5}  # fmt: skip
+
+LAWS = (
+    Law("hold", "hold"),
+    Law("joint_impedance", "joint_impedance", "joint", "joint"),
+    Law("joint_velocity", "joint_velocity", "velocity"),
+    Law("joint_trajectory", "joint_trajectory", "goal"),
+    Law("cartesian_impedance", "cartesian_impedance", "pose", "pose"),
+    Law("operational_space", "operational_space", "pose", "pose"),
+    Law("admittance", "admittance", "pose", "pose"),
+    Law("force_impedance", "force_impedance", "pose", "wrench"),
+    Law("gravity_compensation, holding a pose", "gravity_compensation", params={
+        "hold": "position", "keep_orientation": True, "joint_damping": 1.0}),
+    Law("teleoperation", "teleoperation", "leader", "leader", n_arms=2),
+    Law("coupled_impedance", "coupled_impedance", "object", "squeeze", n_arms=2),
+    Law("coupled_force_impedance", "coupled_force_impedance", "object", "squeeze", n_arms=2),
+    Law("franka_ros2 joint impedance", "textbook_joint_impedance", "joint", "joint", {
+        "stiffness": [24.0, 24.0, 24.0, 24.0, 10.0, 6.0, 2.0],
+        "damping": [2.0, 2.0, 2.0, 1.0, 1.0, 1.0, 0.5]}, group=PEER),
+    Law("Franka Cartesian impedance example", "textbook_cartesian_impedance", "pose", "pose", {
+        "stiffness": [200.0] * 3 + [10.0] * 3}, group=PEER),
+    Law("multipanda_ros2 Cartesian impedance", "textbook_cartesian_impedance", "pose", "pose", {
+        "stiffness": [400.0] * 3 + [20.0] * 3, "design": "inertia",
+        "posture_stiffness": 10.0, "projector": "dynamic"}, group=PEER),
+    Law("CRISP Cartesian impedance", "textbook_cartesian_impedance", "pose", "pose", {
+        **CRISP, "stiffness": [600.0] * 3 + [30.0] * 3, "damping": [60.0] * 3 + [10.0] * 3},
+        torque_step=0.5, group=PEER),
+    Law("CRISP operational space", "textbook_cartesian_impedance", "pose", "pose", {
+        **CRISP, "stiffness": [1000.0] * 6, "damping": [100.0] * 6,
+        "design": "operational_space"}, torque_step=0.5, group=PEER),
+)  # fmt: skip
+"""In the order of the map."""
+
+NOISE = {"q": 1e-5, "dq": 2e-3, "tau": 0.1}
+BIAS = [0.5] * 7
+
+
+def _late(delay: int, lag: int, **more: Any) -> dict[str, Any]:
+    return {"delay": delay * 1e-3, "torque_lag": lag * 1e-3, **more}
+
+
+FREE = (
+    Condition("ideal arm"),
+    *(Condition(f"delay {ms} ms", _late(ms, 0)) for ms in (1, 2, 3, 4, 5)),
+    Condition("lag 2 ms", _late(0, 2)),
+    Condition("delay 3 + lag 2 ms", _late(3, 2)),
+    Condition("delay 5 + lag 2 ms", _late(5, 2)),
+    Condition("inertia x 0.8", {"inertia_scale": 0.8}),
+    Condition("inertia x 1.2", {"inertia_scale": 1.2}),
+    Condition("5 + 2 ms, inertia x 0.8", _late(5, 2, inertia_scale=0.8)),
+    Condition("5 + 2 ms, inertia x 1.2", _late(5, 2, inertia_scale=1.2)),
+    Condition("noise", {}, NOISE),
+    Condition("bias 0.5 Nm", {"torque_bias": BIAS}),
+    Condition("payload 1 kg", {"payload": 1.0}),
+    Condition("payload 3 kg", {"payload": 3.0}),
+    Condition("all: 2 + 2 ms, x 0.8, noise, bias, 1 kg",
+              _late(2, 2, inertia_scale=0.8, torque_bias=BIAS, payload=1.0), NOISE),
+)  # fmt: skip
+CONTACT = tuple(
+    Condition(f"surface {surface}{late}", perturbation, surface=float(surface))
+    for late, perturbation in (("", {}), (", 2 + 2 ms", _late(2, 2)))
+    for surface in ("1e3", "1e4", "1e5")
+)
+CONDITIONS = (*FREE, *CONTACT)
+"""In the order of the map."""
+QUICK = tuple(
+    condition
+    for condition in CONDITIONS
+    if condition.name in ("ideal arm", "delay 5 + lag 2 ms", "surface 1e4")
+)
+"""Those of the short form."""
+
+
+def applies(law: Law, condition: Condition) -> bool:
+    """Return whether a law can be tried under a condition."""
+    return not condition.surface or bool(law.presses_by)

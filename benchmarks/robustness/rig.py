@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated cell under one law and one condition, watched by what really moves.
+
+Speeds are those of the simulation, not those that the law sees; contact is a spring that
+belongs to the rig, so that its stiffness is what it is said to be.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+from cases import Condition, Law
+from numpy.typing import NDArray
+
+from multipanda_py import registry
+from multipanda_py.config import Q_READY
+from multipanda_py.limits import FR3_LIMITS
+from multipanda_py.state import Vector
+from multipanda_py.testing import simple_cell
+
+OVER_TABLE = np.array([0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785])
+AT_BOX = {
+    "left": np.array([0.4451, 0.02959, -0.5255, -2.25892, -1.61219, 1.64112, 0.71578]),
+    "right": np.array([-0.73593, 0.03744, 0.82009, -2.25883, 1.60509, 1.65203, -0.71612]),
+}
+ROD = {
+    "mass": 0.2, "com": [0.0, 0.0, 0.04], "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0],
+    "position": [0.0, 0.0, 0.08],
+}  # fmt: skip
+FAULT = 10
+"""Events from this number on latch a fault."""
+SURFACE_MASS = 2.0
+"""Whose critical damping the surface has a twentieth of [kg]."""
+
+
+def register_textbook_laws() -> None:
+    """Let the registry find the laws in :mod:`peers`, also if it has looked before."""
+    folder = str(Path(__file__).parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    for cached in (registry.names, registry.find, registry._third_party):
+        cached.cache_clear()
+
+
+register_textbook_laws()
+
+
+def start_posture(arm: str, law: Law, condition: Condition, rng: np.random.Generator) -> Vector:
+    """Return where an arm starts, (7,) [rad]: as usual for seed 0, else bent at random."""
+    q = np.array(Q_READY)
+    if condition.surface:
+        q = AT_BOX[arm] if law.n_arms == 2 else OVER_TABLE
+    bend = 0.2 if condition.surface else 0.5
+    q = q + rng.uniform(-bend, bend, 7)
+    return np.clip(q, FR3_LIMITS.lower + 0.3, FR3_LIMITS.upper - 0.3)
+
+
+class Rig:
+    """One episode.
+
+    Args:
+        law: What controls.
+        condition: What the law does not know of.
+        seed: Of the posture; 0 takes the usual one.
+
+    Attributes:
+        cell: The cell, inline.
+        speed: True joint speeds of every cycle so far, (n, 7 arms) [rad/s].
+        tau: Commanded torques, per cycle, (7 arms,) [Nm].
+        force: That the surface exerts, per cycle [N].
+        phase: What is being done.
+        pull: Force on the tool of every arm besides, along the axes of the world, (arms, 3) [N].
+    """
+
+    def __init__(self, law: Law, condition: Condition, seed: int) -> None:
+        self.law, self.condition = law, condition
+        rng = np.random.default_rng(seed)
+        arms: dict[str, Any] = {}
+        for i, arm in enumerate(law.arms):
+            q = start_posture(arm, law, condition, rng)
+            if seed == 0:
+                q = start_posture(arm, law, condition, _Still())  # type: ignore[arg-type]
+            arms[arm] = {
+                "position": [0.0, (0.3, -0.3)[i] if law.n_arms == 2 else 0.0, 0.0],
+                "q_start": q.tolist(),
+                "perturbation": dict(condition.perturbation),
+                "noise": condition.noise,
+                "hand": False,
+                "tool": ROD,
+            }
+        if law.moves_by == "leader":  # is led by hand: a load or bias would only pull it down
+            for key in ("payload", "torque_bias"):
+                arms["left"]["perturbation"].pop(key, None)
+        declared: dict[str, Any] = {"type": law.type, "params": law.params}
+        if law.n_arms == 2:
+            declared["arms"] = list(law.arms)
+        if law.type == "hold":
+            controllets, active = {}, []
+        else:
+            controllets = {"law": declared}
+            active = ["law"] if law.n_arms == 2 else ["arm/law"]
+        self.cell = simple_cell(arms, controllets, active)
+        self.cell.start()
+        backend = self.cell._runner._loop.backends[0]  # type: ignore[union-attr]
+        self.model, self.data = backend.model, backend.data
+        self._bodies = [int(self.model.body(f"{a.prefix}link8").id) for a in backend.descriptions]
+        self._states = backend.states
+        self._dofs = np.concatenate([np.arange(d.start, d.stop) for d in backend._dofs])
+        self._reach = np.array(ROD["position"])
+        self.speed: list[Vector] = []
+        self.tau: list[Vector] = []
+        self.force: list[float] = []
+        self.pull = np.zeros((law.n_arms, 3))
+        self.faults: list[str] = []
+        self.phase = "start"
+        self._surface: float | None = None
+        self._depth = 0.0
+        limits = FR3_LIMITS
+        self._rate = np.tile(limits.torque_rate * 1e-3 * min(1.0, law.torque_step), law.n_arms)
+        self._most = np.tile(limits.torque, law.n_arms)
+
+    def close(self) -> None:
+        """End the cell."""
+        self.cell.close()
+
+    def push(self, speeds: Vector) -> None:
+        """Set the joint speeds of all arms in an instant, (7 arms,) [rad/s]."""
+        self.data.qvel[self._dofs] = speeds
+
+    def tips(self) -> Vector:
+        """Return the points of all tools in the world, (arms, 3) [m]."""
+        mujoco.mj_kinematics(self.model, self.data)
+        rotations = self.data.xmat[self._bodies].reshape(-1, 3, 3)
+        return self.data.xpos[self._bodies] + rotations @ self._reach
+
+    def place_surface(self, gap: float) -> None:
+        """Put a surface below the tool of the last arm, or between two tools that squeeze."""
+        self._surface = self._room() - gap
+
+    def _room(self) -> float:
+        tips = self.tips()
+        if self.law.presses_by == "squeeze":
+            return float(np.linalg.norm(tips[0] - tips[1]))
+        return float(tips[-1, 2])
+
+    def mark(self) -> None:
+        """Remember the measured states: targets are relative to them."""
+        self.home = [self.cell.state(arm) for arm in self.law.arms]
+        if self.law.moves_by == "object":
+            report = self.cell.report("law")
+            self.object_at = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
+
+    def ask(self, arm: str, *args: Any, **targets: Any) -> None:
+        """Give an arm a target."""
+        self.cell.set_target(arm, *args, **targets)
+
+    def ask_object(self, *args: Any, **targets: Any) -> None:
+        """Give the object of a coupled law a target."""
+        self.cell.set_object_target("law", *args, **targets)
+
+    def jacobian(self) -> Vector:
+        """Return the Jacobian of the first tool in the world, (6, 7)."""
+        jacobian = np.zeros((6, self.model.nv))
+        tip = self.tips()[0]
+        mujoco.mj_comPos(self.model, self.data)
+        mujoco.mj_jac(self.model, self.data, jacobian[:3], jacobian[3:], tip, self._bodies[0])
+        return jacobian[:, self._dofs[:7]]
+
+    def step(self, cycles: int) -> None:
+        """Run cycles and watch; does nothing more once the simulation has diverged."""
+        for _ in range(cycles):
+            self._act()
+            self.cell.step(1)
+            self.speed.append(self.data.qvel[self._dofs].copy())
+            self.tau.append(np.concatenate([state.tau for state in self._states]))
+        self.faults += [e.event.name.lower() for e in self.cell.events() if e.event >= FAULT]
+
+    def limited(self, cycles: int) -> NDArray[np.bool_]:
+        """Return in which of the last cycles a torque or its rate was at its limit."""
+        tau = np.array(self.tau[-cycles - 1 :])
+        at_limit = np.abs(tau) > 0.98 * self._most
+        at_limit[1:] |= np.abs(np.diff(tau, axis=0)) > 0.98 * self._rate
+        found: NDArray[np.bool_] = at_limit.any(axis=1)[-cycles:]
+        return found
+
+    def _act(self) -> None:
+        """Apply the surface and the pull of this cycle."""
+        force = 0.0
+        if self._surface is not None or self.pull.any():
+            forces = self.pull.copy()
+            tips = self.tips()
+            if self._surface is not None:
+                k = self.condition.surface
+                depth = max(0.0, self._surface - self._room())
+                sinking = (depth - self._depth) * 1e3
+                damping = 0.1 * np.sqrt(k * SURFACE_MASS)
+                force = max(0.0, k * depth + damping * sinking) if depth > 0.0 else 0.0
+                self._depth = depth
+                if self.law.presses_by == "squeeze":
+                    apart = (tips[0] - tips[1]) / np.linalg.norm(tips[0] - tips[1])
+                    forces[0] += force * apart
+                    forces[1] -= force * apart
+                else:
+                    forces[-1, 2] += force
+            mujoco.mj_comPos(self.model, self.data)
+            for body, tip, pushed in zip(self._bodies, tips, forces):
+                lever = tip - self.data.xipos[body]
+                self.data.xfrc_applied[body, :3] = pushed
+                self.data.xfrc_applied[body, 3:] = np.cross(lever, pushed)
+        self.force.append(force)
+
+
+class _Still:
+    """A random generator that leaves everything where it is."""
+
+    @staticmethod
+    def uniform(low: float, high: float, size: int) -> Vector:
+        return np.full(size, 0.5 * (low + high))
