@@ -22,7 +22,6 @@ class Law:
             ``pose``, ``object``, ``leader`` (the first arm is pulled) or nothing.
         presses_by: How it is brought to push: ``joint``, ``pose``, ``wrench``, ``squeeze``,
             ``leader``, or nothing.
-        torque_step: Largest change of its torque per cycle [Nm].
         group: Whose it is.
     """
 
@@ -32,7 +31,6 @@ class Law:
     presses_by: str = ""
     params: dict[str, Any] = field(default_factory=dict)
     n_arms: int = 1
-    torque_step: float = 1.0
     group: str = HERE
 
     @property
@@ -50,16 +48,18 @@ class Condition:
         perturbation: As in a cell file.
         noise: As in a cell file.
         surface: Stiffness of what is pushed against [N/m]; 0 is free space.
+        step: Share of the gate that a step of the target takes.
     """
 
     name: str
     perturbation: dict[str, Any] = field(default_factory=dict)
     noise: dict[str, float] = field(default_factory=dict)
     surface: float = 0.0
+    step: float = 0.3
 
 
 CRISP = {"error_clip": [0.1, 0.1, 0.1, 0.5, 0.5, 0.5], "posture_stiffness": 5.0,
-         "posture_torque": 5.0, "torque_step": 0.5}  # fmt: skip
+         "posture_torque": 5.0}  # fmt: skip
 
 LAWS = (
     Law("hold", "hold"),
@@ -85,10 +85,10 @@ LAWS = (
         "posture_stiffness": 10.0, "projector": "dynamic"}, group=PEER),
     Law("CRISP Cartesian impedance", "textbook_cartesian_impedance", "pose", "pose", {
         **CRISP, "stiffness": [600.0] * 3 + [30.0] * 3, "damping": [60.0] * 3 + [10.0] * 3},
-        torque_step=0.5, group=PEER),
+       , group=PEER),
     Law("CRISP operational space", "textbook_cartesian_impedance", "pose", "pose", {
         **CRISP, "stiffness": [1000.0] * 6, "damping": [100.0] * 6,
-        "design": "operational_space"}, torque_step=0.5, group=PEER),
+        "design": "operational_space"}, group=PEER),
 )  # fmt: skip
 """In the order of the map."""
 
@@ -102,7 +102,7 @@ def _late(delay: int, lag: int, **more: Any) -> dict[str, Any]:
 
 FREE = (
     Condition("ideal arm"),
-    *(Condition(f"delay {ms} ms", _late(ms, 0)) for ms in (1, 2, 3, 4, 5)),
+    *(Condition(f"delay {ms} ms", _late(ms, 0)) for ms in (1, 2, 3, 5)),
     Condition("lag 2 ms", _late(0, 2)),
     Condition("delay 3 + lag 2 ms", _late(3, 2)),
     Condition("delay 5 + lag 2 ms", _late(5, 2)),
@@ -116,6 +116,8 @@ FREE = (
     Condition("payload 3 kg", {"payload": 3.0}),
     Condition("all: 2 + 2 ms, x 0.8, noise, bias, 1 kg",
               _late(2, 2, inertia_scale=0.8, torque_bias=BIAS, payload=1.0), NOISE),
+    Condition("step of 0.9 gates", step=0.9),
+    Condition("step of 0.9 gates, 5 + 2 ms, x 0.8", _late(5, 2, inertia_scale=0.8), step=0.9),
 )  # fmt: skip
 CONTACT = tuple(
     Condition(f"surface {surface}{late}", perturbation, surface=float(surface))

@@ -3,7 +3,8 @@
 
 They run through the same loop, clamp and simulated arm as the laws of this package, as
 third-party controllets; the gains of each stack are in :mod:`cases`. Filters of states and
-torques are left out, which is kind to the stacks that have them: each adds delay.
+torques and narrower limits of the torque rate are left out, which is kind to the stacks that
+have them: each adds delay.
 """
 
 from __future__ import annotations
@@ -64,7 +65,6 @@ class TextbookCartesianParams:
     posture_stiffness: float = number(0.5, unit="Nm/rad", low=0)
     projector: str = choice("kinematic", options=("kinematic", "dynamic"))
     posture_torque: float = number(100.0, unit="Nm", low=0, doc="largest in the nullspace")
-    torque_step: float = number(1.0, unit="Nm", low=0, doc="largest change per cycle")
 
 
 class TextbookCartesianImpedance(Controllet[CartesianTarget, TextbookCartesianParams]):
@@ -89,8 +89,6 @@ class TextbookCartesianImpedance(Controllet[CartesianTarget, TextbookCartesianPa
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
         """Hold the measured pose and posture."""
         target.seed(states)
-        for tau in self.tau:
-            tau[:] = 0.0
 
     def update(self, states: Sequence[ArmState], target: CartesianTarget, period: float) -> None:
         """Write the joint torques of every arm."""
@@ -106,9 +104,8 @@ class TextbookCartesianImpedance(Controllet[CartesianTarget, TextbookCartesianPa
             k = p.posture_stiffness
             posture = k * (target.posture[arm] - state.q) - 2.0 * np.sqrt(k) * state.dq
             free = self._project(state, posture)
-            tau = state.jacobian.T @ asked + np.clip(free, -p.posture_torque, p.posture_torque)
-            last = state.tau
-            self.tau[arm][:] = np.clip(tau, last - p.torque_step, last + p.torque_step)
+            np.clip(free, -p.posture_torque, p.posture_torque, out=free)
+            self.tau[arm][:] = state.jacobian.T @ asked + free
 
     def _damping(self, state: ArmState) -> Matrix:
         p = self.params

@@ -120,7 +120,7 @@ class Rig:
         self._surface: float | None = None
         self._depth = 0.0
         limits = FR3_LIMITS
-        self._rate = np.tile(limits.torque_rate * 1e-3 * min(1.0, law.torque_step), law.n_arms)
+        self._rate = np.tile(limits.torque_rate * 1e-3, law.n_arms)
         self._most = np.tile(limits.torque, law.n_arms)
 
     def close(self) -> None:

@@ -16,7 +16,6 @@ from multipanda_py.limits import FR3_LIMITS
 from multipanda_py.state import Vector
 
 PUSH = 0.3  # largest joint speed of a push [rad/s]
-GATE = 0.9  # share of the gate that a step takes
 RENEW = 20  # cycles between two targets of a stream
 DEEP = 0.02  # how far behind the surface a pose is asked for [m]
 GAP = 0.005  # between tool and surface at the start [m]
@@ -72,7 +71,7 @@ def _judge(rig: Rig, verdict: Verdict, watched: int) -> bool:
 
 
 def _free(rig: Rig, verdict: Verdict, rng: np.random.Generator) -> None:
-    """A push at rest; slow tracking, and rest; a step as far as the gate allows."""
+    """A push at rest; slow tracking, and rest; a step of the target."""
     _go(rig, 150)
     rig.phase = "push"
     rig.push(rng.uniform(-PUSH, PUSH, 7 * rig.law.n_arms))
@@ -93,7 +92,7 @@ def _free(rig: Rig, verdict: Verdict, rng: np.random.Generator) -> None:
         _stream(rig, lambda t: move(rig, 1.0, way), 500)
         move(rig, 0.0, way)
     else:
-        move(rig, GATE, way)
+        move(rig, rig.condition.step, way)
     _rest(rig, verdict, 2200)
 
 
@@ -110,7 +109,7 @@ def _move_joint(rig: Rig, share: float, way: Vector) -> None:
 
 
 def _move_goal(rig: Rig, share: float, way: Vector) -> None:
-    q = rig.home[0].q + 0.4 * way
+    q = rig.home[0].q + 0.4 * share / 0.3 * way
     rig.ask("arm", q=np.clip(q, FR3_LIMITS.lower + 0.2, FR3_LIMITS.upper - 0.2))
 
 
