@@ -9,6 +9,9 @@ from typing import Any
 HERE, PEER = "this package", "textbook law, gains of another stack"
 
 
+USUAL_STEP = 0.3
+
+
 @dataclass(frozen=True)
 class Law:
     """A law as it is tried.
@@ -55,7 +58,7 @@ class Condition:
     perturbation: dict[str, Any] = field(default_factory=dict)
     noise: dict[str, float] = field(default_factory=dict)
     surface: float = 0.0
-    step: float = 0.3
+    step: float = USUAL_STEP
 
 
 CRISP = {"error_clip": [0.1, 0.1, 0.1, 0.5, 0.5, 0.5], "posture_stiffness": 5.0,
@@ -85,7 +88,7 @@ LAWS = (
         "posture_stiffness": 10.0, "projector": "dynamic"}, group=PEER),
     Law("CRISP Cartesian impedance", "textbook_cartesian_impedance", "pose", "pose", {
         **CRISP, "stiffness": [600.0] * 3 + [30.0] * 3, "damping": [60.0] * 3 + [10.0] * 3},
-       , group=PEER),
+        group=PEER),
     Law("CRISP operational space", "textbook_cartesian_impedance", "pose", "pose", {
         **CRISP, "stiffness": [1000.0] * 6, "damping": [100.0] * 6,
         "design": "operational_space"}, group=PEER),
@@ -136,4 +139,6 @@ QUICK = tuple(
 
 def applies(law: Law, condition: Condition) -> bool:
     """Return whether a law can be tried under a condition."""
-    return not condition.surface or bool(law.presses_by)
+    if condition.surface:
+        return bool(law.presses_by)
+    return condition.step == USUAL_STEP or law.moves_by in ("joint", "pose", "object")

@@ -109,7 +109,7 @@ def _move_joint(rig: Rig, share: float, way: Vector) -> None:
 
 
 def _move_goal(rig: Rig, share: float, way: Vector) -> None:
-    q = rig.home[0].q + 0.4 * share / 0.3 * way
+    q = rig.home[0].q + 0.4 * way
     rig.ask("arm", q=np.clip(q, FR3_LIMITS.lower + 0.2, FR3_LIMITS.upper - 0.2))
 
 
