@@ -38,7 +38,9 @@ docs: env ## write doc/parameters.md from the declarations in the code
 bench: env ## measure the control loop
 	$(BIN)/python benchmarks/loop.py $(ARGS)
 
-robustness: env ## the long form of the seeded random tests (hours)
+robustness: env ## doc/robustness.md, then the long form of the seeded random tests (hours)
+	$(BIN)/python benchmarks/robustness/map.py
+	$(BIN)/python benchmarks/robustness/page.py
 	MULTIPANDA_LONG=1 $(BIN)/python -m pytest -m robustness --timeout 0 $(ARGS)
 
 colcon: env ## build and test in a throw-away colcon workspace

@@ -27,6 +27,9 @@ AT_BOX = {
     "left": np.array([0.4451, 0.02959, -0.5255, -2.25892, -1.61219, 1.64112, 0.71578]),
     "right": np.array([-0.73593, 0.03744, 0.82009, -2.25883, 1.60509, 1.65203, -0.71612]),
 }
+HERE = Path(__file__).parent
+PLUGIN = HERE / "plugin"
+"""Where the textbook laws are declared as those of another distribution."""
 ROD = {
     "mass": 0.2, "com": [0.0, 0.0, 0.04], "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0],
     "position": [0.0, 0.0, 0.08],
@@ -37,16 +40,13 @@ SURFACE_MASS = 2.0
 """Whose critical damping the surface has a twentieth of [kg]."""
 
 
-def register_textbook_laws() -> None:
+def find_textbook_laws() -> None:
     """Let the registry find the laws in :mod:`peers`, also if it has looked before."""
-    folder = str(Path(__file__).parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
+    for folder in (HERE, PLUGIN):
+        if str(folder) not in sys.path:
+            sys.path.append(str(folder))
     for cached in (registry.names, registry.find, registry._third_party):
         cached.cache_clear()
-
-
-register_textbook_laws()
 
 
 def start_posture(arm: str, law: Law, condition: Condition, rng: np.random.Generator) -> Vector:
@@ -78,6 +78,8 @@ class Rig:
 
     def __init__(self, law: Law, condition: Condition, seed: int) -> None:
         self.law, self.condition = law, condition
+        if law.type not in registry.names("controllets"):
+            find_textbook_laws()
         rng = np.random.default_rng(seed)
         arms: dict[str, Any] = {}
         for i, arm in enumerate(law.arms):

@@ -29,12 +29,15 @@ class _Faulted(Exception):
     """The arm has a fault: what was planned is over."""
 
 
-def run(law: Law, condition: Condition, seed: int) -> Verdict:
-    """Return what becomes of a law in one episode."""
+Scenario = Callable[[Rig, Verdict, np.random.Generator], None]
+
+
+def run(law: Law, condition: Condition, seed: int, scenario: Scenario | None = None) -> Verdict:
+    """Return what becomes of a law in one episode; by default in free space or in contact."""
     rig, verdict = Rig(law, condition, seed), Verdict()
     try:
-        scenario = _contact if condition.surface else _free
-        scenario(rig, verdict, np.random.default_rng(1000 + seed))
+        play = scenario or (_contact if condition.surface else _free)
+        play(rig, verdict, np.random.default_rng(1000 + seed))
     except _Faulted:
         rig.pull[:] = 0.0
         rig.step(BRAKING)
@@ -45,7 +48,7 @@ def run(law: Law, condition: Condition, seed: int) -> Verdict:
     return verdict
 
 
-def _go(rig: Rig, cycles: int) -> None:
+def go(rig: Rig, cycles: int) -> None:
     """Run, and leave the scenario at a fault."""
     rig.step(cycles)
     if rig.faults:
@@ -54,10 +57,10 @@ def _go(rig: Rig, cycles: int) -> None:
 
 def _rest(rig: Rig, verdict: Verdict, cycles: int) -> None:
     """Let the arm come to rest, and judge whether it did; give a slow swing more time."""
-    _go(rig, cycles)
+    go(rig, cycles)
     watched = 2 * WINDOW
     if not _judge(rig, Verdict(), watched):
-        _go(rig, PATIENCE)
+        go(rig, PATIENCE)
         watched += PATIENCE
     _judge(rig, verdict, watched)
 
@@ -72,7 +75,7 @@ def _judge(rig: Rig, verdict: Verdict, watched: int) -> bool:
 
 def _free(rig: Rig, verdict: Verdict, rng: np.random.Generator) -> None:
     """A push at rest; slow tracking, and rest; a step of the target."""
-    _go(rig, 150)
+    go(rig, 150)
     rig.phase = "push"
     rig.push(rng.uniform(-PUSH, PUSH, 7 * rig.law.n_arms))
     _rest(rig, verdict, 1800)
@@ -100,7 +103,7 @@ def _stream(rig: Rig, ask: Callable[[float], None], cycles: int) -> None:
     """Ask anew every few cycles."""
     for k in range(0, cycles, RENEW):
         ask(k * 1e-3)
-        _go(rig, RENEW)
+        go(rig, RENEW)
 
 
 def _move_joint(rig: Rig, share: float, way: Vector) -> None:
@@ -152,7 +155,7 @@ _MOVERS = {
 
 def _contact(rig: Rig, verdict: Verdict, rng: np.random.Generator) -> None:
     """Push against a surface a little away, and stay."""
-    _go(rig, 150)
+    go(rig, 150)
     rig.phase = "contact"
     rig.place_surface(GAP)
     rig.mark()

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The map of robustness: its rig is right on known cases, and the page says what the map says."""
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multipanda_py import registry
+
+FOLDER = Path(__file__).parent.parent / "benchmarks" / "robustness"
+sys.path.append(str(FOLDER))
+cases, page, rig, scenarios, verdict = map(
+    import_module, ("cases", "page", "rig", "scenarios", "verdict")
+)
+robustness_map = import_module("map")
+STABLE, LIMITS, FAULTS, UNSTABLE = verdict.ORDER
+WINDOW, Verdict = verdict.WINDOW, verdict.Verdict
+
+pytestmark = pytest.mark.sim
+IDEAL, SURFACE = cases.Condition("ideal"), cases.Condition("surface", surface=1e3)
+TIME = np.arange(4 * WINDOW) * 1e-3
+TRIED = (
+    ("hold", "delay 5 + lag 2 ms"),
+    ("cartesian_impedance", "surface 1e4"),
+    ("franka_ros2 joint impedance", "ideal arm"),
+    ("CRISP Cartesian impedance", "surface 1e3"),
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _textbook_laws():
+    rig.find_textbook_laws()
+    yield
+    sys.path.remove(str(rig.PLUGIN))
+    for cached in (registry.names, registry.find, registry._third_party):
+        cached.cache_clear()
+
+
+def law(kind, moves_by="", presses_by="", **params):
+    return cases.Law("tried", kind, moves_by, presses_by, params)
+
+
+def speeds(course):
+    return np.outer(course, np.ones(7))
+
+
+def test_a_spring_without_damper_is_unstable():
+    found = scenarios.run(law("textbook_joint_impedance", damping=[0.0] * 7), IDEAL, seed=0)
+    assert found.verdict == UNSTABLE
+    assert found.reason.startswith("push: moves at")
+    assert found.speed > 0.1  # a push of 0.3 rad/s is never forgotten
+
+
+def test_a_law_that_raises_faults_and_rests():
+    def break_it(tried, found, rng):
+        tried.step(10)
+        tried.cell.set_parameters("arm/law", {"fault": "raise"})
+        scenarios.go(tried, 1)
+
+    found = scenarios.run(law("misbehaving"), IDEAL, seed=0, scenario=break_it)
+    assert found.verdict == FAULTS
+    assert "controllet_error" in found.reason
+    assert found.speed < verdict.AT_REST
+
+
+def test_a_damped_spring_is_stable():
+    found = scenarios.run(law("textbook_joint_impedance", damping=[20.0] * 7), IDEAL, seed=1)
+    assert (found.verdict, found.reason) == (STABLE, "")
+
+
+def test_the_surface_is_as_stiff_as_it_says():
+    # Two springs in series over the distance between target and surface.
+    spring = law(
+        "textbook_cartesian_impedance", "pose", "pose", stiffness=[400.0] * 3 + [20.0] * 3
+    )
+    found = scenarios.run(spring, SURFACE, seed=0)
+    series = 1.0 / (1.0 / 400.0 + 1.0 / SURFACE.surface)
+    assert found.verdict == STABLE
+    assert found.force == pytest.approx(series * scenarios.DEEP, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("course", "expected"),
+    [
+        (0.5 * np.sin(4.0 * TIME) * np.exp(-TIME), STABLE),  # a slow swing that dies down
+        (0.5 * np.sin(60.0 * TIME), UNSTABLE),
+        (0.04 * np.sin(60.0 * TIME), STABLE),  # below what counts as motion
+        (np.full_like(TIME, 0.2), UNSTABLE),  # goes away
+        (np.where(TIME > 1.0, np.nan, 0.0), UNSTABLE),
+    ],
+)
+def test_rest_is_judged_by_what_moves(course, expected):
+    found = Verdict()
+    assert verdict.judge_rest(found, "push", speeds(course)) == (expected == STABLE)
+    assert found.verdict == expected
+
+
+def test_an_arm_at_rest_may_be_at_its_limits():
+    found, limited = Verdict(), np.zeros(len(TIME), bool)
+    limited[::50] = True
+    verdict.judge_rest(found, "push", speeds(0.0 * TIME), limited)
+    assert (found.verdict, found.limited) == (LIMITS, pytest.approx(0.02))
+
+
+def test_a_contact_force_that_swings_is_unstable():
+    found = Verdict()
+    assert not verdict.judge_contact(found, 10.0 + 8.0 * np.sin(60.0 * TIME))
+    assert found.verdict == UNSTABLE
+    assert verdict.judge_contact(Verdict(), 10.0 + 8.0 * np.sin(60.0 * TIME) * np.exp(-3 * TIME))
+
+
+def test_a_limit_of_the_torque_rate_is_seen():
+    tried = rig.Rig(law("misbehaving", torque=10.0), IDEAL, seed=0)
+    tried.step(25)
+    limited = tried.limited(25)
+    tried.close()
+    assert limited[3:9].all()  # from 0 to 10 Nm at 1 Nm per cycle, blended in over 5 ms
+    assert not limited[12:].any()
+
+
+@pytest.mark.parametrize(("name", "condition"), TRIED)
+def test_the_map_is_what_happens_today(name, condition):
+    tried = next(item for item in cases.LAWS if item.name == name)
+    where = next(item for item in cases.CONDITIONS if item.name == condition)
+    now = scenarios.run(tried, where, 0).rounded()
+    written = json.loads(robustness_map.RESULT.read_text())
+    then = written[robustness_map.key((tried, where, 0))]
+    assert now["verdict"] == then["verdict"]
+    assert now["force"] == pytest.approx(then["force"], rel=0.05)
+
+
+def test_the_page_says_what_the_map_says():
+    written = json.loads(robustness_map.RESULT.read_text())
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(written)
+    assert set(written) == {
+        robustness_map.key(episode)
+        for episode in robustness_map.episodes(cases.CONDITIONS, robustness_map.SEEDS)
+    }
