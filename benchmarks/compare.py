@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the cost of the laws in two checkouts, measured in turn so that a busy moment hits both.
+"""Compare the cost of the laws in two checkouts, condition by condition.
 
     git worktree add /tmp/before <commit>
-    .venv/bin/python benchmarks/compare.py /tmp/before . --rounds 10
+    .venv/bin/python benchmarks/compare.py /tmp/before . --rounds 40
 
-Each round runs the conditions of each checkout in a process of its own, first the one and then the
-other, in changing order. The ratio of a round is free of what the machine does slowly; the table
-has the median of the rounds' medians, and the median and the range of the rounds' ratios.
+Each checkout has a process that has built every condition of `benchmarks/conditions.py`. They
+never run together: for each condition first the one measures some hundred cycles and then the
+other, in changing order, so that a busy moment hits both. A round's ratio is of medians taken
+within some 30 ms; the table has the median of the ratios and where their middle half lies.
 """
 
 from __future__ import annotations
@@ -19,66 +20,101 @@ import subprocess
 import sys
 from pathlib import Path
 
-PART = "import json, sys; from {module} import benchmark; json.dump(benchmark({n}), sys.stdout)"
-PARTS = {"conditions": 2, "hot": 3}
-"""Modules of benchmarks/ that are run, and how many rounds of their own each does per process."""
+WORKER = """
+import gc, json, os, statistics, sys, time
+from conditions import BASE, conditions, laws_of, row_of_arms
+os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})
+cells = conditions()
+for n in (1, 2, 4, 8):
+    cells[f"N = {n}"] = row_of_arms(n, BASE)
+    cells[f"N = {n}, CA+MA"] = row_of_arms(n, [*BASE, "collision_avoidance", "manipulability"])
+blocks = {name: laws_of(cell) for name, cell in cells.items()}
+gc.collect(), gc.freeze(), gc.disable()
+print(json.dumps(list(blocks)), flush=True)
+for line in sys.stdin:
+    block, samples = blocks[line.strip()], []
+    for _ in range(20):
+        block()
+    for _ in range(CYCLES):
+        begin = time.perf_counter_ns()
+        block()
+        samples.append((time.perf_counter_ns() - begin) * 1e-3)
+    print(statistics.median(samples), flush=True)
+"""
 
-Figures = dict[str, float]
 
+class Checkout:
+    """A process that measures the conditions of one checkout when it is asked to."""
 
-def measure(checkout: Path) -> Figures:
-    """Return the medians of one run of a checkout, by condition [us]."""
-    figures: Figures = {}
-    environment = os.environ | {
-        "PYTHONPATH": str(checkout), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
-    }  # fmt: skip
-    for module, rounds in PARTS.items():
-        done = subprocess.run(
-            [sys.executable, "-c", PART.format(module=module, n=rounds)],
-            cwd=checkout / "benchmarks",
+    def __init__(self, folder: Path, cycles: int) -> None:
+        environment = os.environ | {
+            "PYTHONPATH": str(folder), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
+        }  # fmt: skip
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", WORKER.replace("CYCLES", str(cycles))],
+            cwd=folder / "benchmarks",
             env=environment,
-            check=True,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        found = json.loads(done.stdout[done.stdout.index("{") :])
-        for name, cost in found.items():
-            if isinstance(cost, dict):
-                figures[name if module == "conditions" else f"{module}: {name}"] = cost["p50_us"]
-    return figures
+        self.conditions: list[str] = json.loads(self._line())
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        while True:
+            line = self._process.stdout.readline()
+            if not line:
+                raise SystemExit("a measuring process has ended; see above")
+            if line[0] in "[0123456789":
+                return line
+
+    def measure(self, condition: str) -> float:
+        """Return the median cost of a condition [us]."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(condition + "\n")
+        self._process.stdin.flush()
+        return float(self._line())
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
 
 
-def table(before: list[Figures], after: list[Figures]) -> str:
-    """Return the comparison of equally many rounds."""
+def table(before: dict[str, list[float]], after: dict[str, list[float]]) -> str:
+    """Return the comparison."""
     lines = [
-        "| condition | before [us] | after [us] | ratio | of the rounds |",
+        "| condition | before [us] | after [us] | ratio | middle half |",
         "|---|---|---|---|---|",
     ]
-    for name in before[0]:
-        if not all(name in figures for figures in after):
-            continue
-        old, new = [f[name] for f in before], [f[name] for f in after]
-        ratios = sorted(b / a for a, b in zip(old, new))
+    for name, old in before.items():
+        new = after[name]
+        low, middle, high = statistics.quantiles([b / a for a, b in zip(old, new)], n=4)
         lines.append(
             f"| {name} | {statistics.median(old):.1f} | {statistics.median(new):.1f} | "
-            f"{statistics.median(ratios):.3f} | {ratios[0]:.3f} to {ratios[-1]:.3f} |"
+            f"{middle:.3f} | {low:.3f} to {high:.3f} |"
         )
     return "\n".join(lines)
 
 
 def main() -> int:
-    """Measure, and print the table after every round to the error stream."""
+    """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("before", type=Path, help="a checkout")
     parser.add_argument("after", type=Path, help="another one")
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--cycles", type=int, default=200, help="of a condition per round")
     options = parser.parse_args()
-    places = [options.before.resolve(), options.after.resolve()]
-    figures: tuple[list[Figures], list[Figures]] = ([], [])
+    sides = [Checkout(f.resolve(), options.cycles) for f in (options.before, options.after)]
+    common = [name for name in sides[0].conditions if name in sides[1].conditions]
+    figures: list[dict[str, list[float]]] = [{name: [] for name in common} for _ in sides]
     for n in range(options.rounds):
-        for which in (0, 1) if n % 2 == 0 else (1, 0):
-            figures[which].append(measure(places[which]))
+        for name in common:
+            for which in (0, 1) if n % 2 == 0 else (1, 0):
+                figures[which][name].append(sides[which].measure(name))
         sys.stderr.write(f"round {n + 1} of {options.rounds}\n")
+    for side in sides:
+        side.close()
     sys.stdout.write(table(*figures) + "\n")
     return 0
 
