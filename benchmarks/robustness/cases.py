@@ -50,13 +50,15 @@ class Condition:
         name: In the map.
         perturbation: As in a cell file.
         noise: As in a cell file.
+        joints: As in a cell file.
         surface: Stiffness of what is pushed against [N/m]; 0 is free space.
         step: Share of the gate that a step of the target takes.
     """
 
     name: str
     perturbation: dict[str, Any] = field(default_factory=dict)
-    noise: dict[str, float] = field(default_factory=dict)
+    noise: dict[str, Any] = field(default_factory=dict)
+    joints: dict[str, Any] = field(default_factory=dict)
     surface: float = 0.0
     step: float = USUAL_STEP
 
@@ -97,6 +99,13 @@ LAWS = (
 
 NOISE = {"q": 1e-5, "dq": 2e-3, "tau": 0.1}
 BIAS = [0.5] * 7
+OFF = {"tau_bias": BIAS, "tau_drift": [0.1] * 7}
+ELASTIC = {
+    "stiffness": [14000.0] * 4 + [9000.0] * 3,
+    "damping": [14.0] * 4 + [9.0] * 3,
+    "ripple": [0.2] * 7,
+}
+"""A fair guess at an FR3, see the cell file's reference."""
 
 
 def _late(delay: int, lag: int, **more: Any) -> dict[str, Any]:
@@ -115,6 +124,8 @@ FREE = (
     Condition("5 + 2 ms, inertia x 1.2", _late(5, 2, inertia_scale=1.2)),
     Condition("noise", {}, NOISE),
     Condition("bias 0.5 Nm", {"torque_bias": BIAS}),
+    Condition("torque sensors off by 0.5 Nm, drift", {}, OFF),
+    Condition("elastic joints, ripple", joints=ELASTIC),
     Condition("payload 1 kg", {"payload": 1.0}),
     Condition("payload 3 kg", {"payload": 3.0}),
     Condition("all: 2 + 2 ms, x 0.8, noise, bias, 1 kg",

@@ -7,6 +7,7 @@ belongs to the rig, so that its stiffness is what it is said to be.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from multipanda_py import registry
 from multipanda_py.config import Q_READY
+from multipanda_py.exceptions import TargetRejected
 from multipanda_py.limits import FR3_LIMITS
 from multipanda_py.state import Vector
 from multipanda_py.testing import simple_cell
@@ -91,6 +93,7 @@ class Rig:
                 "q_start": q.tolist(),
                 "perturbation": dict(condition.perturbation),
                 "noise": condition.noise,
+                "joints": condition.joints,
                 "hand": False,
                 "tool": ROD,
             }
@@ -112,6 +115,11 @@ class Rig:
         self._bodies = [int(self.model.body(f"{a.prefix}link8").id) for a in backend.descriptions]
         self._states = backend.states
         self._dofs = np.concatenate([np.arange(d.start, d.stop) for d in backend._dofs])
+        rotors = [
+            self.model.joint(i) for i in range(self.model.njnt)
+            if "rotor" in self.model.joint(i).name
+        ]  # fmt: skip
+        self._rotors = np.array([int(joint.dofadr[0]) for joint in rotors], dtype=int)
         self._reach = np.array(ROD["position"])
         self.speed: list[Vector] = []
         self.tau: list[Vector] = []
@@ -132,6 +140,8 @@ class Rig:
     def push(self, speeds: Vector) -> None:
         """Set the joint speeds of all arms in an instant, (7 arms,) [rad/s]."""
         self.data.qvel[self._dofs] = speeds
+        if len(self._rotors):
+            self.data.qvel[self._rotors] = speeds
 
     def tips(self) -> Vector:
         """Return the points of all tools in the world, (arms, 3) [m]."""
@@ -157,12 +167,14 @@ class Rig:
             self.object_at = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
 
     def ask(self, arm: str, *args: Any, **targets: Any) -> None:
-        """Give an arm a target."""
-        self.cell.set_target(arm, *args, **targets)
+        """Give an arm a target; one that is too far from a swinging arm is not taken."""
+        with contextlib.suppress(TargetRejected):
+            self.cell.set_target(arm, *args, **targets)
 
     def ask_object(self, *args: Any, **targets: Any) -> None:
-        """Give the object of a coupled law a target."""
-        self.cell.set_object_target("law", *args, **targets)
+        """Give the object of a coupled law a target, likewise."""
+        with contextlib.suppress(TargetRejected):
+            self.cell.set_object_target("law", *args, **targets)
 
     def jacobian(self) -> Vector:
         """Return the Jacobian of the first tool in the world, (6, 7)."""
