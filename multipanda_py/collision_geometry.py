@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -55,7 +56,8 @@ class Group:
         second: Number of the second body.
         pairs: For every pair the number of the joint in its arm that either solid moves with.
         results: For every pair coal's live result.
-        limit: Travel of both bodies up to which no pair can have come near.
+        limit: Travel of both bodies up to which no pair can have touched.
+        begins: For every pair the distance from which it counts as near at rest [m].
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Group:
         self.pairs = [(a.own_joint, b.own_joint) for a, b in pairs]
         self.results = [self._data.distanceResults[i] for i in range(len(pairs))]
         self.limit = -1.0
+        self.begins = [math.inf] * len(pairs)
 
     def measure(self, model: Any, data: Any) -> float:
         """Return the smallest distance of the group [m], and refresh all results."""

@@ -29,6 +29,8 @@ class Feature(Generic[ParamsT]):
     needs: ClassVar[tuple[str, ...]] = ()
     channels: ClassVar[tuple[str, ...]] = ()
     """Kinds of targets that a controllet takes in addition with this feature."""
+    last: ClassVar[bool] = False
+    """Whether :meth:`add` judges the torques of all others, and so comes after them."""
 
     def __init__(self, context: Context, params: ParamsT) -> None:
         """Allocate everything that :meth:`add` needs. Thread: any, before the loop runs."""

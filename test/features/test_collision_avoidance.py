@@ -216,7 +216,7 @@ def only_pair_near(params):
 
 
 def test_approach_is_braked_with_the_inertia_of_both_arms_and_parting_is_not():
-    params = CollisionAvoidanceParams(**(ONLY | {"arms": True}))
+    params = CollisionAvoidanceParams(bandwidth=0.0, **(ONLY | {"arms": True}))
     maker, context, qs = only_pair_near(params)
     feature, h = CollisionAvoidance(context, params), 1e-6
     rest = added(feature, maker.at(list(qs)))
@@ -254,7 +254,7 @@ def test_force_is_continuous_where_it_begins_and_finite_in_penetration():
     for turn in np.linspace(0.25, 0.6, 1401):
         qs = two_hands(turn)
         taus.append(added(feature, maker.at(qs, dq)))
-        nearest.append(min(r.min_distance for g in feature._groups for r in g.results))
+        nearest.append(min(r.min_distance for g in feature._near.groups for r in g.results))
     taus = np.array(taus)
     assert np.isfinite(taus).all()
     assert not taus[0].any()
@@ -280,7 +280,7 @@ def test_a_group_that_was_far_is_never_missed(n_own):
         states = maker.at(qs)
         tau = added(feature, states)
         near += bool(tau.any())
-        fresh.on_activate(states, JointTarget(n_own))
+        fresh.on_parameters()
         assert np.allclose(tau, added(fresh, states), atol=1e-10)
     assert 50 < near < 450
 
@@ -290,14 +290,14 @@ def test_far_bodies_are_not_measured_again_until_they_have_moved(monkeypatch):
     feature = CollisionAvoidance(context, CollisionAvoidanceParams())
     context.object_poses[0, :3] = [0.4, 0.1, 1.8]
     measured = []
-    for group in feature._groups:
+    for group in feature._near.groups:
         original = group.measure
         monkeypatch.setattr(
             group, "measure", lambda *a, f=original, g=group: measured.append(g.kind) or f(*a)
         )
     states = maker.at([READY, READY])
     added(feature, states)
-    assert len(measured) == len(feature._groups)
+    assert len(measured) == len(feature._near.groups)
     measured.clear()
     for _ in range(100):
         added(feature, states)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast two bodies may come nearer, and the torque that keeps them to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.state import Vector
+
+_dot, _multiply, _add, _subtract = np.dot, np.multiply, np.add, np.subtract
+_minimum, _maximum = np.minimum, np.maximum
+
+MAX_FORCE = 2000.0
+"""Largest force by which one pair is stopped [N]; joints that hardly move it stay bounded."""
+_SWEEPS = 4
+_DEEPEST = -0.02  # of what counts as penetration [m]: it drives apart no faster than that asks
+
+
+class ApproachBarrier:
+    r"""Bound the speed of approach by what a bounded deceleration can take away.
+
+    At distance d, with :math:`h = d - d_{stop}`, two bodies may come nearer at
+
+    .. math::
+        v(h) = \frac{a}{p} \left( \sqrt{1 + 2 p^2 h / a} - 1 \right) \quad (h \ge 0), \qquad
+        v(h) = p\, h \quad (h < 0)
+
+    which is :math:`p h` near the end and :math:`\sqrt{2 a h}` far from it: kept with a
+    deceleration of at most a. It is kept if
+
+    .. math::
+        \ddot d \ge -v'(h)\, \dot d - p \left( \dot d + v(h) \right)
+
+    at all times, at rest in front of the end a critically damped approach with the poles
+    :math:`-p`. Source: Ames, Coogan, Egerstedt, Notomista, Sreenath and Tabuada, European
+    Control Conference 2019 (control barrier functions); the curve is the one that stops.
+
+    Attributes:
+        stop: d_stop, the distance that is kept [m].
+
+    Thread: control.
+    """
+
+    def __init__(self) -> None:
+        self.set(0.015, 8.0, 20.0)
+
+    def set(self, stop: float, deceleration: float, bandwidth: float) -> None:
+        """Set d_stop [m], a [m/s^2] and p [1/s]; p = 0 bounds nothing."""
+        self.stop, self._a, self._p = stop, deceleration, bandwidth
+
+    def allowed(self, distance: float, stop: float) -> tuple[float, float]:
+        """Return v(h) [m/s] and its slope [1/s]."""
+        a, p, h = self._a, self._p, distance - stop
+        if h < 0.0:
+            return p * max(h, _DEEPEST), p
+        root = math.sqrt(1.0 + 2.0 * p * p * h / a)
+        return a / p * (root - 1.0), p / root
+
+    def reach(self, speed: float) -> float:
+        """Return the distance from which a pair that nears at ``speed`` [m/s] matters [m].
+
+        It is where v(h) is larger by a / p: from there on, even a law that drives the bodies
+        together with the acceleration a is let go on.
+        """
+        if self._p == 0.0:
+            return 0.0
+        faster = max(speed, 0.0) + self._a / self._p
+        return self.stop + faster / self._p + 0.5 * faster * faster / self._a
+
+    def required(self, distance: float, speed: float, stop: float) -> float:
+        """Return the least acceleration of the distance [m/s^2] at an approach ``speed``."""
+        most, slope = self.allowed(distance, stop)
+        return slope * speed + self._p * (speed - most)
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """How the distance of a pair changes with the joints of one arm.
+
+    Attributes:
+        arm: Number of the arm.
+        value: Derivative of the distance, (7,) [m/rad].
+        response: Its product with the inverse inertia, (7,) [m/rad / (kg m^2)].
+    """
+
+    arm: int
+    value: Vector
+    response: Vector
+
+
+class Stop:
+    """One pair that comes near: what it needs, and the force it gets.
+
+    Args:
+        gradients: One per own arm that can part the pair.
+        required: Least acceleration of the distance [m/s^2].
+
+    Attributes:
+        force: That presses the pair apart [N].
+    """
+
+    def __init__(self, gradients: Sequence[Gradient], required: float) -> None:
+        self.gradients, self.required, self.force = gradients, required, 0.0
+        inverse = 1e-6
+        for part in gradients:
+            inverse += _dot(part.value, part.response)
+        self._mass = 1.0 / inverse
+
+    def relax(self, accelerations: Sequence[Vector]) -> bool:
+        """Correct the force for the joint accelerations, and those by it; say if it changed."""
+        missing = self.required
+        for part in self.gradients:
+            missing -= _dot(part.value, accelerations[part.arm])
+        force = min(max(self.force + missing * self._mass, 0.0), MAX_FORCE)
+        change = force - self.force
+        if abs(change) < 1e-3:
+            return False
+        self.force = force
+        for part in self.gradients:
+            acceleration = accelerations[part.arm]
+            _add(acceleration, change * part.response, acceleration)
+        return True
+
+
+def settle(stops: Sequence[Stop], accelerations: Sequence[Vector]) -> None:
+    r"""Find forces that give every pair what it needs, as contacts would.
+
+    .. math::
+        \ddot d_j = g_j^T \left( \ddot q + M^{-1} \sum_k g_k \lambda_k \right)
+        \ge \ddot d_{j,min}, \qquad \lambda_j \ge 0
+
+    by a few sweeps of projected Gauss-Seidel; a force acts along its pair's normal only, so
+    motion across it stays free.
+
+    Args:
+        stops: The pairs; their forces are written.
+        accelerations: Joint accelerations per own arm without these forces, (7,) [rad/s^2];
+            changed to those with them.
+    """
+    for _ in range(_SWEEPS):
+        changed = False
+        for stop in stops:
+            changed = stop.relax(accelerations) or changed
+        if not changed:
+            return
