@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from multipanda_py.handover import Handover
 from multipanda_py.parameters import NoParams
 from multipanda_py.state import JOINTS, REPORT, ArmState, Vector
 from multipanda_py.targets import Target
+
+if TYPE_CHECKING:
+    from multipanda_py.feature import Feature
 
 TargetT = TypeVar("TargetT", bound=Target)
 ParamsT = TypeVar("ParamsT")
@@ -32,6 +35,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         tau: Where :meth:`update` writes, per arm (7,) [Nm], gravity excluded.
         context: Its arms and what is around them.
         report: Numbers to publish each cycle, named by ``report_names``, (12,).
+        pacers: Its features that bound how fast a reference may move.
     """
 
     Params: ClassVar[type[Any]] = NoParams
@@ -49,6 +53,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         self.params = params
         self.tau: list[Vector] = [np.zeros(JOINTS) for _ in context.arms]
         self.report: Vector = np.zeros(REPORT)
+        self.pacers: list[Feature[Any]] = []
         self.on_parameters()
 
     def on_parameters(self) -> None:
@@ -108,6 +113,10 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
 
         Thread: control, every cycle. Allocate little, never block.
         """
+
+    def pace(self, arm: int, dq: Vector) -> float:
+        """Return the share of a reference's joint velocity (7,) [rad/s] that it may have."""
+        return min((pacer.pace(arm, dq) for pacer in self.pacers), default=1.0)
 
     def on_deactivate(self) -> None:
         """Forget what must not survive until the next activation. Thread: control."""

@@ -58,6 +58,19 @@ class Feature(Generic[ParamsT]):
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
         """Change ``target`` before the law's update. Thread: control, every cycle."""
 
+    def pace(self, arm: int, dq: Vector) -> float:
+        """Return the share of a reference's joint velocity that it may have, 0 to 1.
+
+        For laws that move a reference on by themselves, and ask before they do.
+
+        Args:
+            arm: Number of the arm in its controllet.
+            dq: Velocity that the reference is about to have, (7,) [rad/s].
+
+        Thread: control, in the law's update; of this cycle :meth:`add` comes later.
+        """
+        return 1.0
+
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import math
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 from ruckig import ControlInterface, InputParameter, Ruckig, Synchronization, Trajectory
@@ -25,8 +26,15 @@ _add, _subtract = np.add, np.subtract
 _RISE = 0.03
 """Time in which a joint may go from no to full acceleration [s]: what the torque's rate limit
 lets the heaviest posture follow; the datasheet's jerk is for position control."""
+_RESUME = 0.3
+"""Time in which a motion that was stopped is back at its own speed [s]."""
 _BLEND_SHARE = 0.5
 """Share of the limits that blending an old reference out may use."""
+
+
+def _full(dq: Vector) -> float:
+    """Allow every velocity."""
+    return 1.0
 
 
 _alive: weakref.WeakSet[JointMotion] = weakref.WeakSet()
@@ -69,6 +77,7 @@ class JointMotion:
         time: Since the present motion began [s].
         duration: Of the present motion [s].
         moving: Whether it goes on.
+        rate: At which time goes on, 0 to 1; less where it is to slow down.
 
     Thread: control.
     """
@@ -87,6 +96,7 @@ class JointMotion:
         self._segment, self._offset = Quintic(), Quintic()
         self._offset_value, self._blend_end = np.zeros(STATE), 0.0
         self._path_end = 0.0
+        self.rate, self._own_dq = 1.0, np.zeros(JOINTS)
         self._stops_first = False
         self._lower, self._upper = limits.lower, limits.upper
         self._points: Matrix | None = None
@@ -241,13 +251,29 @@ class JointMotion:
             )
             self._offset.join(offset, self._zero, self._blend_end)
         self.time, self._path_end = 0.0, duration
+        self.rate, self._own_dq[:] = 1.0, self.dq
         self.duration = max(duration, self._blend_end)
         self.moving = True
 
-    def advance(self, period: float) -> None:
-        """Move the reference on by ``period`` [s]."""
+    def advance(self, period: float, pace: Callable[[Vector], float] = _full) -> None:
+        """Move the reference on by ``period`` [s].
+
+        Args:
+            period: Cycle time.
+            pace: Returns the share of a velocity, (7,) [rad/s], that is allowed. Time goes on
+                at that rate, and comes back to its own gradually; the path is the same.
+        """
         if not self.moving:
             return
+        self.rate = rate = min(pace(self._own_dq), self.rate + period / _RESUME)
+        self._move(rate * period)
+        self._own_dq[:] = self.dq
+        if rate < 1.0:
+            self.dq *= rate
+            self.ddq *= rate * rate
+
+    def _move(self, period: float) -> None:
+        """Take the reference from the path at ``period`` after the last one."""
         self.time += period
         time, state = self.time, self._state
         if time >= self.duration:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import TrajectoryTarget
 
 _dot, _add, _subtract = np.dot, np.add, np.subtract
+_STANDS = 0.02
+"""Share of its own speed below which a motion counts as stopped by an obstacle."""
 
 
 class MotionState(IntEnum):
@@ -29,6 +32,7 @@ class MotionState(IntEnum):
     DONE = 2
     PATH_TOLERANCE_VIOLATED = 3
     GOAL_TOLERANCE_VIOLATED = 4
+    BLOCKED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +57,8 @@ class JointTrajectoryParams(JointImpedanceParams):
     )  # fmt: skip
     goal_time: float = number(
         1.0, unit="s", low=0, high=600,
-        doc="time after the end to come within goal_tolerance; 0 is any",
+        doc="time after the end to come within goal_tolerance, or to wait for an obstacle to go; "
+        "0 is any",
     )  # fmt: skip
 
 
@@ -71,7 +76,9 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     A motion ends *done* when the arm is within the goal tolerance. If an error on the way is
     beyond the path tolerance, or the arm is not within the goal tolerance in time, the arm
     comes to rest from where it is and holds there, so that it does not go on pressing against
-    what stopped it. A trajectory may bring tolerances of its own.
+    what stopped it. Where the way leads into an obstacle that a feature knows of, the motion
+    slows down and waits in front of it, and ends *blocked* after ``goal_time``. A trajectory may
+    bring tolerances of its own.
 
     Reported are the present motion's time, duration, errors and
     :class:`MotionState`, and how many motions there were since the activation.
@@ -96,6 +103,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         self._state = MotionState.IDLE
         self._ends_as = MotionState.IDLE
         self._motions, self._largest, self._late = 0, 0.0, 0.0
+        self._blocked, self._pace = 0.0, partial(self.pace, 0)
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -135,12 +143,13 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
             motion.stop()
         self._set_tolerances()
         self._state, self._largest, self._late = MotionState.RUNNING, 0.0, 0.0
+        self._blocked = 0.0
         self._motions += 1
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
         """Write the joint torques."""
         motion, state, tau = self._motion, states[0], self.tau[0]
-        motion.advance(period)
+        motion.advance(period, self._pace)
         super().update(states, self._reference, period)
         if self.params.feedforward and motion.moving:
             _add(tau, _dot(state.mass, motion.ddq, self._inertial), tau)
@@ -159,10 +168,18 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
                 self._settle(state, goal_error, period)
             elif error > self._path_least and self._leaves_path():
                 self._give_way(state, MotionState.PATH_TOLERANCE_VIOLATED)
+            elif motion.rate < _STANDS or self._blocked:
+                self._wait(state, period)
         report = self.report
         report[0], report[1] = motion.time + self._late, motion.duration
         report[2], report[3] = self._largest, goal_error
         report[4], report[5] = self._state, self._motions
+
+    def _wait(self, state: ArmState, period: float) -> None:
+        """Count for how long an obstacle has been in the way."""
+        self._blocked = self._blocked + period if self._motion.rate < _STANDS else 0.0
+        if self._blocked > self._goal_time:
+            self._give_way(state, MotionState.BLOCKED)
 
     def _leaves_path(self) -> bool:
         """Whether an error is beyond its tolerance; a stop is not judged by its path."""

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -83,8 +84,17 @@ class _Reference:
         self.q[:], self.dq[:] = state.q, state.dq
         self.age = np.inf
 
-    def advance(self, wanted: Vector, measured: Vector, period: float) -> None:
-        """Move on by one period towards the wanted velocities, (7,) [rad/s]."""
+    def advance(
+        self, wanted: Vector, measured: Vector, period: float, pace: Callable[[Vector], float]
+    ) -> None:
+        """Move on by one period towards the wanted velocities, (7,) [rad/s].
+
+        Args:
+            wanted: Velocities asked for.
+            measured: Measured position, (7,) [rad].
+            period: Cycle time [s].
+            pace: Returns the share of a velocity that is allowed.
+        """
         self.age += period
         goal = wanted if self.age <= self._timeout else self._still
         q, dq, low, high = self.q, self.dq, self._low, self._high
@@ -98,6 +108,8 @@ class _Reference:
         self._find_fastest(period)
         _minimum(dq, self._up, out=dq)
         _maximum(dq, np.negative(self._down, self._down), out=dq)
+        if (share := pace(dq)) < 1.0:
+            _multiply(dq, share, dq)
         _add(q, _multiply(dq, period, step), q)
         _minimum(q, _add(measured, self._leash, high), out=q)
         _maximum(q, _subtract(measured, self._leash, low), out=q)
@@ -120,7 +132,8 @@ class JointVelocity(JointImpedanceLaw[JointTarget]):
 
     with the damping of :class:`~multipanda_py.controllets.joint_impedance.JointImpedanceLaw`
     and a reference that keeps to limits of velocity and acceleration, slows down before joint
-    limits and does not run away from an arm that is held. The positions of a target are not
+    limits, and before obstacles by the feature for them, and does not run away from an arm that
+    is held. The positions of a target are not
     used. Velocities must be renewed within ``timeout``, else the arm brakes and holds.
     """
 
@@ -155,8 +168,8 @@ class JointVelocity(JointImpedanceLaw[JointTarget]):
     def update(self, states: Sequence[ArmState], target: JointTarget, period: float) -> None:
         """Write the joint torques of every arm."""
         largest = age = 0.0
-        for reference, state, wanted in zip(self._references, states, target.dq):
-            reference.advance(wanted, state.q, period)
+        for arm, (reference, state, wanted) in enumerate(zip(self._references, states, target.dq)):
+            reference.advance(wanted, state.q, period, partial(self.pace, arm))
             lag = _subtract(reference.q, state.q, self._lag).tolist()
             largest = max(largest, max(lag), -min(lag))
             age = max(age, min(reference.age, 999.0))

@@ -97,6 +97,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def __init__(self, context: Context, params: CollisionAvoidanceParams) -> None:
         self._barrier = ApproachBarrier()
         self._near = Proximity(context, self._barrier.reach)
+        self._pairs: list[Pair] = []
         n = context.n_arms
         self._masses = [eigenpy.LLT(np.eye(JOINTS)) for _ in (*context.arms, *context.other_arms)]
         self._limits = [arm.limits.torque for arm in context.arms]
@@ -117,13 +118,34 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Look at everything anew; what is near already is let be where it is."""
         self._near.start((*states, *self.context.other_states))
+        self._pairs = []
+
+    def pace(self, arm: int, dq: Vector) -> float:
+        """Slow a reference down that leads into an obstacle, and let it not get there.
+
+        It ends half-way between where pushing begins and ``stop_distance``, and the direction
+        of its motion stays. What else moves counts as it was measured.
+        """
+        if not self._pairs:
+            return 1.0
+        share, barrier = 1.0, self._barrier
+        for pair in self._pairs:
+            if arm not in pair.arms:
+                continue
+            speed = -float(_dot(pair.gradients[pair.arms.index(arm)], dq))
+            if speed <= 0.0:
+                continue
+            end = 0.5 * (pair.begin + min(self.params.stop_distance, pair.begin))
+            allowed = max(barrier.allowed(pair.distance, end)[0], 0.0)
+            share = min(share, allowed / speed)
+        return share
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
         """Add the torques of all pairs that are near."""
         everyone = (*states, *self.context.other_states)
-        pairs = self._near.find(everyone)
+        self._pairs = pairs = self._near.find(everyone)
         if not pairs:
             return
         for mass, state in zip(self._masses, everyone):

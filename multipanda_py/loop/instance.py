@@ -55,6 +55,7 @@ class Instance:
         ]
         self._listening = _with(self._features, "on_target")
         self._preparing = _with(self._features, "prepare")
+        self._law.pacers = _with(self._features, "pace")
         self._adding = sorted(_with(self._features, "add"), key=lambda feature: feature.last)
         self._target: Any = plan.law.Target(len(plan.arms), plan.channels)
         self.tau: list[Vector] = self._law.tau

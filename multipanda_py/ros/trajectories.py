@@ -173,6 +173,9 @@ class _Follower:
         elif state is MotionState.PATH_TOLERANCE_VIOLATED:
             text = f"largest error {largest:.4f} rad is beyond the path tolerance"
             self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
+        elif state is MotionState.BLOCKED:
+            text = "an obstacle is in the way; stopped in front of it"
+            self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
         else:
             text = f"largest error {largest:.4f} rad; not within the goal tolerance in time"
             self._finish("abort", Result.GOAL_TOLERANCE_VIOLATED, text)
