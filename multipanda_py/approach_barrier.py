@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.state import Vector
+from multipanda_py.state import Matrix, Vector
 
-_dot, _multiply, _add, _subtract = np.dot, np.multiply, np.add, np.subtract
-_minimum, _maximum = np.minimum, np.maximum
+_dot = np.dot
 
 MAX_FORCE = 2000.0
 """Largest force by which one pair is stopped [N]; joints that hardly move it stay bounded."""
-_SWEEPS = 4
+_SWEEPS = 8
+_SOFT = 1e-4  # [1/kg], where an arm can hardly part a pair
 _DEEPEST = -0.02  # of what counts as penetration [m]: it drives apart no faster than that asks
 
 
@@ -77,56 +76,9 @@ class ApproachBarrier:
         return slope * speed + self._p * (speed - most)
 
 
-@dataclass(frozen=True)
-class Gradient:
-    """How the distance of a pair changes with the joints of one arm.
-
-    Attributes:
-        arm: Number of the arm.
-        value: Derivative of the distance, (7,) [m/rad].
-        response: Its product with the inverse inertia, (7,) [m/rad / (kg m^2)].
-    """
-
-    arm: int
-    value: Vector
-    response: Vector
-
-
-class Stop:
-    """One pair that comes near: what it needs, and the force it gets.
-
-    Args:
-        gradients: One per own arm that can part the pair.
-        required: Least acceleration of the distance [m/s^2].
-
-    Attributes:
-        force: That presses the pair apart [N].
-    """
-
-    def __init__(self, gradients: Sequence[Gradient], required: float) -> None:
-        self.gradients, self.required, self.force = gradients, required, 0.0
-        inverse = 1e-6
-        for part in gradients:
-            inverse += _dot(part.value, part.response)
-        self._mass = 1.0 / inverse
-
-    def relax(self, accelerations: Sequence[Vector]) -> bool:
-        """Correct the force for the joint accelerations, and those by it; say if it changed."""
-        missing = self.required
-        for part in self.gradients:
-            missing -= _dot(part.value, accelerations[part.arm])
-        force = min(max(self.force + missing * self._mass, 0.0), MAX_FORCE)
-        change = force - self.force
-        if abs(change) < 1e-3:
-            return False
-        self.force = force
-        for part in self.gradients:
-            acceleration = accelerations[part.arm]
-            _add(acceleration, change * part.response, acceleration)
-        return True
-
-
-def settle(stops: Sequence[Stop], accelerations: Sequence[Vector]) -> None:
+def settle(
+    needs: Sequence[float], gradients: Matrix, responses: Matrix, acceleration: Vector
+) -> Vector | None:
     r"""Find forces that give every pair what it needs, as contacts would.
 
     .. math::
@@ -137,13 +89,29 @@ def settle(stops: Sequence[Stop], accelerations: Sequence[Vector]) -> None:
     motion across it stays free.
 
     Args:
-        stops: The pairs; their forces are written.
-        accelerations: Joint accelerations per own arm without these forces, (7,) [rad/s^2];
-            changed to those with them.
+        needs: Least acceleration of every distance [m/s^2].
+        gradients: Derivatives of the distances by all joints, (n, joints) [m/rad].
+        responses: Their products with the inverse inertia, (n, joints).
+        acceleration: Of the joints without these forces, (joints,) [rad/s^2].
+
+    Returns:
+        The forces, (n,) [N], or None if none is needed.
     """
+    missing = (needs - _dot(gradients, acceleration)).tolist()
+    if max(missing) <= 0.0:
+        return None
+    coupling = _dot(gradients, responses.T).tolist()
+    forces = [0.0] * len(missing)
     for _ in range(_SWEEPS):
-        changed = False
-        for stop in stops:
-            changed = stop.relax(accelerations) or changed
-        if not changed:
-            return
+        largest = 0.0
+        for row in range(len(missing)):
+            weights = coupling[row]
+            force = min(max(forces[row] + missing[row] / (weights[row] + _SOFT), 0.0), MAX_FORCE)
+            change = force - forces[row]
+            if change:
+                forces[row] = force
+                missing = [m - w * change for m, w in zip(missing, weights)]
+                largest = max(largest, abs(change))
+        if largest < 1e-2:
+            break
+    return np.array(forces)

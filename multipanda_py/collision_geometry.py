@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Any
 
@@ -44,6 +44,22 @@ class Solid:
     placement: Any
     own_joint: int = 0
     is_hand: bool = False
+
+    def against(self, other: Solid) -> list[Solid]:
+        """Return what to measure of a capsule against another solid: its ends too, if flat.
+
+        One closest point of a capsule that lies along a face jumps from end to end, and what
+        is pushed there rocks. To a plane the ends are all there is.
+        """
+        if isinstance(other.shape, coal.Capsule | coal.Sphere):
+            return [self]
+        half = pin.SE3(np.eye(3), np.array([0.0, 0.0, self.shape.halfLength]))
+        ball = coal.Sphere(self.shape.radius)
+        ends = [
+            replace(self, shape=ball, placement=self.placement * end)
+            for end in (half, half.inverse())
+        ]
+        return ends if isinstance(other.shape, coal.Halfspace) else [self, *ends]
 
 
 class Group:
@@ -213,8 +229,9 @@ def _group(
     Joint 1 only turns its link's capsule about its own axis, so what is on it counts as fixed.
     """
     pairs = [
-        (x, y)
+        (part, y)
         for x, y in product(first, second)
+        for part in x.against(y)
         if x.own_joint > 1 or y.own_joint > 1 or (kind.startswith("movable") and x.own_joint)
     ]
     if pairs:

@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import eigenpy
 import numpy as np
 
-from multipanda_py.approach_barrier import ApproachBarrier, Gradient, Stop, settle
+from multipanda_py.approach_barrier import ApproachBarrier, settle
 from multipanda_py.context import Context
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import choice, flag, number
 from multipanda_py.proximity import Pair, Proximity
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 from multipanda_py.targets import Target
 
 _dot, _subtract, _add = np.dot, np.subtract, np.add
@@ -64,9 +63,16 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     .. math::
         U = \frac{F_{max}}{3 d_0^2} (d_0 - d)^3, \qquad
         \dot d = g_1^T \dot q_1 + g_2^T \dot q_2, \\
-        F = -U'(d) - 2 \zeta \sqrt{U''(d)\, m}\, \min(\dot d, 0), \qquad
+        F = \max(0, -U'(d) - 2 \zeta \sqrt{U''(d)\, m}\, \dot d), \qquad
         m = \left( g_1^T M_1^{-1} g_1 + g_2^T M_2^{-1} g_2 \right)^{-1}, \qquad
-        \tau_i = F g_i
+        \tau_i = s F g_i
+
+    Pairs that act on the same motion share it, or many of them would be too stiff to be
+    stable: with :math:`W_{jk} = \sum_i g_{ij}^T M_i^{-1} g_{ik}`,
+
+    .. math::
+        1 / s_j = \sum_k \frac{\max(W_{jk}, 0)}{\sqrt{W_{jj} W_{kk}}}
+        \min\left(1, \frac{U'(d_k)}{U'(d_j)}\right)
 
     That is soft, and any law that pushes harder would win. So what the law asks for is stopped
     before: forces :math:`\lambda_j \ge 0` along the normals of all pairs that come near,
@@ -98,11 +104,11 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         self._barrier = ApproachBarrier()
         self._near = Proximity(context, self._barrier.reach)
         self._pairs: list[Pair] = []
-        n = context.n_arms
         self._masses = [eigenpy.LLT(np.eye(JOINTS)) for _ in (*context.arms, *context.other_arms)]
         self._limits = [arm.limits.torque for arm in context.arms]
-        self._accelerations = [np.zeros(JOINTS) for _ in range(n)]
-        self._pushes = [np.zeros(JOINTS) for _ in range(n)]
+        self._width = JOINTS * len(self._masses)
+        self._slices = [slice(at, at + JOINTS) for at in range(0, self._width, JOINTS)]
+        self._accelerations = np.zeros(JOINTS * context.n_arms)
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -150,53 +156,66 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             return
         for mass, state in zip(self._masses, everyone):
             mass.compute(state.mass)
-        for push in self._pushes:
-            push[:] = 0.0
-        stops = []
-        for pair in pairs:
-            responses = [
-                self._masses[arm].solve(gradient)
-                for arm, gradient in zip(pair.arms, pair.gradients)
-            ]
-            if pair.distance < pair.begin:
-                self._push(pair, responses)
-            if self.params.bandwidth > 0.0:
-                stop = min(self.params.stop_distance, pair.begin)
-                own = [part for part in map(Gradient, pair.arms, pair.gradients, responses)
-                       if part.arm < len(states)]  # fmt: skip
-                stops.append(Stop(own, self._barrier.required(pair.distance, -pair.rate, stop)))
-        if stops:
-            self._stop(stops, states, tau)
-        for torque, push in zip(tau, self._pushes):
-            _add(torque, push, torque)
+        gradients = np.zeros((len(pairs), self._width))
+        responses = np.zeros((len(pairs), self._width))
+        for row, pair in enumerate(pairs):
+            for arm, gradient in zip(pair.arms, pair.gradients):
+                columns = self._slices[arm]
+                gradients[row, columns] = gradient
+                responses[row, columns] = self._masses[arm].solve(gradient)
+        forces = self._push(pairs, _dot(gradients, responses.T))
+        own = len(states) * JOINTS
+        if self.params.bandwidth > 0.0:
+            self._stop(pairs, gradients[:, :own], responses[:, :own], states, tau)
+        for torque, columns in zip(tau, self._slices):
+            _add(torque, _dot(forces, gradients[:, columns]), torque)
 
-    def _push(self, pair: Pair, responses: Sequence[Vector]) -> None:
-        """Add the push of one pair."""
-        depth = pair.begin - max(pair.distance, 0.0)
-        force = self._slope * depth * depth
-        if pair.rate < 0.0:
-            inverse = _TINY
-            for gradient, response in zip(pair.gradients, responses):
-                inverse += _dot(gradient, response)
-            stiffness = 2.0 * self._slope * depth
-            force -= 2.0 * self.params.damping_ratio * math.sqrt(stiffness / inverse) * pair.rate
-        for arm, gradient in zip(pair.arms, pair.gradients):
-            if arm < len(self._pushes):
-                push = self._pushes[arm]
-                _add(push, force * gradient, push)
+    def _push(self, pairs: Sequence[Pair], coupling: Matrix) -> Vector:
+        """Return the pushes of all pairs [N].
+
+        Args:
+            pairs: Those that are near.
+            coupling: How much a force on one moves another, (n, n) [1/kg].
+        """
+        forces, inverse = np.zeros(len(pairs)), np.diagonal(coupling) + _TINY
+        stiffnesses = np.zeros(len(pairs))
+        for row, pair in enumerate(pairs):
+            depth = pair.begin - max(pair.distance, 0.0)
+            if depth > 0.0:
+                forces[row] = self._slope * depth * depth
+                stiffnesses[row] = 2.0 * self._slope * depth
+        if not forces.any():
+            return forces
+        rates = np.array([pair.rate for pair in pairs])
+        # What the others do that act on the same motion, as a part of what this one does
+        likeness = _maximum(coupling, 0.0) / np.sqrt(np.outer(inverse, inverse))
+        np.fill_diagonal(likeness, 1.0)
+        others = _minimum(1.0, forces[None, :] / _maximum(forces[:, None], _TINY))
+        shares = 1.0 / (likeness * others).sum(axis=1)
+        damping = 2.0 * self.params.damping_ratio * np.sqrt(stiffnesses / inverse)
+        pushes: Vector = shares * _maximum(forces - damping * rates, 0.0)
+        return pushes
 
     def _stop(
-        self, stops: Sequence[Stop], states: Sequence[ArmState], tau: Sequence[Vector]
+        self,
+        pairs: Sequence[Pair],
+        gradients: Matrix,
+        responses: Matrix,
+        states: Sequence[ArmState],
+        tau: Sequence[Vector],
     ) -> None:
         """Take from the law's torques what drives bodies together."""
-        accelerations = self._accelerations
+        accelerations, columns = self._accelerations, self._slices
         for arm, state in enumerate(states):
             most, torque = self._limits[arm], tau[arm]
             _minimum(torque, most, out=torque)
             _maximum(torque, -most, out=torque)
-            accelerations[arm][:] = self._masses[arm].solve(_subtract(torque, state.coriolis))
-        settle(stops, accelerations)
-        for stop in stops:
-            if stop.force > 0.0:
-                for part in stop.gradients:
-                    _add(tau[part.arm], stop.force * part.value, tau[part.arm])
+            accelerations[columns[arm]] = self._masses[arm].solve(
+                _subtract(torque, state.coriolis)
+            )
+        end, required = self.params.stop_distance, self._barrier.required
+        needs = [required(pair.distance, -pair.rate, min(end, pair.begin)) for pair in pairs]
+        forces = settle(needs, gradients, responses, accelerations)
+        if forces is not None:
+            for arm, torque in enumerate(tau):
+                _add(torque, _dot(forces, gradients[:, columns[arm]]), torque)
