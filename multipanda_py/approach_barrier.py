@@ -14,7 +14,7 @@ _dot = np.dot
 
 MAX_FORCE = 2000.0
 """Largest force by which one pair is stopped [N]; joints that hardly move it stay bounded."""
-_SWEEPS = 8
+_SWEEPS = 20
 _SOFT = 1e-4  # [1/kg], where an arm can hardly part a pair
 _DEEPEST = -0.02  # of what counts as penetration [m]: it drives apart no faster than that asks
 

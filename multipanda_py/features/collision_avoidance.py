@@ -191,7 +191,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         likeness = _maximum(coupling, 0.0) / np.sqrt(np.outer(inverse, inverse))
         np.fill_diagonal(likeness, 1.0)
         others = _minimum(1.0, forces[None, :] / _maximum(forces[:, None], _TINY))
-        shares = 1.0 / (likeness * others).sum(axis=1)
+        shares = 1.0 / _maximum((likeness * others).sum(axis=1), 1.0)
         damping = 2.0 * self.params.damping_ratio * np.sqrt(stiffnesses / inverse)
         pushes: Vector = shares * _maximum(forces - damping * rates, 0.0)
         return pushes
