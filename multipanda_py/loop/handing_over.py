@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from multipanda_py.handover import Handover, tool_wrench
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
-from multipanda_py.state import Vector
+from multipanda_py.loop.safety import is_finite
+from multipanda_py.state import Matrix, Vector
 
 WINDOW = 50
 """Cycles that are averaged: noise is, and a turning point of the motion is not taken for rest."""
@@ -25,6 +27,8 @@ FREE_FORCE, FREE_TORQUE = 2.0, 0.4
 """What the estimate of a free arm in motion may show [N], [Nm]."""
 TORQUE_AWAY = (Event.NON_FINITE_STATE, Event.BACKEND_ERROR, Event.ARM_STOPPED)
 """Faults under which an arm does not do what it is told."""
+UNFIT = (*TORQUE_AWAY, Event.VELOCITY_LIMIT, Event.POSITION_LIMIT)
+"""Faults that end with an arm that is too fast, or presses against its own stops."""
 
 
 class PastCycles:
@@ -40,31 +44,50 @@ class PastCycles:
 
     for force and torque each: no more than is measured, nothing that was not asked for, and none
     of a damper's force in free air, as s goes to zero where a free arm may show :math:`F_{ext}`.
-    A fast arm hands nothing over, nor does one that did not execute its torques.
+    A fast arm hands nothing over, nor does one at its limits, nor one that did not execute its
+    torques.
 
     Thread: control; costs nothing until it is asked.
     """
 
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox
+        row = mailbox.row_dtype
+        arms, start = row["arms"].base, _offset(row, "arms")
+        # Columns of each arm's fields in the flat rows: gathering records costs far more.
+        self._at = [
+            {
+                name: _columns(start + index * arms.itemsize + _offset(arms, name), arms[name])
+                for name in ("q", "tau", "tau_ext", "wrench_ext_in_base", "fault")
+            }
+            for index in range(row["arms"].shape[0])
+        ]
+        self._time = _offset(row, "time") // 8
+
+    def _rows(self, count: int) -> Matrix:
+        """Return the newest rows, oldest first, (WINDOW, n); a view if they do not wrap."""
+        flat, end = self._mailbox.rows_flat, count % ROWS
+        if end >= WINDOW:
+            return flat[end - WINDOW : end]
+        return np.concatenate([flat[end - WINDOW :], flat[:end]])
 
     def of(self, arm: Arm) -> Handover:
         """Return what an arm was pressing with until now."""
         count = self._mailbox.words[Word.ROWS]
-        if count < WINDOW or arm.released or arm.fault in TORQUE_AWAY:
+        if count < WINDOW or arm.released or arm.fault in UNFIT:
             return Handover()
-        last = np.arange(count - WINDOW, count) % ROWS
-        time = self._mailbox.rows["time"][last]
-        rows = self._mailbox.rows["arms"][last, arm.index]
-        span = float(time[-1] - time[0])
-        if span <= 0.0 or np.isin(rows["fault"], TORQUE_AWAY).any():
+        rows, at = self._rows(count), self._at[arm.index]
+        fault = rows[:, at["fault"]].view(np.int64)
+        span = float(rows[-1, self._time] - rows[0, self._time])
+        if span <= 0.0 or any(code in TORQUE_AWAY for code in set(fault.ravel().tolist())):
             return Handover()
-        q, half = rows["q"], WINDOW // 2
-        speeds = np.abs(q[half] - q[0]), np.abs(q[-1] - q[half])
-        speed = 2.0 / span * float(np.maximum(*speeds).max())
-        tau, external = rows["tau"].mean(axis=0), rows["tau_ext"].mean(axis=0)
-        wrench_ext = rows["wrench_ext_in_base"].mean(axis=0)
-        if not (math.isfinite(speed) and np.isfinite(tau).all() and np.isfinite(external).all()):
+        q, half = rows[:, at["q"]], WINDOW // 2
+        travel = max(_largest(q[half] - q[0]), _largest(q[-1] - q[half]))
+        speed = 2.0 / span * travel
+        tau, external, wrench_ext = (
+            _mean(rows[:, at[name]]) for name in ("tau", "tau_ext", "wrench_ext_in_base")
+        )
+        if not (math.isfinite(speed) and is_finite(tau) and is_finite(external)):
             return Handover()
         if speed > MAX_SPEED:
             return Handover()
@@ -77,6 +100,25 @@ class PastCycles:
         if speed < REST_SPEED and executed:
             return Handover(tau, wrench, contact)
         return Handover(np.dot(contact, state.jacobian), contact, contact)
+
+
+def _offset(record: np.dtype[np.void], name: str) -> int:
+    fields: Any = record.fields
+    return int(fields[name][1])
+
+
+def _columns(offset: int, dtype: np.dtype[np.void]) -> slice:
+    return slice(offset // 8, (offset + dtype.itemsize) // 8)
+
+
+def _mean(rows: Matrix) -> Vector:
+    mean: Vector = np.add.reduce(rows, axis=0)
+    mean /= len(rows)
+    return mean
+
+
+def _largest(vector: Vector) -> float:
+    return float(max(map(abs, vector.tolist())))
 
 
 def agreed(asked: Vector, measured: Vector, free: float) -> None:
