@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic
 
 from multipanda_py.context import Context
 from multipanda_py.controllet import ParamsT
+from multipanda_py.handover import Handover
 from multipanda_py.parameters import NoParams
 from multipanda_py.state import ArmState, Vector
 
@@ -43,6 +44,19 @@ class Feature(Generic[ParamsT]):
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
         """Reset what must not survive from an earlier activation. Thread: control."""
+
+    def on_handover(
+        self, states: Sequence[ArmState], target: Any, handovers: Sequence[Handover]
+    ) -> None:
+        """Go on with torques of before that no law takes over, right after activation.
+
+        Args:
+            states: As for :meth:`on_activate`.
+            target: Seeded by the law, which has taken over what it can.
+            handovers: One per arm.
+
+        Thread: control.
+        """
 
     def on_target(self, channel: str, place: int, target: Any) -> None:
         """Take a new target in, which ``target`` has already.

@@ -12,6 +12,8 @@ from multipanda_py.state import ArmState, Vector
 
 MAX_DISTANCE, MAX_ANGLE = 0.15, 0.6
 """Farthest that a seeded target may lie from the measured pose, as the default gate [m], [rad]."""
+MAX_STEP = 0.4
+"""Farthest that a seeded target may lie from a measured joint, as the default gate [rad]."""
 SMALL_FORCE, SMALL_TORQUE = 1.0, 0.3
 """What is not worth a word [N], [Nm]."""
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
-from multipanda_py.handover import Handover, share_of, tool_wrench
+from multipanda_py.handover import MAX_STEP, Handover, share_of, tool_wrench
 from multipanda_py.modal_damping import KEPT, LEAST_RATIO, ModalDamping
 from multipanda_py.parameters import vector
 from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
@@ -22,8 +22,6 @@ _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _TargetT = TypeVar("_TargetT", bound=JointTarget)
 SOFT = 1.0
 """Stiffness of a joint too small to press with [Nm/rad]."""
-MAX_STEP = 0.4
-"""Farthest that a seeded target may lie from the measured joint, as the default gate [rad]."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.feature import Feature
+from multipanda_py.handover import MAX_STEP, Handover
 from multipanda_py.nullspace_projector import PROJECTORS, NullspaceProjector
 from multipanda_py.parameters import choice, vector
 from multipanda_py.state import JOINTS, ArmState, Vector
@@ -20,6 +21,8 @@ _minimum, _maximum = np.minimum, np.maximum
 
 NO_CLAMP = 100.0
 """A torque that no joint of a Franka arm can have [Nm]."""
+SOFT = 0.1
+"""Stiffness of a joint's posture too small to hold with [Nm/rad]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +77,20 @@ class Nullspace(Feature[NullspaceParams]):
         self._high, self._low = self.params.max_torque, -self.params.max_torque
         self._clamps = bool((self._high < NO_CLAMP).any())
         self._project = self._projectors.get(self.params.projector)
+
+    def on_handover(
+        self,
+        states: Sequence[ArmState],
+        target: CartesianTarget,
+        handovers: Sequence[Handover],
+    ) -> None:
+        """Put the posture where its springs keep the elbow up that would else sink."""
+        soft = self.params.stiffness < SOFT
+        for posture, state, handover in zip(target.posture, states, handovers):
+            tau = handover.tau - np.dot(handover.wrench_in_base, state.jacobian)
+            step = np.where(soft, 0.0, tau / np.where(soft, 1.0, self.params.stiffness))
+            step /= max(1.0, float(np.abs(step).max()) / MAX_STEP)
+            posture += step
 
     def add(
         self,

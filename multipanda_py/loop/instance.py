@@ -90,6 +90,8 @@ class Instance:
             words = self._law.on_handover(self.states, self._target, handovers)
         for feature in self._features:
             feature.on_activate(self.states, self._target)
+            if handovers is not None:
+                feature.on_handover(self.states, self._target, handovers)
         return words
 
     def deactivate(self) -> None:

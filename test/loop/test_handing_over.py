@@ -100,6 +100,22 @@ def test_an_arm_with_a_load_that_nobody_told_of_sank_at_every_switch(make_cell, 
 
 
 @pytest.mark.sim
+def test_the_elbow_sank_a_little_with_every_switch(make_cell):
+    """Motors that are off by 1 Nm: what of it does not move the tool moved the elbow."""
+    bias = {"perturbation": {"torque_bias": [1.0, -1.0, 1.0, 1.0, 0.3, -0.3, 0.2]}}
+    cell = make_cell({"arm": bias}, LAWS, ["arm/joint"])
+    cell.step(1500)
+    before = np.array(cell.state("arm").q)
+    for name in ("stiff", "joint", "space", "cartesian", "joint", "soft", "hold", "space"):
+        if name == "hold":
+            cell.hold()
+        else:
+            cell.switch([f"arm/{name}"], strictness="force_auto")
+        cell.step(250)
+        assert np.abs(cell.state("arm").q - before).max() < 5e-3, name
+
+
+@pytest.mark.sim
 @pytest.mark.parametrize("name", ["cartesian", "soft", "hold"])
 def test_a_load_that_was_tared_is_handed_over_all_the_same(make_cell, name):
     """After the tare it is not measured any more, but the arm still has to carry it."""
