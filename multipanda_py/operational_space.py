@@ -3,11 +3,36 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import eigenpy
 import numpy as np
 from numpy.typing import NDArray
 
 _dot = np.dot
+_TINY = 1e-12
+
+
+def fade(w: NDArray[np.float64], lost: float) -> NDArray[np.float64]:
+    r"""Return :math:`\varphi(w / w_p) / w` of eigenvalues: 1 / w from w_p up, bounded below."""
+    ratio = np.minimum(np.maximum(w, 0.0) / lost, 1.0)
+    faded: NDArray[np.float64] = (3.0 - 2.0 * np.sqrt(ratio)) / np.maximum(w, lost)
+    return faded
+
+
+def least_eigenvalue(solver: Any, diagonal: NDArray[np.float64]) -> float:
+    r"""Return a lower bound of the least eigenvalue of a symmetric matrix N, (6, 6).
+
+    :math:`\det N / (\mathrm{tr} N / 5)^5`: the others' product is at most their mean to the 5th.
+
+    Args:
+        solver: An LDLT factorisation of N.
+        diagonal: Of N, (6,).
+    """
+    pivots: list[float] = solver.vectorD().tolist()
+    mean: float = sum(diagonal.tolist()) / 5.0
+    return math.prod(pivots) / mean**5
 
 
 class OperationalSpace:
@@ -31,13 +56,26 @@ class OperationalSpace:
     0.086; a threshold on the volume that guarantees the same 50 kg lies at 0.080 and damps 88 %
     of all postures, among them good ones, where this threshold damps 42 %.
 
+    Damping belongs to where the task is inverted to ask for an acceleration. A projector needs
+    :math:`\Lambda` as it is: :math:`J^T \Lambda J M^{-1}` is an oblique projector, bounded in any
+    posture, and damped it would let through what moves the tool. :meth:`projection_inertia` is
+
+    .. math::
+        \Lambda_p = V \,\mathrm{diag}\!\left(\frac{\varphi(w_i / w_p)}{w_i}\right) V^T, \qquad
+        \varphi(r) = r (3 - 2 \sqrt{r}) \text{ for } r < 1, \text{ else } 1, \qquad
+        w_p = w_{min} \frac{\sigma_p^2}{\sigma_{min}^2}
+
+    exact wherever the smallest singular value of J exceeds :math:`\sigma_p`; below, a direction
+    that is lost fades out of the task, as the limit of :math:`\Lambda` at a singular posture
+    depends on where one comes from.
+
     Sources: Khatib, IEEE J. Robotics and Automation 1987 (operational space); Yoshikawa, Int. J.
     Robotics Research 1985 (manipulability ellipsoid); Klein and Blaho, Int. J. Robotics Research
     1987 (its smallest axis as a measure); Chiaverini, Siciliano and Egeland, IEEE Trans. Control
     Systems Technology 1994 (damping that varies with it).
 
     Attributes:
-        minv_jt: :math:`M^{-1} J^T`, (7, 6).
+        minv_jt: :math:`M^{-1} J^T`, (n, 6) for n joints.
         inertia_inv: :math:`\Lambda^{-1}`, (6, 6).
         inertia: :math:`\Lambda_d`, (6, 6), symmetric.
         damping: :math:`\lambda^2`; zero away from singularities.
@@ -49,11 +87,21 @@ class OperationalSpace:
     """Least manipulability that needs no damping: an apparent mass of 50 kg [1/kg]."""
     MAX_DAMPING = 0.01
     """Largest lambda [1/kg]; with it the apparent mass is at most 58 kg in any posture."""
+    LOST = 0.01
+    """sigma_p: smallest singular value of J down to which projection is exact."""
 
     __slots__ = (
+        "_axes",
+        "_diagonal",
         "_eigen",
         "_eigen_is_fresh",
+        "_entries",
+        "_exact",
+        "_jacobian",
+        "_kinematic",
         "_mass",
+        "_normal",
+        "_size",
         "_task",
         "_unit",
         "damping",
@@ -67,24 +115,36 @@ class OperationalSpace:
         self._eigen = eigenpy.SelfAdjointEigenSolver(np.eye(6))
         self._eigen_is_fresh = False
         self._unit = np.eye(6)
+        self._kinematic = eigenpy.LDLT(np.eye(6))
+        self._axes = eigenpy.SelfAdjointEigenSolver(np.eye(6))
+        self._exact, self._size = np.eye(6), 6.0
+        self._jacobian, self._normal = np.zeros((6, 7)), np.zeros((6, 6))
+        self._diagonal = self._normal.reshape(-1)[::7]
         self.minv_jt: NDArray[np.float64] = np.zeros((7, 6))
         self.inertia_inv: NDArray[np.float64] = np.eye(6)
+        self._entries = self.inertia_inv.ravel()
         self.inertia: NDArray[np.float64] = np.eye(6)
         self.damping = 0.0
 
     def update(self, mass: NDArray[np.float64], jacobian: NDArray[np.float64]) -> None:
-        """Recompute all terms from the mass matrix (7, 7) and the Jacobian (6, 7)."""
+        """Recompute all terms from the mass matrix (n, n) and the Jacobian (6, n)."""
+        self._jacobian = jacobian
         self._mass.compute(mass)
         self.minv_jt = self._mass.solve(jacobian.T)
         self._task.compute(_dot(jacobian, self.minv_jt, self.inertia_inv))
         self._eigen_is_fresh = False
-        inertia = self._task.solve(self._unit)
+        self._exact = inertia = self._task.solve(self._unit)
         # 1 / |inertia|_F is at most w_min: far from singularities no eigenvalues are needed.
         entries = inertia.ravel("K")
-        if _dot(entries, entries) < self.THRESHOLD**-2:
+        self._size = _dot(entries, entries)
+        if self._size < self.THRESHOLD**-2 and self._is_inverse(entries):
             self.damping, self.inertia = 0.0, inertia
         else:
             self._update_damped()
+
+    def _is_inverse(self, entries: NDArray[np.float64]) -> bool:
+        """Whether the solver succeeded: one that met a negative pivot gives finite nonsense."""
+        return bool(abs(_dot(entries, self._entries) - 6.0) < 1e-3)
 
     def _update_damped(self) -> None:
         """Form the damped inertia from eigenvalues and eigenvectors."""
@@ -93,6 +153,34 @@ class OperationalSpace:
         self.damping = self.MAX_DAMPING**2 * (1.0 - ratio * ratio)
         w = np.maximum(w, 0.0)
         self.inertia = _dot(v * (w / (w * w + self.damping + 1e-300)), v.T)
+
+    def projection_inertia(self) -> NDArray[np.float64]:
+        r"""Return :math:`\Lambda_p`, (6, 6), symmetric, for projecting joint torques."""
+        if self.damping == 0.0:
+            return self._exact
+        normal = _dot(self._jacobian, self._jacobian.T, self._normal)
+        self._kinematic.compute(normal)
+        if least_eigenvalue(self._kinematic, self._diagonal) > self.LOST**2:
+            return self._exact
+        self._axes.compute(normal)
+        narrow = float(self._axes.eigenvalues()[0]) / self.LOST**2
+        if narrow >= 1.0:
+            return self._exact
+        w, v = self.eigen()
+        lost = (max(float(w[0]), 0.0) + _TINY) / (max(narrow, 0.0) + _TINY / self.LOST**2)
+        inertia: NDArray[np.float64] = _dot(v * fade(w, lost), v.T)
+        return inertia
+
+    def lost_inertia(self) -> NDArray[np.float64]:
+        r"""Return what the damping takes away, :math:`\Lambda - \Lambda_d`, (6, 6), symmetric.
+
+        :math:`J^T (\Lambda - \Lambda_d) J a` is bounded in any posture by the inertial torque
+        M a. Zero where ``damping`` is.
+        """
+        w, v = self.eigen()
+        w = np.maximum(w, _TINY)
+        inertia: NDArray[np.float64] = _dot(v * (self.damping / (w * (w * w + self.damping))), v.T)
+        return inertia
 
     @property
     def manipulability(self) -> float:

@@ -14,16 +14,19 @@ from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import Handover, bounded_error, share_of
 from multipanda_py.modal_damping import BANDWIDTH
+from multipanda_py.operational_space import OperationalSpace as Terms
 from multipanda_py.parameters import vector
 from multipanda_py.ramp import Ramp
-from multipanda_py.state import ArmState, Matrix, Vector
+from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 from multipanda_py.targets import CartesianTarget
 
-_dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
+_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _minimum, _maximum = np.minimum, np.maximum
 _log3 = pin.log3
 SOFT = 1.0
 """Stiffness too small to press with [1/s^2]."""
+_SLOWER = 0.25
+"""Bandwidth of the posture along what is lost, as a share of the task's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,21 +43,27 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
     r"""Give the tool the same second-order motion towards its target in every posture.
 
     .. math::
-        \tau = J^T \Lambda_d \left( K\,\mathrm{clip}(e) - D J \dot q \right), \qquad
+        \tau = J^T \Lambda_d \left( K\,\mathrm{clip}(e) - D J \dot q \right)
+        + J^T (\Lambda - \Lambda_d) J \left( k_s (q_n - q) - d_s \dot q \right), \\
         e = \begin{bmatrix} p_d - p \\ \log(R_d R^T)^\vee \end{bmatrix}, \qquad
-        D = \min(2 Z K^{1/2}, b)
+        D = \min(2 Z K^{1/2}, b), \qquad k_s = \tfrac{1}{16} \min_i k_i, \qquad
+        d_s = \tfrac14 \min_i d_i
 
     K and D are accelerations per error [1/s^2] and per velocity [1/s], b the bandwidth that
     :mod:`~multipanda_py.modal_damping` allows for. Where
     :math:`\Lambda_d = \Lambda` the axes are decoupled and follow
     :math:`\ddot e + D \dot e + K e = 0` whatever the posture: :math:`K^{1/2}` is the bandwidth
     [rad/s]. The stiffness that a contact feels is :math:`\Lambda K` and changes with the
-    posture; use ``cartesian_impedance`` where it matters. Near singular postures the inertia is
-    damped by a threshold on manipulability,
-    see :class:`multipanda_py.operational_space.OperationalSpace`. With ``gain_frame: tool``
+    posture; use ``cartesian_impedance`` where it matters. With ``gain_frame: tool``
     error and velocity are turned into the tool's axes and the acceleration is turned back. The
     velocity product :math:`\dot J \dot q` is not compensated, and Coriolis torques by the
     feature of that name.
+
+    Near singular postures (:math:`w_{min} < 0.02` 1/kg) the inertia is damped, see
+    :class:`multipanda_py.operational_space.OperationalSpace`. What the damping takes from a
+    direction that is being lost goes to the posture, at a quarter of the bandwidth: the arm
+    slows down before it is stretched, and finds back. The price is that a tool may stop short
+    of its target there: by less than 1 % of a 3 cm step in most such postures, by 7 % in some.
 
     Sources: Khatib, IEEE J. Robotics and Automation 1987; CRISP, section III-A2.
     """
@@ -69,6 +78,7 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
         self._rotation = np.zeros((3, 3))
         self._root = Ramp(np.sqrt(params.stiffness))
         self._stiffness, self._damping = np.zeros(6), np.zeros(6)
+        self._pull, self._slow = np.zeros(JOINTS), np.zeros(JOINTS)
         self._running = False
         super().__init__(context, params)
 
@@ -86,6 +96,8 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
         root = self._root.value
         _multiply(root, root, self._stiffness)
         _minimum(_multiply(self._rate, root, self._damping), BANDWIDTH, out=self._damping)
+        self._posture_rate2 = _SLOWER**2 * min(self._stiffness.tolist())
+        self._posture_damping = _SLOWER * min(self._damping.tolist())
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
         """Hold the measured pose, and prefer the measured posture."""
@@ -138,8 +150,19 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
             _subtract(acceleration, _multiply(self._damping, twist, brake), acceleration)
             if self._in_tool:
                 self._turn(acceleration, state.rotation_ee_in_base.T)
-            wrench = state.operational_space().apply_inertia(acceleration, self._wrench)
+            space = state.operational_space()
+            wrench = space.apply_inertia(acceleration, self._wrench)
+            if space.damping > 0.0:
+                _add(wrench, self._rest_of(space, state, target.posture[arm]), wrench)
             _dot(wrench, state.jacobian, self.tau[arm])
+
+    def _rest_of(self, space: Terms, state: ArmState, posture: Vector) -> Vector:
+        """Return the wrench that pulls what is lost towards the posture, (6,) [N, Nm]."""
+        pull, brake = self._pull, self._slow
+        _multiply(_subtract(posture, state.q, pull), self._posture_rate2, pull)
+        _subtract(pull, _multiply(state.dq, self._posture_damping, brake), pull)
+        wrench: Vector = _dot(space.lost_inertia(), _dot(state.jacobian, pull))
+        return wrench
 
     @staticmethod
     def _turn(pair: Vector, rotation: Matrix) -> None:
