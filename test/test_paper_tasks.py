@@ -47,6 +47,27 @@ def test_two_arms_squeeze_and_lift_a_box():
     assert result["slip of box in the hands [m]"] < 0.01
 
 
+@pytest.mark.robustness
+def test_forces_hold_with_bias_drift_a_forgotten_load_and_elastic_joints(episodes):
+    """After a tare; the unknown weight still rests on the table where 0 N are asked for."""
+    seconds = episodes(4, 10)
+    sine = tasks.task3(realistic=True, seconds=seconds).result
+    assert sine["force rmse [N]"] < 1.2
+    assert sine["force rmse above 5 N [N]"] < 0.6
+    circle = tasks.task4(realistic=True, seconds=seconds).result
+    assert circle["force rmse [N]"] < 0.8
+    assert circle["largest path error [m]"] < 0.025
+
+
+@pytest.mark.robustness
+def test_a_box_is_lifted_with_bias_drift_forgotten_loads_and_elastic_joints(episodes):
+    result = tasks.task5(realistic=True, seconds=episodes(3, 10)).result
+    assert result["left force rmse [N]"] < 1.0
+    assert result["right force rmse [N]"] < 1.0
+    assert result["lifted [m]"] == pytest.approx(0.2, abs=0.005)
+    assert result["slip of box in the hands [m]"] < 0.01
+
+
 def test_plots_are_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     trace = tasks.Trace()
