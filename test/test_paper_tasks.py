@@ -54,7 +54,7 @@ def test_forces_hold_with_bias_drift_a_forgotten_load_and_elastic_joints(episode
     sine = tasks.task3(realistic=True, seconds=seconds).result
     assert sine["force rmse [N]"] < 1.2
     assert sine["force rmse above 5 N [N]"] < 0.6
-    circle = tasks.task4(realistic=True, seconds=seconds).result
+    circle = tasks.task4(realistic=True, seconds=episodes(6, 10)).result
     assert circle["force rmse [N]"] < 0.8
     assert circle["largest path error [m]"] < 0.025
 

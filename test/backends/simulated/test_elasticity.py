@@ -191,6 +191,23 @@ def test_a_bare_flange_is_no_trouble_and_too_stiff_a_spring_is_named(make_cell):
         make_cell({"left": {"joints": stiff, "hand": False}})
 
 
+def test_a_robot_that_stops_by_itself_comes_to_rest_on_elastic_joints(make_cell):
+    """Its own hold is as stiff as cycles allow, not as the shorter steps of the world would."""
+    left = {
+        "joints": {"stiffness": STIFFNESS, "damping": DAMPING},
+        "franka": {"upper_torque_thresholds": [3.0] * 7, "joint_impedance": [14000.0] * 7},
+    }
+    cell = make_cell({"left": left, **FAR})
+    cell.step(5)
+    _, data = world(cell)
+    data.qfrc_applied[1] = 5.0
+    cell.step(20)
+    assert cell.state("left").fault == "arm_stopped"
+    data.qfrc_applied[1] = 0.0
+    cell.step(1000)
+    assert np.abs(cell.state("left").dq).max() < 1e-3
+
+
 def test_some_joints_may_stay_rigid(make_cell):
     cell = make_cell(arms(stiffness=[0.0, 14000.0] + [0.0] * 5, damping=[5.0] * 7))
     model, _ = world(cell)
