@@ -111,9 +111,12 @@ class Mujoco(Backend):
             settings = self.config.arms[names[index]]
             hand = SimGripper(model, data, arm, state, self.period) if arm.hand else None
             self._hands.append(hand)
-            robot = SimRobot(model, data, arm, state, dof, settings.franka, self.period)
+            elastic = bool(elastic_joints(settings.joints))
+            springs = Springs(model, data, arm, settings.joints) if elastic else None
+            robot = SimRobot(model, data, arm, state, dof, settings.franka, self.period, springs)
             self._robots.append(robot)
-            self._drives.append(Drive(self._stages(arm, settings, robot, dof, seed)))
+            stages = self._stages(arm, settings, robot, dof, seed)
+            self._drives.append(Drive([*stages, *([springs] if springs else [])]))
         self._objects: list[Vector] = []
         for name, thing in self.config.objects.items():
             if thing.mass > 0:
@@ -127,7 +130,7 @@ class Mujoco(Backend):
     def _stages(
         self, arm: ArmDescription, settings: ArmConfig, robot: SimRobot, dof: int, seed: int
     ) -> list[Stage]:
-        """Return what lies between a commanded torque and the joints of an arm."""
+        """Return what lies between a commanded torque and the joints of an arm, but springs."""
         noise, spoiled, joints = settings.noise, settings.perturbation, settings.joints
         model, data = self.model, self.data
         late = round(spoiled.delay / self.period)
@@ -144,8 +147,6 @@ class Mujoco(Backend):
         if any(joints.ripple):
             motors = motor_addresses(model, arm, joints)[0]
             stages.append(Ripple(joints, data.qpos, motors))
-        if elastic_joints(joints):
-            stages.append(Springs(model, data, arm, joints))
         return stages
 
     def grip(self, arm: int, number: int, record: Vector) -> None:

@@ -7,6 +7,7 @@ import mujoco
 import numpy as np
 
 from multipanda_py.backends.simulated.drive import Stage
+from multipanda_py.backends.simulated.elasticity import Springs
 from multipanda_py.description import ArmDescription
 from multipanda_py.franka.errors import describe_errors
 from multipanda_py.franka.options import FrankaConfig
@@ -31,7 +32,8 @@ class SimRobot(Stage):
 
     An arm that has stopped is held by :math:`\tau = K (q_0 - q) - D \dot q`, critically damped
     joint by joint, with the stiffness of the robot's own controller as far as explicit steps
-    stay stable.
+    stay stable. On elastic joints it holds the motors, with gains for their inertia alone: that of
+    the links comes late.
 
     What is compared with the thresholds is what this robot measures: as noisy as its sensors
     are, not delayed on the way to the laws, and not tared.
@@ -44,6 +46,7 @@ class SimRobot(Stage):
         dof: The first of its velocities.
         options: Its settings.
         period: Cycle time [s].
+        springs: Of elastic joints, whose motors it holds.
 
     Attributes:
         stopped: Whether it holds by itself and executes no torques.
@@ -61,8 +64,9 @@ class SimRobot(Stage):
         dof: int,
         options: FrankaConfig,
         period: float,
+        springs: Springs | None = None,
     ) -> None:
-        self._period = period
+        self._period, self._springs = period, springs
         self._model, self._data, self._state = model, data, state
         self._dofs = slice(dof, dof + JOINTS)
         self._flange = int(model.body(f"{arm.prefix}link8").id)
@@ -100,7 +104,8 @@ class SimRobot(Stage):
             self._watch()
         if self.stopped:
             state = self._state
-            tau[:] = self._stiffness * (self._q - state.q) - self._damping * state.dq
+            q, dq = (state.q, state.dq) if self._springs is None else self._springs.motors
+            tau[:] = self._stiffness * (self._q - q) - self._damping * dq
             np.clip(tau, -self._limit, self._limit, out=tau)
             state.tau[:] = 0.0
         if self._load.mass > 0.0:
@@ -153,8 +158,11 @@ class SimRobot(Stage):
     def _stop(self) -> None:
         """Hold where the arm is, with gains for its inertia there."""
         compliance = np.linalg.inv(self._state.mass).diagonal()  # inverse of what a joint moves
+        self._q = self._state.q.copy()
+        if self._springs is not None:
+            compliance = np.maximum(compliance, self._springs.rotor_compliance)
+            self._q = self._springs.motors[0]
         bound = STABLE / (self._period**2 * compliance)
         self._stiffness = np.minimum(self._options.joint_impedance, bound)
         self._damping = 2.0 * np.sqrt(self._stiffness / compliance)
-        self._q = self._state.q.copy()
         self.stopped = True

@@ -170,10 +170,25 @@ class Springs(Stage):
         self._data, self._elastic = data, np.array(elastic_joints(settings))
         q_at, dof_at = motor_addresses(model, arm, settings)
         self._theta, self._dtheta = q_at[self._elastic], dof_at[self._elastic]
+        self._motors = q_at, dof_at
+        self._rotors: Vector = np.array(model.dof_armature)[self._dtheta]
         self._dofs = np.array([int(model.joint(name).dofadr[0]) for name in arm.joint_names])
         tendons = [int(model.tendon(_rotor(arm, joint)).id) for joint in self._elastic]
         self._stiffness = np.array(model.tendon_stiffness)[tendons]
         self._damping = np.array(model.tendon_damping)[tendons]
+
+    @property
+    def motors(self) -> tuple[Vector, Vector]:
+        """Angles [rad] and velocities [rad/s] of the motors now, (7,) each."""
+        q_at, dof_at = self._motors
+        return self._data.qpos[q_at], self._data.qvel[dof_at]
+
+    @property
+    def rotor_compliance(self) -> Vector:
+        """Inverse of the inertia that each motor moves at once, (7,) [1/(kg m^2)]; rigid: 0."""
+        inverse = np.zeros(JOINTS)
+        inverse[self._elastic] = 1.0 / self._rotors
+        return inverse
 
     def measure(self, state: ArmState) -> None:
         """Put the springs' torques, with the compensated weight, in place of the motors'."""
