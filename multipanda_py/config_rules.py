@@ -13,6 +13,7 @@ from multipanda_py import registry
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.limits import LIMITS
 from multipanda_py.parameters import check_values, specs_of
+from multipanda_py.standing import feature_names, feature_specs
 
 if TYPE_CHECKING:
     from multipanda_py.config import CellConfig, ControlletConfig
@@ -136,7 +137,7 @@ def _check_controllet(
             f"{controllet.type}: a trajectory comes once and is no stream that could pause"
         )
     specs = list(specs_of(law.Params))
-    chosen = law.default_features if controllet.features is None else controllet.features
+    chosen = feature_names(law, controllet.features)
     target = law.Target(count)
     for name in chosen:
         try:
@@ -144,7 +145,7 @@ def _check_controllet(
         except ConfigurationError as error:
             faults.append(f"{where}.features: {error}")
             continue
-        specs.extend(specs_of(feature.Params, f"{name}."))
+        specs.extend(feature_specs(name, feature.Params))
         faults.extend(
             f"{where}.features: {name} does not fit {controllet.type}: its target has no {need}"
             for need in feature.needs

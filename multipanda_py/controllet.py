@@ -46,6 +46,8 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     """What :attr:`report` says, at most twelve names with units."""
     default_features: ClassVar[tuple[str, ...]] = ()
     """Features of an instance whose configuration does not name any."""
+    plans_motion: ClassVar[bool] = False
+    """Whether the law itself bounds how it moves to its targets; else they are governed."""
 
     def __init__(self, context: Context, params: ParamsT) -> None:
         """Allocate everything that :meth:`update` needs. Thread: any, before the loop runs."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Generic
 
 from multipanda_py.context import Context
-from multipanda_py.controllet import ParamsT
+from multipanda_py.controllet import Controllet, ParamsT
 from multipanda_py.handover import Handover
 from multipanda_py.parameters import NoParams
 from multipanda_py.state import ArmState, Vector
@@ -19,6 +19,9 @@ class Feature(Generic[ParamsT]):
     What it does to the torques goes into :meth:`add`. Two more methods are called only if a
     subclass has them: :meth:`on_target` when a target arrives, and :meth:`prepare` at the start
     of every cycle, both before the law sees the target.
+
+    Every feature has a live parameter ``enabled``, made for it: torques fade in and out, and a
+    feature that prepares the target goes on until it is :attr:`settled`.
 
     Attributes:
         context: The arms of its controllet and what is around them.
@@ -32,6 +35,15 @@ class Feature(Generic[ParamsT]):
     """Kinds of targets that a controllet takes in addition with this feature."""
     last: ClassVar[bool] = False
     """Whether :meth:`add` judges the torques of all others, and so comes after them."""
+
+    order: ClassVar[int] = 0
+    """Place among the features that prepare the target, smaller first. The governor has 0: what
+    reshapes goals comes before it, what bounds the reference after it."""
+
+    @classmethod
+    def stands_before(cls, law: type[Controllet[Any, Any]]) -> bool:
+        """Whether every instance of a law has this feature, named in the cell file or not."""
+        return False
 
     def __init__(self, context: Context, params: ParamsT) -> None:
         """Allocate everything that :meth:`add` needs. Thread: any, before the loop runs."""
@@ -58,6 +70,18 @@ class Feature(Generic[ParamsT]):
         Thread: control.
         """
 
+    def on_enable(self, states: Sequence[ArmState], target: Any) -> None:
+        """Begin while the law is at work; as an activation, if nothing else is said here.
+
+        Thread: control.
+        """
+        self.on_activate(states, target)
+
+    @property
+    def settled(self) -> bool:
+        """Whether :meth:`prepare` may be left out from now on without a step in the target."""
+        return True
+
     def on_target(self, channel: str, place: int, target: Any) -> None:
         """Take a new target in, which ``target`` has already.
 
@@ -70,7 +94,13 @@ class Feature(Generic[ParamsT]):
         """
 
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
-        """Change ``target`` before the law's update. Thread: control, every cycle."""
+        """Change ``target`` before the law's update.
+
+        Poses, postures and object poses in it are what was asked for at the start of every
+        cycle; each feature sees what the one before has made of them.
+
+        Thread: control, every cycle.
+        """
 
     def pace(self, arm: int, dq: Vector) -> float:
         """Return the share of a reference's joint velocity that it may have, 0 to 1.

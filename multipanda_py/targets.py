@@ -34,6 +34,8 @@ CHANNELS: dict[str, int] = {
 }
 """Width of every channel, in floats."""
 
+GOALS = ("pose", "joint", "object")
+"""Channels that features may reshape every cycle, beginning with what was asked for."""
 SHARED = ("object", "squeeze")
 """Channels of the whole controllet; the others exist once for each of its arms."""
 
@@ -164,6 +166,8 @@ class MovingCartesianTarget(CartesianTarget):
     Attributes:
         twist_ee_in_base: Per arm, (6,) [m/s, rad/s].
         stiffness: Per arm, (6, 6) [N/m, Nm/rad].
+        motion: Twist (6) and acceleration (6) with which a governor moves the pose, per arm,
+            (12,) [m/s, rad/s, m/s^2, rad/s^2]; zero without one.
     """
 
     channels: ClassVar[tuple[str, ...]] = ("pose", "joint", "twist", "stiffness")
@@ -172,6 +176,13 @@ class MovingCartesianTarget(CartesianTarget):
         super().__init__(n_arms, extra)
         self.twist_ee_in_base: list[Vector] = self.data["twist"]
         self.stiffness: list[Matrix] = [data.reshape(6, 6) for data in self.data["stiffness"]]
+        self.motion: list[Vector] = [np.zeros(12) for _ in range(n_arms)]
+
+    def clear(self) -> None:
+        """Forget everything, at the start of an activation."""
+        super().clear()
+        for motion in self.motion:
+            motion[:] = 0.0
 
 
 class ForceTarget(MovingCartesianTarget):

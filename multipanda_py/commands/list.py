@@ -18,6 +18,7 @@ from multipanda_py.commands.reference import markdown
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.franka.live import SPECS
 from multipanda_py.parameters import Bound, Spec, specs_of
+from multipanda_py.standing import feature_names, feature_specs
 
 _ROLE = re.compile(r":\w+:`(?:~[\w.]*\.)?([^`]*)`")
 SUMMARY = "List controllets, features and backends with their parameters."
@@ -73,14 +74,15 @@ def entry(kind: str, name: str) -> dict[str, Any]:
     if kind == "controllets":
         item["arms"] = {"min": part.min_arms, "max": part.max_arms}
         item["targets"] = list(part.Target.channels)
-        item["features"] = list(part.default_features)
+        item["features"] = list(feature_names(part, None))
         item["reports"] = list(part.report_names)
     if kind == "features":
         item["needs"] = list(part.needs)
         item["targets"] = list(part.channels)
     if kind != "backends":
-        prefix = f"{name}." if kind == "features" else ""
-        item["parameters"] = [_parameter(spec) for spec in specs_of(part.Params, prefix)]
+        is_feature = kind == "features"
+        specs = feature_specs(name, part.Params) if is_feature else specs_of(part.Params)
+        item["parameters"] = [_parameter(spec) for spec in specs]
     return item
 
 

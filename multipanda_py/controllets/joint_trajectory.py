@@ -85,6 +85,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     """
 
     Params, Target = JointTrajectoryParams, TrajectoryTarget
+    plans_motion = True
     max_arms = 1
     report_names = (
         "time [s]", "duration [s]", "largest error [rad]", "goal error [rad]", "state", "motions",

@@ -138,6 +138,7 @@ class JointVelocity(JointImpedanceLaw[JointTarget]):
     """
 
     Params, Target = JointVelocityParams, JointTarget
+    plans_motion = True
     report_names = ("largest lag [rad]", "age of target [s]", KEPT)
     params: JointVelocityParams
 

@@ -53,6 +53,7 @@ class Workspace(Feature[WorkspaceParams]):
 
     Params = WorkspaceParams
     needs = ("position_ee_in_base", "rotation_ee_in_base")
+    order = -1
 
     def __init__(self, context: Context, params: WorkspaceParams) -> None:
         n = context.n_arms
@@ -84,14 +85,12 @@ class Workspace(Feature[WorkspaceParams]):
             self._is_asked[arm] = self._moving[arm] = self._turning[arm] = False
 
     def on_target(self, channel: str, place: int, target: CartesianTarget) -> None:
-        """Keep what was asked for, and show the law the target it has got so far."""
+        """Keep what was asked for."""
         if channel == "pose":
             self._asked[place][:] = target.position_ee_in_base[place]
             self._goal_rotation[place][:] = target.rotation_ee_in_base[place]
             self._is_asked[place] = self._turning[place] = True
             self._clamp(place)
-            target.position_ee_in_base[place][:] = self._position[place]
-            target.rotation_ee_in_base[place][:] = self._rotation[place]
         elif channel == "twist":
             twist = target.data["twist"][place]
             for part, bound in (
@@ -105,9 +104,10 @@ class Workspace(Feature[WorkspaceParams]):
         for arm in range(len(states)):
             if self._moving[arm]:
                 self._move(arm, self.params.speed * period)
-                target.position_ee_in_base[arm][:] = self._position[arm]
             if self._turning[arm]:
                 self._rotate(arm, self.params.turn_rate * period)
+            if self._is_asked[arm]:
+                target.position_ee_in_base[arm][:] = self._position[arm]
                 target.rotation_ee_in_base[arm][:] = self._rotation[arm]
 
     def _move(self, arm: int, most: float) -> None:

@@ -17,6 +17,7 @@ from multipanda_py.controllet import Controllet
 from multipanda_py.exceptions import ParameterRejected
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import ParameterSet, Spec, check_values
+from multipanda_py.standing import Switch, feature_names
 from multipanda_py.state import Vector
 
 
@@ -56,11 +57,11 @@ class Blueprint:
 
     @cached_property
     def parameter_sets(self) -> tuple[ParameterSet[Any], ...]:
-        """The law's parameters, then each feature's with its prefix."""
-        return (
-            ParameterSet(self.law.Params),
-            *(ParameterSet(f.Params, f"{name}.") for name, f in self.features.items()),
-        )
+        """The law's parameters, then each feature's switch and own ones with its prefix."""
+        sets: list[ParameterSet[Any]] = [ParameterSet(self.law.Params)]
+        for name, feature in self.features.items():
+            sets += ParameterSet(Switch, f"{name}."), ParameterSet(feature.Params, f"{name}.")
+        return tuple(sets)
 
     @cached_property
     def specs(self) -> tuple[Spec, ...]:
@@ -93,7 +94,7 @@ class Blueprint:
         return np.concatenate([part.encode(values) for part in self.parameter_sets])
 
     def decode(self, flat: Vector) -> list[Any]:
-        """Return the ``Params`` objects of the law and of each feature."""
+        """Return the ``Params`` of the law, then a ``Switch`` and ``Params`` per feature."""
         parts, start = [], 0
         for part in self.parameter_sets:
             parts.append(part.decode(flat[start : start + part.width]))
@@ -107,7 +108,7 @@ def blueprints(config: CellConfig) -> list[Blueprint]:
     result = []
     for index, instance in enumerate(config.instances()):
         law = registry.find("controllets", instance.type)
-        names = law.default_features if instance.features is None else instance.features
+        names = feature_names(law, instance.features)
         features = {name: registry.find("features", name) for name in names}
         arms = tuple(arm_index[name] for name in instance.arms)
         result.append(Blueprint(index, instance, law, features, arms))

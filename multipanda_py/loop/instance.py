@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from multipanda_py.context import Context
-from multipanda_py.feature import Feature
 from multipanda_py.handover import Handover
 from multipanda_py.loop.blueprint import Blueprint
+from multipanda_py.loop.feature_set import FeatureSet
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.safety import is_finite
 from multipanda_py.state import ArmState, Vector
+from multipanda_py.targets import GOALS
 
 
 class NonFiniteTorque(ArithmeticError):
@@ -50,14 +51,15 @@ class Instance:
         values = plan.decode(plan.encode(plan.initial_values()))
         self._law = plan.law(context, values[0])
         self._law.report = report
-        self._features = [
-            feature(context, params) for feature, params in zip(plan.features.values(), values[1:])
-        ]
-        self._listening = _with(self._features, "on_target")
-        self._preparing = _with(self._features, "prepare")
-        self._law.pacers = _with(self._features, "pace")
-        self._adding = sorted(_with(self._features, "add"), key=lambda feature: feature.last)
+        self._features = FeatureSet(
+            [feature(context, own) for feature, own in zip(plan.features.values(), values[2::2])],
+            [switch.enabled for switch in values[1::2]],
+            context.period,
+        )
+        self._law.pacers = self._features.pacing
         self._target: Any = plan.law.Target(len(plan.arms), plan.channels)
+        records = [r for name in GOALS for r in self._target.data.get(name, ())]
+        self._goals = [(record, record.copy()) for record in records]
         self.tau: list[Vector] = self._law.tau
         self._parameter_mail = mailbox.parameters[plan.index]
         self._target_mail = [
@@ -88,25 +90,29 @@ class Instance:
         words = ""
         if handovers is not None:
             words = self._law.on_handover(self.states, self._target, handovers)
-        for feature in self._features:
-            feature.on_activate(self.states, self._target)
-            if handovers is not None:
-                feature.on_handover(self.states, self._target, handovers)
+        self._features.activate(self.states, self._target, handovers)
+        for record, goal in self._goals:
+            goal[:] = record
         return words
 
     def deactivate(self) -> None:
         """Let the law forget what must not survive."""
         self._law.on_deactivate()
+        self._features.deactivate()
 
     def take_parameters(self) -> None:
         """Apply new parameters, law and features together."""
         flat = self._parameter_mail.take()
         if flat is None:
             return
-        parts: list[Any] = [self._law, *self._features]
-        for part, params in zip(parts, self.plan.decode(flat)):
-            part.params = params
-            part.on_parameters()
+        values = self.plan.decode(flat)
+        self._law.params = values[0]
+        self._law.on_parameters()
+        self._features.set_parameters(values[2::2])
+        switches = [switch.enabled for switch in values[1::2]]
+        if switches != self._features.wanted:
+            self._restore_goals()
+            self._features.switch(switches, self.states, self._target)
 
     def take_targets(self, now_ns: int) -> bool:
         """Copy new targets in; return False if one was not finite and was left out.
@@ -122,12 +128,24 @@ class Instance:
             if is_finite(values):
                 data[:] = values
                 self._newest_ns = now_ns
-                for feature in self._listening:
+                for feature in self._features.listening:
                     feature.on_target(channel, place, self._target)
                 self._law.on_target(channel, place, self._target)
+                self._keep_goal(data, values)
             else:
                 sound = False
         return sound
+
+    def _keep_goal(self, data: Vector, values: Vector) -> None:
+        """Remember what was asked for, if features may reshape it."""
+        for record, goal in self._goals:
+            if record is data:
+                goal[:] = values
+
+    def _restore_goals(self) -> None:
+        """Put what was asked for into the target."""
+        for record, goal in self._goals:
+            record[:] = goal
 
     def is_stale(self, now_ns: int) -> bool:
         """Return whether a stream of targets has paused for longer than allowed."""
@@ -146,18 +164,19 @@ class Instance:
         """
         self.is_new = False
         states, target, tau, period = self.states, self._target, self.tau, self._period
-        for feature in self._preparing:
-            feature.prepare(states, target, period)
+        features = self._features
+        if features.preparing:
+            for record, goal in self._goals:
+                record[:] = goal
+            for feature in features.preparing:
+                feature.prepare(states, target, period)
         self._law.update(states, target, period)
-        for feature in self._adding:
-            feature.add(states, target, tau, period)
+        for part in features.adding:
+            part.add(states, target, tau, period)
+        if features.changing:
+            features.look()
         for torque in tau:
             if not is_finite(torque):
                 raise NonFiniteTorque(
                     f"{self.plan.name} wrote torque {torque.tolist()}, allowed finite numbers"
                 )
-
-
-def _with(features: Sequence[Feature[Any]], method: str) -> list[Feature[Any]]:
-    """Return the features that have a method of their own, so that others cost nothing."""
-    return [f for f in features if getattr(type(f), method) is not getattr(Feature, method)]

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Let targets move no faster than torques can follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from multipanda_py.context import Context
+from multipanda_py.controllet import Controllet
+from multipanda_py.feature import Feature
+from multipanda_py.governed_channel import GovernedChannel, GovernorParams
+from multipanda_py.governed_joints import GovernedJoints
+from multipanda_py.governed_object import GovernedObject
+from multipanda_py.governed_pose import GovernedPose
+from multipanda_py.state import JOINTS, ArmState
+
+CHECK_CYCLES = 32
+"""Cycles between two looks at what the posture allows, while a reference moves."""
+
+
+class Governor(Feature[GovernorParams]):
+    r"""Shape the targets of a law by what its arms can follow.
+
+    The law sees a reference that moves towards what was asked for with bounded velocity,
+    acceleration and jerk, does not pass it, and ends on it exactly
+    (:class:`~multipanda_py.tracker.Tracker`). An arm that follows it takes the torque
+    :math:`\tau = M \ddot q_r`, so while it moves its acceleration bounds are scaled by the
+    largest :math:`s \le 1` with
+
+    .. math::
+        s\, |\tau_i| \le \sigma\, \tau_{max,i}, \qquad
+        2 s\, |\tau_i| / T_s \le \sigma\, \dot\tau_{max,i}
+
+    for the torques at the bounds, :math:`J^T \Lambda a` for a pose and the rows of
+    :math:`M\, diag(a)` for joints, the smoothing time :math:`T_s` and the share :math:`\sigma`;
+    the speed of a pose likewise by the joint speeds :math:`M^{-1} J^T \Lambda v`. Torques then
+    change because the reference does, and not by what the rate limit lets through, which turns
+    a stiff spring into a limit cycle.
+
+    It stands in front of every law that takes poses or postures and does not plan its motion
+    itself, whatever features the cell file names. It begins with the measured velocity, so that
+    an arm taken over in motion brakes within the bounds. Laws whose targets have ``motion`` are
+    told the reference's velocity and acceleration. The idea is that of reference governors:
+    Garone, Di Cairano and Kolmanovsky, Automatica 2017.
+    """
+
+    Params = GovernorParams
+
+    def __init__(self, context: Context, params: GovernorParams) -> None:
+        self._channels: dict[tuple[str, int], GovernedChannel] = {}
+        self._all: list[GovernedChannel] = []
+        self._clock = 0
+        super().__init__(context, params)
+
+    @classmethod
+    def stands_before(cls, law: type[Controllet[Any, Any]]) -> bool:
+        """Whether the targets of a law are governed."""
+        governed = {"pose", "joint", "object"}
+        return not law.plans_motion and not governed.isdisjoint(law.Target.channels)
+
+    def on_parameters(self) -> None:
+        """Hand the bounds over; a motion under way goes on with them."""
+        for channel in self._all:
+            channel.set_bounds(self.params)
+
+    def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
+        """Begin where the law begins, with the measured velocity."""
+        self._start(states, target, False)
+
+    def on_enable(self, states: Sequence[ArmState], target: Any) -> None:
+        """Begin at rest at what the law has seen until now: what was asked for."""
+        self._start(states, target, True)
+
+    def _start(self, states: Sequence[ArmState], target: Any, at_rest: bool) -> None:
+        if not self._all:
+            self._find_channels(states, target)
+        cycles = max(1, round(self.params.smoothing / self.context.period))
+        for channel in self._all:
+            channel.set_bounds(self.params)
+            channel.start(cycles, self.context.period, at_rest)
+
+    def _find_channels(self, states: Sequence[ArmState], target: Any) -> None:
+        """Bind the records to shape; they stay where they are."""
+        data, channels = target.data, self._channels
+        motions = getattr(target, "motion", None)
+        for place, state in enumerate(states):
+            if "pose" in data:
+                motion = None if motions is None else motions[place]
+                channels["pose", place] = GovernedPose(data["pose"][place], motion, state)
+            if "joint" in data:
+                channels["joint", place] = GovernedJoints(data["joint"][place], state)
+        if "object" in data:
+            channels["object", 0] = GovernedObject(data["object"][0], self.context, states)
+        self._all = list(channels.values())
+
+    def on_target(self, channel: str, place: int, target: Any) -> None:
+        """Note a velocity of the goal, which counts for a while."""
+        cycles = round(self.params.rate_timeout / self.context.period)
+        if channel == "joint":
+            rate = target.data["joint"][place][JOINTS:]
+            self._channels["joint", place].renew(rate.copy(), cycles)
+        elif channel == "twist":
+            self._channels["pose", place].renew(target.data["twist"][place], cycles)
+
+    def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
+        """Move every reference on towards what the target holds, and write it there."""
+        self._clock = clock = self._clock - 1 if self._clock else CHECK_CYCLES
+        for channel in self._all:
+            if channel.has_news():
+                was_busy = channel.busy
+                channel.aim()
+                if not was_busy:
+                    channel.look()
+            elif not channel.busy:
+                continue
+            if not clock:
+                channel.look()
+            channel.advance(period)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the law sees what was asked for, so that shaping can end without a step."""
+        return not any(channel.busy for channel in self._all)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One record of a law's target that a governor shapes."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.parameters import number
+from multipanda_py.state import ArmState, Vector
+
+SMALLEST_SHARE = 0.02
+"""Of the bounds that stays whatever a posture allows, so that every goal is reached."""
+AT_REST = 0.01
+"""Measured speed that counts as none when a reference begins [rad/s, m/s]."""
+
+
+@dataclass(frozen=True, eq=False)
+class GovernorParams:
+    """Bounds of :class:`~multipanda_py.features.governor.Governor`."""
+
+    acceleration: float = number(
+        8.0, unit="m/s^2", low=0.1, high=50, doc="of a target pose, where torques allow it"
+    )
+    speed: float = number(1.0, unit="m/s", low=0.01, high=3, doc="of a target pose")
+    turn_acceleration: float = number(
+        20.0, unit="rad/s^2", low=0.1, high=100, doc="of a target pose"
+    )
+    turn_speed: float = number(2.5, unit="rad/s", low=0.01, high=10, doc="of a target pose")
+    joint_acceleration: float = number(
+        0.5, low=0.01, high=1, doc="of joint targets: share of the robot's limits"
+    )
+    joint_speed: float = number(
+        0.7, low=0.01, high=1, doc="of joint targets: share of the robot's limits"
+    )
+    smoothing: float = number(
+        0.04, unit="s", low=0.001, high=0.5,
+        doc="over which velocity is averaged; half of it is the lag, and it bounds the jerk",
+    )  # fmt: skip
+    share: float = number(
+        0.7, low=0.05, high=1,
+        doc="of the limits of torque, torque rate and joint speed that the motion may ask for",
+    )  # fmt: skip
+    rate_timeout: float = number(
+        0.1, unit="s", low=0.001, high=10,
+        doc="after which the velocity of a target that is not renewed counts as zero",
+    )  # fmt: skip
+
+
+class GovernedChannel(ABC):
+    """Ask whether a record has changed, shape it, write it.
+
+    Args:
+        record: Where the target's channel is; every cycle begins with what was asked for in it.
+
+    Attributes:
+        busy: Whether the law may not see the record as it was asked for.
+
+    Thread: control.
+    """
+
+    def __init__(self, record: Vector) -> None:
+        self._record = record
+        self._seen = b""
+        self._goal_rate: Vector | None = None
+        self._rate_left = 0
+        self.busy = False
+
+    def has_news(self) -> bool:
+        """Return whether something else is asked for than in the last cycle."""
+        seen = self._record.tobytes()
+        if self._rate_left > 0:
+            self._rate_left -= 1
+            if self._rate_left == 0:  # a velocity that was not renewed
+                self._goal_rate = None
+                self._seen = b""
+        if seen == self._seen:
+            return False
+        self._seen = seen
+        return True
+
+    def renew(self, goal_rate: Vector, cycles: int) -> None:
+        """Take the velocity of the goal, a live view, which counts for some cycles."""
+        self._seen = b""
+        if goal_rate.any():
+            self._goal_rate, self._rate_left = goal_rate, cycles
+        else:
+            self._goal_rate, self._rate_left = None, 0
+
+    @abstractmethod
+    def set_bounds(self, params: GovernorParams) -> None:
+        """Take parameters over."""
+
+    def start(self, cycles: int, period: float, at_rest: bool) -> None:
+        """Begin at what the record holds, at rest or measured speed; write where that ends."""
+        self._goal_rate, self._rate_left = None, 0
+        self._begin(cycles, period, math.inf if at_rest else AT_REST)
+        self._seen = self._record.tobytes()
+
+    @abstractmethod
+    def _begin(self, cycles: int, period: float, least: float) -> None:
+        """Do what :meth:`start` says; a measured speed below ``least`` is none."""
+
+    @abstractmethod
+    def aim(self) -> None:
+        """Head for what the record holds now."""
+
+    @abstractmethod
+    def look(self) -> None:
+        """Scale the bounds by what the arms can follow in their posture of now."""
+
+    @abstractmethod
+    def advance(self, period: float) -> None:
+        """Move on by one period and write the record."""
+
+
+def possible_share(
+    tau: Vector, dq: Vector, state: ArmState, share: float, smoothing: float
+) -> tuple[float, float]:
+    r"""Return which parts of an acceleration and of a speed an arm can follow.
+
+    .. math::
+        s_a = \min_i \frac{\sigma \min(\tau_{max,i}, T_s \dot\tau_{max,i} / 2)}{|\tau_i|}, \qquad
+        s_v = \min_i \frac{\sigma\, \dot q_{max,i}}{|\dot q_i|}
+
+    The half is there because the acceleration may have to turn round within :math:`T_s`.
+
+    Args:
+        tau: Torques at the full acceleration, (7,) [Nm].
+        dq: Joint velocities at the full speed, (7,) [rad/s].
+        state: The arm, with its limits.
+        share: Of the limits that may be used, sigma.
+        smoothing: Time over which velocities are averaged, T_s [s].
+    """
+    limits = state.limits
+    bound = np.minimum(limits.torque, 0.5 * smoothing * limits.torque_rate)
+    harder = share / max(float((np.abs(tau) / bound).max()), share)
+    faster = share / max(float((np.abs(dq) / limits.velocity).max()), share)
+    return max(harder, SMALLEST_SHARE), max(faster, SMALLEST_SHARE)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joint positions that follow a goal as fast as torques may change."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from multipanda_py.governed_channel import (
+    GovernedChannel,
+    GovernorParams,
+    possible_share,
+)
+from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.tracker import Tracker
+
+
+class GovernedJoints(GovernedChannel):
+    r"""Shape the joint target of one arm, or the posture that its nullspace prefers.
+
+    All joints move together, on a straight line from rest: the seven are one point, in units
+    of each joint's own bounds, whose acceleration stays in an ellipsoid,
+    :math:`\sum_i (\ddot q_i / (s\, a_i))^2 \le 1`. Over it joint i takes at most
+    :math:`s` times the length of row i of :math:`M\, diag(a)`, which gives s.
+
+    Args:
+        record: Positions (7) [rad] and velocities (7) [rad/s].
+        state: The arm.
+    """
+
+    def __init__(self, record: Vector, state: ArmState) -> None:
+        super().__init__(record)
+        self._state = state
+        self._q, self._dq = record[:JOINTS], record[JOINTS:]
+        self._tracker = Tracker(JOINTS)
+        self._weight = [1.0] * JOINTS
+        self._point, self._goal = [0.0] * JOINTS, [0.0] * JOINTS
+        self._rate: list[float] | None = None
+
+    def set_bounds(self, params: GovernorParams) -> None:
+        """Take parameters over; the shape of the ellipsoid is the robot's."""
+        limits, self._params = self._state.limits, params
+        self._hardest = params.joint_acceleration * limits.acceleration
+        self._base = float(self._hardest.min())
+        weight = self._hardest / self._base
+        self._weight = weight.tolist()
+        self._fastest = params.joint_speed * float((limits.velocity / weight).min())
+        self._tracker.set_bounds(self._base, self._fastest)
+
+    def _begin(self, cycles: int, period: float, least: float) -> None:
+        weight, tracker, q = self._weight, self._tracker, self._q.tolist()
+        speed = [v / w for v, w in zip(self._state.dq.tolist(), weight)]
+        size = math.hypot(*speed)
+        if size < least:
+            speed, size = [0.0] * JOINTS, 0.0
+        tracker.start(speed, cycles, period)
+        self._point = [x / w + e for x, w, e in zip(q, weight, tracker.lag)]
+        self.busy = tracker.moving
+        if self.busy:
+            self.look()
+            braking = 0.5 * size / tracker.hardest + period
+            limits = self._state.limits
+            end = [(p + v * braking) * w for p, v, w in zip(self._point, speed, weight)]
+            self._q[:] = np.clip(end, limits.lower, limits.upper)
+        self._goal = [x / w for x, w in zip(self._q.tolist(), weight)]
+        self._rate = None
+
+    def aim(self) -> None:
+        """Head for what the record holds now."""
+        weight = self._weight
+        self._goal = [x / w for x, w in zip(self._q.tolist(), weight)]
+        self._rate = None
+        if self._goal_rate is not None:
+            self._rate = [v / w for v, w in zip(self._goal_rate.tolist(), weight)]
+        self._tracker.wake()
+        self.busy = True
+
+    def look(self) -> None:
+        """Scale the bounds by what the arm can follow."""
+        row = self._state.mass * self._hardest
+        tau = np.sqrt((row * row).sum(axis=1))
+        p = self._params
+        share, _ = possible_share(tau, np.zeros(JOINTS), self._state, p.share, p.smoothing)
+        self._tracker.set_bounds(self._base * share, self._fastest)
+
+    def advance(self, period: float) -> None:
+        """Move on by one period and write the record."""
+        tracker, goal, weight = self._tracker, self._goal, self._weight
+        gap = [g - p for g, p in zip(goal, self._point)]
+        if tracker.step(gap, self._rate, period):
+            self._point = point = goal
+        else:
+            self._point = point = [p + v * period for p, v in zip(self._point, tracker.speed)]
+        if tracker.moving:
+            self._q[:] = [(p - e) * w for p, e, w in zip(point, tracker.lag, weight)]
+            self._dq[:] = [r * w for r, w in zip(tracker.rate, weight)]
+        else:  # the record holds the goal itself
+            self._dq[:] = 0.0
+            self.busy = self._has_rate()
+
+    def _has_rate(self) -> bool:
+        """Return whether velocities were asked for, which must not get through."""
+        return any(self._seen[8 * JOINTS :])

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The features of an instance at work, switched on and off without a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.feature import Feature
+from multipanda_py.handover import Handover
+from multipanda_py.state import JOINTS, ArmState, Vector
+
+FADE_TIME = 0.1
+"""Over which the torque of a feature comes and goes [s]."""
+
+
+class _Fade:
+    r"""Stand in for a feature whose torque comes or goes: :math:`\tau + s\,\Delta\tau`."""
+
+    def __init__(self, feature: Feature[Any], share: float) -> None:
+        self.feature, self.share = feature, share
+        self.step = 0.0
+        self._before: list[Vector] = [np.zeros(JOINTS) for _ in feature.context.arms]
+
+    @property
+    def done(self) -> bool:
+        """Whether the torque has come or gone."""
+        return self.share >= 1.0 if self.step > 0.0 else self.share <= 0.0
+
+    def add(
+        self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
+    ) -> None:
+        """Add the share of the feature's torques that is due."""
+        self.share = min(1.0, max(0.0, self.share + self.step))
+        for before, torque in zip(self._before, tau):
+            before[:] = torque
+        self.feature.add(states, target, tau, period)
+        for before, torque in zip(self._before, tau):
+            torque -= before
+            torque *= self.share
+            torque += before
+
+
+class FeatureSet:
+    """Which features take part in a cycle.
+
+    A feature that is switched on begins as at an activation, and its torque fades in; one that
+    is switched off fades out, and goes on preparing the target until it is settled. Nothing
+    fades while the instance is not active.
+
+    Args:
+        features: All of them, in the order of the cell file.
+        enabled: Whether each takes part at first.
+        period: Cycle time [s].
+
+    Attributes:
+        wanted: Whether each feature is to take part.
+        listening: Those that want to know of new targets.
+        preparing: Those that prepare the target, in their order.
+        pacing: Those that bound how fast a reference may move; always the same list.
+        adding: Those that add torques, or what stands in for them while they fade.
+        changing: Whether :meth:`look` has something to do.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self, features: Sequence[Feature[Any]], enabled: Sequence[bool], period: float
+    ) -> None:
+        self._features, self.wanted = list(features), list(enabled)
+        self._step = period / FADE_TIME
+        self._fades: dict[int, _Fade] = {}
+        self._leaving: set[int] = set()
+        self._active = False
+        self.pacing: list[Feature[Any]] = []
+        self._arrange()
+
+    def activate(
+        self,
+        states: Sequence[ArmState],
+        target: Any,
+        handovers: Sequence[Handover] | None = None,
+    ) -> None:
+        """Begin with those that take part; they may go on with torques of before."""
+        self.deactivate()
+        self._active = True
+        for feature, wanted in zip(self._features, self.wanted):
+            if wanted:
+                feature.on_activate(states, target)
+                if handovers is not None:
+                    feature.on_handover(states, target, handovers)
+
+    def deactivate(self) -> None:
+        """Forget what is under way."""
+        self._active = False
+        if self.changing:
+            self._fades.clear()
+            self._leaving.clear()
+            self._arrange()
+
+    def set_parameters(self, params: Sequence[Any]) -> None:
+        """Hand every feature its parameters."""
+        for feature, own in zip(self._features, params):
+            feature.params = own
+            feature.on_parameters()
+
+    def switch(self, wanted: Sequence[bool], states: Sequence[ArmState], target: Any) -> None:
+        """Let features come and go; ``target`` holds what was asked for."""
+        changed = [i for i, (old, new) in enumerate(zip(self.wanted, wanted)) if old != new]
+        self.wanted = list(wanted)
+        for index in changed if self._active else ():
+            feature = self._features[index]
+            if wanted[index]:
+                if index in self._leaving:
+                    self._leaving.discard(index)
+                elif index not in self._fades:
+                    feature.on_enable(states, target)
+            elif not feature.settled:
+                self._leaving.add(index)
+            if _has(feature, "add"):
+                fade = self._fades.get(index) or _Fade(feature, 0.0 if wanted[index] else 1.0)
+                fade.step = self._step if wanted[index] else -self._step
+                self._fades[index] = fade
+        self._arrange()
+
+    def look(self) -> None:
+        """Find out which features have come or gone altogether."""
+        gone = [i for i in self._leaving if self._features[i].settled]
+        done = [i for i, fade in self._fades.items() if fade.done]
+        if gone or done:
+            self._leaving.difference_update(gone)
+            for index in done:
+                del self._fades[index]
+            self._arrange()
+
+    def _arrange(self) -> None:
+        """Make the lists of the cycle, so that what takes no part costs nothing."""
+        there = [
+            (index, feature)
+            for index, feature in enumerate(self._features)
+            if self.wanted[index] or index in self._leaving or index in self._fades
+        ]
+        listed = [feature for _, feature in there]
+        self.listening = [f for f in listed if _has(f, "on_target")]
+        self.preparing = sorted(
+            (f for f in listed if _has(f, "prepare")), key=lambda feature: feature.order
+        )
+        self.pacing[:] = [f for f in listed if _has(f, "pace")]
+        adding = sorted((p for p in there if _has(p[1], "add")), key=lambda part: part[1].last)
+        self.adding = [self._fades.get(index, feature) for index, feature in adding]
+        self.changing = bool(self._fades or self._leaving)
+
+
+def _has(feature: Feature[Any], method: str) -> bool:
+    """Return whether a feature has a method of its own."""
+    return getattr(type(feature), method) is not getattr(Feature, method)
