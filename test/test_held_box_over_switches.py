@@ -63,7 +63,11 @@ class HeldBox:
         report = self.cell.report(self.last)
         start = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
         self.cell.set_object_target(self.last, squeeze=squeeze)
-        self.cell.step(600)
+        for _ in range(50):
+            self.cell.step(100)
+            if min(self.force(arm) for arm in BOTH) > 0.95 * squeeze:
+                break
+        self.cell.step(300)
         top = height + self.mass * 9.81 / 600.0
         for k in range(81):
             share = 0.5 * (1.0 - np.cos(np.pi * k / 80))
