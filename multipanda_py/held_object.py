@@ -9,10 +9,16 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.context import Context
+from multipanda_py.grasp_map import GraspMap
+from multipanda_py.operational_space import OperationalSpace
 from multipanda_py.state import ArmState, Matrix, Vector
 
-_dot, _add, _subtract = np.dot, np.add, np.subtract
+_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _log3, _exp3 = pin.log3, pin.exp3
+
+LIGHTEST = OperationalSpace.THRESHOLD
+"""Least inverse inertia that a hand counts with. A hand that cannot move in some direction would
+else be braked there relative to the others as if they were as heavy [1/kg]."""
 
 
 class Base:
@@ -61,19 +67,19 @@ class HeldObject:
 
     .. math:: p_o = \tfrac1N \sum_i (p_i - R_o\, {}^{o}p_i), \qquad R_i' = R_i\, {}^{o}R_i^T
 
-    and its velocity the mean of what the hands' velocities say. All in the world.
+    Where the hands do not agree, heavy ones count for more: :attr:`sharing` says by how much that
+    pose is off, and how the object moves. All in the world.
 
     Attributes:
         position: Of the object, (3,) [m].
         rotation: (3, 3).
-        twist: (6,) [m/s, rad/s].
         levers: From the origin to each hand, (N, 3) [m].
+        inward: From each hand to the origin, of about length 1; they add up to nothing, (N, 3).
+        sharing: What of the hands' motion is the object's, and how they share its wrench.
         errors: From each hand to where its grasp says that it is, (N, 6) [m, rad].
-        slips: Velocity of each hand relative to the object as a rigid body, (N, 6).
-        shifts: Maps from the object's twist to that of each hand, N of (6, 6).
-        shift_stack: The same one below the other, (6 N, 6).
-        inertias: Damped inertia at each hand, N of (6, 6).
-        inertia_invs: Inverse inertia at each hand, N of (6, 6).
+        rates: How fast that changes, (N, 6) [m/s, rad/s].
+        inertias: Inertia at each hand, bounded near singularities, N of (6, 6).
+        inertia_invs: Its inverse, N of (6, 6).
         hands: Position of each hand, (N, 3) [m].
 
     Thread: control.
@@ -83,11 +89,12 @@ class HeldObject:
         n = context.n_arms
         places = zip(context.positions_base_in_world, context.rotations_base_in_world)
         self.bases = [Base(position, rotation) for position, rotation in places]
-        self.position, self.rotation, self.twist = np.zeros(3), np.eye(3), np.zeros(6)
+        self.position, self.rotation = np.zeros(3), np.eye(3)
         self.hands, self.levers, self._grasps = (np.zeros((n, 3)) for _ in range(3))
-        self.errors, self.slips, self._twists = (np.zeros((n, 6)) for _ in range(3))
-        self.shift_stack: Matrix = np.vstack([np.eye(6)] * n)
-        self.shifts = [self.shift_stack[6 * i : 6 * i + 6] for i in range(n)]
+        self.sharing = sharing = GraspMap(n)
+        ways, rates = sharing.ways.reshape(2, n, 6)
+        self.errors, self.rates = sharing.errors.reshape(n, 6), sharing.rates.reshape(n, 6)
+        self.inward = sharing.inward
         self.inertias: list[Matrix] = [np.eye(6) for _ in range(n)]
         self.inertia_invs: list[Matrix] = [np.eye(6) for _ in range(n)]
         self._inertias, self._inverses = ([np.eye(6) for _ in range(n)] for _ in range(2))
@@ -95,12 +102,10 @@ class HeldObject:
         self._grasp_backs = [np.eye(3) for _ in range(n)]
         self._said = [np.eye(3) for _ in range(n)]
         self._share = np.full(n, 1.0 / n)
-        self._point, self._lean, self._mean = (np.zeros(3) for _ in range(3))
-        self._cross = np.zeros((3, 3))
-        self._rotation_back, self._linear = self.rotation.T, self.twist[:3]
-        self._apart, self._slip_linear = self.errors[:, :3], self.slips[:, :3]
-        self._turned = [error[3:] for error in self.errors]
-        self._hand_views, self._twist_views = list(self.hands), list(self._twists)
+        self._mean, self._lean = np.zeros(3), np.zeros(3)
+        self._rotation_back = self.rotation.T
+        self._apart, self._turned = ways[:, :3], [way[3:] for way in ways]
+        self._hand_views, self._rate_views = list(self.hands), list(rates)
 
     def grasp(self, states: Sequence[ArmState]) -> None:
         """Take the hands where they are for the grasp, and their centre for the object."""
@@ -112,35 +117,36 @@ class HeldObject:
             back[:] = rotation.T
         self.update(states)
 
-    def update(self, states: Sequence[ArmState]) -> None:
-        """Estimate pose and velocity, and every hand's deviation from its grasp."""
+    def update(self, states: Sequence[ArmState], refresh: bool = True) -> None:
+        """Estimate pose and velocity, and every hand's deviation from its grasp.
+
+        Args:
+            states: Of the arms.
+            refresh: Whether levers and inertia of now are to count, which costs the most.
+        """
         self._sense(states)
         self._average_rotation()
-        levers, share, lean = self.levers, self._share, self._lean
-        _dot(self._grasps, self._rotation_back, levers)
-        _dot(share, levers, lean)
-        _subtract(_dot(share, self.hands, self.position), lean, self.position)
+        levers = _dot(self._grasps, self._rotation_back, self.levers)
+        _dot(self._share, self.hands, self.position)  # the grasps' own mean is zero
         _add(levers, self.position, self._apart)
         _subtract(self._apart, self.hands, self._apart)
-        twist, cross = self.twist, self._cross
-        _dot(share, self._twists, twist)
-        skew(twist[3:].tolist(), cross)
-        _subtract(self._linear, _dot(cross, lean, self._point), self._linear)
-        _subtract(self._twists, twist, self.slips)
-        _add(self._slip_linear, _dot(levers, cross), self._slip_linear)
-        for shift, (x, y, z) in zip(self.shifts, levers.tolist()):
-            # v_i = v_o + w x r: minus the skew matrix of the lever
-            shift[0, 4], shift[0, 5], shift[1, 5] = z, -y, x
-            shift[1, 3], shift[2, 3], shift[2, 4] = -z, y, -x
+        if refresh:
+            self.sharing.refresh(levers, self.inertias)
+        self.sharing.measure()
 
     def _sense(self, states: Sequence[ArmState]) -> None:
         for i, (base, state) in enumerate(zip(self.bases, states)):
             base.point_to_world(state.position_ee_in_base, self._hand_views[i])
             base.rotation_to_world(state.rotation_ee_in_base, self._rotations[i])
-            self._twist_views[i][:] = base.six_to_world(state.twist_ee_in_base)
+            np.negative(base.six_to_world(state.twist_ee_in_base), self._rate_views[i])
             space = state.operational_space()
-            self.inertias[i] = base.matrix_to_world(space.inertia, self._inertias[i])
-            self.inertia_invs[i] = base.matrix_to_world(space.inertia_inv, self._inverses[i])
+            inertia, inverse = space.inertia, space.inertia_inv
+            if space.damping > 0.0:  # near a singularity
+                w, v = space.eigen()
+                w = np.maximum(w, LIGHTEST)
+                inertia, inverse = _dot(v / w, v.T), _dot(v * w, v.T)
+            self.inertias[i] = base.matrix_to_world(inertia, self._inertias[i])
+            self.inertia_invs[i] = base.matrix_to_world(inverse, self._inverses[i])
 
     def _average_rotation(self) -> None:
         """Average what the hands say, and take each hand's rotational error from it."""
@@ -151,13 +157,12 @@ class HeldObject:
         mean[:] = 0.0
         for opinion in said[1:]:
             _add(mean, _log3(_dot(first.T, opinion)), mean)
-        _dot(first, _exp3(mean * self._share[0]), self.rotation)
+        _multiply(mean, self._share[0], mean)
+        _dot(first, _exp3(mean), self.rotation)
+        if len(said) == 2:  # the mean is half way between them
+            lean = _dot(first, mean, self._lean)
+            self._turned[0][:] = lean
+            np.negative(lean, self._turned[1])
+            return
         for error, opinion in zip(self._turned, said):
             error[:] = _log3(_dot(self.rotation, opinion.T))
-
-
-def skew(vector: Sequence[float], out: Matrix) -> None:
-    """Write the matrix of the cross product with a vector, (3, 3)."""
-    x, y, z = vector
-    out[0, 1], out[0, 2], out[1, 2] = -z, y, -x
-    out[1, 0], out[2, 0], out[2, 1] = z, -y, x

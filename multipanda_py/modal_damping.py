@@ -143,8 +143,11 @@ class ModalDamping:
             scaled = _dot(half, v)
             self.stiffness = _dot(scaled * keep, scaled.T)
 
-    def apply(self, rate: Vector) -> Vector:
-        r"""Return :math:`D \dot x`, (n,), with the D of the last :meth:`design`."""
+    def apply(self, rate: Vector, out: Vector | None = None) -> Vector:
+        r"""Return :math:`D \dot x`, (n,), with the D of the last :meth:`design`.
+
+        It is written to ``out``, or overwritten by the next call.
+        """
         modes, brake = self._modes, self._brake
         if self._is_diagonal:
             np.multiply(rate, self._axes, modes)
@@ -153,7 +156,7 @@ class ModalDamping:
         else:
             _dot(rate, self._root, modes)
             _dot(self._root, _dot(self._core, modes), brake)
-        return np.multiply(brake, 2.0, brake)
+        return np.multiply(brake, 2.0, brake if out is None else out)
 
     def matrix(self) -> Matrix:
         """Return D of the last :meth:`design`, (n, n); overwritten by the next call."""

@@ -76,13 +76,10 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         width = self._width()
         if force.touching:
             self._contact_width = width
-        closing = float(_dot(held.slips[:, :3].reshape(-1), self.inward.reshape(-1)))
-        dissipated = 0.0
-        for place, slip in enumerate(held.slips):
-            dissipated += float(_dot(slip, self.relative_brake(place)))
+        closing = -float(_dot(held.rates[:, :3].reshape(-1), held.inward.reshape(-1)))
         away = abs(width - self._contact_width)
-        pushed = force.step(desired, self.measured, away, closing, dissipated)
-        self.report[6], self.report[7] = force.energy, force.weight
+        pushed = force.step(desired, self.measured, away, closing, self.dissipated)
+        self.report[7], self.report[8] = force.energy, force.weight
         return pushed
 
     def _width(self) -> float:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
-import eigenpy
 import numpy as np
 import pinocchio as pin
 
@@ -16,8 +15,8 @@ from multipanda_py.cartesian_gains import MAX_STIFFNESS
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import SMALL_FORCE, Handover, bounded_error, share_of
-from multipanda_py.held_object import HeldObject, skew
-from multipanda_py.modal_damping import LEAST_RATIO, ModalDamping
+from multipanda_py.held_object import HeldObject
+from multipanda_py.modal_damping import BANDWIDTH, KEPT, LEAST_RATIO, ModalDamping
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import ObjectTarget
@@ -50,6 +49,8 @@ class CoupledImpedanceParams:
     )
 
 
+SHARED_BANDWIDTH = 0.7 * BANDWIDTH
+"""Of each damper, as those of hands and object add up in part [1/s]."""
 _ParamsT = TypeVar("_ParamsT", bound=CoupledImpedanceParams)
 
 
@@ -57,18 +58,20 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     r"""Give an object an impedance, and the hands a stiff formation around it.
 
     .. math::
-        W_o = K_o e_o - D_o \dot x_o, \qquad
-        F_i = A_i^{-T} \frac{W_o}{N} + K_r e_i - D_{r,i} (\dot x_i - A_i \dot x_o)
-              + \left( n_i - \bar n \right) F_s
+        W = K_o e_o - D_o B_n^T \dot x, \qquad
+        F = B_n W + (I - B_n A^T) K_r e - (I - B A^T) D_r (I - A B^T) \dot x + n F_s
 
-    with :math:`A_i` the map from the object's twist to that of hand *i*, :math:`e_i` its
-    deviation from the grasp captured at activation, and :math:`n_i` from the hand to the
-    object's origin. The squeeze adds up to nothing, so it strains the object and does not move
-    it. All damping comes from the inertia it acts on:
-    :math:`D_o` from :math:`\Lambda_o = \sum_i A_i^T \Lambda_i A_i`, :math:`D_{r,i}` from
-    :math:`\Lambda_i` (:class:`~multipanda_py.modal_damping.ModalDamping`), one damper designed
-    anew per cycle, in turn: in N + 1 cycles an inertia hardly changes. A push on one hand
-    moves the object, so both hands give way together; the pair of them does not come apart.
+    with the velocities :math:`\dot x` of all hands, their deviations e from the grasp captured at
+    activation, A, which maps the object's twist to those of the hands, and n, which points from
+    the hands to the object's origin. B and :math:`B_n` share a wrench on the object by levers and
+    inertia (:class:`~multipanda_py.grasp_map.GraspMap`): all hands together exert
+    W exactly, and light wrists get little of a moment.
+    The squeeze adds up to nothing, so it strains the object and does not move it. All damping
+    comes from the inertia it acts on: :math:`D_o` from that of the object, :math:`D_r` from that
+    of each hand (:class:`~multipanda_py.modal_damping.ModalDamping`). One of them, or the levers
+    and inertia in B, is taken anew per cycle, in turn: in N + 2 cycles they hardly change. A push
+    on one hand moves the object, so both hands give way together; the pair of them does not come
+    apart.
 
     The report ``squeeze [N]`` is measured, the mean of what the hands' estimated wrenches press
     inwards with. It differs from what was asked for where the squeeze is only fed forward: the
@@ -84,23 +87,20 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     default_features = ("nullspace", "coriolis")
     report_names: ClassVar[tuple[str, ...]] = (
         "object_x [m]", "object_y [m]", "object_z [m]",
-        "relative error [m]", "relative error [rad]", "squeeze [N]",
+        "relative error [m]", "relative error [rad]", "squeeze [N]", KEPT,
     )  # fmt: skip
 
     def __init__(self, context: Context, params: _ParamsT) -> None:
         n = context.n_arms
         self.held = HeldObject(context)
-        self._error, self._spring, self._share = np.zeros(6), np.zeros(6), np.zeros(6)
-        self._dampers = [ModalDamping() for _ in range(n + 1)]  # of the hands, then the object
+        self._error = np.zeros(6)
+        # Of the hands, then the object.
+        self._dampers = [ModalDamping(bandwidth=SHARED_BANDWIDTH) for _ in range(n + 1)]
         self._turn, self._all_are_due = 0, True
-        self._object, self._unit = eigenpy.LLT(np.eye(6)), np.eye(6)
-        self._inertia, self._stack = np.zeros((6, 6)), np.zeros((6 * n, 6))
-        self._moved = [self._stack[6 * i : 6 * i + 6] for i in range(n)]
-        self._wrenches, self.inward = np.zeros((n, 6)), np.zeros((n, 3))
-        self._forces, self._torques = self._wrenches[:, :3], self._wrenches[:, 3:]
-        self._hand_wrenches = list(self._wrenches)
-        self._pressed, self._cross = np.zeros((n, 3)), np.zeros((3, 3))
-        self._inward_views = list(self.inward)
+        sharing = self.held.sharing
+        self._springs = sharing.springs.reshape(n, 6)
+        self._hands = list(zip(self._dampers, self.held.rates, sharing.dampers.reshape(n, 6)))
+        self._inward_views = list(self.held.inward)
         self._error_position, self._error_rotation = self._error[:3], self._error[3:]
         self._strain, self._strains = np.zeros((2 * n, 3)), False
         self._strain_in_world = np.zeros((2 * n, 3))
@@ -109,12 +109,12 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Prepare G = z K^1/2 of all dampers."""
+        """Prepare K^1/2 and the ratio of all dampers."""
         p = self.params
         *hands, of_object = self._dampers
         for damper in hands:
-            damper.set_root(np.diag(p.damping_ratio * np.sqrt(p.relative_stiffness)))
-        of_object.set_root(np.diag(p.damping_ratio * np.sqrt(p.stiffness)))
+            damper.set_root(np.diag(np.sqrt(p.relative_stiffness)), p.damping_ratio)
+        of_object.set_root(np.diag(np.sqrt(p.stiffness)), p.damping_ratio)
         self._all_are_due = True
         self._clip_low = -p.error_clip
         self._follow = self.context.period / (p.squeeze_time + self.context.period)
@@ -141,24 +141,21 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         """
         if not any(handover.matters for handover in handovers):
             return ""
-        held, p, n = self.held, self.params, len(handovers)
-        self._update_inward()
+        held, p = self.held, self.params
         wrenches = np.array(
             [base.six_to_world(h.wrench_in_base) for base, h in zip(held.bases, handovers)]
         )
-        load = np.dot(wrenches.reshape(-1), held.shift_stack)
+        load = held.sharing.add_up(wrenches.reshape(-1))
         soft = p.stiffness < SOFT
         error: Vector = np.where(soft, 0.0, load / np.where(soft, 1.0, p.stiffness))
         bounded_error(error, p.error_clip)
         target.position_object_in_world[:] += error[:3]
         turned = np.dot(pin.exp3(error[3:]), target.rotation_object_in_world)
         target.rotation_object_in_world[:] = turned
-        for wrench, lever in zip(wrenches, held.levers):
-            wrench[:3] -= load[:3] / n
-            wrench[3:] -= load[3:] / n - np.cross(lever, load[:3] / n)
-        squeeze = max(0.0, _inward_part(wrenches, self.inward))
+        wrenches -= held.sharing.carried(load).reshape(wrenches.shape)
+        squeeze = max(0.0, _inward_part(wrenches, held.inward))
         self._squeeze = target.squeeze[0] = squeeze if squeeze > SMALL_FORCE else 0.0
-        wrenches[:, :3] -= self._squeeze * self.inward
+        wrenches[:, :3] -= self._squeeze * held.inward
         wrenches[:, p.relative_stiffness < SOFT] = 0.0
         np.dot(wrenches.reshape(-1, 3), held.rotation, self._strain)
         self._strains = True
@@ -170,49 +167,51 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     def update(self, states: Sequence[ArmState], target: ObjectTarget, period: float) -> None:
         """Write the joint torques of every arm."""
-        held, wrenches = self.held, self._wrenches
-        held.update(states)
+        held = self.held
+        held.update(states, self._all_are_due or self._turn == len(states))
         self._design_dampers()
-        self._update_object(target)
-        self._update_inward()
         self._measure_squeeze(states)
-        force = self.squeeze(target)
-        share, cross = self._share, self._cross
-        skew(share[:3].tolist(), cross)
-        _multiply(held.errors, self.params.relative_stiffness, wrenches)
-        _add(wrenches, share, wrenches)
-        # A hand's share at the object's origin, moved to the hand: T - r x F
-        _subtract(self._torques, _dot(held.levers, cross), self._torques)
-        _add(self._forces, _multiply(self.inward, force, self._pressed), self._forces)
+        kept = self._draw_together()
+        held.sharing.squeeze[0] = self.squeeze(target)
+        self._set_object_wrench(target)
+        wrenches = held.sharing.share()
+        for state, base, wrench, tau in zip(states, held.bases, wrenches, self.tau):
+            _dot(base.six_to_base(wrench), state.jacobian, tau)
+        self._report(min(kept, self._dampers[-1].kept))
+
+    def _draw_together(self) -> float:
+        """Compute the springs and dampers of the formation; return what stiffness is kept."""
+        held, kept = self.held, 1.0
+        _multiply(held.errors, self.params.relative_stiffness, self._springs)
+        for place, (damper, rate, brake) in enumerate(self._hands):
+            if damper.kept < 1.0:
+                kept = min(kept, damper.kept)
+                _dot(damper.stiffness, held.errors[place], self._springs[place])
+            damper.apply(rate, brake)
         if self._strains:
             strain = _dot(self._strain, held.rotation.T, self._strain_in_world)
-            _add(wrenches, strain.reshape(wrenches.shape), wrenches)
-        for place, (state, wrench) in enumerate(zip(states, self._hand_wrenches)):
-            _subtract(wrench, self.relative_brake(place), wrench)
-            _dot(held.bases[place].six_to_base(wrench), state.jacobian, self.tau[place])
-        self._report()
+            _add(self._springs, strain.reshape(self._springs.shape), self._springs)
+        return kept
 
-    def relative_brake(self, place: int) -> Vector:
-        """Return the damping wrench against the slip of one hand, (6,) [N, Nm]."""
-        return self._dampers[place].apply(self.held.slips[place])
+    @property
+    def dissipated(self) -> float:
+        """Power that the formation's dampers take [W]."""
+        sharing = self.held.sharing
+        return float(_dot(sharing.rates, sharing.dampers))
 
     def _design_dampers(self) -> None:
-        """Design one damper anew, in turn; all of them at first and with new gains."""
-        held, n = self.held, len(self.held.bases)
-        for place in range(n + 1) if self._all_are_due else (self._turn,):
-            inertia_inv = held.inertia_invs[place] if place < n else self._object_inertia_inv()
-            self._dampers[place].design(inertia_inv)
-        self._turn = (self._turn + 1) % (n + 1)
-        self._all_are_due = False
+        """Design one damper anew, in turn; all of them at first and with new gains.
 
-    def _object_inertia_inv(self) -> Matrix:
-        r"""Return the inverse of :math:`\Lambda_o`, which is one product over all hands."""
-        held = self.held
-        for inertia, shift, moved in zip(held.inertias, held.shifts, self._moved):
-            _dot(inertia, shift, moved)
-        self._object.compute(_dot(held.shift_stack.T, self._stack, self._inertia))
-        inertia_inv: Matrix = self._object.solve(self._unit)
-        return inertia_inv
+        Turns are those of the hands, that of levers and inertia, and that of the object.
+        """
+        invs, n = self.held.inertia_invs, len(self._dampers) - 1
+        for turn in range(n + 2) if self._all_are_due else (self._turn,):
+            if turn < n:
+                self._dampers[turn].design(invs[turn])
+            elif turn > n:
+                self._dampers[n].design(self.held.sharing.inertia_inv(invs))
+        self._turn = (self._turn + 1) % (n + 2)
+        self._all_are_due = False
 
     def squeeze(self, target: ObjectTarget) -> float:
         """Return the internal force of this cycle [N]: the target, smoothed."""
@@ -228,30 +227,22 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             total -= (fx * x + fy * y + fz * z) / max(x * x + y * y + z * z, 1e-12)
         self.measured = total / len(states)
 
-    def _update_object(self, target: ObjectTarget) -> None:
-        """Compute each hand's equal share of the object's wrench, at the object's origin."""
-        held, error = self.held, self._error
+    def _set_object_wrench(self, target: ObjectTarget) -> None:
+        """Compute spring and damper of the object, at its origin."""
+        held, error, damper = self.held, self._error, self._dampers[-1]
+        wrench, sharing = held.sharing.wrench, held.sharing
         _subtract(target.position_object_in_world, held.position, self._error_position)
         self._error_rotation[:] = _log3(_dot(target.rotation_object_in_world, held.rotation.T))
+        _add(error, sharing.shift, error)
         _minimum(error, self.params.error_clip, out=error)
         _maximum(error, self._clip_low, out=error)
-        brake = self._dampers[-1].apply(held.twist)
-        _multiply(self.params.stiffness, error, self._spring)
-        _subtract(self._spring, brake, self._share)
-        _multiply(self._share, 1.0 / len(held.bases), self._share)
+        if damper.kept == 1.0:
+            _multiply(self.params.stiffness, error, wrench)
+        else:
+            _dot(damper.stiffness, error, wrench)
+        _add(wrench, damper.apply(sharing.rate), wrench)
 
-    def _update_inward(self) -> None:
-        """Point from every hand to the object; what does not cancel is taken out."""
-        inward = self.inward
-        sx = sy = sz = 0.0
-        for place, (x, y, z) in enumerate(self.held.levers.tolist()):
-            scale = -1.0 / max(math.sqrt(x * x + y * y + z * z), 1e-6)
-            inward[place] = x, y, z = x * scale, y * scale, z * scale
-            sx, sy, sz = sx + x, sy + y, sz + z
-        n = len(inward)
-        inward -= (sx / n, sy / n, sz / n)
-
-    def _report(self) -> None:
+    def _report(self, kept: float) -> None:
         report = self.report
         report[:3] = self.held.position
         apart = turned = 0.0
@@ -259,6 +250,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             apart = max(apart, ex * ex + ey * ey + ez * ez)
             turned = max(turned, rx * rx + ry * ry + rz * rz)
         report[3], report[4], report[5] = math.sqrt(apart), math.sqrt(turned), self.measured
+        report[6] = kept
 
 
 def _inward_part(wrenches: Matrix, inward: Matrix) -> float:
