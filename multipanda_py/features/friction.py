@@ -15,7 +15,8 @@ from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import Target
 
 _multiply, _subtract, _add = np.multiply, np.subtract, np.add
-_exp, _divide = np.exp, np.divide
+_exp, _divide, _sign = np.exp, np.divide, np.sign
+_minimum, _maximum = np.minimum, np.maximum
 
 PANDA = (
     (0.54615, 0.87224, 0.64068, 1.2794, 0.83904, 0.30301, 0.56489),
@@ -33,33 +34,55 @@ class FrictionParams:
         "panda", options=("panda", "custom"), doc="identified values, or phi_1 to phi_3 below"
     )
     share: float = number(
-        0.9, low=0, high=1, doc="of the friction that is compensated; 1 risks a limit cycle"
-    )
+        0.9, low=0, high=0.95,
+        doc="of the friction that is compensated; what is asked grows by up to 1 / (1 - share)",
+    )  # fmt: skip
     phi_1: Vector = vector(*PANDA[0], unit="Nm", low=0, high=20, doc="height of the step")
     phi_2: Vector = vector(*PANDA[1], unit="s/rad", low=0, high=100, doc="steepness of the step")
     phi_3: Vector = vector(*PANDA[2], unit="rad/s", low=-1, high=1, doc="offset of the step")
     viscous: Vector = vector(
         *[0.0] * JOINTS, unit="Nm s/rad", low=0, high=20, doc="viscous friction"
     )
+    dead_zone: Vector = vector(
+        *[0.5] * JOINTS, unit="Nm", low=0, high=20,
+        doc="external torque that is no push: offset and noise of its estimate",
+    )  # fmt: skip
 
 
 class Friction(Feature[FrictionParams]):
-    r"""Add the torque that joint friction is expected to take away.
+    r"""Add the torque that joint friction is expected to take away from what drives a joint.
 
     .. math::
-        \tau = \alpha \left( \frac{\varphi_1}{1 + e^{-\varphi_2 (\dot q + \varphi_3)}}
-        - \frac{\varphi_1}{1 + e^{-\varphi_2 \varphi_3}} + \varphi_v \dot q \right)
+        \hat\tau_f = \alpha \left( \frac{\varphi_1}{1 + e^{-\varphi_2 (\dot q + \varphi_3)}}
+        - \frac{\varphi_1}{1 + e^{-\varphi_2 \varphi_3}} + \varphi_v \dot q \right), \qquad
+        \tau = \mathrm{sgn}(\dot q) \min\!\left( |\hat\tau_f|,
+        \frac{\alpha}{1 - \alpha} \max(\mathrm{sgn}(\dot q)\, \tau_a, 0) \right)
 
     A sigmoid of the measured velocity stands for Coulomb friction, without a step at rest; it
-    is zero there. :math:`\alpha` (``share``) stays below 1 because compensation beyond what is
-    really there feeds motion. Source: Gaz, Cognetti, Oliva, Robuffo Giordano and De Luca,
-    IEEE RA-L 2019 (model, and values of a Panda; an FR3 needs its own for a high share).
+    is zero there. :math:`\tau_a` is what drives the joint: the torque of the law and of the
+    features before this one, and the external torque beyond its dead zone. In steady motion
+    :math:`\tau_a + \tau = \tau_f`: with the right model the bound is :math:`\tau` itself, and
+    with one that promises too much it is that share of the real friction. So compensation
+    helps who moves the arm, a law or a hand, and never moves it alone: nothing is added where
+    nothing drives, nor where the law brakes, and its power is at most
+    :math:`\alpha / (1 - \alpha)` times the power asked for. An arm that is let go of comes to
+    rest by its own friction, however much is promised. A swinging spring without damping
+    gains energy only if more than twice the friction is promised, as it is helped half of the
+    way.
+
+    Limits: a hand that pushes less than the dead zone gets no help, braking none either, and
+    an offset of the external torque beyond the dead zone (an unknown load) is taken for a push.
+    Coriolis torques, compensated or not, are not taken for a drive.
+
+    Source: Gaz, Cognetti, Oliva, Robuffo Giordano and De Luca, IEEE RA-L 2019 (model, and
+    values of a Panda; an FR3 needs its own for a high share).
     """
 
     Params = FrictionParams
 
     def __init__(self, context: Context, params: FrictionParams) -> None:
         self._tau, self._viscous = np.zeros(JOINTS), np.zeros(JOINTS)
+        self._drive, self._push, self._way = (np.zeros(JOINTS) for _ in range(3))
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -72,15 +95,32 @@ class Friction(Feature[FrictionParams]):
         self._shift = -phi_2 * phi_3
         self._at_rest = self._height / (1.0 + np.exp(self._shift))
         self._slope = p.share * p.viscous
+        self._gain = p.share / (1.0 - p.share)
+        self._zone, self._zone_low = p.dead_zone, -p.dead_zone
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the expected friction of every arm."""
-        part, viscous = self._tau, self._viscous
+        """Add the expected friction of every arm, as far as something drives its joints."""
+        part, viscous, way = self._tau, self._viscous, self._way
         for state, torque in zip(states, tau):
             _add(_multiply(state.dq, self._steepness, part), self._shift, part)
             _divide(self._height, _add(_exp(part, part), 1.0, part), part)
             _subtract(part, self._at_rest, part)
             _add(part, _multiply(state.dq, self._slope, viscous), part)
-            _add(torque, part, torque)
+            _sign(state.dq, way)
+            _multiply(part, way, part)
+            _minimum(part, self._bound(state, torque, way), out=part)
+            _add(torque, _multiply(part, way, part), torque)
+
+    def _bound(self, state: ArmState, torque: Vector, way: Vector) -> Vector:
+        """Return the most that may be added along the motion, (7,) [Nm]."""
+        drive, push = self._drive, self._push
+        _minimum(state.tau_ext, self._zone, out=push)
+        _maximum(push, self._zone_low, out=push)
+        _subtract(state.tau_ext, push, push)
+        _multiply(_add(torque, push, drive), way, drive)
+        # Whether Coriolis torques are in the torque is not known: the lesser of both readings.
+        _minimum(drive, _subtract(drive, _multiply(state.coriolis, way, push), push), out=drive)
+        _maximum(drive, 0.0, out=drive)
+        return _multiply(drive, self._gain, drive)

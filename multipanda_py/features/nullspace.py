@@ -12,11 +12,11 @@ from multipanda_py.context import Context
 from multipanda_py.feature import Feature
 from multipanda_py.handover import MAX_STEP, Handover
 from multipanda_py.nullspace_projector import PROJECTORS, NullspaceProjector
-from multipanda_py.parameters import choice, vector
+from multipanda_py.parameters import choice, number, vector
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import CartesianTarget
 
-_multiply, _subtract, _add = np.multiply, np.subtract, np.add
+_dot, _multiply, _subtract, _add = np.dot, np.multiply, np.subtract, np.add
 _minimum, _maximum = np.minimum, np.maximum
 
 NO_CLAMP = 100.0
@@ -42,12 +42,12 @@ class NullspaceParams:
         "static wrenches (kinematic), nothing (none)",
     )
     max_torque: Vector = vector(
-        *[NO_CLAMP] * JOINTS,
-        unit="Nm",
-        low=0,
-        high=NO_CLAMP,
-        doc="clamp before the projection; none if all are at their upper bound",
+        *[5.0] * JOINTS, unit="Nm", low=0, high=100, doc="clamp before the projection"
     )
+    velocity_timeout: float = number(
+        0.1, unit="s", low=0.001, high=10,
+        doc="after which a velocity of the posture not renewed is zero",
+    )  # fmt: skip
 
 
 class Nullspace(Feature[NullspaceParams]):
@@ -55,11 +55,13 @@ class Nullspace(Feature[NullspaceParams]):
 
     .. math::
         \tau = N \tau_0, \quad
-        \tau_0 = \mathrm{clamp}(K_n (q_n - q) - 2 Z_n K_n^{1/2} \dot q, \pm\tau_{max})
+        \tau_0 = \mathrm{clamp}(K_n (q_n - q) + 2 Z_n K_n^{1/2} (\dot q_n - \dot q), \pm\tau_{max})
 
     with :math:`N` one of :class:`~multipanda_py.nullspace_projector.NullspaceProjector`, the
     dynamically consistent one by default. The clamp comes first: clamped after the projection,
-    the torques would not be in the nullspace any more. Sources: Khatib 1987; CRISP section III.
+    the torques would not be in the nullspace any more. A posture may come with its velocity
+    :math:`\dot q_n`, which must be renewed. Sources: Khatib 1987; CRISP section III, equation 7,
+    and its default clamp.
     """
 
     Params = NullspaceParams
@@ -68,6 +70,8 @@ class Nullspace(Feature[NullspaceParams]):
     def __init__(self, context: Context, params: NullspaceParams) -> None:
         self._tau, self._brake = np.zeros(JOINTS), np.zeros(JOINTS)
         projector = NullspaceProjector()
+        self._velocities = [np.zeros(JOINTS)] * context.n_arms
+        self._left = [0] * context.n_arms
         self._projectors = {"kinematic": projector.kinematic, "dynamic": projector.dynamic}
         super().__init__(context, params)
 
@@ -75,22 +79,20 @@ class Nullspace(Feature[NullspaceParams]):
         """Prepare the damping gains and look the projector up."""
         self._damping = 2.0 * self.params.damping_ratio * np.sqrt(self.params.stiffness)
         self._high, self._low = self.params.max_torque, -self.params.max_torque
-        self._clamps = bool((self._high < NO_CLAMP).any())
+        self._least = float(self._high.min()) ** 2
         self._project = self._projectors.get(self.params.projector)
 
-    def on_handover(
-        self,
-        states: Sequence[ArmState],
-        target: CartesianTarget,
-        handovers: Sequence[Handover],
-    ) -> None:
-        """Put the posture where its springs keep the elbow up that would else sink."""
-        soft = self.params.stiffness < SOFT
-        for posture, state, handover in zip(target.posture, states, handovers):
-            tau = handover.tau - np.dot(handover.wrench_in_base, state.jacobian)
-            step = np.where(soft, 0.0, tau / np.where(soft, 1.0, self.params.stiffness))
-            step /= max(1.0, float(np.abs(step).max()) / MAX_STEP)
-            posture += step
+    def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
+        """Forget velocities of an earlier activation."""
+        self._left = [0] * len(states)
+
+    def on_target(self, channel: str, place: int, target: CartesianTarget) -> None:
+        """Count from when a posture with a velocity came."""
+        if channel == "joint":
+            self._velocities[place] = target.data["joint"][place][JOINTS:]
+            moves = bool(self._velocities[place].any())
+            timeout = self.params.velocity_timeout
+            self._left[place] = round(timeout / self.context.period) if moves else 0
 
     def add(
         self,
@@ -106,7 +108,10 @@ class Nullspace(Feature[NullspaceParams]):
             _subtract(target.posture[arm], state.q, tau_0)
             _multiply(tau_0, stiffness, tau_0)
             _subtract(tau_0, _multiply(state.dq, self._damping, brake), tau_0)
-            if self._clamps:
+            if self._left[arm]:
+                self._left[arm] -= 1
+                _add(tau_0, _multiply(self._velocities[arm], self._damping, brake), tau_0)
+            if _dot(tau_0, tau_0) > self._least:
                 _minimum(tau_0, self._high, out=tau_0)
                 _maximum(tau_0, self._low, out=tau_0)
             if project is not None:
