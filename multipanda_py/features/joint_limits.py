@@ -23,7 +23,7 @@ class JointLimitsParams:
     """Barrier of :class:`JointLimits`."""
 
     range: Vector = vector(
-        *[0.15] * JOINTS, unit="rad", low=1e-3, high=1.0, doc="from a limit to where it acts"
+        *[0.1] * JOINTS, unit="rad", low=1e-3, high=1.0, doc="from a limit to where it acts"
     )
     max_torque: Vector = vector(
         *[40.0] * 4, *[10.0] * 3, unit="Nm", low=0, high=87, doc="barrier torque at the limit"
@@ -47,6 +47,10 @@ class JointLimits(Feature[JointLimitsParams]):
     the damper only takes energy. Torque and its derivative are zero where the range begins.
     Beyond the limit the barrier stays at :math:`\tau_{max}`, and both together never exceed
     twice that. Positions of the limits: :class:`~multipanda_py.limits.JointLimits`.
+
+    The range is CRISP's, so that it leaves as much of the workspace alone. Its 5 Nm, linear and
+    without a damper, are not: they store 0.25 J, so joint 1 of a stretched arm (2 kg m^2) goes
+    through at 0.5 rad/s, and a push of 5 Nm holds a joint at its stop.
     """
 
     Params = JointLimitsParams

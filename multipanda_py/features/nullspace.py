@@ -86,6 +86,20 @@ class Nullspace(Feature[NullspaceParams]):
         """Forget velocities of an earlier activation."""
         self._left = [0] * len(states)
 
+    def on_handover(
+        self,
+        states: Sequence[ArmState],
+        target: CartesianTarget,
+        handovers: Sequence[Handover],
+    ) -> None:
+        """Put the posture where its springs keep the elbow up that would else sink."""
+        soft = self.params.stiffness < SOFT
+        for posture, state, handover in zip(target.posture, states, handovers):
+            tau = handover.tau - np.dot(handover.wrench_in_base, state.jacobian)
+            step = np.where(soft, 0.0, tau / np.where(soft, 1.0, self.params.stiffness))
+            step /= max(1.0, float(np.abs(step).max()) / MAX_STEP)
+            posture += step
+
     def on_target(self, channel: str, place: int, target: CartesianTarget) -> None:
         """Count from when a posture with a velocity came."""
         if channel == "joint":
