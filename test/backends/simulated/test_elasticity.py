@@ -149,10 +149,9 @@ def test_slow_motion_is_that_of_a_rigid_arm(make_cell):
             cell.step(25)
             path.append(cell.pose("left").position)
         ends.append(np.array(path))
-        assert np.abs(cell.state("left").dq).max() < 0.05
         assert not [e for e in cell.events() if e.event.is_fault]
-    assert np.abs(ends[1] - ends[0]).max() < 2e-3
-    assert np.abs(np.diff(ends[0], axis=0)).max() > 4e-3
+    assert np.abs(ends[1] - ends[0]).max() < 1e-3
+    assert np.linalg.norm(ends[0][-1] - ends[0][0]) > 0.05
 
 
 def test_a_gear_ripples_with_the_angle_of_its_motor(make_cell):
