@@ -211,8 +211,9 @@ def task4(
     realistic: bool = False,
     tared: bool = True,
     seconds: float = 10.0,
+    turns: int = 1,
 ) -> Trace:
-    """Press with 9.81 N while drawing a circle of 10 cm radius; the table may drop away."""
+    """Press with 9.81 N while drawing circles of 10 cm radius; the table may drop away."""
     trace, radius, force = Trace(), 0.1, 9.81
     with table_cell(realistic, stiffness=[800.0, 800.0, 50.0, 20.0, 20.0, 20.0]) as cell:
         if realistic:
@@ -222,7 +223,7 @@ def task4(
         press(cell, force)
         cell.step(1500)
         centre = start.position + [radius, 0.0, 0.0]
-        for k in range(round(100 * seconds)):
+        for k in range(round(100 * seconds) * turns):
             t = k * STEP * 1e-3
             phase = np.pi - 2.0 * np.pi * t / seconds
             goal = centre + radius * np.array([np.cos(phase), np.sin(phase), 0.0])
@@ -235,7 +236,8 @@ def task4(
             here = cell.pose("arm").position
             now = -contact_force(cell, "arm_fr3_tool", "table")[2]
             off = np.linalg.norm((here - centre)[:2]) - radius
-            trace.add(t, force=now, force_desired=force, path_error=off, z=here[2])
+            tank = cell.report("arm/law")["impedance tank [J]"]
+            trace.add(t, force=now, force_desired=force, path_error=off, z=here[2], path_tank=tank)
             if drop_table and k == 650:
                 arms = cell.rows(cycles)[1]["arms"][:, 0]
                 fall = before[2] - arms["position_ee_in_base"][:, 2].min()
@@ -250,8 +252,10 @@ def task4(
     return trace
 
 
-def task5(realistic: bool = False, tared: bool = True, seconds: float = 10.0) -> Trace:
-    """Two arms squeeze a box with 20 N and lift it by 20 cm."""
+def task5(
+    realistic: bool = False, tared: bool = True, seconds: float = 10.0, turns: int = 1
+) -> Trace:
+    """Two arms squeeze a box with 20 N and lift it by 20 cm; every second turn is back down."""
     arms = {
         name: {
             "position": [0.0, y, 0.0],
@@ -284,10 +288,11 @@ def task5(realistic: bool = False, tared: bool = True, seconds: float = 10.0) ->
         cell.step(3000)
         held = cell.objects()["box"].position - middle(cell)
         box = cell.objects()["box"].position
-        for k in range(round(100 * seconds)):
+        for k in range(round(100 * seconds) * turns):
             t = k * STEP * 1e-3
+            share = min(t % seconds / (0.8 * seconds), 1.0) + k // round(100 * seconds)
             # The impedance gives way by a few millimetres under the box.
-            height = 0.5 * 0.206 * (1.0 - np.cos(np.pi * min(t / (0.8 * seconds), 1.0)))
+            height = 0.5 * 0.206 * (1.0 - np.cos(np.pi * share))
             cell.set_object_target("lift", Pose(start + [0.0, 0.0, height], np.eye(3)))
             cell.step(STEP)
             left = -contact_force(cell, "left_fr3_tool", "box")[1]

@@ -185,17 +185,19 @@ class MovingCartesianTarget(CartesianTarget):
             motion[:] = 0.0
 
 
-class ForceTarget(MovingCartesianTarget):
-    """A Cartesian target, and the wrench that the tool is to exert on the world.
+class ForceTarget(CartesianTarget):
+    """A Cartesian target, how stiff to be, and the wrench that the tool exerts on the world.
 
     Attributes:
+        stiffness: Per arm, (6, 6) [N/m, Nm/rad].
         wrench_in_base: Force and torque at the tool's point, per arm, (6,) [N, Nm].
     """
 
-    channels: ClassVar[tuple[str, ...]] = (*MovingCartesianTarget.channels, "wrench")
+    channels: ClassVar[tuple[str, ...]] = (*CartesianTarget.channels, "stiffness", "wrench")
 
     def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
         super().__init__(n_arms, extra)
+        self.stiffness: list[Matrix] = [data.reshape(6, 6) for data in self.data["stiffness"]]
         self.wrench_in_base: list[Vector] = self.data["wrench"]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.controllets.coupled_impedance import CoupledImpedanceLaw, CoupledImpedanceParams
-from multipanda_py.controllets.force_impedance import ForceParams
+from multipanda_py.controllets.force_impedance import LEAST_MOBILITY, ForceParams
 from multipanda_py.force_control import ForceController
 from multipanda_py.handover import Handover
 from multipanda_py.state import ArmState
@@ -45,18 +45,19 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
 
     def __init__(self, context: Context, params: CoupledForceImpedanceParams) -> None:
         self._force = ForceController(params.gains(), context.period)
-        self._contact_width = 0.0
+        self._contact_width = self._pushed = self._closing = 0.0
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
         """Hand the gains of the force part over as well."""
         super().on_parameters()
-        self._force.gains = self.params.gains()
+        self._force.set_gains(self.params.gains())
 
     def on_activate(self, states: Sequence[ArmState], target: ObjectTarget) -> None:
         """Grasp without a force."""
         super().on_activate(states, target)
         self._force.reset()
+        self._pushed = self._closing = 0.0
         self._contact_width = self._width()
 
     def on_handover(
@@ -72,15 +73,26 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         """Return the internal force of this cycle [N]: controlled to the smoothed target."""
         desired = super().squeeze(target)
         force, held = self._force, self.held
+        closing = -float(_dot(held.rates[:, :3].reshape(-1), held.inward.reshape(-1)))
+        period = self.context.period
+        force.tank.settle(0.5 * (closing + self._closing) * self._pushed * period)
+        force.tank.receive(self.dissipated * period)
         force.grant(desired)
         width = self._width()
-        if force.touching:
+        if force.touching or force.is_idle:
             self._contact_width = width
-        closing = -float(_dot(held.rates[:, :3].reshape(-1), held.inward.reshape(-1)))
         away = abs(width - self._contact_width)
-        pushed = force.step(desired, self.measured, away, closing, self.dissipated)
-        self.report[7], self.report[8] = force.energy, force.weight
-        return pushed
+        self._pushed = force.step(desired, self.measured, away, closing, self._mass())
+        self._closing = closing
+        self.report[7], self.report[8] = force.tank.energy, force.weight
+        return self._pushed
+
+    def _mass(self) -> float:
+        """Return the effective mass of the hands that close on each other [kg]."""
+        mobility = 0.0
+        for inertia_inv, inward in zip(self.held.inertia_invs, self.held.inward):
+            mobility += float(_dot(inward, _dot(inertia_inv[:3, :3], inward)))
+        return 1.0 / max(mobility, LEAST_MOBILITY)
 
     def _width(self) -> float:
         """Return twice the mean distance of the hands from their centre [m]."""

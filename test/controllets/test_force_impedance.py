@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pinocchio as pin
 import pytest
+from contact_rig import LATE, REAL, ContactRig
 
 from multipanda_py.controllets.force_impedance import ForceImpedance, ForceImpedanceParams
 from multipanda_py.exceptions import TargetRejected
+from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
 from multipanda_py.targets import ForceTarget
 from multipanda_py.testing import PERIOD, StateMaker
@@ -20,40 +23,59 @@ def root(matrix):
     return v @ np.diag(np.sqrt(np.maximum(w, 0))) @ v.T
 
 
-def test_paper_equation_in_contact():
+@pytest.mark.parametrize("frame", ["base", "tool"])
+def test_equation_in_contact(frame):
+    """Across the force the impedance, along it the controlled force and its damper alone."""
     maker = StateMaker()
     rng = np.random.default_rng(1)
     (state,) = maker.at([READY], [rng.normal(size=7) * 0.1])
-    law = ForceImpedance(maker.context, ForceImpedanceParams(kp=0.5, ki=0.0, filter_time=0.0))
+    params = ForceImpedanceParams(kp=0.5, ki=0.0, gain_frame=frame)
+    law = ForceImpedance(maker.context, params)
     target = ForceTarget(1)
     law.on_activate([state], target)
-    wrench = np.array([0.0, 0.0, -10.0, 0, 0, 0])
+    wrench = np.array([3.0, 0.0, -9.0, 0, 0, 0])
+    u = wrench / np.linalg.norm(wrench)
     target.wrench_in_base[0][:] = wrench
     law.on_target("wrench", 0, target)
-    state.wrench_ext_in_base[:] = [0, 0, 8.0, 0, 0, 0]  # the tool exerts 8 N down
-    for _ in range(300):
+    target.displace(0, np.array([0.03, 0.02, -0.05, 0.1, 0.0, -0.05]))
+    state.wrench_ext_in_base[:] = -8.0 * u
+    for _ in range(1000):
         law.update([state], target, PERIOD)
-    j = state.jacobian
-    k = np.diag([100.0, 100, 50, 10, 10, 10])
+    j, size = state.jacobian, np.linalg.norm(wrench)
+    turn = np.kron(np.eye(2), state.rotation_ee_in_base if frame == "tool" else np.eye(3))
+    k = turn @ np.diag([100.0, 100, 50, 10, 10, 10]) @ turn.T
     w, v = np.linalg.eigh(root(k) @ j @ np.linalg.inv(state.mass) @ j.T @ root(k))
     damping = 2.0 * root(k) @ v @ np.diag(w**-0.5) @ v.T @ root(k)
-    pushed = 10.0 + 0.5 * (10.0 - 8.0)
-    expected = j.T @ (-damping @ j @ state.dq + pushed * wrench / 10.0)
+    twist, across = j @ state.dq, np.eye(6) - np.outer(u, u)
+    error = np.array([0.03, 0.02, -0.05, 0.1, 0.0, -0.05])
+    mass = 1.0 / (u @ j @ np.linalg.inv(state.mass) @ j.T @ u)
+    pushed = size + 0.5 * (size - 8.0) - 30.0 * mass * (u @ twist)
+    expected = j.T @ (across @ k @ across @ error - damping @ twist + pushed * u)
     assert np.allclose(law.tau[0], expected, atol=1e-6)
+
+
+def test_a_target_has_no_twist():
+    """A damper with a moving reference is a motor that no tank pays for."""
+    assert "twist" not in ForceTarget.channels
 
 
 @pytest.mark.sim
 def test_force_in_the_air_is_bounded_by_the_loss_distance(make_cell):
-    cell = make_cell(controllets={"force": {"type": "force_impedance"}}, active=["left/force"])
+    law = {"type": "force_impedance", "params": {"approach_speed": 0.05}}
+    cell = make_cell(controllets={"force": law}, active=["left/force"])
     before = cell.pose("left").position
     cell.set_target("left", wrench=[0.0, 0.0, -30.0, 0.0, 0.0, 0.0])
     start, _ = cell.rows()
-    cell.step(3000)
+    cell.step(1500)
     rows = cell.rows(start)[1]["arms"][:, 0]
     fall = before[2] - rows["position_ee_in_base"][:, 2].min()
     assert 0.01 < fall < 0.12
     assert np.linalg.norm(rows["twist_ee_in_base"][:, :3], axis=1).max() < 0.5
     assert cell.events() == []
+    cell.step(2500)
+    (event,) = cell.events()
+    assert event.event is Event.NOTICE
+    assert "no contact found" in event.text
 
 
 @pytest.mark.sim
@@ -72,7 +94,12 @@ def test_passive_over_random_contacts_targets_and_gains(make_cell, seed):
             "force": {
                 "type": "force_impedance",
                 "features": ["nullspace"],
-                "params": {"tank_max": 3.0, "nullspace": {"stiffness": [0.0] * 7}},
+                "params": {
+                    "tank_start": 3.0,
+                    "tank_max": 3.0,
+                    "tank_power": 0.0,
+                    "nullspace": {"stiffness": [0.0] * 7},
+                },
             }
         },
         objects={
@@ -115,3 +142,163 @@ def test_bad_wrench_is_refused(make_cell):
                            ([0, 0, np.nan, 0, 0, 0], "finite")):  # fmt: skip
         with pytest.raises(TargetRejected, match=reason):
             cell.set_target("left", wrench=wrench)
+
+
+@pytest.fixture
+def rig():
+    """Make contact rigs that are closed at the end of the test."""
+    rigs = []
+
+    def make(*args, **settings):
+        rigs.append(ContactRig(*args, **settings))
+        return rigs[-1]
+
+    yield make
+    for made in rigs:
+        made.close()
+
+
+@pytest.mark.sim
+def test_a_pose_target_moves_the_arm_before_any_force_was_asked_for(rig):
+    bench = rig(1e4, 0.3)
+    pose = bench.cell.pose("arm")
+    goal = pose.position + [0.0, 0.05, 0.03]
+    bench.cell.set_target("arm", Pose(goal, pose.rotation))
+    bench.step(3000)
+    assert np.allclose(bench.cell.pose("arm").position, goal, atol=1e-3)
+
+
+@pytest.mark.sim
+def test_a_push_is_resisted_by_the_stiffness_and_stored_not_paid(rig):
+    bench = rig(1e4, 0.3, params={"stiffness": [400.0, 400.0, 400.0, 20.0, 20.0, 20.0]})
+    pose = bench.cell.pose("arm")
+    bench.cell.set_target("arm", Pose(pose.position + [0.02, 0.0, 0.0], pose.rotation))
+    bench.step(1000)
+    start, before = bench.tip, bench.cell.report("arm/law")["impedance tank [J]"]
+    bench.push[:] = [0.0, 5.0, 0.0]
+    bench.step(1500)
+    assert bench.tip[1] - start[1] == pytest.approx(5.0 / 400.0, rel=0.05)
+    bench.push[:] = 0.0
+    bench.step(1500)
+    assert np.allclose(bench.tip, start, atol=2e-3)
+    assert bench.cell.report("arm/law")["impedance tank [J]"] >= before - 0.01
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("height", [-0.1, 0.03])
+def test_the_spring_does_not_add_to_the_force(rig, height):
+    """With the target inside the table or above it, and nothing jumps when the force goes."""
+    stiffness = [800.0, 800.0, 800.0, 20.0, 20.0, 20.0]
+    bench = rig(1e4, 0.005, params={"stiffness": stiffness})
+    pose = bench.cell.pose("arm")
+    goal = Pose(pose.position + [0, 0, height], pose.rotation)
+    bench.cell.set_target("arm", goal, wrench=[0.0, 0.0, -10.0, 0.0, 0.0, 0.0])
+    forces, _ = bench.step(2500)
+    assert forces[-500:] == pytest.approx(10.0, abs=0.2)
+    assert forces.max() < 20.0
+    start = bench.cell.rows()[0]
+    bench.press(0.0)
+    forces, heights = bench.step(1000)
+    tau = bench.cell.rows(start)[1]["arms"]["tau"][:, 0]
+    assert np.abs(np.diff(tau, axis=0)).max() < 0.2
+    assert forces.max() < 11.0
+    assert np.abs(np.diff(heights)).max() < 0.03 * PERIOD
+    if height > 0.0:
+        assert heights[-1] > 0.003
+
+
+@pytest.mark.sim
+@pytest.mark.robustness
+def test_peak_and_rest_of_the_force_on_hard_and_soft_things(rig, episodes):
+    """At most twice the force on first contact, then no swinging, on an arm that is late."""
+    rng = np.random.default_rng(0)
+    n = episodes(3, 60)
+    for stiffness in np.geomspace(1e5, 1e3, n):
+        scale = float(rng.choice([0.8, 1.2]))
+        force, gap = float(rng.uniform(5.0, 30.0)), 0.003 if n < 10 else rng.uniform(0, 0.05)
+        late = {**REAL, "perturbation": {**LATE, "inertia_scale": scale}}
+        bench = rig(float(stiffness), gap, arm=late, damping_ratio=rng.uniform(0.01, 0.1))
+        bench.press(force)
+        forces, _ = bench.step(round(2500 + gap / 0.01 * 1000))
+        which = f"{stiffness:.0f} N/m, {force:.1f} N, {gap:.4f} m, inertia x {scale}"
+        assert 0.0 < forces.max() <= 2.0 * force, which
+        assert np.abs(forces[-300:] - force).max() < 0.1 * force + 0.5, which
+        assert bench.cell.events() == []
+        bench.close()
+
+
+@pytest.mark.sim
+def test_an_empty_tank_is_reported_once(rig):
+    bench = rig(1e4, 0.3, params={"tank_start": 0.05, "tank_power": 0.0})
+    pose = bench.cell.pose("arm")
+    bench.cell.set_target("arm", Pose(pose.position + [0.0, 0.1, 0.0], pose.rotation))
+    bench.step(500)
+    (event,) = bench.cell.events()
+    assert (event.event, event.controllet) == (Event.NOTICE, "arm/law")
+    assert "out of energy" in event.text
+    assert bench.cell.state("arm").fault == ""
+
+
+def book(seed, cycles=500):
+    """Return by how much the work of one random episode exceeds what the tanks were granted.
+
+    Dynamics by pinocchio, a floor of our own, and a book of what the commanded torques did:
+    the change of kinetic energy is exactly the work at the mean velocity.
+    """
+    rng = np.random.default_rng(seed)
+    maker = StateMaker()
+    q = READY + rng.normal(size=7) * 0.2
+    dq = rng.normal(size=7) * 0.2 * (rng.random() < 0.5)
+    (state,) = maker.at([q], [dq])
+    params = ForceImpedanceParams(
+        damping_ratio=np.full(6, rng.choice([0.0, 0.0, 0.1, 1.0])), tank_power=0.0,
+        tank_start=float(rng.choice([0.02, 0.1, 1.0])), tank_max=float(rng.choice([0.1, 3.0])),
+        stiffness=np.r_[rng.uniform(0, 2000, 3), rng.uniform(0, 60, 3)],
+        gain_time=float(rng.choice([0.0, 0.05])), gain_frame=str(rng.choice(["base", "tool"])),
+        kp=rng.uniform(0, 0.5), ki=rng.uniform(0, 15), approach_speed=rng.uniform(0.01, 0.1),
+    )  # fmt: skip
+    law, target = ForceImpedance(maker.context, params), ForceTarget(1)
+    law.on_activate([state], target)
+    floor = state.position_ee_in_base[2] - rng.uniform(0, 0.03)
+    hardness = 10 ** rng.uniform(2.5, 5)
+    work, worst, push = 0.0, -np.inf, np.zeros(7)
+    for cycle in range(cycles):
+        if cycle % 50 == 0:
+            if rng.random() < 0.8:
+                step = rng.normal(size=3) * 0.08
+                target.position_ee_in_base[0][:] = state.position_ee_in_base + step
+            if rng.random() < 0.5:
+                turn = pin.exp3(rng.normal(size=3) * 0.3)
+                target.rotation_ee_in_base[0][:] = turn @ state.rotation_ee_in_base
+            if rng.random() < 0.6:
+                force = rng.normal(size=3) * 15 * (rng.random() < 0.8)
+                torque = rng.normal(size=3) * 2 * (rng.random() < 0.3)
+                target.wrench_in_base[0][:] = [*force, *torque]
+                law.on_target("wrench", 0, target)
+            if rng.random() < 0.4:
+                root_of = rng.normal(size=(6, 6)) * np.r_[20, 20, 20, 4, 4, 4][:, None]
+                target.stiffness[0][:] = root_of @ root_of.T
+                law.on_target("stiffness", 0, target)
+            push = rng.normal(size=7) * 5 * (rng.random() < 0.3)
+        depth = floor - state.position_ee_in_base[2]
+        wrench = state.wrench_ext_in_base
+        wrench[:] = 0.0
+        if depth > 0.0:
+            wrench[2] = max(0.0, hardness * depth - 20.0 * state.twist_ee_in_base[2])
+        law.update([state], target, PERIOD)
+        tau = law.tau[0]
+        outside = push + state.jacobian.T @ wrench - state.coriolis
+        after = np.clip(dq + PERIOD * np.linalg.solve(state.mass, tau + outside), -4, 4)
+        work += float(tau @ (dq + after)) * 0.5 * PERIOD
+        dq, q = after, q + PERIOD * after
+        maker.at([q], [dq])
+        (arm,) = law._arms
+        worst = max(worst, work - arm.tank.granted - arm.force.tank.granted)
+    return worst
+
+
+@pytest.mark.robustness
+def test_work_never_exceeds_what_the_tanks_were_granted(episodes):
+    """Also without any damping: random poses, wrenches, stiffnesses, pushes and contacts."""
+    for seed in range(episodes(6, 1000)):
+        assert book(seed) <= 0.0, f"seed {seed}"

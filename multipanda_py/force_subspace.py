@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a force is controlled, a spring has no say."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.state import ArmState, Matrix, Vector
+
+_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
+_log3, _exp3 = pin.log3, pin.exp3
+
+
+class ForceSubspace:
+    r"""Take a spring out along the direction of a controlled force, without a step.
+
+    .. math::
+        e' = P (e - r), \quad F = P\, K e', \quad P = I - w\, u u^T
+
+    with the direction *u* of the wrench (unit length; a metre counts as a radian where force
+    and torque are asked for together), a share *w* that goes from 0 to 1 within ``FADE`` once a
+    force is asked for, and an offset *r* of the set point. When the force is withdrawn or turns,
+    *r* becomes what P has hidden until then, so that the spring comes back in relaxed where the
+    tool is; then *r* shrinks with bounded speed, and the spring takes the tool to its target.
+    A direction that turns slowly keeps its share.
+
+    Attributes:
+        direction: *u*, (6,).
+        share: *w*.
+        is_idle: Nothing is hidden from the spring.
+
+    Thread: control.
+    """
+
+    FADE = 0.1
+    """Time in which the spring fades out along a new direction [s]."""
+    TURN = 0.2
+    """Turn of the direction at which the spring comes back in at once [rad]."""
+    TURN_SPEED = 10.0
+    """Speed in rad/s with which the offset shrinks for one in m/s."""
+
+    def __init__(self, period: float) -> None:
+        self._period = period
+        self.direction = np.zeros(6)
+        self._error, self._hidden, self._offset = (np.zeros(6) for _ in range(3))
+        self._part, self._seen = np.zeros(6), np.zeros(6)
+        self._turned, self._rotation = np.zeros((3, 3)), np.zeros((3, 3))
+        self._position = np.zeros(3)
+        self.reset()
+
+    def reset(self) -> None:
+        """Hide nothing."""
+        self.share = 0.0
+        self.is_idle, self._is_wanted = True, False
+        self.direction[:] = self._offset[:] = self._hidden[:] = self._seen[:] = 0.0
+
+    def aim(self, direction: Vector) -> None:
+        """Control a force along a direction (6,) from now on."""
+        turn = _subtract(direction, self.direction, self._part)
+        angle = math.sqrt(_dot(turn, turn))
+        if angle > 1e-9:
+            old = self.direction
+            shown = float(_dot(old, self._seen)) * float(_dot(old, direction))
+            self.share = share = self.share * max(0.0, 1.0 - angle / self.TURN)
+            # P is about to take this share of what the spring has been left with so far.
+            shown *= share / (1.0 - share) if share < 1.0 else 0.0
+            _subtract(self._hidden, _multiply(direction, shown, self._part), self._offset)
+            old[:] = direction
+        self.is_idle, self._is_wanted = False, True
+
+    def release(self) -> None:
+        """Let the spring come back in."""
+        self._offset[:] = self._hidden
+        self.share, self._is_wanted = 0.0, False
+
+    def target(
+        self, state: ArmState, position: Vector, rotation: Matrix, speed: float
+    ) -> tuple[Vector, Matrix]:
+        """Return the pose that the spring is to go to, (3,) [m] and (3, 3), in the base.
+
+        Args:
+            state: The arm.
+            position: What was asked for, (3,) [m].
+            rotation: (3, 3).
+            speed: With which the spring comes back to it [m/s].
+        """
+        if self._is_wanted:
+            self.share = min(1.0, self.share + self._period / self.FADE)
+        self._shrink(speed * self._period)
+        error, u = self._error, self.direction
+        _subtract(position, state.position_ee_in_base, error[:3])
+        _dot(rotation, state.rotation_ee_in_base.T, self._turned)
+        error[3:] = _log3(self._turned)
+        left = _subtract(error, self._offset, self._seen)
+        along = _multiply(u, self.share * float(_dot(u, left)), self._hidden)
+        _subtract(left, along, left)
+        _subtract(error, left, self._hidden)
+        _add(state.position_ee_in_base, left[:3], self._position)
+        _dot(_exp3(left[3:]), state.rotation_ee_in_base, self._rotation)
+        return self._position, self._rotation
+
+    def relieve(self, wrench: Vector, turn: Matrix | None) -> None:
+        """Take the controlled direction out of a spring's wrench (6,), in place.
+
+        Args:
+            wrench: Along the axes of the gains [N, Nm].
+            turn: Rotation from those axes to the base, (6, 6), or None if equal.
+        """
+        u = self.direction if turn is None else _dot(self.direction, turn)
+        _subtract(wrench, _multiply(u, self.share * float(_dot(u, wrench)), self._part), wrench)
+
+    def _shrink(self, step: float) -> None:
+        """Shrink the offset by at most ``step`` [m], and ten times that in rad."""
+        offset, left = self._offset, 0.0
+        for part, most in ((offset[:3], step), (offset[3:], self.TURN_SPEED * step)):
+            length = math.sqrt(_dot(part, part))
+            if length > 0.0:
+                left = max(left, length)
+                _multiply(part, max(0.0, 1.0 - most / length), part)
+        if not left and not self._is_wanted:
+            self.is_idle = True

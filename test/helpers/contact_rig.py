@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated arm above a floor of known stiffness, which the tests themselves compute."""
+
+from __future__ import annotations
+
+import math
+
+import mujoco
+import numpy as np
+
+from multipanda_py.testing import simple_cell
+
+OVER_TABLE = [0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785]
+ROD = {
+    "mass": 0.2, "com": [0, 0, 0.05], "inertia": [1e-3, 1e-3, 1e-3, 0, 0, 0],
+    "position": [0, 0, 0.1],
+}  # fmt: skip
+REAL = {
+    "joint_friction": [0.3, 0.3, 0.3, 0.3, 0.15, 0.15, 0.1],
+    "joint_damping": [0.5] * 7,
+    "noise": {"q": 1e-5, "dq": 1e-3, "tau": 0.05, "torque_step": 0.01},
+}
+LATE = {"delay": 0.005, "torque_lag": 0.002}
+
+
+class ContactRig:
+    """One arm under a law, a rod as its tool, and a floor: force = max(0, k depth - c speed).
+
+    MuJoCo's own contacts have a stiffness that depends on the mass they act on.
+
+    Args:
+        stiffness: Of the floor [N/m].
+        gap: Of the tip above it at the start [m].
+        params: Of the law.
+        arm: Settings of the arm.
+        law: Its type.
+        damping_ratio: Of the floor under 3 kg; a hard metal surface has next to none.
+    """
+
+    def __init__(
+        self, stiffness, gap, params=None, arm=None, law="force_impedance", damping_ratio=0.02
+    ):
+        arm = {"q_start": OVER_TABLE, "hand": False, "tool": ROD, **(arm or {})}
+        self.cell = simple_cell(
+            {"arm": arm}, {"law": {"type": law, "params": params or {}}}, ["arm/law"],
+            gate={"position": 1.0, "rotation": 3.2},
+        )  # fmt: skip
+        self.cell.start()
+        self._backend = self.cell._runner._loop.backends[0]
+        model, self._data = self._backend.model, self._backend.data
+        self._site = model.site("arm_fr3_tool_tcp").id
+        self._jacobian = np.zeros((3, model.nv))
+        self._stiffness = stiffness
+        self._damping = 2.0 * damping_ratio * math.sqrt(stiffness * 3.0)
+        self.floor = self.tip[2] - gap
+        self.push = np.zeros(3)
+        """A further force on the tip [N]."""
+
+    @property
+    def tip(self):
+        """Where the tip is in the world, (3,) [m]."""
+        return self._data.site_xpos[self._site].copy()
+
+    @property
+    def law(self):
+        """The law at work."""
+        return self.cell._runner._loop._owners.active[0]._law
+
+    def press(self, force):
+        """Ask for a force down [N]."""
+        self.cell.set_target("arm", wrench=[0.0, 0.0, -force, 0.0, 0.0, 0.0])
+
+    def step(self, cycles):
+        """Return what the floor felt and how high the tip was above it, per cycle [N], [m]."""
+        model, data, jacobian = self._backend.model, self._data, self._jacobian
+        forces, heights = np.zeros(cycles), np.zeros(cycles)
+        for k in range(cycles):
+            mujoco.mj_jacSite(model, data, jacobian, None, self._site)
+            depth = self.floor - data.site_xpos[self._site][2]
+            speed = float(jacobian[2] @ data.qvel)
+            if depth > 0.0:
+                forces[k] = max(0.0, self._stiffness * depth - self._damping * speed)
+            heights[k] = -depth
+            data.qfrc_applied[:] = (self.push + [0.0, 0.0, forces[k]]) @ jacobian
+            self.cell.step(1)
+        return forces, heights
+
+    def close(self):
+        """Stop."""
+        self.cell.close()
