@@ -18,7 +18,7 @@ from multipanda_py.handover import SMALL_FORCE, Handover, bounded_error, share_o
 from multipanda_py.held_object import HeldObject
 from multipanda_py.modal_damping import BANDWIDTH, KEPT, LEAST_RATIO, ModalDamping
 from multipanda_py.parameters import number, vector
-from multipanda_py.state import ArmState, Matrix, Vector
+from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import ObjectTarget
 
 _dot, _add, _subtract, _multiply = np.dot, np.add, np.subtract, np.multiply
@@ -73,8 +73,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     on one hand moves the object, so both hands give way together; the pair of them does not come
     apart.
 
-    The report ``squeeze [N]`` is measured, the mean of what the hands' estimated wrenches press
-    inwards with. It differs from what was asked for where the squeeze is only fed forward: the
+    The report ``squeeze [N]`` is measured, :math:`-n^T F_{ext} / n^T n` of the hands' estimated
+    wrenches. It differs from what was asked for where the squeeze is only fed forward: the
     formation holds hands back that have to move to press.
 
     The object's frame starts between the hands, along the axes of the world. Sources: Caccavale,
@@ -146,20 +146,26 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             [base.six_to_world(h.wrench_in_base) for base, h in zip(held.bases, handovers)]
         )
         load = held.sharing.add_up(wrenches.reshape(-1))
-        soft = p.stiffness < SOFT
-        error: Vector = np.where(soft, 0.0, load / np.where(soft, 1.0, p.stiffness))
+        self._design_dampers()
+        damper = self._dampers[-1]
+        stiffness = np.diag(p.stiffness) if damper.kept == 1.0 else damper.stiffness
+        held_up = p.stiffness >= SOFT
+        error = np.zeros(6)
+        error[held_up] = np.linalg.solve(stiffness[np.ix_(held_up, held_up)], load[held_up])
         bounded_error(error, p.error_clip)
         target.position_object_in_world[:] += error[:3]
         turned = np.dot(pin.exp3(error[3:]), target.rotation_object_in_world)
         target.rotation_object_in_world[:] = turned
         wrenches -= held.sharing.carried(load).reshape(wrenches.shape)
-        squeeze = max(0.0, _inward_part(wrenches, held.inward))
+        inward = held.inward
+        size = max(float(np.vdot(inward, inward)), 1e-12)
+        squeeze = max(0.0, float(np.vdot(wrenches[:, :3], inward)) / size)
         self._squeeze = target.squeeze[0] = squeeze if squeeze > SMALL_FORCE else 0.0
-        wrenches[:, :3] -= self._squeeze * held.inward
+        wrenches[:, :3] -= self._squeeze * inward
         wrenches[:, p.relative_stiffness < SOFT] = 0.0
         np.dot(wrenches.reshape(-1, 3), held.rotation, self._strain)
         self._strains = True
-        share = share_of(p.stiffness * error, load)
+        share = share_of(np.dot(stiffness, error), load)
         words = Handover(wrench_in_base=load).words("the load of both hands", share)
         if self._squeeze:
             words = "; ".join(filter(None, (f"squeeze goes on with {squeeze:.1f} N", words)))
@@ -219,13 +225,17 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         return self._squeeze
 
     def _measure_squeeze(self, states: Sequence[ArmState]) -> None:
-        """Find how hard the hands press the object, from the measured wrenches [N]."""
-        total = 0.0
+        """Find how hard the hands press the object, from the measured wrenches [N].
+
+        What they do to carry it has no part in it: that is orthogonal to n.
+        """
+        total = size = 0.0
         for base, state, inward in zip(self.held.bases, states, self._inward_views):
             fx, fy, fz, *_ = base.six_to_world(state.wrench_ext_in_base).tolist()
             x, y, z = inward.tolist()
-            total -= (fx * x + fy * y + fz * z) / max(x * x + y * y + z * z, 1e-12)
-        self.measured = total / len(states)
+            total -= fx * x + fy * y + fz * z
+            size += x * x + y * y + z * z
+        self.measured = total / max(size, 1e-12)
 
     def _set_object_wrench(self, target: ObjectTarget) -> None:
         """Compute spring and damper of the object, at its origin."""
@@ -251,12 +261,6 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             turned = max(turned, rx * rx + ry * ry + rz * rz)
         report[3], report[4], report[5] = math.sqrt(apart), math.sqrt(turned), self.measured
         report[6] = kept
-
-
-def _inward_part(wrenches: Matrix, inward: Matrix) -> float:
-    """Return the mean force with which hands press inwards, of wrenches (N, 6) on them [N]."""
-    parts = np.einsum("ij,ij->i", wrenches[:, :3], inward)
-    return float(np.mean(parts / np.maximum(np.einsum("ij,ij->i", inward, inward), 1e-12)))
 
 
 class CoupledImpedance(CoupledImpedanceLaw[CoupledImpedanceParams]):
