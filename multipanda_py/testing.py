@@ -19,6 +19,7 @@ from multipanda_py.config import CellConfig
 from multipanda_py.context import Context
 from multipanda_py.description import ArmDescription
 from multipanda_py.limits import LIMITS
+from multipanda_py.margin import Probe, linearise
 from multipanda_py.model import ArmModel
 from multipanda_py.parameters import ParameterSet
 from multipanda_py.state import ArmState, Vector, row_dtype
@@ -26,6 +27,10 @@ from multipanda_py.state import ArmState, Vector, row_dtype
 PERIOD = 1e-3
 LEAK = 10_000
 """Bytes that a thousand cycles may leave behind."""
+
+
+MOST_BANDWIDTH = 180.0
+"""Fastest velocity loop that a law may have with any gains within its bounds [1/s]."""
 
 
 class ContractBroken(AssertionError):
@@ -111,7 +116,9 @@ def check_contract(name: str, n_arms: int | None = None, seed: int = 0) -> None:
 
     Activation at rest commands no motion; torques have the right shapes and are finite in
     every posture; they depend on the values of states and target and on nothing else; states
-    are not written to; a thousand cycles do not make memory grow.
+    are not written to; a thousand cycles do not make memory grow; with the default gains, and
+    with each vector or number at its upper bound, no motion is braked so fast that latency
+    would make it swing (:mod:`multipanda_py.margin`).
 
     Args:
         name: As in ``type:`` of a cell file.
@@ -162,6 +169,79 @@ def check_contract(name: str, n_arms: int | None = None, seed: int = 0) -> None:
         law.on_deactivate()
         twin.on_deactivate()
     _check_memory(law, maker.random(rng, speed=0.5), target)
+    check_bandwidth(name, n, postures=2, seed=seed)
+
+
+def check_bandwidth(
+    name: str, n_arms: int | None = None, postures: int = 5, seed: int = 0
+) -> None:
+    """Check how fast a law and its default features brake, in random postures.
+
+    Args:
+        name: As in ``type:`` of a cell file.
+        n_arms: Number of arms; by default the fewest that the law takes.
+        postures: How many for every set of gains.
+        seed: Of the random postures.
+
+    Raises:
+        ContractBroken: If the velocity loop is faster than ``MOST_BANDWIDTH``, with the gains.
+    """
+    law_class = registry.find("controllets", name)
+    maker = StateMaker(law_class.min_arms if n_arms is None else n_arms)
+    rng = np.random.default_rng(seed)
+    for label, values in _corners(law_class):
+        probe = _probe(law_class, maker, values)
+        for _ in range(postures):
+            q = np.concatenate([state.q.copy() for state in maker.random(rng, margin=0.3)])
+            found = linearise(probe, q).bandwidth
+            _require(
+                found < MOST_BANDWIDTH,
+                f"with {label} it brakes at {found:.0f} 1/s at q = {q.round(3).tolist()}, "
+                f"allowed up to {MOST_BANDWIDTH:g}",
+            )
+
+
+def _corners(law_class: Any) -> list[tuple[str, dict[str, Any]]]:
+    """Return the default parameters, and each gain and all together at their upper bounds."""
+    specs = ParameterSet(law_class.Params).specs
+    default = {spec.name: spec.default for spec in specs}
+    highest = {
+        spec.name: np.array([high for _, high in spec.bounds])
+        if spec.kind == "vector"
+        else spec.bounds[0][1]
+        for spec in specs
+        if any(word in spec.name for word in ("stiffness", "damping"))
+    }
+    highest = {name: value for name, value in highest.items() if np.isfinite(value).all()}
+    corners = [("the defaults", default)]
+    corners += [(f"the highest {name}", default | {name: highest[name]}) for name in highest]
+    return [*corners, ("the highest gains", default | highest)] if highest else corners
+
+
+def _probe(law_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Probe:
+    """Return a law with its default features and their default parameters."""
+    parameters = ParameterSet(law_class.Params)
+    law = law_class(maker.context, parameters.decode(parameters.encode(values)))
+    target = law_class.Target(len(maker.states))
+    features = []
+    for name in law_class.default_features:
+        found = registry.find("features", name)
+        own = ParameterSet(found.Params)
+        defaults = {spec.name: spec.default for spec in own.specs}
+        features.append(found(maker.context, own.decode(own.encode(defaults))))
+
+    def activate() -> None:
+        for part in (law, *features):
+            part.on_activate(maker.states, target)
+
+    def update() -> None:
+        for feature in features:
+            feature.prepare(maker.states, target, PERIOD)
+        law.update(maker.states, target, PERIOD)
+        for feature in features:
+            feature.add(maker.states, target, law.tau, PERIOD)
+
+    return Probe(maker.states, maker.models, law.tau, activate, update)
 
 
 def _check_memory(law: Any, states: list[ArmState], target: Any) -> None:

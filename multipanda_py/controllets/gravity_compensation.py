@@ -11,7 +11,7 @@ import pinocchio as pin
 
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
-from multipanda_py.modal_damping import KEPT, LEAST_RATIO, ModalDamping
+from multipanda_py.modal_damping import BANDWIDTH, KEPT, LEAST_RATIO, ModalDamping
 from multipanda_py.parameters import choice, flag, number, vector
 from multipanda_py.ramp import Ramp
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -52,7 +52,7 @@ class GravityCompensationParams:
         doc="largest error per axis that the hold acts on; bounds its force",
     )  # fmt: skip
     joint_damping: float = number(
-        0.0, unit="Nm s/rad", low=0, high=20, doc="viscous damping of every joint"
+        0.0, unit="Nm s/rad", low=0, high=5, doc="viscous damping of every joint"
     )
     gain_time: float = number(
         0.2, unit="s", low=0, high=10, doc="over which a hold sets in, lets go or changes"
@@ -105,6 +105,8 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
         root[3:, 3:] = np.sqrt(p.rotational_stiffness) * np.eye(3) * self._turn_is_held
         self._root.go(root, round(p.gain_time / self.context.period) if self._running else 0)
         self._clip, self._clip_low = np.array(p.error_clip), -p.error_clip
+        # Both brakes act together; the lightest joint motion weighs 0.06 kg m^2.
+        self._damping.set_bandwidth(max(BANDWIDTH / 2.0, BANDWIDTH - p.joint_damping / 0.06))
         self._set_gains()
 
     def _set_gains(self) -> None:

@@ -43,7 +43,7 @@ class TeleoperationParams:
         *[1.0] * 6, low=LEAST_RATIO, high=5, doc="of the follower; 1 is critically damped"
     )
     posture_stiffness: float = number(
-        10.0, unit="Nm/rad", low=0, high=500, doc="of the follower's posture in the nullspace"
+        10.0, unit="Nm/rad", low=0, high=100, doc="of the follower's posture in the nullspace"
     )
     max_speed: float = number(0.5, unit="m/s", low=0.01, high=2, doc="of the follower's target")
     max_turn: float = number(1.5, unit="rad/s", low=0.01, high=10, doc="of the follower's target")
@@ -68,7 +68,17 @@ class TeleoperationParams:
         0.002, unit="s", low=0, high=1, doc="time constant of the filter of what is felt"
     )
     leader_damping: Vector = vector(
-        2, 2, 2, 2, 0.5, 0.5, 0.5, unit="Nm s/rad", low=0, high=50, doc="of the leader's joints"
+        2,
+        2,
+        2,
+        2,
+        0.5,
+        0.5,
+        0.5,
+        unit="Nm s/rad",
+        low=0,
+        high=(20,) * 4 + (4, 4, 1.5),
+        doc="of the leader's joints",
     )
     gain_time: float = number(
         0.1, unit="s", low=0, high=10, doc="over which a change of stiffness is spread"

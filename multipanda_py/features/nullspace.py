@@ -11,6 +11,7 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.feature import Feature
 from multipanda_py.handover import MAX_STEP, Handover
+from multipanda_py.modal_damping import LEAST_RATIO
 from multipanda_py.nullspace_projector import PROJECTORS, NullspaceProjector
 from multipanda_py.parameters import choice, number, vector
 from multipanda_py.state import JOINTS, ArmState, Vector
@@ -21,6 +22,9 @@ _minimum, _maximum = np.minimum, np.maximum
 
 NO_CLAMP = 100.0
 """A torque that no joint of a Franka arm can have [Nm]."""
+MAX_DAMPING, BARE_DAMPING = 12.0, 7.0
+"""Damping with which a posture moves no faster than laws may brake (see modal_damping), with a
+projector and without one: the lightest motions weigh 0.1 and 0.06 kg m^2 [Nm s/rad]."""
 SOFT = 0.1
 """Stiffness of a joint's posture too small to hold with [Nm/rad]."""
 
@@ -30,10 +34,13 @@ class NullspaceParams:
     """Gains of :class:`Nullspace`."""
 
     stiffness: Vector = vector(
-        *[10.0] * JOINTS, unit="Nm/rad", low=0, high=500, doc="posture stiffness"
+        *[10.0] * JOINTS, unit="Nm/rad", low=0, high=100, doc="posture stiffness"
     )
     damping_ratio: Vector = vector(
-        *[1.0] * JOINTS, low=0, high=5, doc="damping is 2 ratio sqrt(stiffness) Nm s/rad"
+        *[1.0] * JOINTS,
+        low=LEAST_RATIO,
+        high=5,
+        doc="damping is 2 ratio sqrt(stiffness) Nm s/rad, up to 12",
     )
     projector: str = choice(
         "dynamic",
@@ -77,7 +84,9 @@ class Nullspace(Feature[NullspaceParams]):
 
     def on_parameters(self) -> None:
         """Prepare the damping gains and look the projector up."""
-        self._damping = 2.0 * self.params.damping_ratio * np.sqrt(self.params.stiffness)
+        most = MAX_DAMPING if self.params.projector != "none" else BARE_DAMPING
+        damping = 2.0 * self.params.damping_ratio * np.sqrt(self.params.stiffness)
+        self._damping = np.minimum(damping, most)
         self._high, self._low = self.params.max_torque, -self.params.max_torque
         self._least = float(self._high.min()) ** 2
         self._project = self._projectors.get(self.params.projector)

@@ -34,7 +34,7 @@ class SingularityParams:
         20.0,
         unit="1/s",
         low=0,
-        high=200,
+        high=100,
         doc="rate at which motion along a direction that is lost decays",
     )
 

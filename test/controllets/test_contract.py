@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from multipanda_py import registry
-from multipanda_py.testing import ContractBroken, check_contract
+from multipanda_py import registry, testing
+from multipanda_py.testing import ContractBroken, check_bandwidth, check_contract
 
 BUILT_IN = [name for name in registry.names("controllets") if name != "misbehaving"]
 
@@ -35,3 +35,15 @@ def test_the_contract_test_can_fail(monkeypatch):
     monkeypatch.setattr(law, "on_activate", seed_elsewhere)
     with pytest.raises(ContractBroken, match="activation at rest"):
         check_contract("joint_impedance")
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_no_gains_within_bounds_brake_too_fast_in_any_posture(name, episodes):
+    check_bandwidth(name, postures=episodes(1, 100), seed=7)
+
+
+def test_a_law_that_brakes_too_fast_breaks_the_contract(monkeypatch):
+    monkeypatch.setattr(testing, "MOST_BANDWIDTH", 50.0)
+    with pytest.raises(ContractBroken, match=r"with the defaults it brakes at \d+ 1/s at q = "):
+        check_bandwidth("joint_impedance")

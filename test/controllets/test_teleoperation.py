@@ -153,7 +153,7 @@ def lead(cell, hands, force, cycles):
     hands.push("left", force)
     cell.step(cycles)
     hands.push("left", [0.0, 0.0, 0.0])
-    cell.set_parameters("tele", {"leader_damping": [20.0] * 7})
+    cell.set_parameters("tele", {"leader_damping": [20.0] * 4 + [4.0, 4.0, 1.5]})
     cell.step(2500)
 
 
@@ -230,7 +230,7 @@ def test_uncoupling_coupling_and_scaling_move_nothing(make_cell):
         cell.set_parameters("tele", change)
         cell.step(200)
         assert before.distance(hands.pose("right"))[0] < 2e-4
-    cell.set_parameters("tele", {"engaged": False, "leader_damping": [2.0] * 7})
+    cell.set_parameters("tele", {"engaged": False, "leader_damping": [2.0] * 6 + [1.5]})
     cell.step(1)
     before = hands.pose("right")
     lead(cell, hands, [0.0, 2.0, 2.0], 500)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Late states, lagging torques, wrong inertia: pushed arms come to rest under every law."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytestmark = [pytest.mark.sim, pytest.mark.robustness]
+
+READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
+BENT = np.array([0.4, 0.3, -0.5, -1.9, 0.6, 2.3, 0.2])
+MIRROR = np.array([-1, 1, -1, 1, -1, 1, 1])
+STIFF = [5000.0] * 3 + [300.0] * 3
+JOINTS = [3000.0] * 4 + [1000.0, 500.0, 200.0]
+LAWS = {
+    "joint_impedance": {"stiffness": JOINTS},
+    "joint_velocity": {"stiffness": JOINTS},
+    "joint_trajectory": {"stiffness": JOINTS},
+    "cartesian_impedance": {"stiffness": STIFF, "nullspace.stiffness": [100.0] * 7},
+    "operational_space": {"stiffness": [2500.0] * 6, "damping_ratio": [3.0] * 6},
+    "force_impedance": {"stiffness": STIFF},
+    "admittance": {"inner_stiffness": STIFF},
+    "gravity_compensation": {
+        "hold": "position", "keep_orientation": True, "translational_stiffness": 5000.0,
+        "rotational_stiffness": 300.0, "joint_damping": 5.0,
+    },
+    "coupled_impedance": {"stiffness": STIFF, "relative_stiffness": STIFF},
+    "coupled_force_impedance": {"stiffness": STIFF, "relative_stiffness": STIFF},
+}  # fmt: skip
+"""The highest gains within the bounds."""
+
+
+def fastest_after_a_push(make_cell, law, params, postures, **perturbation):
+    """Push every joint, wait, and return how fast any joint is at last [rad/s]."""
+    names = ["left", "right"]
+    late = {"delay": 0.005, "torque_lag": 0.002, **perturbation}
+    arms = {
+        name: {"position": [0.0, y, 0.0], "q_start": q.tolist(), "perturbation": late}
+        for name, y, q in zip(names, (0.3, -0.3), postures)
+    }
+    instance = {"type": law, "params": params}
+    active = [f"{name}/law" for name in names]
+    if law.startswith("coupled"):
+        instance["arms"], active = names, ["law"]
+    cell = make_cell(arms, {"law": instance}, active)
+    cell.step(20)
+    data = cell._runner._loop.backends[0].data
+    rng = np.random.default_rng(11)
+    for start in (0, 9):  # seven joints and two fingers each
+        data.qvel[start : start + 7] += rng.uniform(-0.15, 0.15, 7)
+    cell.step(1400)
+    fastest = 0.0
+    for _ in range(10):
+        cell.step(10)
+        fastest = max(fastest, *(float(np.abs(cell.state(name).dq).max()) for name in names))
+    assert [str(event) for event in cell.events() if event.event.is_fault] == []
+    return fastest
+
+
+@pytest.mark.parametrize("law", ["coupled_impedance", "coupled_force_impedance"])
+def test_free_hands_of_a_coupled_law_do_not_swing_with_3_ms_of_delay(make_cell, law):
+    """Moments as pure torque on light wrists made a limit cycle of 2 to 3 rad/s."""
+    for posture in (READY, BENT):
+        found = fastest_after_a_push(make_cell, law, {}, (posture, posture * MIRROR), delay=0.003)
+        assert found < 0.05
+
+
+def test_the_stiffest_joints_do_not_swing_with_5_ms_of_delay(make_cell):
+    """A bound of 5000 Nm/rad for all joints alike was a wrist that vibrates."""
+    params = LAWS["joint_impedance"]
+    assert fastest_after_a_push(make_cell, "joint_impedance", params, (READY, BENT)) < 0.02
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_gains_at_their_bounds_come_to_rest_in_any_posture(make_cell, law, episodes):
+    rng = np.random.default_rng(sum(map(ord, law)))
+    for episode in range(episodes(1, 40)):
+        postures = [READY + rng.uniform(-0.5, 0.5, 7) for _ in range(2)]
+        if law.startswith("coupled"):  # hands that could hold something
+            postures[1] = postures[0] * MIRROR + rng.uniform(-0.1, 0.1, 7)
+        scale = (0.8, 1.2)[episode % 2]
+        found = fastest_after_a_push(make_cell, law, LAWS[law], postures, inertia_scale=scale)
+        assert found < 0.05, f"{[q.tolist() for q in postures]}, inertia x {scale}"
