@@ -13,7 +13,6 @@ from multipanda_py.cartesian_gains import CartesianGains
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import Handover, bounded_error, share_of
-from multipanda_py.modal_damping import BANDWIDTH
 from multipanda_py.operational_space import OperationalSpace as Terms
 from multipanda_py.parameters import vector
 from multipanda_py.ramp import Ramp
@@ -27,6 +26,10 @@ SOFT = 1.0
 """Stiffness too small to press with [1/s^2]."""
 _SLOWER = 0.25
 """Bandwidth of the posture along what is lost, as a share of the task's."""
+
+
+MAX_DAMPING = 100.0
+"""Fastest that the tool is braked: critical damping of the stiffest spring allowed [1/s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +52,8 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
         D = \min(2 Z K^{1/2}, b), \qquad k_s = \tfrac{1}{16} \min_i k_i, \qquad
         d_s = \tfrac14 \min_i d_i
 
-    K and D are accelerations per error [1/s^2] and per velocity [1/s], b the bandwidth that
-    :mod:`~multipanda_py.modal_damping` allows for. Where
+    K and D are accelerations per error [1/s^2] and per velocity [1/s], b a bound: heavy
+    directions, too, are braked at this rate, and torques can change only so fast. Where
     :math:`\Lambda_d = \Lambda` the axes are decoupled and follow
     :math:`\ddot e + D \dot e + K e = 0` whatever the posture: :math:`K^{1/2}` is the bandwidth
     [rad/s]. The stiffness that a contact feels is :math:`\Lambda K` and changes with the
@@ -95,7 +98,7 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
     def _set_gains(self) -> None:
         root = self._root.value
         _multiply(root, root, self._stiffness)
-        _minimum(_multiply(self._rate, root, self._damping), BANDWIDTH, out=self._damping)
+        _minimum(_multiply(self._rate, root, self._damping), MAX_DAMPING, out=self._damping)
         self._posture_rate2 = _SLOWER**2 * min(self._stiffness.tolist())
         self._posture_damping = _SLOWER * min(self._damping.tolist())
 
