@@ -13,7 +13,7 @@ from multipanda_py import __version__
 from multipanda_py.commands.output import FAILED, INTERRUPTED, complain
 from multipanda_py.exceptions import MultipandaError
 
-COMMANDS = ("run", "check", "list", "render", "doctor", "fci-sim", "inject")
+COMMANDS = ("run", "check", "list", "render", "margin", "doctor", "fci-sim", "inject")
 
 
 def make_parser() -> argparse.ArgumentParser:

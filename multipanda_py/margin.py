@@ -37,7 +37,7 @@ class Probe:
     states: Sequence[ArmState]
     models: Sequence[ArmModel]
     tau: Sequence[Vector]
-    activate: Callable[[], None]
+    activate: Callable[[], object]
     update: Callable[[], None]
 
     @classmethod

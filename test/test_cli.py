@@ -19,10 +19,11 @@ from multipanda_py.cell import Cell
 from multipanda_py.cli import COMMANDS, main
 from multipanda_py.commands import render
 from multipanda_py.commands.demo import Demo
-from multipanda_py.config import CellConfig
+from multipanda_py.config import Q_READY, CellConfig
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.rendering import Renderer
 from multipanda_py.scene_view import SceneView
+from multipanda_py.testing import StateMaker
 
 ROOT = Path(__file__).parent.parent
 DUAL = str(ROOT / "config" / "dual_sim.yaml")
@@ -286,3 +287,52 @@ def test_starting_is_quick() -> None:
     began = time.monotonic()
     assert multipanda("--version").returncode == 0
     assert time.monotonic() - began < 10
+
+
+def test_margins_of_a_cell_that_no_robot_is_needed_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A law that brakes with a known rate has the margin that Nyquist gives it."""
+    file = tmp_path / "cell.yaml"
+    file.write_text(
+        """/**:
+  ros__parameters:
+    cell: {name: margins}
+    arms:
+      left: {backend: franka, robot_ip: 10.0.0.1}
+    controllets:
+      float: {type: gravity_compensation, params: {joint_damping: 5.0}}
+      osc: {type: operational_space, features: [''], params: {stiffness: [400.0, 400.0, 400.0,
+        400.0, 400.0, 400.0]}}
+"""
+    )
+    arguments = ["margin", str(file), "--controllet", "left/float", "--controllet", "left/osc"]
+    assert main([*arguments, "--json", "--lag", "0", "--inertia", "1"]) == 0
+    damped, osc = json.loads(capsys.readouterr().out)
+    state = StateMaker().at([np.array(Q_READY)])[0]
+    fastest = 5.0 * np.linalg.eigvalsh(np.linalg.inv(state.mass))[-1]
+    assert damped["bandwidth"] == pytest.approx(fastest, rel=1e-4)
+    # Of an integrator with gain b: T = (pi / 2) / b, less half a cycle of sampling.
+    expected = 1e3 * np.pi / 2 / fastest - 0.5
+    assert damped["delay_margin_ms"] == pytest.approx(expected, abs=1.0)
+    assert osc["bandwidth"] == pytest.approx(40.0, rel=1e-4)
+    assert main([*arguments, "--random", "2", "--seed", "3"]) == 0
+    out = capsys.readouterr().out
+    assert "torque lag of 2 ms and 0.8 times the inertia" in out
+    assert "left/osc" in out
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (["--controllet", "left/none"], "controllet 'left/none' does not exist; known: left/hold"),
+        (["--posture", *["9"] * 7], "--posture: joint 1 of left: got 9 rad, allowed [-2.7"),
+    ],
+)
+def test_margins_that_cannot_be_measured_are_refused_in_a_line(
+    more: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["margin", DUAL, *more]) == 1
+    error = capsys.readouterr().err
+    assert reason in error
+    assert error.count("\n") == 1

@@ -28,7 +28,7 @@ _SLOWER = 0.25
 """Bandwidth of the posture along what is lost, as a share of the task's."""
 
 
-MAX_DAMPING = 100.0
+MAX_DAMPING = 80.0
 """Fastest that the tool is braked: critical damping of the stiffest spring allowed [1/s]."""
 
 
@@ -37,7 +37,7 @@ class OperationalSpaceParams(CartesianGains):
     """Gains of :class:`OperationalSpace`."""
 
     stiffness: Vector = vector(
-        400, 400, 400, 400, 400, 400, unit="1/s^2", low=0, high=2500,
+        400, 400, 400, 400, 400, 400, unit="1/s^2", low=0, high=1600,
         doc="acceleration per error along the axes of gain_frame; its root is the bandwidth",
     )  # fmt: skip
 

@@ -77,6 +77,16 @@ class ControlLoop:
         self.missed = 0
         """Periods skipped since the start; the pacing counts them."""
 
+    @property
+    def arms(self) -> Sequence[Arm]:
+        """The arms, in the order of the cell."""
+        return self._arms
+
+    @property
+    def instances(self) -> Sequence[Instance]:
+        """Every controllet instance."""
+        return self._instances
+
     def start(self, active: Sequence[str], warm_up: int = 300) -> None:
         """Connect the arms, warm every law up on the measured state, and take over.
 

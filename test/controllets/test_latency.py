@@ -18,7 +18,7 @@ LAWS = {
     "joint_velocity": {"stiffness": JOINTS},
     "joint_trajectory": {"stiffness": JOINTS},
     "cartesian_impedance": {"stiffness": STIFF, "nullspace.stiffness": [100.0] * 7},
-    "operational_space": {"stiffness": [2500.0] * 6, "damping_ratio": [3.0] * 6},
+    "operational_space": {"stiffness": [1600.0] * 6, "damping_ratio": [3.0] * 6},
     "force_impedance": {"stiffness": STIFF},
     "admittance": {"inner_stiffness": STIFF},
     "gravity_compensation": {

@@ -67,7 +67,7 @@ def test_the_equation_in_every_posture(frame):
             k, z = params.stiffness, params.damping_ratio
             inertia, smallest = damped_inertia(s)
             damped += smallest < W_0
-            d = np.minimum(2 * z * np.sqrt(k), 100.0)
+            d = np.minimum(2 * z * np.sqrt(k), 80.0)
             expected = s.jacobian.T @ inertia @ turn @ (k * e - d * rate)
             exact = np.linalg.inv(s.jacobian @ np.linalg.inv(s.mass) @ s.jacobian.T)
             rest = k.min() / 16 * (postures[arm] - s.q) - d.min() / 4 * s.dq

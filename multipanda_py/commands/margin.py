@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure how much latency the controllets of a cell can stand."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.commands.output import OK, say
+from multipanda_py.config import CellConfig
+from multipanda_py.exceptions import ConfigurationError, UnknownName
+from multipanda_py.limits import LIMITS
+from multipanda_py.loop.blueprint import blueprints
+from multipanda_py.loop.build import build_loop
+from multipanda_py.loop.mailbox import Mailbox
+from multipanda_py.margin import LONGEST, Probe, linearise
+from multipanda_py.state import JOINTS, Vector
+
+SUMMARY = "Measure bandwidth and delay margin of a cell's controllets, without moving anything."
+MARGIN = 0.3
+"""Distance of random postures from the joint limits [rad]."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("cell", metavar="CELL", help="a cell file")
+    parser.add_argument(
+        "--controllet", metavar="NAME", action="append",
+        help="an instance, such as left/impedance; again for more; all if none is named",
+    )  # fmt: skip
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--posture", metavar="Q", type=float, nargs=JOINTS,
+        help="joint positions [rad] of every arm; q_start of the cell file if not given",
+    )  # fmt: skip
+    where.add_argument("--random", metavar="N", type=_count, help="the worst of N random postures")
+    parser.add_argument("--seed", type=int, default=0, help="of the random postures")
+    parser.add_argument(
+        "--lag", type=_positive_or_zero, default=0.002, metavar="S",
+        help="time constant with which torques follow [s], default 0.002",
+    )  # fmt: skip
+    parser.add_argument(
+        "--inertia", type=_scale, default=0.8, metavar="X",
+        help="of the arms relative to their models, default 0.8",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print one line per controllet."""
+    rows = list(_measure(CellConfig.from_yaml(options.cell), options))
+    if options.json:
+        say(json.dumps(rows, indent=2))
+        return OK
+    say(
+        f"stable up to this delay, with a torque lag of {1e3 * options.lag:g} ms "
+        f"and {options.inertia:g} times the inertia:"
+    )
+    width = max(len(row["controllet"]) for row in rows)
+    for row in rows:
+        margin = row["delay_margin_ms"]
+        text = "not even without delay" if margin is None else f"{margin:5.1f} ms"
+        if margin is not None and margin >= row["longest_ms"]:
+            text += " or more"
+        say(f"  {row['controllet']:{width}}  {row['bandwidth']:6.1f} 1/s  {text}")
+    return OK
+
+
+def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield the worst of what is found for each controllet, in the postures asked for."""
+    unconnected = config.model_copy(
+        update={
+            "arms": {
+                name: arm.model_copy(update={"backend": "mock"})
+                for name, arm in config.arms.items()
+            }
+        }
+    )
+    plans = blueprints(unconnected)
+    known = [plan.name for plan in plans]
+    wanted = options.controllet or known
+    for name in wanted:
+        if name not in known:
+            raise UnknownName("controllet", name, known)
+    loop = build_loop(unconnected, plans, Mailbox(unconnected, plans))
+    period = 1.0 / config.cell.rate
+    try:
+        loop.start([], warm_up=2)
+        for instance in loop.instances:
+            if instance.plan.name not in wanted:
+                continue
+            arms = [loop.arms[arm] for arm in instance.plan.arms]
+            probe = Probe(
+                instance.states, [arm.model for arm in arms], instance.tau,
+                instance.activate, instance.update,
+            )  # fmt: skip
+            found = [
+                (around.bandwidth, around.delay_margin(options.lag, options.inertia, period), q)
+                for q in _postures(config, instance.plan.arms, options)
+                for around in [linearise(probe, q)]
+            ]
+            _, least, worst = min(found, key=lambda row: (row[1], -row[0]))
+            yield {
+                "controllet": instance.plan.name,
+                "type": instance.plan.config.type,
+                "bandwidth": max(row[0] for row in found),
+                "delay_margin_ms": None if least < 0 else 1e3 * period * least,
+                "longest_ms": 1e3 * period * LONGEST,
+                "posture": worst.tolist(),
+            }
+    finally:
+        loop.close()
+
+
+def _postures(
+    config: CellConfig, places: tuple[int, ...], options: argparse.Namespace
+) -> Iterator[Vector]:
+    """Yield joint positions of a controllet's arms, each (7 n,)."""
+    arms = [list(config.arms.values())[place] for place in places]
+    if options.random:
+        rng = np.random.default_rng(options.seed)
+        low, high = (
+            np.concatenate([getattr(LIMITS[arm.model], side) for arm in arms])
+            for side in ("lower", "upper")
+        )
+        for _ in range(options.random):
+            yield rng.uniform(low + MARGIN, high - MARGIN)
+        return
+    if options.posture is None:
+        yield np.concatenate([arm.q_start for arm in arms])
+        return
+    q = np.array(options.posture)
+    for name, arm in zip(config.arms, config.arms.values()):
+        limits = LIMITS[arm.model]
+        for joint in range(JOINTS):
+            if not limits.lower[joint] <= q[joint] <= limits.upper[joint]:
+                raise ConfigurationError(
+                    f"--posture: joint {joint + 1} of {name}: got {q[joint]:g} rad, allowed "
+                    f"[{limits.lower[joint]:g}, {limits.upper[joint]:g}] rad"
+                )
+    yield np.tile(q, len(arms))
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 10_000:
+        raise argparse.ArgumentTypeError(f"got {text!r}, allowed 1 to 10000")
+    return int(text)
+
+
+def _positive_or_zero(text: str) -> float:
+    return _bounded(text, 0.0, 0.1)
+
+
+def _scale(text: str) -> float:
+    return _bounded(text, 0.1, 10.0)
+
+
+def _bounded(text: str, low: float, high: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not low <= value <= high:
+        raise argparse.ArgumentTypeError(f"got {text!r}, allowed {low:g} to {high:g}")
+    return value
