@@ -82,7 +82,7 @@ def test_torque_is_bounded_whatever_the_speed():
 def test_torque_is_continuous_in_position_and_velocity():
     maker, params = StateMaker(), JointLimitsParams()
     for dq in (np.zeros(7), np.full(7, 0.5), np.full(7, -0.5)):
-        places = UPPER - 0.2 + np.linspace(-0.05, 0.25, 3001)[:, None]
+        places = UPPER - 0.2 + np.linspace(-0.05, 0.25, 4501)[:, None]
         taus = [added(params, maker.at([q], [dq])[0]).copy() for q in places]
         assert np.abs(np.diff(taus, axis=0)).max() < 0.1
 
