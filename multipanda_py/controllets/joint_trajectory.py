@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -19,7 +20,7 @@ from multipanda_py.parameters import flag, number, vector
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import TrajectoryTarget
 
-_dot, _add, _subtract = np.dot, np.add, np.subtract
+_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _STANDS = 0.02
 """Share of its own speed below which a motion counts as stopped by an obstacle."""
 
@@ -33,6 +34,7 @@ class MotionState(IntEnum):
     PATH_TOLERANCE_VIOLATED = 3
     GOAL_TOLERANCE_VIOLATED = 4
     BLOCKED = 5
+    CONTACT = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,14 @@ class JointTrajectoryParams(JointImpedanceParams):
         doc="time after the end to come within goal_tolerance, or to wait for an obstacle to go; "
         "0 is any",
     )  # fmt: skip
+    contact_torque: Vector = vector(
+        16, 16, 14, 14, 12, 11, 9, unit="Nm", low=0, high=87,
+        doc="external joint torque against the motion at which the arm stops; 0 is any",
+    )  # fmt: skip
+    contact_force: float = number(
+        0.0, unit="N", low=0, high=500,
+        doc="force at the tool against the motion at which the arm stops; 0 is any",
+    )  # fmt: skip
 
 
 class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
@@ -80,8 +90,21 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     slows down and waits in front of it, and ends *blocked* after ``goal_time``. A trajectory may
     bring tolerances of its own.
 
+    A motion that meets something ends in *contact*: an external joint torque, or the force at
+    the tool, is beyond its threshold, and takes power from the motion,
+
+    .. math:: |\tau_{ext,i}| > \tau_{c,i} \;\text{or}\; |f_{ext}| > f_c, \qquad
+        \tau_{ext}^T \dot q_d < 0
+
+    The arm gives way as above. A motion away from what presses goes on, as it gains power. The
+    torques are four fifths of the collision thresholds that robots are told by default, so that
+    in a slow contact the arm gives way before the robot stops it with a reflex. The force is off by default: its
+    estimate is worth little near singular postures. A load that the robot was not told of
+    counts as external; tell it, or tare.
+
     Reported are the present motion's time, duration, errors and
-    :class:`MotionState`, and how many motions there were since the activation.
+    :class:`MotionState`, how many motions there were since the activation, and for a contact
+    the joint (0 for the force) with its torque.
     """
 
     Params, Target = JointTrajectoryParams, TrajectoryTarget
@@ -89,7 +112,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     max_arms = 1
     report_names = (
         "time [s]", "duration [s]", "largest error [rad]", "goal error [rad]", "state", "motions",
-        KEPT,
+        KEPT, "contact joint", "contact [Nm, N]",
     )  # fmt: skip
     params: JointTrajectoryParams
 
@@ -98,6 +121,8 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         self._reference = TrajectoryTarget(1)
         self._reference.q, self._reference.dq = [self._motion.q], [self._motion.dq]
         self._inertial, self._to_goal = np.zeros(JOINTS), np.zeros(JOINTS)
+        self._felt, self._slack = np.zeros(JOINTS), np.zeros(JOINTS)
+        self._contact = (0, 0.0)
         self._asked = np.zeros(2 * JOINTS + 1)
         self._path_bound, self._goal_bound = np.zeros(JOINTS), np.zeros(JOINTS)
         self._path_least = self._goal_time = np.inf
@@ -111,6 +136,8 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         """Prepare the damping, the speed and the tolerances."""
         super().on_parameters()
         self._motion.set_speed(self.params.speed)
+        most = self.params.contact_torque
+        self._slack[:] = np.where(most > 0.0, 1.0 / np.where(most > 0.0, most, 1.0), 0.0)
         self._set_tolerances()
 
     def _set_tolerances(self) -> None:
@@ -128,6 +155,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         self._motion.rest(states[0].q, states[0].dq)
         self._state = self._ends_as = MotionState.IDLE
         self._motions, self._largest = 0, 0.0
+        self._contact = (0, 0.0)
 
     def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
         """Begin a motion, or a stop."""
@@ -144,7 +172,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
             motion.stop()
         self._set_tolerances()
         self._state, self._largest, self._late = MotionState.RUNNING, 0.0, 0.0
-        self._blocked = 0.0
+        self._blocked, self._contact = 0.0, (0, 0.0)
         self._motions += 1
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
@@ -169,18 +197,37 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
                 self._settle(state, goal_error, period)
             elif error > self._path_least and self._leaves_path():
                 self._give_way(state, MotionState.PATH_TOLERANCE_VIOLATED)
+            elif self._meets_something(state):
+                self._give_way(state, MotionState.CONTACT)
             elif motion.rate < _STANDS or self._blocked:
                 self._wait(state, period)
         report = self.report
         report[0], report[1] = motion.time + self._late, motion.duration
         report[2], report[3] = self._largest, goal_error
         report[4], report[5] = self._state, self._motions
+        report[7], report[8] = self._contact
 
     def _wait(self, state: ArmState, period: float) -> None:
         """Count for how long an obstacle has been in the way."""
         self._blocked = self._blocked + period if self._motion.rate < _STANDS else 0.0
         if self._blocked > self._goal_time:
             self._give_way(state, MotionState.BLOCKED)
+
+    def _meets_something(self, state: ArmState) -> bool:
+        """Whether something beyond the thresholds is in the way; a stop goes on regardless."""
+        felt = _multiply(state.tau_ext, self._slack, self._felt)
+        shares = np.abs(felt, felt).tolist()
+        share, force = max(shares), 0.0
+        if self.params.contact_force > 0.0:
+            x, y, z = state.wrench_ext_in_base[:3].tolist()
+            force = math.sqrt(x * x + y * y + z * z)
+        if share <= 1.0 and force <= self.params.contact_force:
+            return False
+        if _dot(state.tau_ext, self._motion.dq) >= 0.0 or self._ends_as is MotionState.IDLE:
+            return False
+        joint = shares.index(share)
+        self._contact = (joint + 1, float(state.tau_ext[joint])) if share > 1.0 else (0, force)
+        return True
 
     def _leaves_path(self) -> bool:
         """Whether an error is beyond its tolerance; a stop is not judged by its path."""

@@ -173,6 +173,15 @@ class _Follower:
         elif state is MotionState.PATH_TOLERANCE_VIOLATED:
             text = f"largest error {largest:.4f} rad is beyond the path tolerance"
             self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
+        elif state is MotionState.CONTACT:
+            joint, size = int(report["contact joint"]), report["contact [Nm, N]"]
+            what = (
+                f"external torque of joint {joint} reached {size:.1f} Nm (contact_torque)"
+                if joint
+                else f"force at the tool reached {size:.1f} N (contact_force)"
+            )
+            text = f"contact: {what}; the arm gave way"
+            self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
         elif state is MotionState.BLOCKED:
             text = "an obstacle is in the way; stopped in front of it"
             self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)

@@ -188,7 +188,7 @@ def push(cell, force):
 
 @pytest.mark.sim
 def test_arm_that_is_held_back_gives_way(make_cell):
-    cell, q = running(make_cell, path_tolerance=[0.04] * 7)
+    cell, q = running(make_cell, path_tolerance=[0.04] * 7, contact_torque=[0.0] * 7)
     cell.follow("left", complete([2.0], [q + 0.5 * STEP]))
     cell.step(400)
     push(cell, [0.0, -60.0, -60.0])
@@ -209,7 +209,8 @@ def test_arm_that_is_held_back_gives_way(make_cell):
 @pytest.mark.sim
 def test_arm_that_meets_a_table_does_not_go_on_pressing(make_cell):
     table = {"shape": "box", "size": [0.3, 0.3, 0.02], "position": [0.4, 0.0, 0.4]}
-    laws = {"jt": {"type": "joint_trajectory", "params": {"path_tolerance": [0.05] * 7}}}
+    laws = {"jt": {"type": "joint_trajectory", "params": {"path_tolerance": [0.05] * 7,
+                                                      "contact_torque": [0.0] * 7}}}  # fmt: skip
     cell = make_cell(ARM, laws, active=["left/jt"], objects={"table": table})
     cell.step(5)
     down = np.array([0.0, 0.4, 0.0, 0.0, 0.0, 0.0, 0.0])
@@ -222,6 +223,65 @@ def test_arm_that_meets_a_table_does_not_go_on_pressing(make_cell):
     assert pressed > 20.0
     assert np.abs(cell.state("left").tau_ext).max() < 0.25 * pressed
     assert np.abs(cell.state("left").dq).max() < 1e-2
+
+
+LIBFRANKA = [20.0, 20.0, 18.0, 18.0, 16.0, 14.0, 12.0]  # what its examples tell robots [Nm]
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("sense", ["torque", "force"])
+def test_motion_pressed_on_against_a_table_until_the_path_was_left(make_cell, sense):
+    """In contact it gives way below a robot's own thresholds, and may move away from there."""
+    table = {"shape": "box", "size": [0.3, 0.3, 0.02], "position": [0.4, 0.0, 0.4]}
+    params = {} if sense == "torque" else {"contact_torque": [0.0] * 7, "contact_force": 25.0}
+    laws = {"jt": {"type": "joint_trajectory", "params": params, "features": ["coriolis"]}}
+    cell = make_cell(ARM, laws, active=["left/jt"], objects={"table": table})
+    cell.step(5)
+    down = np.array([0.0, 0.4, 0.0, 0.0, 0.0, 0.0, 0.0])
+    q = cell.state("left").q
+    cell.follow("left", complete([6.0], [q + down]))
+    start, _ = cell.rows()
+    cell.step(5)
+    cell.wait(lambda: motion_state(cell) is not MotionState.RUNNING, 7.0, "end")
+    assert motion_state(cell) is MotionState.CONTACT
+    report = cell.report("left/jt")
+    if sense == "torque":
+        joint = int(report["contact joint"]) - 1
+        most = JointTrajectoryParams().contact_torque
+        assert abs(report["contact [Nm, N]"]) > most[joint]
+    else:
+        assert report["contact joint"] == 0.0
+        assert report["contact [Nm, N]"] > 25.0
+    cell.step(1500)
+    _, rows = cell.rows(start)
+    felt = np.abs(rows["arms"]["tau_ext"][:, 0])
+    assert felt.max() > 5.0
+    assert (felt.max(axis=0) < np.array(LIBFRANKA)).all()
+    assert felt[-1].max() < 0.5 * felt.max()
+    assert np.abs(rows["arms"]["dq"][-1, 0]).max() < 1e-2
+    cell.set_target("left", q=q)
+    cell.step(5)
+    cell.wait(lambda: motion_state(cell) is not MotionState.RUNNING, 4.0, "end")
+    assert motion_state(cell) is MotionState.DONE
+
+
+@pytest.mark.sim
+def test_a_motion_away_from_what_presses_goes_on_and_one_against_it_does_not(make_cell):
+    cell, q = running(make_cell, path_tolerance=[0.0] * 7)
+    push(cell, [0.0, 60.0, 0.0])
+    cell.step(500)
+    q = cell.state("left").q
+    assert np.abs(cell.state("left").tau_ext)[0] > 16.0
+    around = np.array([0.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    cell.follow("left", complete([1.0], [q + around]))
+    cell.step(900)
+    assert motion_state(cell) is MotionState.RUNNING
+    cell.step(400)
+    cell.follow("left", complete([1.0], [q]))
+    cell.step(600)
+    assert motion_state(cell) is MotionState.CONTACT
+    assert cell.report("left/jt")["contact joint"] in (1.0, 3.0)
+    assert cell.events() == []
 
 
 @pytest.mark.sim
