@@ -98,9 +98,9 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
 
     The arm gives way as above. A motion away from what presses goes on, as it gains power. The
     torques are four fifths of the collision thresholds that robots are told by default, so that
-    in a slow contact the arm gives way before the robot stops it with a reflex. The force is off by default: its
-    estimate is worth little near singular postures. A load that the robot was not told of
-    counts as external; tell it, or tare.
+    in a slow contact the arm gives way before the robot stops it with a reflex. The force is off
+    by default: its estimate is worth little near singular postures. A load that the robot was
+    not told of counts as external; tell it, or tare.
 
     Reported are the present motion's time, duration, errors and
     :class:`MotionState`, how many motions there were since the activation, and for a contact
