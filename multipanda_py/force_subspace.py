@@ -56,6 +56,7 @@ class ForceSubspace:
         self.share = 0.0
         self.is_idle, self._is_wanted = True, False
         self.direction[:] = self._offset[:] = self._hidden[:] = self._seen[:] = 0.0
+        self._note()
 
     def aim(self, direction: Vector) -> None:
         """Control a force along a direction (6,) from now on."""
@@ -69,12 +70,14 @@ class ForceSubspace:
             shown *= share / (1.0 - share) if share < 1.0 else 0.0
             _subtract(self._hidden, _multiply(direction, shown, self._part), self._offset)
             old[:] = direction
+            self._note()
         self.is_idle, self._is_wanted = False, True
 
     def release(self) -> None:
         """Let the spring come back in."""
         self._offset[:] = self._hidden
         self.share, self._is_wanted = 0.0, False
+        self._note()
 
     def target(
         self, state: ArmState, position: Vector, rotation: Matrix, speed: float
@@ -87,9 +90,12 @@ class ForceSubspace:
             rotation: (3, 3).
             speed: With which the spring comes back to it [m/s].
         """
-        if self._is_wanted:
+        if self._is_wanted and self.share < 1.0:
             self.share = min(1.0, self.share + self._period / self.FADE)
-        self._shrink(speed * self._period)
+        if self._has_offset or not self._is_wanted:
+            self._shrink(speed * self._period)
+        if not self._turns:
+            return self._shift(state.position_ee_in_base, position), rotation
         error, u = self._error, self.direction
         _subtract(position, state.position_ee_in_base, error[:3])
         _dot(rotation, state.rotation_ee_in_base.T, self._turned)
@@ -102,6 +108,21 @@ class ForceSubspace:
         _dot(_exp3(left[3:]), state.rotation_ee_in_base, self._rotation)
         return self._position, self._rotation
 
+    def _shift(self, here: Vector, position: Vector) -> Vector:
+        """Return where the spring is to go, (3,) [m], if only a force is controlled.
+
+        In plain numbers, as three of them are not worth an array.
+        """
+        (x, y, z), (px, py, pz) = here.tolist(), position.tolist()
+        ux, uy, uz, *_ = self._u
+        rx, ry, rz, *_ = self._offset.tolist()
+        ex, ey, ez = px - x - rx, py - y - ry, pz - z - rz
+        along = self.share * (ux * ex + uy * ey + uz * ez)
+        hx, hy, hz = along * ux, along * uy, along * uz
+        self._hidden[:3] = hx + rx, hy + ry, hz + rz
+        self._seen[:3] = ex - hx, ey - hy, ez - hz
+        return _subtract(position, self._hidden[:3], self._position)
+
     def relieve(self, wrench: Vector, turn: Matrix | None) -> None:
         """Take the controlled direction out of a spring's wrench (6,), in place.
 
@@ -109,6 +130,8 @@ class ForceSubspace:
             wrench: Along the axes of the gains [N, Nm].
             turn: Rotation from those axes to the base, (6, 6), or None if equal.
         """
+        if self.share == 0.0:
+            return
         u = self.direction if turn is None else _dot(self.direction, turn)
         _subtract(wrench, _multiply(u, self.share * float(_dot(u, wrench)), self._part), wrench)
 
@@ -120,5 +143,12 @@ class ForceSubspace:
             if length > 0.0:
                 left = max(left, length)
                 _multiply(part, max(0.0, 1.0 - most / length), part)
-        if not left and not self._is_wanted:
-            self.is_idle = True
+        self._note()
+        self.is_idle = not left and not self._is_wanted
+
+    def _note(self) -> None:
+        """Note what the present direction and offset call for."""
+        self._u = self.direction.tolist()
+        offset = self._offset.tolist()
+        self._has_offset = any(offset)
+        self._turns = any(offset[3:]) or any(self._u[3:])

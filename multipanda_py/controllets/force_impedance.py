@@ -16,6 +16,7 @@ from multipanda_py.controllet import Controllet
 from multipanda_py.energy_tank import SpringTank
 from multipanda_py.force_control import ForceController, ForceGains
 from multipanda_py.force_subspace import ForceSubspace
+from multipanda_py.handover import Handover
 from multipanda_py.modal_damping import KEPT
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
@@ -183,15 +184,16 @@ class _ArmLaw:
         force, u = self.force, self._direction
         if force.touching:
             self._contact_point[:] = state.position_ee_in_base
+            distance = 0.0
+        else:
+            away = state.position_ee_in_base - self._contact_point
+            # Sideways, only a tool that has lost a contact goes away from it.
+            squared = _dot(away, away) if force.touched else _dot(u[:3], away) ** 2
+            distance = math.sqrt(float(squared))
         if not self._age:
             inertia_inv = state.operational_space().inertia_inv
             self._mass = 1.0 / max(float(_dot(u, _dot(inertia_inv, u))), LEAST_MOBILITY)
         self._age = (self._age + 1) % MASS_CYCLES
-        away = state.position_ee_in_base - self._contact_point
-        # Sideways, only a tool that has lost a contact goes away from it.
-        distance = (
-            math.sqrt(float(_dot(away, away))) if force.touched else abs(float(_dot(u[:3], away)))
-        )
         measured = -float(_dot(u, state.wrench_ext_in_base))
         pushed = force.step(self._size, measured, distance, float(_dot(u, twist)), self._mass)
         _multiply(u, pushed, self._of_force)
@@ -281,6 +283,17 @@ class ForceImpedance(Controllet[ForceTarget, ForceImpedanceParams]):
         self._states = states
         for arm, state in zip(self._arms, states):
             arm.start(state, self.params.tank_start)
+
+    def on_handover(
+        self, states: Sequence[ArmState], target: ForceTarget, handovers: Sequence[Handover]
+    ) -> str:
+        """Press on with the springs; a controlled force is only what this law is asked for."""
+        words = []
+        for place, (arm, state, handover) in enumerate(zip(self._arms, states, handovers)):
+            error, share = arm.spring.error_for(state, handover.wrench_in_base)
+            target.displace(place, error)
+            words.append(handover.words(state.name, share))
+        return "; ".join(filter(None, words))
 
     def on_deactivate(self) -> None:
         """Let the next parameters take effect at once."""

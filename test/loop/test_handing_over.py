@@ -29,6 +29,7 @@ LAWS = {
     "space_in_tool": {"type": "operational_space", "params": {"gain_frame": "tool"}},
     "joint": {"type": "joint_impedance"},
     "soft": {"type": "admittance"},
+    "force": {"type": "force_impedance", "params": STIFF},
 }
 
 
