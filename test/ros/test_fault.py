@@ -11,7 +11,9 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
 JOINT = "joint_impedance_controller"
-UNDAMPED = {"stiffness": [200.0] * 7, "damping_ratio": [0.3] * 7}
+UNDAMPED = {
+    "stiffness": [200.0] * 7, "damping_ratio": [0.3] * 7, "governor.enabled": False,
+}  # fmt: skip
 
 
 def owners(client, arm):

@@ -60,8 +60,11 @@ def test_whole_numbers_are_numbers(client):
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ([400.0] * 5, "allowed 6 numbers in [0, 5000]"),
-        ([400.0, 400.0, 400.0, 20.0, 20.0, 6000.0], "allowed 6 numbers in [0, 5000]"),
+        ([400.0] * 5, "allowed 6 numbers, 3 in [0, 5000], then 3 in [0, 300]"),
+        (
+            [400.0, 400.0, 400.0, 20.0, 20.0, 6000.0],
+            "allowed 6 numbers, 3 in [0, 5000], then 3 in [0, 300]",
+        ),
         ([400.0, math.nan, 400.0, 20.0, 20.0, 20.0], "nan"),
     ],
     ids=["length", "range", "nan"],
@@ -91,7 +94,9 @@ def test_description_has_unit_and_bounds(client):
         DescribeParameters, f"{NODE}/describe_parameters", names=["stiffness", "gain_frame"]
     ).descriptors
     assert "[N/m, Nm/rad]" in described[0].description
-    assert described[0].additional_constraints == "6 numbers in [0, 5000] N/m, Nm/rad"
+    assert described[0].additional_constraints == (
+        "6 numbers, 3 in [0, 5000], then 3 in [0, 300] N/m, Nm/rad"
+    )
     assert described[1].additional_constraints == "one of base, tool"
 
 
