@@ -36,7 +36,8 @@ class Solid:
         joint: Joint of the combined model that it moves with; 0 is the world.
         placement: In the frame of that joint.
         own_joint: Number of the joint in its own arm, 1 to 7; 0 for what is fixed.
-        is_hand: Whether it belongs to a hand or tool.
+        is_hand: Whether it belongs to a hand or tool; without both, to the flange.
+        names: What it goes by in pairs that are meant to touch.
     """
 
     shape: Any
@@ -44,6 +45,7 @@ class Solid:
     placement: Any
     own_joint: int = 0
     is_hand: bool = False
+    names: tuple[str, ...] = ()
 
     def against(self, other: Solid) -> list[Solid]:
         """Return what to measure of a capsule against another solid: its ends too, if flat.
@@ -66,8 +68,8 @@ class Group:
     """Pairs of solids of two bodies, whose distances are computed together or not at all.
 
     Attributes:
-        kind: ``arms``, ``self``, ``fixed``, ``fixed_hand``, ``movable``, ``movable_hand`` or
-            ``floor``.
+        kind: ``arms``, ``self``, ``fixed``, ``fixed_hand``, ``movable``, ``movable_hand``,
+            ``floor`` or ``floor_hand``.
         first: Number of the first body: arms, then movable objects, then the world.
         second: Number of the second body.
         pairs: For every pair the number of the joint in its arm that either solid moves with.
@@ -121,9 +123,6 @@ class CollisionGeometry:
         groups: All groups of pairs of which at least one solid belongs to an own arm.
     """
 
-    FLOOR_HEIGHT = 0.0
-    """Of the floor, in the world [m]."""
-
     def __init__(self, context: Context) -> None:
         arms = (*context.arms, *context.other_arms)
         objects = [thing for thing in context.objects if thing.mass > 0.0]
@@ -136,7 +135,11 @@ class CollisionGeometry:
             self._add_object(len(arms) + index, thing) for index, thing in enumerate(objects)
         ]
         self._fixed = [_solid(thing, 0) for thing in context.objects if thing.mass == 0.0]
-        self._floor = Solid(coal.Halfspace(_UP, self.FLOOR_HEIGHT), 0, pin.SE3.Identity())
+        height = min(0.0, *(float(arm.position_base_in_world[2]) for arm in arms))
+        floor = coal.Halfspace(_UP, height)
+        self._floor = Solid(floor, 0, pin.SE3.Identity(), names=("floor",))
+        self._touching = {frozenset(pair) for pair in context.touching}
+        self._hands_meet = "hands" in context.touches
         self.q: Vector = pin.neutral(self.model)
         self._order = np.arange(size)
         for start in range(7 * len(arms), size, 7):
@@ -164,13 +167,17 @@ class CollisionGeometry:
                 for point in (start, end):
                     far = float(np.linalg.norm(frame.placement.act(point))) + capsule.radius
                     extent[number] = max(extent[number], far)
+                is_hand = link.removeprefix(arm.prefix) in _HAND or (
+                    number == JOINTS and not arm.hand and arm.tool is None
+                )
                 solids.append(
                     Solid(
                         coal.Capsule(capsule.radius, float(np.linalg.norm(end - start))),
                         7 * index + number if number else 0,
                         frame.placement * _along(start, end),
                         number,
-                        link.removeprefix(arm.prefix) in _HAND,
+                        is_hand,
+                        (arm.name, f"{arm.name}/hand") if is_hand else (arm.name,),
                     )
                 )
         for number in range(JOINTS, 0, -1):
@@ -196,8 +203,8 @@ class CollisionGeometry:
         for a, b in combinations(range(n), 2):
             if a < n_own:
                 for here, there in product(_SECTIONS, repeat=2):
-                    yield from _group("arms", a, b, _within(self._arms[a], here),
-                                      _within(self._arms[b], there))  # fmt: skip
+                    yield from self._group("arms", a, b, _within(self._arms[a], here),
+                                           _within(self._arms[b], there), b < n_own)  # fmt: skip
         for a in range(n_own):
             mine = self._arms[a]
             pairs = [
@@ -207,35 +214,44 @@ class CollisionGeometry:
             ]
             if pairs:
                 yield Group("self", a, a, pairs)
-            yield from _group("floor", a, world, mine, [self._floor])
             for suffix, part in (("", [s for s in mine if not s.is_hand]),
                                  ("_hand", [s for s in mine if s.is_hand])):  # fmt: skip
+                yield from self._group(f"floor{suffix}", a, world, part, [self._floor])
                 for solid in self._fixed:
-                    yield from _group(f"fixed{suffix}", a, world, part, [solid])
+                    yield from self._group(f"fixed{suffix}", a, world, part, [solid])
                 for index, solid in enumerate(self._movable):
-                    yield from _group(f"movable{suffix}", a, n + index, part, [solid])
+                    yield from self._group(f"movable{suffix}", a, n + index, part, [solid])
+
+    def _group(
+        self,
+        kind: str,
+        a: int,
+        b: int,
+        first: Sequence[Solid],
+        second: Sequence[Solid],
+        both_own: bool = False,
+    ) -> Iterator[Group]:
+        """Yield the group of all pairs that a joint can part, and that are not to touch.
+
+        Joint 1 only turns its link's capsule about its own axis, so what is on it counts as
+        fixed.
+        """
+        hands_meet = self._hands_meet and both_own
+        pairs = [
+            (part, y)
+            for x, y in product(first, second)
+            if not (hands_meet and x.is_hand and y.is_hand)
+            and not any(frozenset(names) in self._touching for names in product(x.names, y.names))
+            for part in x.against(y)
+            if x.own_joint > 1 or y.own_joint > 1 or (kind.startswith("movable") and x.own_joint)
+        ]
+        if pairs:
+            yield Group(kind, a, b, pairs)
 
     def place(self) -> None:
         """Move all bodies to where ``raw`` says."""
         np.take(self.raw, self._order, out=self.q)
         pin.forwardKinematics(self.model, self.data, self.q)
-
-
-def _group(
-    kind: str, a: int, b: int, first: Sequence[Solid], second: Sequence[Solid]
-) -> Iterator[Group]:
-    """Yield the group of all pairs that a joint can part.
-
-    Joint 1 only turns its link's capsule about its own axis, so what is on it counts as fixed.
-    """
-    pairs = [
-        (part, y)
-        for x, y in product(first, second)
-        for part in x.against(y)
-        if x.own_joint > 1 or y.own_joint > 1 or (kind.startswith("movable") and x.own_joint)
-    ]
-    if pairs:
-        yield Group(kind, a, b, pairs)
 
 
 def _within(solids: Sequence[Solid], joints: Sequence[int]) -> list[Solid]:
@@ -265,4 +281,4 @@ def _solid(thing: SceneObject, joint: int) -> Solid:
         if joint
         else pin.SE3(np.array(thing.rotation), np.array(thing.position))
     )
-    return Solid(shape, joint, placement)
+    return Solid(shape, joint, placement, names=(thing.name,))

@@ -167,6 +167,22 @@ class ControlletConfig(_Part):
     """
 
 
+class CollisionsConfig(_Part):
+    """What collision avoidance is not told by the shapes of things."""
+
+    touching: Annotated[
+        list[Annotated[str, Field(pattern=r"^\S+ \S+$")]], BeforeValidator(_empty_list)
+    ] = []
+    """Pairs that are meant to touch, as two names: ``left/hand table``.
+
+    Names are those of arms, an arm's hand with its tool (``left/hand``), objects, and ``floor``.
+    """
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the two names of every pair."""
+        return [(first, second) for first, second in (text.split() for text in self.touching)]
+
+
 class RealtimeConfig(_Part):
     """How the loop's process asks for its place on the machine."""
 
@@ -237,6 +253,7 @@ class CellConfig(_Part):
     gate: GateConfig = GateConfig()
     arms: Annotated[dict[Name, ArmConfig], Field(min_length=1, max_length=8)]
     objects: dict[Name, ObjectConfig] = {}
+    collisions: CollisionsConfig = CollisionsConfig()
     controllets: dict[Name, ControlletConfig] = {}
     active: list[str] = []
     """Instances that are active at the start; arms that none of them owns hold."""

@@ -45,7 +45,7 @@ def _siblings(path: tuple[int | str, ...]) -> list[str]:
     parts: dict[str, Any] = {
         "cell": config.CellSettings, "realtime": config.RealtimeConfig, "gate": config.GateConfig,
         "arms": config.ArmConfig, "objects": config.ObjectConfig,
-        "controllets": config.ControlletConfig,
+        "controllets": config.ControlletConfig, "collisions": config.CollisionsConfig,
     }  # fmt: skip
     part = parts.get(str(path[0]))
     for section, nested in (
@@ -83,11 +83,25 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
                 f"objects.{name}.size: got {len(thing.size)} numbers, allowed "
                 f"{_SIZES[thing.shape]} for a {thing.shape}"
             )
+    _check_collisions(config, faults)
     for name, controllet in config.controllets.items():
         if name in ("hold", "franka", *config.arms):
             faults.append(f"controllets.{name}: this name is taken by the cell itself")
         _check_controllet(config, f"controllets.{name}", controllet, faults)
     _check_active(config, faults)
+
+
+def _check_collisions(config: CellConfig, faults: Faults) -> None:
+    """Pairs that are meant to touch name what there is, and an arm at least."""
+    hands = [f"{name}/hand" for name in config.arms]
+    known = [*config.arms, *hands, *config.objects, "floor"]
+    for place, pair in enumerate(config.collisions.pairs()):
+        where = f"collisions.touching[{place}]"
+        for name in pair:
+            if name not in known:
+                _unknown(faults, where, name, known)
+        if not set(pair) & {*config.arms, *hands}:
+            faults.append(f"{where}: got '{' '.join(pair)}', allowed pairs with an arm or a hand")
 
 
 def _check_robots(config: CellConfig, faults: Faults) -> None:

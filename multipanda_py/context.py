@@ -26,6 +26,8 @@ class Context:
         other_states: Their live states, in the same order.
         objects: Things in the scene.
         object_poses: Live poses of the movable ones, in order, (n, 7): position, w x y z.
+        touches: What the law's hands are for, as :attr:`Controllet.touches` says.
+        touching: Pairs of names that are meant to touch: arms, ``arm/hand``, objects, ``floor``.
         notices: Sentences that the loop has not reported yet; see :meth:`notify`.
     """
 
@@ -35,6 +37,8 @@ class Context:
     other_states: tuple[ArmState, ...] = ()
     objects: tuple[SceneObject, ...] = ()
     object_poses: Vector = field(default_factory=lambda: np.zeros((0, 7)))
+    touches: tuple[str, ...] = ()
+    touching: tuple[tuple[str, str], ...] = ()
     notices: list[str] = field(default_factory=list)
 
     def notify(self, text: str) -> None:

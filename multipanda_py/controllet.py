@@ -48,6 +48,9 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     """Features of an instance whose configuration does not name any."""
     plans_motion: ClassVar[bool] = False
     """Whether the law itself bounds how it moves to its targets; else they are governed."""
+    touches: ClassVar[tuple[str, ...]] = ()
+    """What its hands are meant to come near to: ``things`` that stand around, each other's
+    ``hands``. Collision avoidance does not keep them away from that by default."""
 
     def __init__(self, context: Context, params: ParamsT) -> None:
         """Allocate everything that :meth:`update` needs. Thread: any, before the loop runs."""

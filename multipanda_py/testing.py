@@ -104,7 +104,9 @@ def simple_cell(
             "joint_impedance_controller": {"type": "joint_impedance"},
         }
     data: dict[str, Any] = {
-        key: settings.pop(key) for key in ("objects", "gate", "realtime") if key in settings
+        key: settings.pop(key)
+        for key in ("objects", "gate", "realtime", "collisions")
+        if key in settings
     }
     data["cell"] = {"name": "test", "placement": placement, **settings}
     data |= {"arms": arms, "controllets": controllets, "active": list(active)}

@@ -129,7 +129,8 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     """
 
     Params, Target = AdmittanceParams, CartesianTarget
-    default_features = ("nullspace", "coriolis")
+    default_features = ("nullspace", "coriolis", "joint_limits", "collision_avoidance")
+    touches = ("things",)
     report_names = ("displacement [m]", "rotation [rad]", "force [N]", "torque [Nm]", KEPT)
 
     def __init__(self, context: Context, params: AdmittanceParams) -> None:

@@ -46,7 +46,8 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
     """
 
     Params, Target = CartesianImpedanceParams, MovingCartesianTarget
-    default_features = ("nullspace", "coriolis", "wrench")
+    default_features = ("nullspace", "coriolis", "wrench", "joint_limits", "collision_avoidance")
+    touches = ("things",)
     report_names = (KEPT,)
 
     def __init__(self, context: Context, params: CartesianImpedanceParams) -> None:

@@ -84,7 +84,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     Target = ObjectTarget
     min_arms = 2
-    default_features = ("nullspace", "coriolis")
+    default_features = ("nullspace", "coriolis", "joint_limits", "collision_avoidance")
+    touches = ("things", "hands")
     report_names: ClassVar[tuple[str, ...]] = (
         "object_x [m]", "object_y [m]", "object_z [m]",
         "relative error [m]", "relative error [rad]", "squeeze [N]", KEPT,

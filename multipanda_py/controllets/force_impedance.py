@@ -251,7 +251,8 @@ class ForceImpedance(Controllet[ForceTarget, ForceImpedanceParams]):
     """
 
     Params, Target = ForceImpedanceParams, ForceTarget
-    default_features = ("nullspace", "coriolis")
+    default_features = ("nullspace", "coriolis", "joint_limits", "collision_avoidance")
+    touches = ("things",)
     report_names = (
         "force [N]", "force error [N]", "contact [-]", "weight [-]",
         "force tank [J]", "impedance tank [J]", "impedance scale [-]", KEPT,

@@ -79,7 +79,8 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
     """
 
     Params, Target = GravityCompensationParams, HeldPose
-    default_features = ("coriolis",)
+    default_features = ("coriolis", "joint_limits", "collision_avoidance")
+    touches = ("things",)
     report_names = (KEPT,)
 
     def __init__(self, context: Context, params: GravityCompensationParams) -> None:

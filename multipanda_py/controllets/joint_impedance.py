@@ -57,7 +57,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     """
 
     Params = JointImpedanceParams
-    default_features = ("coriolis",)
+    default_features: ClassVar[tuple[str, ...]] = ("coriolis",)
     report_names: ClassVar[tuple[str, ...]] = (KEPT,)
     """Those of a derived law end with this one."""
 
@@ -125,3 +125,4 @@ class JointImpedance(JointImpedanceLaw[JointTarget]):
     """Render a joint spring and damper around a target that users set."""
 
     Target = JointTarget
+    default_features: ClassVar[tuple[str, ...]] = ("coriolis", "collision_avoidance")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -109,6 +110,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
 
     Params, Target = JointTrajectoryParams, TrajectoryTarget
     plans_motion = True
+    default_features: ClassVar[tuple[str, ...]] = ("coriolis", "collision_avoidance")
     max_arms = 1
     report_names = (
         "time [s]", "duration [s]", "largest error [rad]", "goal error [rad]", "state", "motions",

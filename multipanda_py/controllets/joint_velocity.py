@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -139,6 +140,7 @@ class JointVelocity(JointImpedanceLaw[JointTarget]):
 
     Params, Target = JointVelocityParams, JointTarget
     plans_motion = True
+    default_features: ClassVar[tuple[str, ...]] = ("coriolis", "collision_avoidance")
     report_names = ("largest lag [rad]", "age of target [s]", KEPT)
     params: JointVelocityParams
 

@@ -72,7 +72,8 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
     """
 
     Params, Target = OperationalSpaceParams, CartesianTarget
-    default_features = ("nullspace", "coriolis")
+    default_features = ("nullspace", "coriolis", "joint_limits", "collision_avoidance")
+    touches = ("things",)
 
     def __init__(self, context: Context, params: OperationalSpaceParams) -> None:
         self._error, self._acceleration, self._wrench = (np.zeros(6) for _ in range(3))

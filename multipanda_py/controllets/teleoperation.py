@@ -121,7 +121,8 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
 
     Params = TeleoperationParams
     min_arms, max_arms = 2, 2
-    default_features = ("coriolis",)
+    default_features = ("coriolis", "joint_limits", "collision_avoidance")
+    touches = ("things",)
     report_names = (
         "reflected force [N]", "reflected torque [Nm]", "lag [m]", "lag [rad]", "engaged",
         KEPT,

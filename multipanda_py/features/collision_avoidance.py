@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ from multipanda_py.targets import Target
 _dot, _subtract, _add = np.dot, np.subtract, np.add
 _minimum, _maximum = np.minimum, np.maximum
 _TINY = 1e-12
+_CONTACT = 0.005
+"""Distance of capsules, which are larger than links, at which bodies may be touching [m]."""
 _PARTS = ("all", "without_hand", "ignore")
 
 
@@ -47,11 +50,17 @@ class CollisionAvoidanceParams:
     )
     arms: bool = flag(True, doc="keep away from all other arms of the cell")
     itself: bool = flag(True, doc="keep links of one arm apart, neighbours left out")
-    fixed_objects: str = choice("all", options=_PARTS, doc="what keeps away from things that rest")
+    fixed_objects: str = choice(
+        "by_law", options=("by_law", *_PARTS),
+        doc="what keeps away from things that rest and the floor; by_law: without_hand for laws "
+        "whose hands are meant to touch things, all for joint laws",
+    )  # fmt: skip
     movable_objects: str = choice(
         "without_hand", options=_PARTS, doc="what keeps away from things that can be moved"
     )
-    floor: bool = flag(False, doc="keep away from the plane z = 0 of the world")
+    floor: bool = flag(
+        True, doc="keep away from the plane z = 0 of the world, or of the lowest base below it"
+    )
 
 
 class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
@@ -88,7 +97,9 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     Only own arms get torque; a controllet on the other arm does its own part. Pairs that
     interpenetrate are treated as touching, so that the force stays finite. What is nearer than
     :math:`d_0` when the law is activated is not pushed away: for this pair it all begins where
-    it is, until it has parted. Objects count as being at rest.
+    it is, until it has parted, and what touches then may go on pressing until it has. Objects
+    count as being at rest. Pairs that ``collisions.touching`` of the cell file names are left
+    out.
 
     Capsules are those of the robots' own models; positions come from the measured joint
     positions, distances from coal (:class:`~multipanda_py.proximity.Proximity`). Where closest
@@ -115,7 +126,11 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         """Choose the groups, and look at all of them in the next cycle."""
         p = self.params
         kinds = {"arms": p.arms, "self": p.itself, "floor": p.floor}
-        for name, parts in (("fixed", p.fixed_objects), ("movable", p.movable_objects)):
+        fixed = p.fixed_objects
+        if fixed == "by_law":
+            fixed = "without_hand" if "things" in self.context.touches else "all"
+        kinds["floor_hand"] = p.floor and fixed != "without_hand"
+        for name, parts in (("fixed", fixed), ("movable", p.movable_objects)):
             kinds[name], kinds[f"{name}_hand"] = parts != "ignore", parts == "all"
         self._slope = p.max_force / p.distance**2
         self._barrier.set(p.stop_distance, p.deceleration, p.bandwidth)
@@ -136,7 +151,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             return 1.0
         share, barrier = 1.0, self._barrier
         for pair in self._pairs:
-            if arm not in pair.arms:
+            if arm not in pair.arms or pair.begin <= _CONTACT:
                 continue
             speed = -float(_dot(pair.gradients[pair.arms.index(arm)], dq))
             if speed <= 0.0:
@@ -214,7 +229,12 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
                 _subtract(torque, state.coriolis)
             )
         end, required = self.params.stop_distance, self._barrier.required
-        needs = [required(pair.distance, -pair.rate, min(end, pair.begin)) for pair in pairs]
+        needs = [
+            required(pair.distance, -pair.rate, min(end, pair.begin))
+            if pair.begin > _CONTACT
+            else -math.inf
+            for pair in pairs
+        ]
         forces = settle(needs, gradients, responses, accelerations)
         if forces is not None:
             for arm, torque in enumerate(tau):

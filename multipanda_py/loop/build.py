@@ -75,6 +75,8 @@ def make_context(
         other_states=tuple(states[index] for index in others),
         objects=tuple(describe_objects(config)),
         object_poses=objects,
+        touches=plan.law.touches,
+        touching=tuple(config.collisions.pairs()),
     )
 
 
