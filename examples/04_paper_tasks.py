@@ -173,6 +173,7 @@ def table_cell(realistic: bool = False, **params: Any) -> Cell:
         realistic,
         arm={"hand": False, "tool": rod(0.1)},
         objects={"table": {**table, "friction": 0.2}},
+        collisions={"touching": ["arm table"]},  # it reaches under the arm's shoulder
     )
 
 

@@ -31,7 +31,7 @@ class CollisionAvoidanceParams:
     """What :class:`CollisionAvoidance` keeps away from, and how strongly."""
 
     distance: float = number(
-        0.05, unit="m", low=0.001, high=0.5, doc="between surfaces, from where it pushes"
+        0.03, unit="m", low=0.001, high=0.5, doc="between surfaces, from where it pushes"
     )
     max_force: float = number(
         200.0, unit="N", low=0, high=2000, doc="of each pair of capsules that touches"

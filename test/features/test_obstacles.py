@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every law in front of obstacles, at full speed and on a late arm; distances are MuJoCo's."""
+
+from __future__ import annotations
+
+import itertools
+
+import mujoco
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from multipanda_py.config import CellConfig
+from multipanda_py.exceptions import ConfigurationError, TargetRejected
+from multipanda_py.pose import Pose
+
+READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
+STRETCHED = np.array([1.0, -0.6, 0, -1.2, 0, 1.8, 0.785])
+LATE = {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}
+CLEARANCE = 0.005
+ALL = {"fixed_objects": "all"}
+BOX = {"box": {"shape": "box", "size": [0.1, 0.1, 0.3], "position": [0.2, 0.68, 0.4]}}
+SCENE = {
+    "box": {"shape": "box", "size": [0.1, 0.25, 0.1], "position": [0.5, 0.3, 0.1]},
+    "post": {"shape": "cylinder", "size": [0.05, 0.5], "position": [0.35, 0.75, 0.5]},
+}
+
+
+class Clearance:
+    """The smallest distance so far between one arm and everything else, and its contact force."""
+
+    def __init__(self, cell, arm="left"):
+        backend = cell._runner._loop.backends[0]
+        self.model, self.data = backend.model, backend.data
+        model, still = self.model, (f"{arm}_fr3_link0", f"{arm}_fr3_link1")
+        solid = [g for g in range(model.ngeom) if model.geom_contype[g]]
+        names = {g: model.body(model.geom_bodyid[g]).name for g in solid}
+        mine = [g for g in solid if names[g].startswith(f"{arm}_") and names[g] not in still]
+        others = [g for g in solid if not names[g].startswith(f"{arm}_")]
+        assert mine
+        assert others
+        self.pairs = list(itertools.product(mine, others))
+        self.mine, self.least, self.force = set(mine), np.inf, 0.0
+
+    def look(self):
+        wrench = np.zeros(6)
+        for a, b in self.pairs:
+            found = mujoco.mj_geomDistance(self.model, self.data, a, b, 0.1, None)
+            self.least = min(self.least, found)
+        for index, contact in enumerate(self.data.contact[: self.data.ncon]):
+            if self.mine & set(contact.geom):
+                mujoco.mj_contactForce(self.model, self.data, index, wrench)
+                self.force = max(self.force, wrench[0])
+
+
+def obstacle_cell(make_cell, law, perturbation, *, q=READY, params=None, objects=None, **law_keys):
+    arms = {
+        "left": {"position": [0, 0.3, 0], "q_start": q.tolist(), "perturbation": perturbation},
+        "right": {"position": [0, -0.3, 0], "perturbation": perturbation},
+    }
+    declared = {"type": law, "params": params or {}, **law_keys}
+    active = ["law"] if "arms" in law_keys else ["left/law"]
+    cell = make_cell(
+        arms, {"law": declared}, active, objects=objects or {}, gate={"joint": 7.0, "position": 2}
+    )
+    return cell, Clearance(cell)
+
+
+CRASHES = {
+    "box": (READY, [1.8, 0, 0, 0, 0, 0, 0], BOX),
+    "floor": (STRETCHED, [0, 1.8, 0, 0, 0, 0, 0], {}),
+    "arm": (STRETCHED + [0, 1.2, 0, 0, 0, 0, 0], [-2.2, 0, 0, 0, 0, 0, 0], {}),
+}
+
+
+@pytest.mark.parametrize(
+    ("crash", "perturbation"), [("box", {}), *((crash, LATE) for crash in CRASHES)]
+)
+def test_joint_velocity_at_full_speed_does_not_push_through(make_cell, crash, perturbation):
+    q, way, objects = CRASHES[crash]
+    cell, clearance = obstacle_cell(
+        make_cell, "joint_velocity", perturbation, q=q, objects=objects, params={"speed": 1.0}
+    )
+    dq = np.sign(way) * cell._runner._loop._arms[0].state.limits.velocity
+    for _ in range(150):
+        cell.set_target("left", q=cell.state("left").q, dq=dq)
+        cell.step(10)
+        clearance.look()
+    stopped = cell.state("left")
+    assert clearance.force == 0.0
+    assert clearance.least > CLEARANCE
+    assert np.abs(stopped.q - q).max() > 0.3
+    assert np.abs(stopped.dq).max() < 0.5
+    for _ in range(30):  # and back
+        cell.set_target("left", q=cell.state("left").q, dq=-0.3 * dq)
+        cell.step(10)
+    assert np.abs(cell.state("left").q - stopped.q).max() > 0.05
+    assert cell.events() == []
+
+
+@pytest.mark.parametrize(("crash", "perturbation"), [("box", {}), ("floor", LATE), ("arm", LATE)])
+def test_joint_trajectory_at_full_speed_does_not_push_through(make_cell, crash, perturbation):
+    q, way, objects = CRASHES[crash]
+    cell, clearance = obstacle_cell(
+        make_cell, "joint_trajectory", perturbation, q=q, objects=objects, params={"speed": 1.0}
+    )
+    cell.set_target("left", q=q + way)
+    for _ in range(150):
+        cell.step(10)
+        clearance.look()
+    assert clearance.force == 0.0
+    assert clearance.least > CLEARANCE
+    assert np.abs(cell.state("left").q - q).max() > 0.3
+    cell.step(2000)
+    assert cell.report("left/law")["state"] == 5.0  # blocked
+    cell.set_target("left", q=q)
+    cell.step(2500)
+    assert np.abs(cell.state("left").q - q).max() < 0.05
+    assert cell.state("left").owner == "left/law"
+
+
+LAWS = (
+    "joint_velocity", "joint_trajectory", "joint_impedance", "cartesian_impedance",
+    "operational_space", "force_impedance", "admittance", "coupled_impedance",
+)  # fmt: skip
+
+
+def hostile(cell, law, rng, clearance, seconds=2.0, speed=1.0):
+    """Stream targets that run through things at ``speed`` [m/s], as far as laws take them."""
+    start, state = cell.pose("left"), cell.state("left")
+    limits = state.limits if hasattr(state, "limits") else cell._runner._loop._arms[0].state.limits
+    place, turn, q, goal = start.position.copy(), start.rotation, state.q, None
+    for step in range(round(seconds * 100)):
+        state = cell.state("left")
+        if "law" not in state.owner:
+            return
+        if step % 60 == 0:
+            goal = np.array(
+                [rng.uniform(0.1, 0.75), rng.uniform(-0.6, 0.5), rng.uniform(-0.15, 0.8)]
+            )
+            turn = pin.exp3(rng.normal(size=3) * 0.8) @ start.rotation
+            far = rng.uniform(limits.lower + 0.2, limits.upper - 0.2)
+        way = goal - place
+        place = place + way * min(1.0, 0.01 * speed / max(np.linalg.norm(way), 1e-9))
+        here = state.position_ee_in_base
+        place = here + (place - here) * min(1.0, 0.14 / max(np.linalg.norm(place - here), 1e-9))
+        try:
+            if law == "joint_velocity":
+                cell.set_target("left", q=state.q, dq=np.sign(far - state.q) * limits.velocity)
+            elif law == "joint_trajectory":
+                if step % 60 == 0:
+                    cell.set_target("left", q=far)
+            elif law == "joint_impedance":
+                q = q + np.clip(far - q, -0.01 * speed, 0.01 * speed)
+                q = np.clip(q, state.q - 0.3, state.q + 0.3)
+                cell.set_target("left", q=np.clip(q, limits.lower + 0.02, limits.upper - 0.02))
+            elif law.startswith("coupled"):
+                report = cell.report("law")
+                middle = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
+                way = goal + [0, 0.3, 0] - middle
+                way *= min(1.0, 0.14 / np.linalg.norm(way))
+                cell.set_object_target("law", Pose(middle + way, np.eye(3)))
+            else:
+                w = pin.log3(turn @ state.rotation_ee_in_base.T)
+                w *= min(1.0, 0.5 / max(np.linalg.norm(w), 1e-9))
+                cell.set_target("left", Pose(place, pin.exp3(w) @ state.rotation_ee_in_base))
+        except TargetRejected:
+            pass
+        cell.step(10)
+        clearance.look()
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize("law", LAWS)
+def test_hostile_streams_end_in_front_of_everything(make_cell, episodes, law):
+    """A law that ends in hold for a reason of its own is judged until then."""
+    for seed in range(episodes(1, 30)):
+        rng = np.random.default_rng([seed, LAWS.index(law)])
+        keys = {"arms": ["left", "right"]} if law.startswith("coupled") else {}
+        cell, clearance = obstacle_cell(
+            make_cell, law, [{}, LATE][seed % 2], objects=SCENE,
+            params={"collision_avoidance": ALL}, **keys,
+        )  # fmt: skip
+        hostile(cell, law, rng, clearance)
+        assert clearance.least > CLEARANCE, f"seed {seed}"
+        cell.close()
+
+
+def test_activation_beside_an_obstacle_moves_nothing(make_cell):
+    """The push of a default feature must not move an arm that nobody has asked to move."""
+    cell, clearance = obstacle_cell(make_cell, "joint_impedance", {}, objects={})
+    low = cell._runner._loop._arms[0].state.position_ee_in_base[2]
+    beside = {"slab": {"shape": "box", "size": [0.2, 0.2, 0.02],
+                       "position": [0.35, 0.3, low - 0.04]}}  # fmt: skip
+    cell, clearance = obstacle_cell(make_cell, "joint_impedance", {}, objects=beside)
+    clearance.look()
+    assert clearance.least < 0.03
+    before = cell.state("left").q
+    cell.step(500)
+    assert np.abs(cell.state("left").q - before).max() < 1e-4
+
+
+def test_pairs_that_are_meant_to_touch_may(make_cell):
+    slab = {"slab": {"shape": "box", "size": [0.2, 0.2, 0.02], "position": [0.35, 0.3, 0.3]}}
+
+    def press(collisions):
+        cell = make_cell(
+            controllets={"law": {"type": "joint_trajectory"}}, active=["left/law"],
+            objects=slab, gate={"joint": 7.0}, collisions=collisions,
+        )  # fmt: skip
+        clearance = Clearance(cell)
+        cell.set_target("left", q=READY + [0, 0.5, 0, 0, 0, 0, 0])
+        for _ in range(20):
+            cell.step(50)
+            clearance.look()
+        return clearance.force
+
+    assert press({}) == 0.0
+    assert press({"touching": ["left/hand slab"]}) > 5.0
+    assert press({"touching": ["right slab"]}) == 0.0
+
+
+def test_laws_whose_hands_work_on_things_may_touch_them_by_default(make_cell):
+    slab = {"slab": {"shape": "box", "size": [0.2, 0.2, 0.02], "position": [0.35, 0.3, 0.4]}}
+    cell = make_cell(active=["left/cartesian_impedance_controller"], objects=slab)
+    clearance, pose = Clearance(cell), cell.pose("left")
+    for _ in range(60):
+        pose = Pose(pose.position - [0, 0, 0.002], pose.rotation)
+        cell.set_target("left", pose)
+        cell.step(10)
+        clearance.look()
+    assert clearance.force > 5.0
+
+
+@pytest.mark.parametrize(
+    ("touching", "words"),
+    [
+        (["left table"], ["collisions.touching[0]", "'table'", "left/hand", "floor"]),
+        (["left/hand"], ["collisions.touching.0", "left/hand"]),
+        (["floor floor"], ["collisions.touching[0]", "an arm or a hand"]),
+    ],
+)
+def test_pairs_are_refused_with_the_reason(touching, words):
+    cell = {"arms": {"left": {}}, "collisions": {"touching": touching}}
+    with pytest.raises(ConfigurationError) as error:
+        CellConfig.from_dict(cell)
+    for word in words:
+        assert word in str(error.value)
