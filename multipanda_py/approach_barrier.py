@@ -50,6 +50,10 @@ class ApproachBarrier:
     def set(self, stop: float, deceleration: float, bandwidth: float) -> None:
         """Set d_stop [m], a [m/s^2] and p [1/s]; p = 0 bounds nothing."""
         self.stop, self._a, self._p = stop, deceleration, bandwidth
+        self._base = self._sooner = self._slow = self._fast = 0.0
+        if bandwidth > 0.0:  # the coefficients of what reach() computes
+            self._base, self._sooner = stop, deceleration / bandwidth
+            self._slow, self._fast = 1.0 / bandwidth, 0.5 / deceleration
 
     def allowed(self, distance: float, stop: float) -> tuple[float, float]:
         """Return v(h) [m/s] and its slope [1/s]."""
@@ -65,10 +69,8 @@ class ApproachBarrier:
         It is where v(h) is larger by a / p: from there on, even a law that drives the bodies
         together with the acceleration a is let go on.
         """
-        if self._p == 0.0:
-            return 0.0
-        faster = max(speed, 0.0) + self._a / self._p
-        return self.stop + faster / self._p + 0.5 * faster * faster / self._a
+        faster = (speed if speed > 0.0 else 0.0) + self._sooner
+        return self._base + faster * (self._slow + faster * self._fast)
 
     def required(self, distance: float, speed: float, stop: float) -> float:
         """Return the least acceleration of the distance [m/s^2] at an approach ``speed``."""

@@ -14,7 +14,7 @@ from multipanda_py.collision_geometry import CollisionGeometry, Group
 from multipanda_py.context import Context
 from multipanda_py.state import JOINTS, ArmState, Vector
 
-_dot, _subtract, _absolute = np.dot, np.subtract, np.absolute
+_dot, _subtract, _absolute, _concatenate = np.dot, np.subtract, np.absolute, np.concatenate
 
 
 class Pair:
@@ -64,18 +64,21 @@ class Proximity:
         self._scene = scene = CollisionGeometry(context)
         self._reach, self._context = reach, context
         n = context.n_arms + len(context.other_arms)
-        self._both = np.zeros((len(scene.raw), 2))
-        self._moved, self._speeds = self._both.T
-        self._parts = [
-            (scene.raw[7 * arm : 7 * arm + 7], self._speeds[7 * arm : 7 * arm + 7])
-            for arm in range(n)
-        ]
-        self._objects = scene.raw[7 * n :]
-        self._movable = context.object_poses[: len(self._objects) // 7]
-        self._before = np.zeros(len(scene.raw))
-        self._steps = np.zeros((len(scene.reach), 2))
+        # Positions of all bodies, and under them the speeds of the joints; objects count as still.
+        size = len(scene.raw)
+        self._now, self._before = np.zeros((2, size)), np.zeros((2, size))
+        self._now[0] = scene.raw
+        self._raw = scene.raw = self._now[0]
+        self._change = np.zeros((2, size))
+        self._weights = np.ascontiguousarray(scene.reach.T)
+        self._steps = np.zeros((2, len(scene.reach)))
+        movable = context.object_poses[: size // 7 - n].reshape(-1)
+        self._objects, self._still = movable, np.zeros(len(movable))
+        self._flat = self._now.reshape(-1)
+        self._sources: list[Vector] = []
         self._travel = [0.0] * len(scene.reach)
         self._clear = -1.0
+        self._none: list[Pair] = []
         self._distance = 0.0
         self.groups: list[Group] = []
         # Twists of the links at the world's origin, of every arm's joints; before them, at rest.
@@ -93,9 +96,9 @@ class Proximity:
             group.begins = [min(begin, distance) for begin in group.begins]
         self._restart()
 
-    def start(self, everyone: Sequence[ArmState]) -> None:
+    def start(self) -> None:
         """Look at everything anew, and let be what is near already."""
-        self._read(everyone)
+        _concatenate(self._sources, out=self._flat)
         self._scene.place()
         for group in self.groups:
             group.measure(self._scene.model, self._scene.data)
@@ -108,44 +111,42 @@ class Proximity:
             group.limit = -1.0
         self._clear = -1.0
 
-    def _read(self, everyone: Sequence[ArmState]) -> None:
-        for (q, dq), state in zip(self._parts, everyone):
-            q[:], dq[:] = state.q, state.dq
-        if len(self._movable):
-            self._objects[:] = self._movable.reshape(-1)
+    def follow(self, everyone: Sequence[ArmState]) -> None:
+        """Take positions and speeds from these states from now on, own arms first."""
+        self._everyone = everyone
+        self._sources = [
+            *(state.q for state in everyone), self._objects,
+            *(state.dq for state in everyone), self._still,
+        ]  # fmt: skip
 
-    def find(self, everyone: Sequence[ArmState]) -> list[Pair]:
-        """Return the pairs that matter now.
-
-        Args:
-            everyone: States of all arms of the cell, own ones first.
-        """
-        self._read(everyone)
-        _subtract(self._scene.raw, self._before, self._moved)
-        _absolute(self._both, self._both)
-        steps = _dot(self._scene.reach, self._both, self._steps).tolist()
-        step, speed = map(max, zip(*steps))
+    def find(self) -> list[Pair]:
+        """Return the pairs that matter now."""
+        _concatenate(self._sources, out=self._flat)
+        _subtract(self._now, self._before, self._change)
+        _absolute(self._change, self._change)
+        steps, speeds = _dot(self._change, self._weights, self._steps).tolist()
         # No two bodies together have moved farther, or are faster.
-        if self._clear - 2.0 * step >= self._range(2.0 * speed):
-            return []
-        return self._look(steps, everyone)
+        left = self._clear - 2.0 * max(steps)
+        if left >= self._distance and left >= self._reach(2.0 * max(speeds)):
+            return self._none
+        return self._look(steps, speeds)
 
     def _range(self, speed: float) -> float:
         return max(self._distance, min(self._reach(speed), self.FARTHEST))
 
-    def _look(self, steps: Sequence[Sequence[float]], everyone: Sequence[ArmState]) -> list[Pair]:
+    def _look(self, steps: Sequence[float], speeds: Sequence[float]) -> list[Pair]:
         """Measure the groups whose bodies may have come near."""
         scene, travel = self._scene, self._travel
-        for body, (step, _) in enumerate(steps):
+        for body, step in enumerate(steps):
             travel[body] += step
-        self._before[:] = scene.raw
+        self._before[0] = scene.raw
         near: list[tuple[Group, float]] = []
         clear, placed = math.inf, False
         for group in self.groups:
             first, second = group.first, group.second
-            total, speed = travel[first], steps[first][1]
+            total, speed = travel[first], speeds[first]
             if first != second:  # within an arm it is one link as seen from another
-                total, speed = total + travel[second], speed + steps[second][1]
+                total, speed = total + travel[second], speed + speeds[second]
             left = group.limit - total
             if left < self.FARTHEST and left < (matters := self._range(speed)):
                 if not placed:
@@ -158,15 +159,13 @@ class Proximity:
             if left < clear:
                 clear = left
         self._clear = clear
-        return self._pairs(near, everyone) if near else []
+        return self._pairs(near) if near else []
 
-    def _pairs(
-        self, near: Sequence[tuple[Group, float]], everyone: Sequence[ArmState]
-    ) -> list[Pair]:
+    def _pairs(self, near: Sequence[tuple[Group, float]]) -> list[Pair]:
         """Return the pairs that matter at their true rate."""
         scene, found = self._scene, []
         pin.computeJointJacobians(scene.model, scene.data)
-        for jacobian, twists, state in zip(self._jacobians, self._twists, everyone):
+        for jacobian, twists, state in zip(self._jacobians, self._twists, self._everyone):
             np.cumsum((jacobian * state.dq).T, axis=0, out=twists[1:])
         twist_of = self._twists.tolist()
         for group, matters in near:

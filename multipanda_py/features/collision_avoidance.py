@@ -115,6 +115,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         self._barrier = ApproachBarrier()
         self._near = Proximity(context, self._barrier.reach)
         self._pairs: list[Pair] = []
+        self._states: Sequence[ArmState] = ()
         self._masses = [eigenpy.LLT(np.eye(JOINTS)) for _ in (*context.arms, *context.other_arms)]
         self._limits = [arm.limits.torque for arm in context.arms]
         self._width = JOINTS * len(self._masses)
@@ -138,7 +139,8 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Look at everything anew; what is near already is let be where it is."""
-        self._near.start((*states, *self.context.other_states))
+        self._follow(states)
+        self._near.start()
         self._pairs = []
 
     def pace(self, arm: int, dq: Vector) -> float:
@@ -165,11 +167,22 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
         """Add the torques of all pairs that are near."""
-        everyone = (*states, *self.context.other_states)
-        self._pairs = pairs = self._near.find(everyone)
-        if not pairs:
-            return
-        for mass, state in zip(self._masses, everyone):
+        if states is not self._states:
+            self._follow(states)
+        self._pairs = pairs = self._near.find()
+        if pairs:
+            self._act(pairs, states, tau)
+
+    def _follow(self, states: Sequence[ArmState]) -> None:
+        self._states = states
+        self._everyone = (*states, *self.context.other_states)
+        self._near.follow(self._everyone)
+
+    def _act(
+        self, pairs: Sequence[Pair], states: Sequence[ArmState], tau: Sequence[Vector]
+    ) -> None:
+        """Add the torques of pairs."""
+        for mass, state in zip(self._masses, self._everyone):
             mass.compute(state.mass)
         gradients = np.zeros((len(pairs), self._width))
         responses = np.zeros((len(pairs), self._width))

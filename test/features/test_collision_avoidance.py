@@ -261,7 +261,7 @@ def only_pair_near(params):
 
 
 def test_approach_is_braked_with_the_inertia_of_both_arms_and_parting_is_not_held_back():
-    params = CollisionAvoidanceParams(bandwidth=0.0, **(ONLY | {"arms": True}))
+    params = CollisionAvoidanceParams(0.05, bandwidth=0.0, **(ONLY | {"arms": True}))
     maker, context, qs = only_pair_near(params)
     feature, h = CollisionAvoidance(context, params), 1e-6
     rest = added(feature, maker.at(list(qs)))
