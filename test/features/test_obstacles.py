@@ -213,7 +213,7 @@ def test_pairs_that_are_meant_to_touch_may(make_cell):
         )  # fmt: skip
         clearance = Clearance(cell)
         cell.set_target("left", q=READY + [0, 0.5, 0, 0, 0, 0, 0])
-        for _ in range(250):
+        for _ in range(500):
             cell.step(4)
             clearance.feel()
         return clearance.force
