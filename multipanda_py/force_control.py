@@ -83,6 +83,7 @@ class ForceController:
         weight: Factor on the goal in the last cycle.
         error: Filtered desired minus measured force [N].
         is_idle: No force is asked for, and none is left of an earlier one.
+        is_controlled: Whether the measured force is fed back; else only its loss is noticed.
         is_lost: The search has ended without a contact.
         is_throttled: The tank does not cover the force of the last cycle.
 
@@ -130,15 +131,20 @@ class ForceController:
         self._aim = self._goal = self._push = 0.0
         self._integral = self._measured = self._old_error = self._fade = 0.0
         self._touching = self._touched = self.is_lost = self.is_throttled = False
-        self.is_idle = True
+        self.is_idle = self.is_controlled = True
 
-    def resume(self, force: float) -> None:
-        """Begin in contact, with a force that is there already [N]."""
+    def resume(self, force: float, controlled: bool = True) -> None:
+        """Begin in contact, with a force that is there already.
+
+        Args:
+            force: The goal, and what is measured [N].
+            controlled: Whether to control it at once, or only to feed it forward until asked.
+        """
         self.grant(force)
         self._aim = self._goal = self._push = self._measured = force
         self.contact = self._fade = 1.0
         self._touching = self._touched = True
-        self.is_idle = False
+        self.is_idle, self.is_controlled = False, controlled
 
     def grant(self, desired: float) -> None:
         """Fill the tank with what a goal is worth beyond the largest goal so far [N]."""
@@ -188,7 +194,8 @@ class ForceController:
         self.error = self._goal - self._measured
         near = self._shape(g, distance, desired)
         force = self._advance(near, distance, speed, mass)
-        force += self.contact * near * self._pid(g, self._aim)
+        if self.is_controlled:
+            force += self.contact * near * self._pid(g, self._aim)
         return self._afford(force, speed)
 
     def _shape(self, g: ForceGains, distance: float, desired: float) -> float:

@@ -48,6 +48,11 @@ class Handover:
         return math.sqrt(float(np.dot(self.wrench_in_base[:3], self.wrench_in_base[:3])))
 
     @property
+    def contact_force(self) -> float:
+        """Size of the measured part of the force [N]."""
+        return math.sqrt(float(np.dot(self.contact_in_base[:3], self.contact_in_base[:3])))
+
+    @property
     def torque(self) -> float:
         """Size of the torque at the tool [Nm]."""
         return math.sqrt(float(np.dot(self.wrench_in_base[3:], self.wrench_in_base[3:])))

@@ -38,6 +38,7 @@ LAWS = {
     "force_pair": {"type": "coupled_force_impedance", "arms": BOTH},
     "other_force_pair": {"type": "coupled_force_impedance", "arms": BOTH, "params": OTHER},
     "cartesian": {"type": "cartesian_impedance", "params": SPRINGS},
+    "force": {"type": "force_impedance", "params": SPRINGS},
     "space": {"type": "operational_space"},
     "joint": {"type": "joint_impedance"},
     "soft": {"type": "admittance"},

@@ -16,7 +16,7 @@ from multipanda_py.controllet import Controllet
 from multipanda_py.energy_tank import SpringTank
 from multipanda_py.force_control import ForceController, ForceGains
 from multipanda_py.force_subspace import ForceSubspace
-from multipanda_py.handover import Handover
+from multipanda_py.handover import Handover, share_of
 from multipanda_py.modal_damping import KEPT
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
@@ -108,6 +108,7 @@ class _ArmLaw:
         self._impedance, self._turned = self._wrenches[:2], np.zeros((2, 6))
         self._works, self._ones = np.zeros(3), np.ones(3)
         self._dq, self._mean = np.zeros(JOINTS), np.zeros(JOINTS)
+        self.load, self.carries, self._carrying = np.zeros(6), False, np.zeros(JOINTS)
         self._has_said_energy = self._has_said_lost = False
 
     def start(self, state: ArmState, energy: float) -> None:
@@ -117,6 +118,7 @@ class _ArmLaw:
         self.tank.grant(energy)
         self.subspace.reset()
         self._size = 0.0
+        self.load[:], self.carries = 0.0, False
         self._direction[:] = self._torques[:] = self._of_force[:] = 0.0
         self._dq[:] = state.dq
         self._has_said_energy = self._has_said_lost = False
@@ -130,8 +132,17 @@ class _ArmLaw:
             if self.force.is_idle:
                 self._contact_point[:] = state.position_ee_in_base
             self._age = 0
+        self.force.is_controlled = True
         self.force.grant(size)
         self._size = size
+
+    def resume(self, state: ArmState, force: Vector) -> None:
+        """Go on with a force (6,) that is there already [N], uncontrolled, beside the spring."""
+        size = math.sqrt(float(_dot(force, force)))
+        _multiply(force, 1.0 / size, self._direction)
+        self._contact_point[:] = state.position_ee_in_base
+        self.force.resume(size, False)
+        self._size, self._age = size, 0
 
     def settle(self, dq: Vector) -> None:
         """Book what spring, damper and force did in the last cycle [J]."""
@@ -174,6 +185,8 @@ class _ArmLaw:
             self._push(state, twist)
         _dot(self._wrenches, state.jacobian, self._torques)
         _dot(self._ones, self._torques, tau)
+        if self.carries:
+            _add(tau, _dot(self.load, state.jacobian, self._carrying), tau)
         if scale < 1.0 or self.force.is_throttled:
             self._say_energy(scale)
         elif self._has_said_energy:
@@ -288,11 +301,28 @@ class ForceImpedance(Controllet[ForceTarget, ForceImpedanceParams]):
     def on_handover(
         self, states: Sequence[ArmState], target: ForceTarget, handovers: Sequence[Handover]
     ) -> str:
-        """Press on with the springs; a controlled force is only what this law is asked for."""
+        """Go on with the force of a contact, until a wrench is asked for; springs take the rest.
+
+        The force is fed forward and fades as on a lost contact. It is not controlled: two arms
+        that hold something by their springs would push it about. What is carried unfelt, as a
+        payload that was tared, is fed forward for good: a force that is controlled takes the
+        spring away that would carry it. It is constant, so what it does on a way it takes back.
+        """
         words = []
-        for place, (arm, state, handover) in enumerate(zip(self._arms, states, handovers)):
-            error, share = arm.spring.error_for(state, handover.wrench_in_base)
+        for place, (state, handover) in enumerate(zip(states, handovers)):
+            wrench, rest = target.wrench_in_base[place], handover.wrench_in_base.copy()
+            if handover.contact_force > self.params.contact_force:
+                wrench[:3] = handover.contact_in_base[:3]
+                self._arms[place].resume(state, wrench)
+                rest -= wrench
+            load = self._arms[place].load
+            load[:3] = handover.wrench_in_base[:3] - handover.contact_in_base[:3]
+            self._arms[place].carries = bool(load.any())
+            rest -= load
+            error, share = self._arms[place].spring.error_for(state, rest)
             target.displace(place, error)
+            reached = handover.wrench_in_base - (1.0 - share) * rest
+            share = share_of(reached, handover.wrench_in_base)
             words.append(handover.words(state.name, share))
         return "; ".join(filter(None, words))
 

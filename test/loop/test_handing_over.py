@@ -29,7 +29,8 @@ LAWS = {
     "space_in_tool": {"type": "operational_space", "params": {"gain_frame": "tool"}},
     "joint": {"type": "joint_impedance"},
     "soft": {"type": "admittance"},
-    "force": {"type": "force_impedance", "params": STIFF},
+    "force": {"type": "force_impedance"},
+    "stiff_force": {"type": "force_impedance", "params": STIFF},
 }
 
 
@@ -83,7 +84,7 @@ def test_the_force_on_a_table_was_lost_at_a_switch(make_cell, episodes):
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("name", ["cartesian", "space", "joint", "soft", "hold"])
+@pytest.mark.parametrize("name", ["cartesian", "space", "joint", "soft", "force", "hold"])
 def test_an_arm_with_a_load_that_nobody_told_of_sank_at_every_switch(make_cell, name):
     """3 kg at the tool: 74 mm under 400 N/m, and as much again with every activation."""
     cell = make_cell({"arm": {"perturbation": {"payload": 3.0}}}, LAWS, ["arm/stiff"])
@@ -200,6 +201,30 @@ def test_a_law_that_cannot_go_on_says_that_it_lets_go(make_cell):
     assert f"goes on with {share:.1f} of {force:.0f}" in result.message
     cell.step(500)
     assert -force_on(cell, "table")[2] == pytest.approx(share, abs=0.3)
+
+
+@pytest.mark.sim
+def test_a_force_that_went_on_is_controlled_once_it_is_asked_for(make_cell):
+    """Until then it is fed forward, and fades when the table drops away."""
+    cell = pressing_cell(make_cell, LAWS, "cartesian")
+    cell.switch(["arm/force"], strictness="force_auto")
+    cell.step(300)
+    start = -force_on(cell, "table")[2]
+    cell.set_target("arm", wrench=[0.0, 0.0, -9.0, 0.0, 0.0, 0.0])
+    for _ in range(100):
+        cell.step(10)
+        assert 0.95 * 9.0 < -force_on(cell, "table")[2] < 1.05 * start
+    cell.step(1000)
+    assert -force_on(cell, "table")[2] == pytest.approx(9.0, abs=0.1)
+    cell.switch(["arm/force"], ["arm/force"])
+    cell.step(100)
+    assert -force_on(cell, "table")[2] == pytest.approx(9.0, rel=0.1)
+    height = cell.pose("arm").position[2]
+    model = cell._runner._loop.backends[0].model
+    model.body_pos[model.body("table").id][2] -= 0.5
+    cell.step(1500)
+    assert height - cell.pose("arm").position[2] < 0.05
+    assert np.abs(cell.state("arm").dq).max() < 0.05
 
 
 @pytest.mark.sim
