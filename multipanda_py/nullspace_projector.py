@@ -52,7 +52,8 @@ class NullspaceProjector:
         """Apply the dynamically consistent projector to ``tau``, (n,) [Nm]."""
         space = state.operational_space()
         _dot(tau, space.minv_jt, self._task)
-        wrench = _dot(space.projection_inertia(), self._task, self._wrench)
+        inertia = space.projection_inertia() if space.damping else space.inertia
+        wrench = _dot(inertia, self._task, self._wrench)
         _subtract(tau, _dot(wrench, state.jacobian, self._part), tau)
         return tau
 

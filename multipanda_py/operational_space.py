@@ -101,7 +101,6 @@ class OperationalSpace:
         "_kinematic",
         "_mass",
         "_normal",
-        "_size",
         "_task",
         "_unit",
         "damping",
@@ -117,7 +116,7 @@ class OperationalSpace:
         self._unit = np.eye(6)
         self._kinematic = eigenpy.LDLT(np.eye(6))
         self._axes = eigenpy.SelfAdjointEigenSolver(np.eye(6))
-        self._exact, self._size = np.eye(6), 6.0
+        self._exact = np.eye(6)
         self._jacobian, self._normal = np.zeros((6, 7)), np.zeros((6, 6))
         self._diagonal = self._normal.reshape(-1)[::7]
         self.minv_jt: NDArray[np.float64] = np.zeros((7, 6))
@@ -136,15 +135,12 @@ class OperationalSpace:
         self._exact = inertia = self._task.solve(self._unit)
         # 1 / |inertia|_F is at most w_min: far from singularities no eigenvalues are needed.
         entries = inertia.ravel("K")
-        self._size = _dot(entries, entries)
-        if self._size < self.THRESHOLD**-2 and self._is_inverse(entries):
+        sound = _dot(entries, entries) < self.THRESHOLD**-2
+        # A solver that met a negative pivot gives finite nonsense, not an inverse.
+        if sound and abs(_dot(entries, self._entries) - 6.0) < 1e-3:
             self.damping, self.inertia = 0.0, inertia
         else:
             self._update_damped()
-
-    def _is_inverse(self, entries: NDArray[np.float64]) -> bool:
-        """Whether the solver succeeded: one that met a negative pivot gives finite nonsense."""
-        return bool(abs(_dot(entries, self._entries) - 6.0) < 1e-3)
 
     def _update_damped(self) -> None:
         """Form the damped inertia from eigenvalues and eigenvectors."""
@@ -155,9 +151,10 @@ class OperationalSpace:
         self.inertia = _dot(v * (w / (w * w + self.damping + 1e-300)), v.T)
 
     def projection_inertia(self) -> NDArray[np.float64]:
-        r"""Return :math:`\Lambda_p`, (6, 6), symmetric, for projecting joint torques."""
-        if self.damping == 0.0:
-            return self._exact
+        r"""Return :math:`\Lambda_p`, (6, 6), symmetric, for projecting joint torques.
+
+        Needed only where ``damping`` is not zero: else it is ``inertia``.
+        """
         normal = _dot(self._jacobian, self._jacobian.T, self._normal)
         self._kinematic.compute(normal)
         if least_eigenvalue(self._kinematic, self._diagonal) > self.LOST**2:
