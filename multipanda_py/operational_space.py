@@ -123,7 +123,7 @@ class OperationalSpace:
         self.inertia_inv: NDArray[np.float64] = np.eye(6)
         self._entries = self.inertia_inv.ravel()
         self.inertia: NDArray[np.float64] = np.eye(6)
-        self.damping = 0.0
+        self.damping = self.MAX_DAMPING**2  # nothing is known yet
 
     def update(self, mass: NDArray[np.float64], jacobian: NDArray[np.float64]) -> None:
         """Recompute all terms from the mass matrix (n, n) and the Jacobian (6, n)."""
@@ -136,8 +136,9 @@ class OperationalSpace:
         # 1 / |inertia|_F is at most w_min: far from singularities no eigenvalues are needed.
         entries = inertia.ravel("K")
         sound = _dot(entries, entries) < self.THRESHOLD**-2
-        # A solver that met a negative pivot gives finite nonsense, not an inverse.
-        if sound and abs(_dot(entries, self._entries) - 6.0) < 1e-3:
+        # A solver that met a negative pivot gives finite nonsense, not an inverse; an arm does
+        # not come to such a posture in one cycle, but it may start there.
+        if sound and (not self.damping or abs(_dot(entries, self._entries) - 6.0) < 1e-3):
             self.damping, self.inertia = 0.0, inertia
         else:
             self._update_damped()
