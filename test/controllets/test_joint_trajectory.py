@@ -209,11 +209,10 @@ def test_arm_that_is_held_back_gives_way(make_cell):
 @pytest.mark.sim
 def test_arm_that_meets_a_table_does_not_go_on_pressing(make_cell):
     table = {"shape": "box", "size": [0.3, 0.3, 0.02], "position": [0.4, 0.0, 0.4]}
-    laws = {"jt": {"type": "joint_trajectory", "params": {"path_tolerance": [0.05] * 7,
-                                                      "contact_torque": [0.0] * 7}}}  # fmt: skip
-    # Nothing keeps it away from this table: it is to feel it.
-    laws = {"jt": {"type": "joint_trajectory", "params": {"path_tolerance": [0.05] * 7},
-                   "features": ["coriolis"]}}  # fmt: skip
+    # Nothing keeps it away from this table, nor stops it by force: it is to run into it.
+    laws = {"jt": {"type": "joint_trajectory", "features": ["coriolis"],
+                   "params": {"path_tolerance": [0.05] * 7,
+                              "contact_torque": [0.0] * 7}}}  # fmt: skip
     cell = make_cell(ARM, laws, active=["left/jt"], objects={"table": table})
     cell.step(5)
     down = np.array([0.0, 0.4, 0.0, 0.0, 0.0, 0.0, 0.0])
