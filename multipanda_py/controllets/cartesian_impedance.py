@@ -19,8 +19,11 @@ from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Matrix
 from multipanda_py.targets import MovingCartesianTarget
 
-_dot, _add = np.dot, np.add
+_dot, _add, _multiply = np.dot, np.add, np.multiply
 _TargetT = TypeVar("_TargetT", bound=MovingCartesianTarget)
+
+FASTEST_SHARE = 0.6
+"""Of a joint's speed limit, from which on nothing is fed forward."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +50,10 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
     (``target_stiffness``); the parameter takes over again when it is set.
 
     While a governor moves the target, its velocity and acceleration are fed forward (parameter
-    ``feedforward``); at rest nothing is, so that the arm is as compliant as ever. This is
+    ``feedforward``); at rest nothing is, so that the arm is as compliant as ever, nor where the
+    tool does not follow or joints get fast, as on the way to a singular posture: the share is
+    :math:`(1 - \max_i (e_i / e_{clip,i})^2) (1 - \max_i (\dot q_i / 0.6\, \dot q_{max,i})^2)`,
+    each factor at least zero. This is
     multipanda_ros2, eq. 1, :math:`M_c \ddot x_d + C_c \dot x_d`, with the Coriolis torques of the
     measured velocity, by the feature of that name, in place of those of the target's, and without
     :math:`\Lambda \dot J \dot q`, which at the governor's speeds is a few per cent of the rest.
@@ -64,7 +70,7 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
         self._springs = [CartesianSpring() for _ in context.arms]
         self._twist_left = [0] * context.n_arms
         self._running = self._streamed = False
-        self._inertial = np.zeros(6)
+        self._forward = np.zeros(6)
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -125,17 +131,26 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
                 self._twist_left[arm] -= 1
                 twist = target.twist_ee_in_base[arm]
             motion = target.motion[arm]
-            forward = motion.moving and self.params.feedforward
-            if forward:
-                twist = motion.twist
+            share = 0.0
+            if motion.moving and self.params.feedforward:
+                share = self._followed(arm, state)
+                twist = _multiply(motion.twist, share, self._forward)
             wrench = self._springs[arm].wrench(
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
-            if forward:
-                space = state.operational_space()
-                _add(wrench, space.apply_inertia(motion.acceleration, self._inertial), wrench)
+            if share > 0.0:
+                forward = state.operational_space().apply_inertia(
+                    motion.acceleration, self._forward
+                )
+                _add(wrench, _multiply(forward, share, forward), wrench)
             _dot(wrench, state.jacobian, self.tau[arm])
         self.report[0] = self.kept
+
+    def _followed(self, arm: int, state: ArmState) -> float:
+        """Return the share to feed forward: all of it where an arm follows with ease."""
+        behind = np.abs(self._springs[arm].error / self.params.error_clip).max()
+        fast = np.abs(state.dq / state.limits.velocity).max() / FASTEST_SHARE
+        return max(0.0, 1.0 - float(behind) ** 2) * max(0.0, 1.0 - float(fast) ** 2)
 
     @property
     def kept(self) -> float:
