@@ -126,6 +126,8 @@ class ArmConfig(_Part):
     hand: bool = True
     tool: ToolConfig | None = None
     q_start: Joints = Q_READY
+    torque_rate: Annotated[float, Field(ge=100, le=1000)] | None = None
+    """Fastest that torque may change [Nm/s], if less than the robot allows."""
     joint_damping: Joints = [0.0] * 7
     joint_friction: Joints = [0.0] * 7
     noise: NoiseConfig = NoiseConfig()

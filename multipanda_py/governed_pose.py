@@ -14,6 +14,7 @@ from multipanda_py.governed_channel import (
     possible_share,
 )
 from multipanda_py.state import ArmState, Vector
+from multipanda_py.targets import Motion
 from multipanda_py.tracker import Tracker
 
 _dot, _exp3, _log3 = np.dot, pin.exp3, pin.log3
@@ -30,11 +31,11 @@ class GovernedPose(GovernedChannel):
 
     Args:
         record: Position (3) [m] and rotation matrix (9).
-        motion: Where twist (6) and acceleration (6) of the reference go, if anywhere.
+        motion: Where the law looks for how the reference moves, if it does.
         state: The arm.
     """
 
-    def __init__(self, record: Vector, motion: Vector | None, state: ArmState) -> None:
+    def __init__(self, record: Vector, motion: Motion | None, state: ArmState) -> None:
         super().__init__(record)
         self._state, self._motion = state, motion
         self._position, self._rotation = record[:3], record[3:].reshape(3, 3)
@@ -78,7 +79,7 @@ class GovernedPose(GovernedChannel):
         self._keep_goal()
         self._linear_rate = self._angular_rate = None
         if self._motion is not None:
-            self._motion[:] = 0.0
+            self._motion.moving = False
 
     def _keep_goal(self) -> None:
         self._goal_point, self._goal_frame = self._position.tolist(), self._rotation.copy()
@@ -123,9 +124,9 @@ class GovernedPose(GovernedChannel):
         if angular.moving:
             self._turn(period)
         if self._motion is not None:
-            self._motion[:] = (
-                *linear.rate, *angular.rate, *linear.acceleration, *angular.acceleration,
-            )  # fmt: skip
+            self._motion.twist[:] = (*linear.rate, *angular.rate)
+            self._motion.acceleration[:] = (*linear.acceleration, *angular.acceleration)
+            self._motion.moving = linear.moving or angular.moving
         self.busy = linear.moving or angular.moving
 
     def _turn(self, period: float) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,12 @@ class JointLimits:
             raise ConfigurationError(
                 f"limits: lower must be below upper, got {self.lower} and {self.upper}"
             )
+
+    def with_torque_rate(self, rate: float | None) -> JointLimits:
+        """Return the same limits, with a torque rate that is nowhere above ``rate`` [Nm/s]."""
+        if rate is None:
+            return self
+        return replace(self, torque_rate=np.minimum(self.torque_rate, rate))
 
 
 def _limits(

@@ -160,14 +160,29 @@ class HeldPose(CartesianTarget):
     stored: ClassVar[tuple[str, ...]] = CartesianTarget.channels
 
 
+class Motion:
+    """How a reference pose moves, besides where it is.
+
+    Attributes:
+        moving: Whether it does; the rest counts only then.
+        twist: (6,) [m/s, rad/s].
+        acceleration: (6,) [m/s^2, rad/s^2].
+    """
+
+    __slots__ = ("acceleration", "moving", "twist")
+
+    def __init__(self) -> None:
+        self.moving = False
+        self.twist, self.acceleration = np.zeros(6), np.zeros(6)
+
+
 class MovingCartesianTarget(CartesianTarget):
     """A Cartesian target that may also say how fast to move and how stiff to be.
 
     Attributes:
         twist_ee_in_base: Per arm, (6,) [m/s, rad/s].
         stiffness: Per arm, (6, 6) [N/m, Nm/rad].
-        motion: Twist (6) and acceleration (6) with which a governor moves the pose, per arm,
-            (12,) [m/s, rad/s, m/s^2, rad/s^2]; zero without one.
+        motion: How a governor moves the pose, per arm.
     """
 
     channels: ClassVar[tuple[str, ...]] = ("pose", "joint", "twist", "stiffness")
@@ -176,13 +191,13 @@ class MovingCartesianTarget(CartesianTarget):
         super().__init__(n_arms, extra)
         self.twist_ee_in_base: list[Vector] = self.data["twist"]
         self.stiffness: list[Matrix] = [data.reshape(6, 6) for data in self.data["stiffness"]]
-        self.motion: list[Vector] = [np.zeros(12) for _ in range(n_arms)]
+        self.motion = [Motion() for _ in range(n_arms)]
 
     def clear(self) -> None:
         """Forget everything, at the start of an activation."""
         super().clear()
         for motion in self.motion:
-            motion[:] = 0.0
+            motion.moving = False
 
 
 class ForceTarget(CartesianTarget):

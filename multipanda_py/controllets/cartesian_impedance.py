@@ -15,12 +15,15 @@ from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import Handover
 from multipanda_py.modal_damping import KEPT
-from multipanda_py.parameters import number
+from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Matrix
 from multipanda_py.targets import MovingCartesianTarget
 
-_dot = np.dot
+_dot, _add, _multiply = np.dot, np.add, np.multiply
 _TargetT = TypeVar("_TargetT", bound=MovingCartesianTarget)
+
+FASTEST_SHARE = 0.6
+"""Of a joint's speed limit, from which on nothing is fed forward."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,18 +33,31 @@ class CartesianImpedanceParams(CartesianGains):
     twist_timeout: float = number(
         0.1, unit="s", low=0.001, high=10, doc="after which a target twist not renewed is zero"
     )
+    feedforward: bool = flag(
+        True, doc="whether velocity and acceleration of a governed target are fed forward"
+    )
 
 
 class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedanceParams]):
     r"""Render a spring and an inertia-aware damper between the tool and its target.
 
     .. math::
-        \tau = J^T \left( K e + D (\dot x_d - J \dot q) \right)
+        \tau = J^T \left( \Lambda \ddot x_d + K e + D (\dot x_d - J \dot q) \right)
 
     with error, clipping, damping and frames as in
     :class:`~multipanda_py.cartesian_spring.CartesianSpring`. One instance owns as many arms as
     its list names, each with its own target. A full 6 x 6 stiffness may be streamed
-    (``target_stiffness``); the parameter takes over again when it is set. Sources: Hogan 1985;
+    (``target_stiffness``); the parameter takes over again when it is set.
+
+    While a governor moves the target, its velocity and acceleration are fed forward (parameter
+    ``feedforward``); at rest nothing is, so that the arm is as compliant as ever, nor where the
+    tool does not follow or joints get fast, as on the way to a singular posture: the share is
+    :math:`(1 - \max_i (e_i / e_{clip,i})^2) (1 - \max_i (\dot q_i / 0.6\, \dot q_{max,i})^2)`,
+    each factor at least zero. This is
+    multipanda_ros2, eq. 1, :math:`M_c \ddot x_d + C_c \dot x_d`, with the Coriolis torques of the
+    measured velocity, by the feature of that name, in place of those of the target's, and without
+    :math:`\Lambda \dot J \dot q`, which at the governor's speeds is a few per cent of the rest.
+    Without a governor a streamed twist is fed forward alone. Sources: Hogan 1985;
     CRISP section III-A; Khatib 1987 for the inertia.
     """
 
@@ -54,6 +70,7 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
         self._springs = [CartesianSpring() for _ in context.arms]
         self._twist_left = [0] * context.n_arms
         self._running = self._streamed = False
+        self._forward = np.zeros(6)
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -113,11 +130,27 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
             if self._twist_left[arm] > 0:
                 self._twist_left[arm] -= 1
                 twist = target.twist_ee_in_base[arm]
+            motion = target.motion[arm]
+            share = 0.0
+            if motion.moving and self.params.feedforward:
+                share = self._followed(arm, state)
+                twist = _multiply(motion.twist, share, self._forward)
             wrench = self._springs[arm].wrench(
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
+            if share > 0.0:
+                forward = state.operational_space().apply_inertia(
+                    motion.acceleration, self._forward
+                )
+                _add(wrench, _multiply(forward, share, forward), wrench)
             _dot(wrench, state.jacobian, self.tau[arm])
         self.report[0] = self.kept
+
+    def _followed(self, arm: int, state: ArmState) -> float:
+        """Return the share to feed forward: all of it where an arm follows with ease."""
+        behind = np.abs(self._springs[arm].error / self.params.error_clip).max()
+        fast = np.abs(state.dq / state.limits.velocity).max() / FASTEST_SHARE
+        return max(0.0, 1.0 - float(behind) ** 2) * max(0.0, 1.0 - float(fast) ** 2)
 
     @property
     def kept(self) -> float:

@@ -35,7 +35,7 @@ def build_loop(config: CellConfig, plans: Sequence[Blueprint], mailbox: Mailbox)
     arms, states = [], []
     for index, (name, arm) in enumerate(config.arms.items()):
         record = row["arms"][0, index : index + 1].reshape(())
-        state = ArmState(name, LIMITS[arm.model], record)
+        state = ArmState(name, LIMITS[arm.model].with_torque_rate(arm.torque_rate), record)
         states.append(state)
         model = ArmModel(describe_arm(name, arm))
         model.set_load(arm.franka.load)

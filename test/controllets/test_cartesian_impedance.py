@@ -117,6 +117,8 @@ def test_twist_feeds_the_damper_and_runs_out():
 def test_velocity_target_removes_the_lag(make_cell):
     def lag(with_twist):
         cell = make_cell(active=["left/cartesian_impedance_controller"])
+        # A governor feeds the velocity of its reference forward, whether a twist came or not.
+        cell.set_parameters("left/cartesian_impedance_controller", {"governor.enabled": False})
         pose = cell.pose("left")
         velocity = np.array([0.0, 0.0, 0.1])
         for step in range(150):
@@ -245,3 +247,64 @@ def test_step_to_a_random_target_ends_within_0_8_mm_despite_joint_friction(make_
         cell.step(4000)
         assert cell.pose("arm").distance(goal)[0] < 0.8e-3
         assert cell.events() == []
+
+
+def test_a_moving_reference_is_fed_forward_with_its_acceleration():
+    """tau = J' (s L a + K e + D (s v_d - v)) by arithmetic of its own, in random states."""
+    maker, rng = StateMaker(), np.random.default_rng(5)
+    law = CartesianImpedance(maker.context, CartesianImpedanceParams())
+    target = CartesianImpedance.Target(1)
+    for _ in range(20):
+        (s,) = maker.random(rng, speed=0.5, margin=0.5)
+        law.on_activate([s], target)
+        inertia_inv = s.jacobian @ np.linalg.inv(s.mass) @ s.jacobian.T
+        if np.linalg.eigvalsh(inertia_inv)[0] < 0.03:
+            continue  # damped there
+        law.update([s], target, PERIOD)
+        still = law.tau[0].copy()
+        motion = target.motion[0]
+        motion.twist[:], motion.acceleration[:] = rng.normal(size=(2, 6))
+        motion.moving = True
+        law.update([s], target, PERIOD)
+        damping = law._springs[0].damping
+        wrench = np.linalg.solve(inertia_inv, motion.acceleration) + damping @ motion.twist
+        share = 1 - (np.abs(s.dq / s.limits.velocity).max() / 0.6) ** 2  # slower joints follow
+        assert np.allclose(law.tau[0] - still, share * s.jacobian.T @ wrench, rtol=1e-7, atol=1e-9)
+        motion.moving = False
+        law.update([s], target, PERIOD)
+        assert np.array_equal(law.tau[0], still)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_nothing_is_fed_forward_to_an_arm_that_does_not_follow(held):
+    """Held back by its clipped error, or with a joint near its speed limit."""
+    maker = StateMaker()
+    law = CartesianImpedance(maker.context, CartesianImpedanceParams())
+    target, q = CartesianImpedance.Target(1), np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
+    (s,) = maker.at([q], None if held else [np.array([0, 0, 0, 1.6, 0, 0, 0])])
+    law.on_activate([s], target)
+    if held:
+        target.position_ee_in_base[0][1] += 0.2
+    law.update([s], target, PERIOD)
+    still = law.tau[0].copy()
+    target.motion[0].twist[:] = target.motion[0].acceleration[:] = 0.5
+    target.motion[0].moving = True
+    law.update([s], target, PERIOD)
+    assert np.allclose(law.tau[0], still, atol=1e-9)
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(("forward", "most"), [(True, 0.055), (False, 0.35)])
+def test_feed_forward_takes_the_lag_of_the_spring_off_a_moving_target(make_cell, forward, most):
+    """20 cm/s along a line at 1 kHz: what is left is the governor's own lag."""
+    cell = make_cell(active=["left/cartesian_impedance_controller"])
+    cell.set_parameters("left/cartesian_impedance_controller", {"feedforward": forward})
+    cell.step(20)
+    start = cell.pose("left")
+    for k in range(1200):
+        goal = start.position + [0.0, 0.2 * k * PERIOD - 0.1, 0.0]
+        cell.set_target("left", Pose(goal, start.rotation))
+        cell.step()
+    lag = (goal[1] - cell.pose("left").position[1]) / 0.2
+    assert lag < most
+    assert forward or lag > 0.2

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm whose torque may change less fast than the robot allows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.config import CellConfig
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.pose import Pose
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.mark.parametrize("rate", [None, 200.0])
+def test_torque_changes_no_faster_than_the_cell_file_says(make_cell, rate):
+    """The bare law asks for a step of some 60 N; what comes out is a ramp."""
+    arm = {} if rate is None else {"torque_rate": rate}
+    law = {"type": "cartesian_impedance", "params": {"governor.enabled": False}}
+    cell = make_cell(arms={"arm": arm}, controllets={"law": law}, active=["arm/law"])
+    cell.step(20)
+    here = cell.pose("arm")
+    cell.set_target("arm", Pose(here.position + [0.0, 0.14, 0.0], here.rotation))
+    cell.step(200)
+    _, rows = cell.rows()
+    steepest = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max() / 1e-3
+    assert steepest == pytest.approx(rate or 1000.0, rel=1e-6)
+
+
+def test_the_governor_knows_the_lower_rate_and_keeps_away_from_it(make_cell):
+    for rate in (150.0, 1000.0):
+        law = {"type": "joint_impedance"}
+        cell = make_cell(
+            arms={"arm": {"torque_rate": rate}}, controllets={"law": law}, active=["arm/law"]
+        )
+        cell.step(20)
+        goal = cell.state("arm").q + [0.39, 0.3, 0, -0.3, 0, 0, 0]
+        cell.set_target("arm", q=goal)
+        cell.step(3000)
+        _, rows = cell.rows()
+        steps = np.abs(np.diff(rows["arms"]["tau"][20:, 0], axis=0)).max(axis=1) / 1e-3
+        assert (steps > 0.99 * rate).mean() < 0.005
+        assert np.abs(cell.state("arm").q - goal).max() < 2e-3
+        assert cell.state("arm").fault == ""
+
+
+@pytest.mark.parametrize("rate", [0.0, 99.0, 1001.0, "fast"])
+def test_a_rate_that_no_arm_can_be_stopped_with_is_refused(rate):
+    data = {"arms": {"arm": {"torque_rate": rate}}, "controllets": {}}
+    with pytest.raises(ConfigurationError, match=r"arms\.arm\.torque_rate"):
+        CellConfig.from_dict(data)
