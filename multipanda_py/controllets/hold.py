@@ -4,37 +4,175 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from multipanda_py.controllets.joint_impedance import JointImpedanceLaw
+import numpy as np
+
+from multipanda_py.context import Context
+from multipanda_py.controllet import Controllet
+from multipanda_py.description import ArmDescription
 from multipanda_py.handover import Handover
-from multipanda_py.state import ArmState
+from multipanda_py.momentum_brake import MomentumBrake
+from multipanda_py.parameters import number
+from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import HeldPosture
+
+_dot, _add, _subtract, _multiply = np.dot, np.add, np.subtract, np.multiply
+_absolute, _minimum, _maximum = np.absolute, np.minimum, np.maximum
 
 MAX_FORCE = 50.0
 """Largest force that an arm goes on pressing with: below the 65 N that ISO/TS 15066 allows for a
 quasi-static contact with a face, the least of its table, and enough to keep a held object [N]."""
 
 
-class Hold(JointImpedanceLaw[HeldPosture]):
-    """Brake to a stop and hold the posture measured at activation.
+@dataclass(frozen=True, eq=False)
+class HoldParams:
+    """Bandwidths of :class:`Hold`."""
 
-    The joint impedance law with a target that nobody can move. It takes over an
-    arm at start, when its controllet is deactivated, and after a fault.
+    brake_rate: float = number(
+        75.0, unit="1/s", low=20, high=90,
+        doc="bandwidth of the brake for small motions; more is unstable on a late arm",
+    )  # fmt: skip
+    return_rate: float = number(
+        12.0, unit="1/s", low=1, high=15,
+        doc="with which a deflected arm returns; stiffness is brake_rate return_rate inertia",
+    )  # fmt: skip
 
-    What the arm was pressing with goes on, up to ``MAX_FORCE``: to let go of a held object
-    because a law has failed would drop it.
+
+class _Anchor:
+    r"""Where each joint of one arm is to stay, once it is slow enough to stay anywhere.
+
+    A joint gets its anchor when the momentum on it is below that at which the brake lets go of a
+    third of the joint's torque limit. The anchor is dragged along beyond the deflection that
+    the whole torque belongs to, while the joint's torque is at its limit (or the joint would be
+    thrown back by what was wound up), and it never lies at a stop: a stop may be touched, but
+    is not pressed.
     """
 
-    Target = HeldPosture
+    SLOW = 0.35
+    """Share of the torque limit; the momentum that belongs to it counts as slow."""
+    FAST = 2.0
+    """Times slow; a joint that is so fast loses its anchor again."""
+    PATIENCE = 0.1
+    """Time in which once more that momentum comes to count as slow: a load that nobody told of
+    keeps a joint creeping that has no spring [s]."""
+    RAMP = 0.3
+    """Time in which the joints come to brake together: at first, with the torques of before still
+    there, each on its own takes more energy and ends nearer [s]."""
+    MARGIN = 0.02
+    """Least distance of an anchor from a stop [rad]."""
+
+    def __init__(self, arm: ArmDescription, params: HoldParams, period: float) -> None:
+        limits = arm.limits
+        self._limit, self._period = np.array(limits.torque), period
+        self._low, self._high = limits.lower + self.MARGIN, limits.upper - self.MARGIN
+        self._q, self._e = np.zeros(JOINTS), np.zeros(JOINTS)
+        self._set, self._full = np.zeros(JOINTS, bool), np.zeros(JOINTS, bool)
+        self.tau_bias, self._time = np.zeros(JOINTS), 0.0
+        self.brake = MomentumBrake(limits, params.brake_rate)
+        self.set_gains(params)
+
+    def set_gains(self, params: HoldParams) -> None:
+        """Take the gains over."""
+        self.brake.set_rate(params.brake_rate)
+        self._return = params.return_rate
+        self._slow = self.brake.stopping(self.SLOW * self._limit)
+        self._most = self.brake.stopping(self._limit) / self._return
+
+    def start(self, state: ArmState) -> None:
+        """Begin to brake, with no anchor and nothing to press on."""
+        self._q[:], self._e[:], self.tau_bias[:] = state.q, 0.0, 0.0
+        self._set[:] = self._full[:] = False
+        self._time = 0.0
+
+    def tau(self, state: ArmState, out: Vector) -> None:
+        """Write the torques of this cycle, (7,) [Nm]."""
+        brake, mass = self.brake, state.mass
+        brake.weigh(mass)
+        self._settle(state)
+        rate = _multiply(self._deflection(state), self._return, out)
+        _add(rate, state.dq, rate)
+        _add(rate, brake.ahead(_subtract(state.tau, self.tau_bias)), rate)
+        together = min(1.0, self._time / self.RAMP)
+        tau = _add(brake.torque(mass, rate, together), self.tau_bias, out)
+        np.greater_equal(_absolute(tau), 0.95 * self._limit, out=self._full)
+
+    def _settle(self, state: ArmState) -> None:
+        """Give the joints that have become slow their anchors, and take those of fast ones."""
+        self._time += self._period
+        slow = self._slow * (1.0 + self._time / self.PATIENCE)
+        momentum = _absolute(_dot(state.mass, state.dq))
+        _maximum(momentum, _absolute(self.brake.light_inertia * state.dq), out=momentum)
+        self._set |= momentum < slow
+        self._set &= momentum < self.FAST * slow
+        np.copyto(self._q, state.q, where=~self._set)
+
+    def _deflection(self, state: ArmState) -> Vector:
+        """Return how far each joint is from its anchor, (7,) [rad], and drag anchors along."""
+        most = self._most / self.brake.light_inertia
+        anchor = _minimum(_maximum(self._q, self._low), self._high)
+        e = _subtract(state.q, anchor)
+        _maximum(_minimum(e, most, out=e), -most, out=e)
+        wound = self._full & (_absolute(e) > _absolute(self._e)) & (e * self._e >= 0.0)
+        np.copyto(e, self._e, where=wound)
+        self._e[:] = e
+        _subtract(state.q, e, self._q)
+        return e
+
+
+class Hold(Controllet[HeldPosture, HoldParams]):
+    r"""Brake to a stop, and hold the posture in which the arm has come to rest.
+
+    .. math::
+        \tau = \mathrm{brake}(M, w) + \tau_0, \qquad
+        w = \dot q + \lambda\, (q - q_a)
+
+    with :class:`~multipanda_py.momentum_brake.MomentumBrake`, which knows the limits of torque and
+    torque rate, :math:`\lambda` the ``return_rate``, and the anchor :math:`q_a`, which a joint
+    gets when it is slow, loses when it is thrown, and drags along when it is pushed with more than
+    its torque can hold. (w is looked ahead, and joints brake together only after a while: there.)
+    For small motions this is a spring and damper of the arm's own inertia,
+    :math:`\tau = -M (b \dot q + b \lambda (q - q_a))`, overdamped in every posture. The limits of
+    torque and rate shape what is asked for; it does not run into them.
+
+    It takes over an arm at start, when its controllet is deactivated, and after a fault, at any
+    speed, and stops it also with some milliseconds of delay, inertia that is 20 % off and a
+    payload that nobody told of. ``doc/faults.md`` has the figures.
+
+    What the arm was pressing with (:math:`\tau_0`) goes on, up to ``MAX_FORCE``: to let go of a
+    held object because a law has failed would drop it.
+    """
+
+    Params, Target = HoldParams, HeldPosture
+
+    def __init__(self, context: Context, params: HoldParams) -> None:
+        self._anchors = [_Anchor(arm, params, context.period) for arm in context.arms]
+        super().__init__(context, params)
+
+    def on_parameters(self) -> None:
+        """Hand the gains over."""
+        for anchor in self._anchors:
+            anchor.set_gains(self.params)
+
+    def on_activate(self, states: Sequence[ArmState], target: HeldPosture) -> None:
+        """Begin to brake from the measured state."""
+        for anchor, q, dq, state in zip(self._anchors, target.q, target.dq, states):
+            q[:], dq[:] = state.q, 0.0
+            anchor.start(state)
 
     def on_handover(
         self, states: Sequence[ArmState], target: HeldPosture, handovers: Sequence[Handover]
     ) -> str:
         """Press on, but never hard."""
-        bounded = [handover.within(MAX_FORCE) for handover in handovers]
-        super().on_handover(states, target, bounded)
-        words = (
-            h.words(state.name, b.force / max(h.force, b.force, 1e-9))
-            for state, h, b in zip(states, handovers, bounded)
-        )
+        words = []
+        for anchor, state, handover in zip(self._anchors, states, handovers):
+            bounded = handover.within(MAX_FORCE)
+            anchor.tau_bias[:] = bounded.tau
+            share = bounded.force / max(handover.force, bounded.force, 1e-9)
+            words.append(handover.words(state.name, share))
         return "; ".join(filter(None, words))
+
+    def update(self, states: Sequence[ArmState], target: HeldPosture, period: float) -> None:
+        """Write the joint torques of every arm."""
+        for anchor, state, tau in zip(self._anchors, states, self.tau):
+            anchor.tau(state, tau)

@@ -317,7 +317,8 @@ def test_the_seeded_law_asks_for_the_torque_that_was_handed_over(name):
         law.on_activate(states, target)
         words = law.on_handover(states, target, handovers)
         for state, wrench in zip(states, wrenches):
-            state.tau_ext[:] = -wrench @ state.jacobian
+            state.tau[:] = wrench @ state.jacobian
+            state.tau_ext[:] = -state.tau
             state.wrench_ext_in_base[:] = -wrench
             assert f"{state.name} goes on with {np.linalg.norm(wrench[:3]):.1f} N" in words
         law.update(states, target, 1e-3)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hold stops an arm in any state of motion, and then keeps it."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pytest
+from stopping import Rigs, StopRig, Throw
+
+from multipanda_py.limits import FR3_LIMITS
+from multipanda_py.loop.events import Event
+
+pytestmark = pytest.mark.sim
+
+REST = 0.05  # no joint is faster [rad/s]
+READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
+
+
+@pytest.fixture(scope="module")
+def rigs():
+    made = Rigs()
+    yield made
+    made.close()
+
+
+def joint_laws(**more):
+    return {
+        "joint": {"type": "joint_impedance", **more},
+        "velocity": {"type": "joint_velocity", "params": {"speed": 1.0, "acceleration": 1.0}},
+    }
+
+
+def test_hold_after_a_stiff_step_no_longer_swings_for_ever(make_cell):
+    """A step of 0.25 rad under a stiff spring: velocity_limit, then hold; it swung at 87 Nm."""
+    stiff = joint_laws(params={"governor.enabled": False})
+    cell = make_cell({"left": {}}, stiff, ["left/joint"])
+    target = READY.copy()
+    target[0] += 0.25
+    cell.set_target("left", q=target)
+    cell.step(1500)
+    faults = [event for event in cell.events() if event.event.is_fault]
+    assert [fault.event for fault in faults] == [Event.VELOCITY_LIMIT]
+    cell.step(500)
+    assert np.abs(cell.state("left").dq).max() < 1e-3
+    cell.recover(["left"])
+    cell.step(2)
+    assert not cell.state("left").fault
+    cell.step(300)
+    assert np.abs(cell.state("left").dq).max() < 1e-3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_plain_stop_from_a_legal_joint_velocity_comes_to_rest(make_cell, seed):
+    """It swung from 4 of 10 random velocities of 0.8 rad/s."""
+    cell = make_cell({"left": {}}, joint_laws(), ["left/velocity"])
+    rng = np.random.default_rng(seed)
+    velocity = 0.8 * rng.choice([-1.0, 1.0], 7)
+    for _ in range(40):
+        cell.set_target("left", q=cell.state("left").q, dq=velocity)
+        cell.step(10)
+    assert np.abs(cell.state("left").dq).max() > 0.5
+    cell.switch(deactivate=["left/velocity"])
+    cell.step(700)
+    assert np.abs(cell.state("left").dq).max() < 2e-3
+    assert not [event for event in cell.events() if event.event.is_fault]
+
+
+def must_add(rig, throw):
+    """Return the energy that ramping the last torque away adds at least [J]."""
+    rig.throw(throw, law=lambda state: np.zeros(7))
+    start = rig.kinetic
+    book = rig.run(0.12)
+    return start, max(0.0, float((book.kinetic - book.work_of_payload).max()) - start)
+
+
+@pytest.mark.robustness
+def test_hold_stops_every_motion_within_its_limits(rigs, episodes):
+    """At up to 1.1 times all speed limits at once, late, lighter, heavier, secretly loaded."""
+    rng = np.random.default_rng(7)
+    late = []
+    n = episodes(40, 10_000)
+    for episode in range(n):
+        throw = Throw.random(rng)
+        rig = rigs.of(throw.perturbation)
+        start, added = must_add(rig, throw)
+        rig.throw(throw)
+        book = rig.run(1.5)
+        what = f"episode {episode}: {throw}"
+        gained = (book.kinetic - book.work_of_payload).max()
+        assert gained <= 1.2 * start + added + 1e-9, what
+        rest = book.rest_time(REST)
+        if rest > 1.0:
+            late.append((rest, what))
+        assert np.abs(book.q[-1] - book.q[1350]).max() < np.radians(0.5), what
+        assert book.speed[-1] < 0.02, what
+        # What leans on a stop is the payload: the arm's own torque points away from it.
+        pressed = rig.data.qfrc_constraint[:7]
+        assert (pressed * rig.arm.state.tau >= -1e-6).all(), f"{what}: presses {pressed}"
+    # A wrist with 3 kg that it does not know of has 5 Nm left to brake with, and takes longer.
+    assert all("'payload': 3.0" in what and rest < 1.3 for rest, what in late), late
+    assert len(late) <= max(1, 0.03 * n), late
+
+
+def straight(state):
+    """Brake all joints in proportion: along a straight line."""
+    momentum = state.mass @ state.dq
+    size = np.maximum(np.abs(momentum), 1e-9)
+    limits = state.limits
+    share = min(
+        200.0, np.sqrt(2.0 * limits.torque_rate / size).min(), (limits.torque / size).min()
+    )
+    return state.coriolis - share * momentum
+
+
+def joint_by_joint(state):
+    """Brake each joint as if it were alone, with all that its torque and rate allow."""
+    light = 1.0 / np.diag(np.linalg.inv(state.mass))
+    size = light * np.abs(state.dq)
+    root = np.sqrt(2.0 * state.limits.torque_rate * size)
+    return -np.sign(state.dq) * np.minimum(np.minimum(200.0 * size, root), state.limits.torque)
+
+
+def by_momentum(state):
+    """Take every joint's momentum away with all that its torque and rate allow."""
+    momentum = state.mass @ state.dq
+    size = np.abs(momentum)
+    root = np.sqrt(2.0 * state.limits.torque_rate * size)
+    return -np.sign(momentum) * np.minimum(np.minimum(200.0 * size, root), state.limits.torque)
+
+
+@pytest.mark.robustness
+def test_hold_stops_within_five_degrees_of_the_best_stop(rigs, episodes):
+    """The best of three stops that know the arm exactly, by the joint that travels farthest."""
+    rng, beyond = np.random.default_rng(11), []
+    n = episodes(12, 2000)
+    for episode in range(n):
+        throw = Throw.random(rng, payload=False)
+        rigs.of(throw.perturbation).throw(throw)
+        travel = np.abs(rigs.of(throw.perturbation).run(1.0).q[-1] - throw.q).max()
+        exact = rigs.of({"inertia_scale": throw.perturbation["inertia_scale"]})
+        best = np.inf
+        for law in (straight, joint_by_joint, by_momentum):
+            exact.throw(throw, law)
+            best = min(best, np.abs(exact.run(0.5).q[-1] - throw.q).max())
+        if travel > best + np.radians(5.0):
+            beyond.append((np.degrees(travel - best), f"episode {episode}: {throw}"))
+    assert len(beyond) <= 0.04 * n, beyond
+    assert all(excess < 10.0 for excess, _ in beyond), beyond
+
+
+def test_a_joint_stop_may_be_touched_but_is_not_pressed():
+    rig = StopRig({"payload": 1.0})
+    q = READY.copy()
+    q[3] = FR3_LIMITS.upper[3] - 0.1
+    dq = np.zeros(7)
+    dq[3] = 2.0
+    rig.throw(Throw(q, dq, np.zeros(7), {}))
+    touched = False
+    for _ in range(30):
+        rig.run(0.05)
+        touched |= bool(rig.data.qpos[3] > FR3_LIMITS.upper[3] - 0.005)
+    assert touched
+    assert np.abs(rig.data.qfrc_constraint[:7]).max() < 1e-6
+    assert np.abs(rig.data.qvel[:7]).max() < 1e-3
+    rig.cell.close()
+
+
+def test_a_push_is_resisted_and_given_back_to():
+    """By b lambda M: the deflection under a constant joint torque agrees with it."""
+    rig = StopRig({})
+    rig.throw(Throw(READY, np.zeros(7), np.zeros(7), {}))
+    rig.run(0.2)
+    push = np.array([0.0, 4.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    rig.data.qfrc_applied[:7] = push
+    rig.run(2.0)
+    away = rig.data.qpos[:7] - READY
+    mass = np.zeros((rig.model.nv, rig.model.nv))
+    try:
+        mujoco.mj_fullM(rig.model, rig.data, mass)  # MuJoCo 4
+    except TypeError:
+        mujoco.mj_fullM(rig.model, mass, rig.data.qM)
+    p = rig.hold.params
+    # Of w = lambda e + Delta M^-1 tau: the part that is looked ahead gives way, too.
+    expected = np.linalg.solve(mass[:7, :7], push) * (1 / p.brake_rate + 0.0035) / p.return_rate
+    assert 0.8 * expected[1] < away[1] < 1.001 * expected[1]  # each joint's own brake adds to it
+    rig.data.qfrc_applied[:7] = 0.0
+    rig.run(1.0)
+    np.testing.assert_allclose(rig.data.qpos[:7], READY, atol=2e-4)
+    rig.cell.close()

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One simulated arm that is thrown into any state of motion, and books of what it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+
+from multipanda_py.limits import FR3_LIMITS
+from multipanda_py.loop.events import Event
+from multipanda_py.testing import simple_cell
+
+GRAVITY = 9.81
+
+
+@dataclass
+class Throw:
+    """A posture, a velocity, the torque commanded last, and what is wrong with the arm."""
+
+    q: np.ndarray
+    dq: np.ndarray
+    tau: np.ndarray
+    perturbation: dict
+
+    @classmethod
+    def random(cls, rng, payload=True):
+        low, high = FR3_LIMITS.lower + 0.3, FR3_LIMITS.upper - 0.3
+        return cls(
+            rng.uniform(low, high),
+            rng.uniform(-1.1, 1.1, 7) * FR3_LIMITS.velocity,
+            rng.uniform(-1.0, 1.0, 7) * FR3_LIMITS.torque,
+            {
+                "delay": float(rng.choice([0.0, 0.005])),
+                "torque_lag": float(rng.choice([0.0, 0.002])),
+                "inertia_scale": float(rng.choice([0.8, 1.0, 1.2])),
+                "payload": float(rng.choice([0.0, 3.0])) if payload else 0.0,
+            },
+        )
+
+
+@dataclass
+class Book:
+    """What was true, cycle by cycle."""
+
+    q: np.ndarray
+    speed: np.ndarray  # of the fastest joint
+    kinetic: np.ndarray
+    work_of_payload: np.ndarray
+
+    def rest_time(self, speed):
+        """Return after which time no joint was faster any more [s]."""
+        fast = np.flatnonzero(self.speed > speed)
+        return (fast[-1] + 1) * 1e-3 if len(fast) else 0.0
+
+
+class StopRig:
+    """An FR3 without contacts that holds; a function may take the place of the law."""
+
+    def __init__(self, perturbation):
+        arms = {"arm": {"perturbation": perturbation}}
+        self.cell = simple_cell(arms=arms, controllets={"float": {"type": "gravity_compensation"}})
+        self.cell.start()
+        loop = self.cell._runner._loop
+        self.arm, self.backend, self.hold = (
+            loop._arms[0],
+            loop.backends[0],
+            loop._instances[0]._law,
+        )
+        self.model, self.data = self.backend.model, self.backend.data
+        self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+        self._own_update = self.hold.update
+        names = [self.model.body(i).name for i in range(self.model.nbody)]
+        self._payload = names.index("arm_fr3_payload") if "arm_fr3_payload" in names else 0
+        self._momentum = np.zeros(self.model.nv)
+
+    def throw(self, throw, law=None):
+        """Put the arm into a state, with hold, or ``law(state) -> tau``, just taking over."""
+        mujoco.mj_resetData(self.model, self.data)
+        self.data.qpos[:7], self.data.qvel[:7] = throw.q, throw.dq
+        self.data.qpos[7:9] = self.data.ctrl[7:9] = 0.04
+        mujoco.mj_forward(self.model, self.data)
+        drive = self.backend._drives[0]
+        for stage in {step.__self__ for step in drive._executing + drive._measuring}:
+            if hasattr(stage, "_motor"):
+                stage._motor = throw.tau.copy()
+            if hasattr(stage, "_past"):
+                stage._past.clear()
+        self.arm.state.tau[:] = throw.tau
+        self.backend.read([0])
+        self.arm.model.update(self.arm.state)
+        self.arm.fault, self.arm.released = Event.NONE, False
+        self.arm.start_anew()
+        if law is None:
+            self.hold.update = self._own_update
+        else:
+            self.hold.update = lambda states, *_: self.hold.tau[0].__setitem__(
+                slice(None), law(states[0])
+            )
+
+    @property
+    def kinetic(self):
+        """Kinetic energy of everything [J]."""
+        mujoco.mj_mulM(self.model, self.data, self._momentum, self.data.qvel)
+        return 0.5 * float(self.data.qvel @ self._momentum)
+
+    def run(self, seconds):
+        n, data = round(seconds * 1000), self.data
+        book = Book(np.zeros((n, 7)), np.zeros(n), np.zeros(n), np.zeros(n))
+        weight = self.model.body_mass[self._payload] * GRAVITY if self._payload else 0.0
+        height = data.xipos[self._payload][2]
+        for k in range(n):
+            self.cell.step(1)
+            book.q[k], book.speed[k] = data.qpos[:7], np.abs(data.qvel[:7]).max()
+            book.kinetic[k] = self.kinetic
+            book.work_of_payload[k] = weight * (height - data.xipos[self._payload][2])
+        return book
+
+
+class Rigs:
+    """Rigs by perturbation, made when they are first needed."""
+
+    def __init__(self):
+        self._rigs = {}
+
+    def of(self, perturbation):
+        key = repr(sorted(perturbation.items()))
+        if key not in self._rigs:
+            self._rigs[key] = StopRig(perturbation)
+        return self._rigs[key]
+
+    def close(self):
+        for rig in self._rigs.values():
+            rig.cell.close()
