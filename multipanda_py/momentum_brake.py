@@ -55,13 +55,17 @@ class MomentumBrake:
     _TINY = 1e-12
 
     def __init__(self, limits: JointLimits, rate: float) -> None:
-        self._limit = np.array(limits.torque)
-        self._twice_rate = 2.0 * self.RATE_SHARE * np.array(limits.torque_rate)
+        self.set_limits(limits)
         self._mass, self._unit = eigenpy.LLT(np.eye(JOINTS)), np.eye(JOINTS)
         self._tau, self._size, self._other = (np.zeros(JOINTS) for _ in range(3))
         self._sign, self._momentum = np.zeros(JOINTS), np.zeros(JOINTS)
         self._light = np.ones(JOINTS)
         self.set_rate(rate)
+
+    def set_limits(self, limits: JointLimits) -> None:
+        """Take limits of torque and torque rate over: those of the arm, not only of its model."""
+        self._limit = np.array(limits.torque)
+        self._twice_rate = 2.0 * self.RATE_SHARE * np.array(limits.torque_rate)
 
     def set_rate(self, rate: float) -> None:
         """Set the bandwidth for small motions [1/s]."""

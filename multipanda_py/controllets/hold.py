@@ -69,11 +69,12 @@ class _Anchor:
         self._q, self._e = np.zeros(JOINTS), np.zeros(JOINTS)
         self._set, self._full = np.zeros(JOINTS, bool), np.zeros(JOINTS, bool)
         self.tau_bias, self._time = np.zeros(JOINTS), 0.0
-        self.brake = MomentumBrake(limits, params.brake_rate)
+        self.brake, self._params = MomentumBrake(limits, params.brake_rate), params
         self.set_gains(params)
 
     def set_gains(self, params: HoldParams) -> None:
         """Take the gains over."""
+        self._params = params
         self.brake.set_rate(params.brake_rate)
         self._return = params.return_rate
         self._slow = self.brake.stopping(self.SLOW * self._limit)
@@ -81,6 +82,8 @@ class _Anchor:
 
     def start(self, state: ArmState) -> None:
         """Begin to brake, with no anchor and nothing to press on."""
+        self.brake.set_limits(state.limits)  # the arm's own torque rate may be lower
+        self.set_gains(self._params)
         self._q[:], self._e[:], self.tau_bias[:] = state.q, 0.0, 0.0
         self._set[:] = self._full[:] = False
         self._time = 0.0

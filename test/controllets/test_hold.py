@@ -66,6 +66,16 @@ def test_a_plain_stop_from_a_legal_joint_velocity_comes_to_rest(make_cell, seed)
     assert not [event for event in cell.events() if event.event.is_fault]
 
 
+@pytest.mark.parametrize("rate", [100.0, 300.0])
+def test_hold_stops_an_arm_whose_torque_rate_is_lowered(make_cell, rate):
+    """It would swing if it counted on the robot's 1000 Nm/s."""
+    cell = make_cell({"left": {"torque_rate": rate}}, joint_laws())
+    data = cell._runner._loop.backends[0].data
+    data.qvel[:7] = 0.4 * FR3_LIMITS.velocity * [1, -1, 1, 1, -1, 1, -1]
+    cell.step(3000)
+    assert np.abs(cell.state("left").dq).max() < 1e-3
+
+
 def must_add(rig, throw):
     """Return the energy that ramping the last torque away adds at least [J]."""
     rig.throw(throw, law=lambda state: np.zeros(7))
