@@ -16,6 +16,7 @@ import pinocchio as pin
 from multipanda_py.context import Context
 from multipanda_py.description import ArmDescription, SceneObject
 from multipanda_py.model import build_pinocchio
+from multipanda_py.quaternion import quaternion_from_rotation
 from multipanda_py.state import JOINTS, Vector
 
 SELF_JOINTS = 3
@@ -145,7 +146,7 @@ class CollisionGeometry:
         for start in range(7 * len(arms), size, 7):
             self._order[start + 3 : start + 7] = start + np.array([4, 5, 6, 3])
         for start, thing in zip(range(7 * len(arms), size, 7), objects):
-            x, y, z, w = pin.Quaternion(np.array(thing.rotation)).coeffs()
+            x, y, z, w = quaternion_from_rotation(thing.rotation)
             self.raw[start : start + 7] = *thing.position, w, x, y, z
         self.data = self.model.createData()
         self.groups = list(self._make_groups(context.n_arms))

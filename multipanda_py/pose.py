@@ -12,6 +12,7 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from multipanda_py.exceptions import TargetRejected
+from multipanda_py.quaternion import quaternion_from_rotation
 from multipanda_py.state import Matrix, Vector
 
 QUATERNION_TOLERANCE = 1e-2
@@ -77,8 +78,7 @@ class Pose:
     @property
     def quaternion_xyzw(self) -> Vector:
         """Orientation as a unit quaternion in ROS order, (4,)."""
-        coefficients: Vector = pin.Quaternion(np.array(self.rotation)).coeffs()
-        return coefficients
+        return np.array(quaternion_from_rotation(self.rotation))
 
     def __matmul__(self, other: Pose) -> Pose:
         """Compose: ``a_in_b @ b_in_c`` read from the right, as matrices multiply."""

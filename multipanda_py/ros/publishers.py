@@ -8,7 +8,6 @@ from array import array
 from collections.abc import Iterable
 
 import numpy as np
-import pinocchio as pin
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from numpy.typing import NDArray
 from rclpy.node import Node
@@ -20,6 +19,7 @@ from std_msgs.msg import String
 from multipanda_py.cell import Cell
 from multipanda_py.describe import describe_arm
 from multipanda_py.description import cell_urdf
+from multipanda_py.quaternion import quaternion_from_rotation
 from multipanda_py.ros.conversions import finger_names, joint_names
 from multipanda_py.ros.running import every
 
@@ -69,7 +69,7 @@ class _ArmTopics:
         if self.pose.wanted():
             pose = self.pose.message.pose
             _fill(pose.position, _XYZ, read("position_ee_in_base").tolist())
-            quaternion = pin.Quaternion(read("rotation_ee_in_base")).coeffs().tolist()
+            quaternion = quaternion_from_rotation(read("rotation_ee_in_base"))
             _fill(pose.orientation, ("x", "y", "z", "w"), quaternion)
             self.pose.send(stamp)
         for topic, field, parts in (

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quaternions of rotation matrices against pinocchio, and what conversions leave behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from multipanda_py.quaternion import quaternion_from_rotation
+
+HALF_TURNS = [np.diag(signs) for signs in ([1.0, -1, -1], [-1.0, 1, -1], [-1.0, -1, 1])]
+
+MEASURE = """
+from pathlib import Path
+import numpy as np
+from multipanda_py.pose import Pose
+from multipanda_py.quaternion import quaternion_from_rotation
+
+pose = Pose.from_rpy([0.1, 0.2, 0.3], [0.4, -0.5, 0.6])
+other = Pose.from_quaternion([0.0, 0.1, 0.2], [0.5, 0.5, 0.5, 0.5])
+calls = {
+    "quaternion_from_rotation": lambda: quaternion_from_rotation(pose.rotation),
+    "quaternion_xyzw": lambda: pose.quaternion_xyzw,
+    "from_quaternion": lambda: Pose.from_quaternion([0.0, 0.1, 0.2], [0.5, 0.5, 0.5, 0.5]),
+    "from_rpy": lambda: Pose.from_rpy([0.1, 0.2, 0.3], [0.4, -0.5, 0.6]),
+    "distance": lambda: pose.distance(other),
+    "inverse": lambda: pose.inverse(),
+    "product": lambda: pose @ other,
+}
+resident = lambda: 4096 * int(Path("/proc/self/statm").read_text().split()[1])
+for name, call in calls.items():
+    for _ in range(1000):
+        call()
+    before = resident()
+    for _ in range(COUNT):
+        call()
+    print(name, (resident() - before) / COUNT)
+"""
+
+
+def test_the_same_as_pinocchio_s_at_random_and_at_half_turns() -> None:
+    rng = np.random.default_rng(3)
+    turns = [pin.exp3(rng.uniform(-np.pi, np.pi, 3)) for _ in range(2000)]
+    almost = [turn @ pin.exp3(rng.normal(0, 1e-9, 3)) for turn in HALF_TURNS for _ in range(50)]
+    for rotation in (np.eye(3), *HALF_TURNS, *turns, *almost):
+        expected = pin.Quaternion(rotation).coeffs()
+        got = np.array(quaternion_from_rotation(rotation))
+        got *= np.sign(got @ expected)  # both signs are the same rotation
+        np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+def test_back_to_the_same_matrix() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(500):
+        rotation = pin.exp3(rng.uniform(-np.pi, np.pi, 3))
+        x, y, z, w = quaternion_from_rotation(rotation)
+        back = pin.Quaternion(w, x, y, z).toRotationMatrix()  # from numbers, not from a matrix
+        np.testing.assert_allclose(back, rotation, atol=1e-14)
+
+
+def test_a_matrix_that_was_rounded_gives_a_unit_quaternion() -> None:
+    rotation = pin.exp3(np.array([0.3, -2.0, 0.7])).astype(np.float32).astype(float)
+    assert np.linalg.norm(quaternion_from_rotation(rotation)) == pytest.approx(1.0, abs=1e-15)
+
+
+def test_no_conversion_of_a_pose_leaves_memory_behind_for_good() -> None:
+    """Eigenpy's quaternion of a matrix left 80 bytes: only the process's size shows it."""
+    code = MEASURE.replace("COUNT", "30_000")
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    left = {name: float(value) for name, value in map(str.split, done.stdout.splitlines())}
+    assert len(left) == 7
+    assert max(left.values()) < 4.0, left
