@@ -18,7 +18,9 @@ def quaternion_from_rotation(rotation: Matrix) -> tuple[float, float, float, flo
     The component that is largest is found first, from the diagonal, and is positive; the others
     follow from it, so that nothing is ever divided by a small number:
 
-    .. math:: 4 w^2 = 1 + tr R, \qquad 4 w (x, y, z) = (R_{32}-R_{23}, R_{13}-R_{31}, R_{21}-R_{12})
+    .. math::
+        4 w^2 = 1 + tr R, \qquad
+        4 w (x, y, z) = (R_{32} - R_{23}, R_{13} - R_{31}, R_{21} - R_{12})
 
     and likewise with x, y or z in the place of w (Shepperd, 1978).
 

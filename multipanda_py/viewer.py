@@ -18,6 +18,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from multipanda_py.child import module_command
 from multipanda_py.config import CellConfig
 from multipanda_py.exceptions import MultipandaError, RenderingUnavailable
 from multipanda_py.loop.blueprint import blueprints
@@ -48,7 +49,7 @@ def start_viewer(cell: Cell) -> subprocess.Popen[bytes]:
     """
     fd = cell._box().fd
     process = subprocess.Popen(
-        [sys.executable, "-m", "multipanda_py.viewer", str(fd)],
+        module_command("multipanda_py.viewer", str(fd)),
         stdin=subprocess.PIPE,
         pass_fds=(fd,),
     )

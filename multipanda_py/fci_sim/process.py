@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
+from multipanda_py.child import module_command
 from multipanda_py.commands.output import complain
 from multipanda_py.exceptions import BackendError, MultipandaError
 from multipanda_py.fci_sim.admin_port import AdminClient
@@ -75,7 +76,7 @@ class FciSim:
         Raises:
             BackendError: If it could not be started.
         """
-        command = [sys.executable, "-m", __name__, *self._arguments]
+        command = module_command(__name__, *self._arguments)
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         out = self._process.stdout
         if out is None or not select.select([out], [], [], START_TIMEOUT)[0]:

@@ -8,9 +8,10 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Any
+
+from multipanda_py.child import module_command
 
 
 class DriverProcess:
@@ -30,7 +31,7 @@ class DriverProcess:
         if policy in (os.SCHED_FIFO, os.SCHED_RR):  # a driver's start must not hold the loop up
             os.sched_setscheduler(0, policy | os.SCHED_RESET_ON_FORK, os.sched_getparam(0))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "multipanda_py.franka.driver", *map(str, fds)],
+            module_command("multipanda_py.franka.driver", *map(str, fds)),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=fds, start_new_session=True,
         )  # fmt: skip
         self.pid = self._process.pid

@@ -10,13 +10,13 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from multipanda_py.child import module_command
 from multipanda_py.exceptions import LoopTimeout, MultipandaError
 from multipanda_py.gripper import (
     MAX_WIDTH,
@@ -161,7 +161,7 @@ class _Link:
         self.closing = False
         self._take, self._gone = take, gone
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "multipanda_py.franka.gripper_process", address],
+            module_command("multipanda_py.franka.gripper_process", address),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

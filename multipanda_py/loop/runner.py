@@ -8,12 +8,12 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from multipanda_py.child import module_command
 from multipanda_py.config import CellConfig
 from multipanda_py.exceptions import LoopError
 from multipanda_py.loop.blueprint import Blueprint
@@ -151,7 +151,7 @@ class ProcessRunner(Runner):
         fd = self._mailbox.fd
         self.beat()
         process = subprocess.Popen(
-            [sys.executable, "-m", "multipanda_py.loop.process", str(fd)],
+            module_command("multipanda_py.loop.process", str(fd)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=(fd, *self._inherited),

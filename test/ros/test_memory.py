@@ -33,7 +33,7 @@ with simple_cell(arms={"arm": {}}) as cell:
             timer.callback()
         return 4096 * int(Path("/proc/self/statm").read_text().split()[1])
 
-    before = resident_after(3000)
+    before = resident_after(9000)
     print((resident_after(COUNT) - before) / COUNT)
 """
 
@@ -45,4 +45,4 @@ def test_publishing_every_state_leaves_no_memory_behind() -> None:
         capture_output=True, text=True, check=False, timeout=100,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 30.0
+    assert float(done.stdout) < 4.0
