@@ -6,20 +6,22 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
 
 from multipanda_py.cell_grippers import CellGrippers
-from multipanda_py.cell_switching import ControlletInfo, SwitchResult
+from multipanda_py.cell_switching import ControlletInfo
 from multipanda_py.config import CellConfig
 from multipanda_py.exceptions import LoopError
 from multipanda_py.lock import CellLock
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.runner import HEARTBEAT_PERIOD, InlineRunner, ProcessRunner, ThreadRunner
 from multipanda_py.loop.switching import Strictness
+from multipanda_py.pending_switch import PendingSwitch, SwitchResult
 from multipanda_py.pose import Pose
 
-__all__ = ["Cell", "ControlletInfo", "Pose", "Strictness", "SwitchResult"]
+__all__ = ["Cell", "ControlletInfo", "PendingSwitch", "Pose", "Strictness", "SwitchResult"]
 
 
 class Cell(CellGrippers):
@@ -98,6 +100,7 @@ class Cell(CellGrippers):
         except BaseException:
             self.close()
             raise
+        self._started_ns = time.monotonic_ns()
         if placement != "inline":
             threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
         self._connect_grippers()

@@ -7,7 +7,7 @@ import numpy as np
 
 from multipanda_py.cell_tare import CellTare
 from multipanda_py.config import CellConfig
-from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.exceptions import ConfigurationError, TargetRejected
 from multipanda_py.gripper import (
     Action,
     Gripper,
@@ -117,6 +117,9 @@ class LoopGripper(Gripper):
     def start(self, command: GripperCommand) -> GripperMotion:
         """Hand a command to the loop."""
         cell = self._cell
+        reason = cell.silence_reason()
+        if reason and command.action is not Action.STOP:
+            raise TargetRejected(f"{self.arm} gripper: {reason}")
         with cell._lock:
             if self._motion is not None:
                 width = self.state().width

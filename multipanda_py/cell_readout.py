@@ -20,6 +20,9 @@ from multipanda_py.loop.statistics import LoopStatistics, summarise
 from multipanda_py.pose import Pose
 from multipanda_py.state import ARM_RECORD, ArmSnapshot
 
+SILENT = 0.05
+"""Silence of the loop from which on nothing is handed to it that nobody waits for [s]."""
+
 
 class CellReadout(ABC):
     """Read a cell's mailbox; nothing here changes anything.
@@ -37,10 +40,32 @@ class CellReadout(ABC):
         self._events_seen = 0
         self._mailbox: Mailbox | None = None
         self._runner: Runner | None = None
+        self._started_ns = 0
 
     @abstractmethod
     def check(self) -> None:
         """Raise :class:`LoopError` if the loop is not running, and say why."""
+
+    def silence(self) -> float:
+        """Return the time since the loop began its newest cycle [s]; 0 for an inline cell."""
+        if self._mailbox is None or isinstance(self._runner, InlineRunner):
+            return 0.0
+        beat = self._mailbox.words[Word.LOOP_HEARTBEAT] or self._started_ns
+        return (time.monotonic_ns() - beat) * 1e-9
+
+    def silence_reason(self) -> str:
+        """Say that the loop stands still, and what its arms do meanwhile; empty if it runs."""
+        silence = self.silence()
+        if silence < SILENT:
+            return ""
+        text = f"the loop has not run for {silence:.2f} s (allowed {SILENT:g} s)"
+        real = [name for name, arm in self.config.arms.items() if arm.backend == "franka"]
+        if not real:
+            return f"{text}: simulated arms stand still with it"
+        return (
+            f"{text}: the drivers of {', '.join(real)} have brought their torques to zero and "
+            "ended the motions; the robots keep their posture, recover them when the loop runs"
+        )
 
     @property
     def arms(self) -> tuple[str, ...]:

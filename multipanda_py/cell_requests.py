@@ -12,7 +12,12 @@ from numpy.typing import ArrayLike
 from multipanda_py import gate
 from multipanda_py.cell_switching import CellSwitching
 from multipanda_py.config import CellConfig
-from multipanda_py.exceptions import MultipandaError, TargetRejected, UnknownName
+from multipanda_py.exceptions import (
+    MultipandaError,
+    ParameterRejected,
+    TargetRejected,
+    UnknownName,
+)
 from multipanda_py.limits import LIMITS
 from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.pose import Pose
@@ -58,7 +63,8 @@ class CellRequests(CellSwitching):
             TargetRejected: If one is not acceptable; the arm keeps what it has.
         """
         try:
-            state = self.state(self._arm(arm))
+            self._refuse_if_silent(self._arm(arm))
+            state = self.state(arm)
             limits, bounds = LIMITS[self.config.arms[arm].model], self.config.gate
             in_base = self.frames.base_from(frame, arm)
             plan = self._owner(arm)
@@ -109,7 +115,8 @@ class CellRequests(CellSwitching):
             TargetRejected: If it is not acceptable; the arm keeps what it has.
         """
         try:
-            state = self.state(self._arm(arm))
+            self._refuse_if_silent(self._arm(arm))
+            state = self.state(arm)
             limits = LIMITS[self.config.arms[arm].model]
             record = check_trajectory(points, state, limits, self.config.gate)
             tolerances = check_tolerances(path_tolerance, goal_tolerance, goal_time, arm)
@@ -136,6 +143,7 @@ class CellRequests(CellSwitching):
         """
         try:
             plan = self.plan(name)
+            self._refuse_if_silent(name)
             if not self._box().active[plan.index]:
                 raise TargetRejected(f"{name}: is not active; switch to it first")
             records: dict[str, Vector] = {}
@@ -162,6 +170,11 @@ class CellRequests(CellSwitching):
                 f"{plan.name}: target is {distance:.3f} m from the object, allowed "
                 f"{self.config.gate.position:g} m (gate.position)"
             )
+
+    def _refuse_if_silent(self, who: str) -> None:
+        """Refuse what a loop that stands still would do when it goes on, seconds late."""
+        if reason := self.silence_reason():
+            raise TargetRejected(f"{who}: {reason}")
 
     def _owner(self, arm: str) -> Blueprint:
         flags, index = self._box().active, self._arm_index[arm]
@@ -194,6 +207,8 @@ class CellRequests(CellSwitching):
         plan = self.plan(name)
         try:
             accepted = plan.checked(values)
+            if reason := self.silence_reason():
+                raise ParameterRejected(f"{name}: {reason}")
         except MultipandaError:
             self.rejected["parameter"] += 1
             raise

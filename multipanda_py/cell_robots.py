@@ -4,18 +4,34 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 
 from multipanda_py.cell_requests import CellRequests
 from multipanda_py.config import CellConfig
-from multipanda_py.exceptions import SettingsRejected
+from multipanda_py.exceptions import LoopTimeout, SettingsRejected
 from multipanda_py.franka.live import changed, decode, encode
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.loop.events import Event
-from multipanda_py.loop.mailbox import Mailbox, Word
+from multipanda_py.loop.mailbox import Word
 
 SETTINGS_TIMEOUT = 15.0
 """Longer than a robot and its driver may take together [s]."""
 _ANSWERS = (Event.SETTINGS_APPLIED, Event.SETTINGS_REFUSED)
+
+
+@dataclass(frozen=True)
+class SettingsRequest:
+    """Settings that the loop has been asked for.
+
+    Attributes:
+        arm: The arm.
+        number: Of the record.
+        events: How many there were before.
+    """
+
+    arm: str
+    number: int
+    events: int
 
 
 class CellRobots(CellRequests):
@@ -55,37 +71,65 @@ class CellRobots(CellRequests):
         Raises:
             SettingsRejected: If one is not allowed, a controllet has the arm, or the robot
                 refuses; all settings are as they were.
-            LoopTimeout: If no answer came in time.
+            LoopTimeout: If no answer came in time. The request is withdrawn then, or pending if
+                it has begun, as the message says.
+        """
+        with self._settings_lock:
+            request = self.ask_robot_settings(arm, **settings)
+            try:
+                self.wait(
+                    lambda: self.settings_answer(request),
+                    timeout,
+                    f"an answer of arm {arm} to its settings",
+                )
+            except LoopTimeout as error:
+                raise LoopTimeout(f"{error}; {self.withdraw_settings(request)}") from None
+
+    def ask_robot_settings(self, arm: str, **settings: object) -> SettingsRequest:
+        """Ask for other settings and return at once; see :meth:`settings_answer`.
+
+        Raises:
+            SettingsRejected: If one is not allowed.
         """
         try:
-            with self._settings_lock:
-                options = changed(self.robot_settings(arm), settings, arm)
-                box = self._box()
-                events = box.words[Word.EVENTS]
-                with self._lock:
-                    number = box.settings[self._arm_index[arm]].write(encode(options))
-                    box.ring_bell()
-                self._await_settings(arm, box, number, events, timeout)
+            options = changed(self.robot_settings(arm), settings, arm)
         except SettingsRejected:
             self.rejected[f"{arm} settings"] += 1
             raise
+        with self._lock:
+            box = self._box()
+            events = box.words[Word.EVENTS]
+            number = box.settings[self._arm_index[arm]].write(encode(options))
+            box.ring_bell()
+        return SettingsRequest(arm, number, events)
 
-    def _await_settings(
-        self, arm: str, box: Mailbox, number: int, events: int, timeout: float
-    ) -> None:
-        slot = box.settings_answers[self._arm_index[arm]]
-        applied = False
+    def settings_answer(self, request: SettingsRequest) -> bool:
+        """Return whether settings are applied now; False while there is no answer.
 
-        def answered() -> bool:
-            nonlocal applied
-            answer = slot.newest()
-            if answer is None or answer[0] < number:
-                return False
-            applied = bool(answer[1])
+        Raises:
+            SettingsRejected: If the loop or the robot refused them, with the reason.
+        """
+        arm, box = request.arm, self._box()
+        answer = box.settings_answers[self._arm_index[arm]].newest()
+        if answer is None or answer[0] < request.number:
+            return False
+        if answer[0] == request.number and answer[1]:
             return True
+        self.rejected[f"{arm} settings"] += 1
+        if answer[0] > request.number:
+            raise SettingsRejected(f"{arm}: somebody else has asked for settings meanwhile")
+        found = box.events_since(request.events)[1]
+        reasons = [e.text for e in found if e.arm == arm and e.event in _ANSWERS]
+        raise SettingsRejected(reasons[-1] if reasons else f"{arm}: see the loop's events")
 
-        self.wait(answered, timeout, f"an answer of arm {arm} to its settings")
-        if not applied:
-            found = box.events_since(events)[1]
-            reasons = [e.text for e in found if e.arm == arm and e.event in _ANSWERS]
-            raise SettingsRejected(reasons[-1] if reasons else f"{arm}: see the loop's events")
+    def withdraw_settings(self, request: SettingsRequest) -> str:
+        """Give settings up; return in words whether they still may come into force."""
+        slot = self._box().settings[self._arm_index[request.arm]]
+        return given_up(self._withdraw("settings", slot, request.number))
+
+
+def given_up(withdrawn: bool) -> str:
+    """Say whether a request that is not waited for any more still may be carried out."""
+    if withdrawn:
+        return "it is withdrawn and will not happen"
+    return "it has begun and is pending: see what the arm has then"

@@ -13,11 +13,11 @@ import numpy as np
 
 from multipanda_py.cell_readout import CellReadout
 from multipanda_py.config import CellConfig
-from multipanda_py.exceptions import LoopTimeout, SwitchRejected
-from multipanda_py.loop.events import Event
-from multipanda_py.loop.mailbox import SwitchStatus, Word
+from multipanda_py.exceptions import SwitchRejected
+from multipanda_py.loop.mailbox import Slot
 from multipanda_py.loop.runner import InlineRunner
-from multipanda_py.loop.switching import Strictness, plan_switch
+from multipanda_py.loop.switching import Strictness
+from multipanda_py.pending_switch import PendingSwitch, SwitchResult
 
 
 @dataclass(frozen=True)
@@ -44,50 +44,35 @@ class ControlletInfo:
 
 
 @dataclass(frozen=True)
-class SwitchResult:
-    """What a switch did.
+class RecoveryRequest:
+    """A recovery that the loop has been asked for.
 
     Attributes:
-        activated: Instances that became active.
-        deactivated: Instances that stopped.
-        skipped: What a best-effort switch left out, and why.
-        delay: From the request to the first cycle of the new laws [s].
-        handed_over: What the arms were pressing with and go on with, or let go of.
+        arms: Arms that had a fault.
+        number: Of the record.
     """
 
-    activated: tuple[str, ...]
-    deactivated: tuple[str, ...]
-    skipped: tuple[str, ...]
-    delay: float
-    handed_over: tuple[str, ...] = ()
-
-    @property
-    def message(self) -> str:
-        """Say it in a sentence."""
-        parts = [
-            f"active: {', '.join(self.activated) or 'nothing new'}",
-            f"deactivated: {', '.join(self.deactivated) or 'nothing'}",
-            f"{self.delay * 1e3:.3f} ms from request to first cycle",
-        ]
-        parts += self.handed_over
-        if self.skipped:
-            parts.append(f"left out: {'; '.join(self.skipped)}")
-        return "; ".join(parts)
+    arms: tuple[str, ...]
+    number: int
 
 
 class CellSwitching(CellReadout):
     """Change which controllets are active; a refusal changes nothing.
 
     The methods may be called from any thread. Nothing here waits for the loop except
-    :meth:`switch`.
+    :meth:`switch` and :meth:`hold`, which hold no lock meanwhile.
 
     Attributes:
         rejected: Counts refused requests, by what was refused: ``left target``, ``switch``.
+        withdrawn: Counts requests that were given up before the loop took them: ``switch``.
     """
 
     def __init__(self, config: CellConfig) -> None:
         super().__init__(config)
         self.rejected: Counter[str] = Counter()
+        self.withdrawn: Counter[str] = Counter()
+        self._open_switch: PendingSwitch | None = None
+        self._stop_number = 0
         self._lifecycle = {plan.name: "inactive" for plan in self.plans}
         self._lock = threading.RLock()
 
@@ -145,69 +130,54 @@ class CellSwitching(CellReadout):
 
         Raises:
             SwitchRejected: If the request cannot be met; nothing has changed.
-            LoopTimeout: If the loop did not answer.
+            LoopTimeout: If the loop did not answer in time. The request is withdrawn then; if
+                the loop has begun it already, the message says that it is pending.
         """
-        received = time.monotonic_ns()
+        pending = self.ask_switch(activate, deactivate, strictness, timeout)
+        return self._await_switch(pending)
+
+    def ask_switch(
+        self,
+        activate: Sequence[str] = (),
+        deactivate: Sequence[str] = (),
+        strictness: Strictness | str = Strictness.STRICT,
+        timeout: float = 1.0,
+    ) -> PendingSwitch:
+        """Ask for a switch and return at once; its ``look`` answers. See :meth:`switch`.
+
+        Raises:
+            SwitchRejected: If there is no such strictness.
+        """
         try:
             rule = _strictness(strictness)
-            with self._lock:
-                return self._switch(activate, deactivate, rule, timeout, received)
         except SwitchRejected:
             self.rejected["switch"] += 1
             raise
+        return PendingSwitch(self, activate, deactivate, rule, timeout)
 
-    def _switch(
-        self,
-        activate: Sequence[str],
-        deactivate: Sequence[str],
-        rule: Strictness,
-        timeout: float,
-        received: int,
-    ) -> SwitchResult:
-        box = self._box()
-        for _ in range(3):  # the loop may have changed the active set after a fault
-            epoch = box.words[Word.EPOCH]
-            flags = [bool(flag) for flag in box.active]
-            away = [name for name, state in self._lifecycle.items() if state != "inactive"]
-            plan = plan_switch(self.plans, flags, activate, deactivate, rule, away)
-            if not plan.activated and not plan.deactivated:
-                return SwitchResult((), (), tuple(plan.skipped), 0.0)
-            events = box.words[Word.EVENTS]
-            number = box.switch.write(np.array([epoch, received, *plan.flags], dtype=np.float64))
-            box.ring_bell()
-            status = self._await_switch(number, timeout)
-            if status is SwitchStatus.DONE:
-                delay = (box.words[Word.SWITCH_NS] - received) * 1e-9
-                said = box.events_since(events)[1]
-                return SwitchResult(
-                    tuple(plan.activated),
-                    tuple(plan.deactivated),
-                    tuple(plan.skipped),
-                    delay,
-                    tuple(e.text for e in said if e.event is Event.HANDED_OVER),
-                )
-            if status is SwitchStatus.FAILED:
-                said = box.events_since(events)[1]
-                reasons = [e.text for e in said if e.event is Event.SWITCH_FAILED]
-                raise SwitchRejected("; ".join(reasons) or "activation failed")
-        raise SwitchRejected("the active set keeps changing; see the loop's events")
+    def hold(self, timeout: float = 1.0) -> SwitchResult:
+        """Deactivate everything: every arm brakes and holds.
 
-    def _await_switch(self, number: int, timeout: float) -> SwitchStatus:
-        box = self._box()
-        if isinstance(self._runner, InlineRunner):
-            self._runner.step(1)
-        deadline = time.monotonic() + timeout
-        while box.words[Word.SWITCH_ACK] != number:
-            self.check()
-            if time.monotonic() > deadline:
-                raise LoopTimeout(f"the loop did not answer a switch within {timeout:g} s")
-            time.sleep(1e-4)
-        return SwitchStatus(box.words[Word.SWITCH_STATUS])
+        A switch that is not answered yet is withdrawn. A stop is not: a loop that stands still
+        executes it as soon as it runs again, and no other switch is accepted before.
 
-    def hold(self) -> SwitchResult:
-        """Deactivate everything: every arm brakes and holds."""
-        active = [name for name in self.active if not self.plan(name).is_hold]
-        return self.switch(deactivate=active, strictness=Strictness.BEST_EFFORT)
+        Raises:
+            LoopTimeout: If the loop did not answer within ``timeout`` [s].
+        """
+        return self._await_switch(self.ask_hold(timeout))
+
+    def ask_hold(self, timeout: float = 1.0) -> PendingSwitch:
+        """Ask for :meth:`hold` and return at once; its ``look`` answers."""
+        return PendingSwitch(self, (), (), Strictness.BEST_EFFORT, timeout, is_stop=True)
+
+    def _await_switch(self, pending: PendingSwitch) -> SwitchResult:
+        while (result := pending.look()) is None:
+            if isinstance(self._runner, InlineRunner):
+                self._runner.step(1)
+            else:
+                self.check()
+                time.sleep(1e-4)
+        return result
 
     def recover(self, arms: Sequence[str] | None = None) -> tuple[str, ...]:
         """Clear latched faults; the arms hold the posture of now, and nothing else starts.
@@ -215,16 +185,32 @@ class CellSwitching(CellReadout):
         Returns:
             Names of the arms that had a fault.
         """
+        return self.ask_recovery(arms).arms
+
+    def ask_recovery(self, arms: Sequence[str] | None = None) -> RecoveryRequest:
+        """Do as :meth:`recover`; what is returned can be withdrawn."""
         chosen = tuple(self.arms if arms is None else arms)
         for arm in chosen:
             self._arm(arm)
         faulted = tuple(arm for arm in chosen if self.state(arm).fault)
+        number = 0
         if faulted:
             with self._lock:
                 box = self._box()
-                box.recover.write(np.array([float(arm in faulted) for arm in self.arms]))
+                number = box.recover.write(np.array([float(arm in faulted) for arm in self.arms]))
                 box.ring_bell()
-        return faulted
+        return RecoveryRequest(faulted, number)
+
+    def withdraw_recovery(self, request: RecoveryRequest) -> bool:
+        """Give a recovery up; return whether it is certain that it will not happen."""
+        return not request.arms or self._withdraw("recovery", self._box().recover, request.number)
+
+    def _withdraw(self, what: str, slot: Slot, number: int) -> bool:
+        """Make a request void that nobody waits for; return whether that came in time."""
+        with self._lock:
+            done = slot.withdraw(number)
+        self.withdrawn[what] += done
+        return done
 
 
 def _strictness(rule: Strictness | str) -> Strictness:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.cell_robots import CellRobots
-from multipanda_py.exceptions import TareRejected
+from multipanda_py.cell_robots import CellRobots, given_up
+from multipanda_py.exceptions import LoopTimeout, TareRejected
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Word
 from multipanda_py.state import JOINTS, Vector
@@ -115,5 +115,13 @@ class CellTare(CellRobots):
                 found.append(answer)
             return answer is not None
 
-        self.wait(answered, timeout, f"an answer of arm {request.arm} to its tare")
+        try:
+            self.wait(answered, timeout, f"an answer of arm {request.arm} to its tare")
+        except LoopTimeout as error:
+            raise LoopTimeout(f"{error}; {self.withdraw_tare(request)}") from None
         return found[0]
+
+    def withdraw_tare(self, request: TareRequest) -> str:
+        """Give a tare up; return in words whether it still may happen."""
+        slot = self._box().tares[self._arm_index[request.arm]]
+        return given_up(self._withdraw("tare", slot, request.number))

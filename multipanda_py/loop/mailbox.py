@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import time
 from collections.abc import Sequence
 from enum import IntEnum
 
@@ -36,6 +37,12 @@ TARE = 2 + JOINTS
 """Floats of an answer to a tare: number of the record, whether done, what is taken off [Nm]."""
 _TEXT = 480
 _TRIES = 100
+ANY_EPOCH = -1
+"""Of a switch that fits any active set: a stop."""
+HEAD = 3
+"""Words in front of a record: its counter, the number taken, the number up to which it is void."""
+SETTLE = 1e-3
+"""Far longer than a store takes to reach another core [s]."""
 _EVENT = np.dtype(
     [
         ("event", "i8"),
@@ -71,13 +78,19 @@ class SwitchStatus(IntEnum):
 
 
 class Slot:
-    """One record with a sequence counter: written by one side, read by the other."""
+    """One record with a sequence counter: written by one side, read by the other.
 
-    __slots__ = ("_counter", "_data", "_scratch", "seen")
+    A request that has not been taken yet can be withdrawn: the writer says up to which number
+    records are void, the reader says which one it took, before it looks at what is void.
+    """
+
+    __slots__ = ("_counter", "_data", "_scratch", "_taken", "_void", "seen")
 
     def __init__(self, words: memoryview, floats: Vector, start: int, width: int) -> None:
         self._counter = words[start : start + 1]
-        self._data = floats[start + 1 : start + 1 + width]
+        self._taken = words[start + 1 : start + 2]
+        self._void = words[start + 2 : start + 3]
+        self._data = floats[start + HEAD : start + HEAD + width]
         self._scratch = np.zeros(width)
         self.seen = 0
 
@@ -98,7 +111,25 @@ class Slot:
         if self._counter[0] != number:
             return None
         self.seen = number
-        return self._scratch
+        self._taken[0] = number  # before the look at what is void: see withdraw()
+        return None if self._void[0] >= number else self._scratch
+
+    @property
+    def taken(self) -> int:
+        """Number of the last record that the reader has taken, void or not."""
+        return int(self._taken[0])
+
+    def withdraw(self, number: int) -> bool:
+        """Make records up to ``number`` void; call it once for a record. Thread: the one writer.
+
+        Returns:
+            Whether the reader has not taken it and never will: then it cannot happen any more.
+        """
+        self._void[0] = number
+        # Long enough for both sides' stores to be seen: a reader that missed this one has said
+        # before that it took the record.
+        time.sleep(SETTLE)
+        return int(self._taken[0]) < number
 
     def newest(self) -> Vector | None:
         """Return a copy of the newest record, None if there is none yet.
@@ -142,7 +173,7 @@ class Mailbox:
             widths += [
                 CHANNELS[c] for c in plan.channels for _ in range(places(c, len(plan.arms)))
             ]
-        n_words = 16 + len(plans) + sum(1 + width for width in widths)
+        n_words = 16 + len(plans) + sum(HEAD + width for width in widths)
         events_at = -(-8 * n_words // 64) * 64
         rows_at = events_at + EVENTS * _EVENT.itemsize
         size = rows_at + ROWS * self.row_dtype.itemsize
@@ -162,7 +193,7 @@ class Mailbox:
         slots = []
         for width in widths:
             slots.append(Slot(self.words, floats, start, width))
-            start += 1 + width
+            start += HEAD + width
         supply = iter(slots)
         self.switch, self.recover = next(supply), next(supply)
         self.grippers = [next(supply) for _ in config.arms]

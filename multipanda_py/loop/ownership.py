@@ -10,7 +10,7 @@ from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.handing_over import PastCycles
 from multipanda_py.loop.instance import Instance, NonFiniteTorque
-from multipanda_py.loop.mailbox import Mailbox, SwitchStatus, Word
+from multipanda_py.loop.mailbox import ANY_EPOCH, Mailbox, SwitchStatus, Word
 from multipanda_py.state import Vector
 
 
@@ -49,10 +49,11 @@ class Ownership:
         """Change the active set as a whole, or leave it as it is.
 
         Args:
-            request: Epoch that it was planned on, time of the request, a flag per instance.
+            request: Epoch that it was planned on, or ``ANY_EPOCH``; time of the request; a flag
+                per instance.
             now_ns: Time of the cycle.
         """
-        if int(request[0]) != self.epoch:
+        if int(request[0]) not in (self.epoch, ANY_EPOCH):
             return SwitchStatus.OUTDATED
         flags = request[2:].tolist()
         starting = [

@@ -17,6 +17,8 @@ from multipanda_py.ros.running import every
 from multipanda_py.ros.targets import Targets
 
 PERIOD = 1.0
+LOOK_PERIOD = 0.02
+"""Between two looks at whether the loop runs [s]."""
 MISSED_SHARE = 0.005
 """Share of missed cycles from which on the loop is not well."""
 _INFO = {Event.HANDED_OVER, Event.RECOVERED, Event.SETTINGS_APPLIED, Event.TARED}
@@ -37,7 +39,9 @@ class Diagnostics:
         self._received = 0
         self._since = time.monotonic()
         self.faults: dict[str, LoopEvent] = {}
+        self._stuck = False
         every(node, PERIOD, self._tick)
+        every(node, LOOK_PERIOD, self._look_at_loop)
 
     def log_events(self) -> None:
         """Log what the loop has reported since the last call."""
@@ -50,6 +54,19 @@ class Diagnostics:
                 logger.info(str(event))
             else:
                 logger.warning(str(event))
+
+    def _look_at_loop(self) -> None:
+        """Say at once when the loop stands still, and when it goes on."""
+        reason = self._cell.silence_reason()
+        if bool(reason) == self._stuck:
+            return
+        self._stuck = bool(reason)
+        logger = self._node.get_logger()
+        if reason:
+            logger.error(f"{reason}; targets are refused")
+        else:
+            logger.warning("the loop runs again")
+        self._tick()
 
     def _tick(self) -> None:
         self.log_events()  # so that a fault does not come without its reason
@@ -69,6 +86,8 @@ class Diagnostics:
         rate = cell.config.cell.rate
         measured = cell.statistics(round(rate * PERIOD))
         level, summary = judge(measured, rate)
+        if reason := cell.silence_reason():
+            level, summary = DiagnosticStatus.ERROR, f"{reason}; targets are refused"
         now, received = time.monotonic(), self._targets.received.total()
         per_second = (received - self._received) / max(now - self._since, 1e-3)
         self._received, self._since = received, now
@@ -83,6 +102,8 @@ class Diagnostics:
             "missed cycles": f"{measured.missed} of {measured.cycles}",
             "real-time factor": f"{measured.real_time_factor:.3f}",
             "target messages [1/s]": f"{per_second:.1f}",
+            "since newest cycle [ms]": f"{cell.silence() * 1e3:.1f}",
+            "withdrawn requests": str(cell.withdrawn.total()),
             "refused switches": str(cell.rejected["switch"]),
             "refused parameters": str(cell.rejected["parameter"]),
             "active": ", ".join(cell.active),

@@ -43,7 +43,8 @@ class Tare:
                 offset = self._cell.tare_answer(asked)
                 if offset is None:
                     if time.monotonic() - since > TARE_TIMEOUT:
-                        raise LoopTimeout(f"{arm}: no answer within {TARE_TIMEOUT:g} s")
+                        fate = self._cell.withdraw_tare(asked)
+                        raise LoopTimeout(f"{arm}: no answer within {TARE_TIMEOUT:g} s; {fate}")
                     await Turn()
             numbers = ", ".join(f"{value:.2f}" for value in offset)
             response.success = True

@@ -161,7 +161,8 @@ class _Follower:
         elif motions != goal.number:
             self._finish("abort", Result.INVALID_GOAL, "another target for the arm came")
         elif state is MotionState.RUNNING:
-            self._feed_back(goal, report["time [s]"])
+            if not self._cell.silence_reason():  # else nothing is measured
+                self._feed_back(goal, report["time [s]"])
         else:
             self._judge(state, report)
 

@@ -89,3 +89,14 @@ def test_long_text_is_cut_not_refused():
     writer, reader = two_ends()
     writer.report(Event.CONTROLLET_ERROR, 0, -1, -1, "é" * 5000)
     assert reader.events_since(0)[1][0].text.startswith("éé")
+
+
+def test_a_record_that_was_given_up_was_taken_later():
+    writer, reader = two_ends()
+    first = writer.recover.write(np.ones(2))
+    assert writer.recover.withdraw(first)
+    assert reader.recover.take() is None
+    second = writer.recover.write(np.ones(2))
+    assert reader.recover.take() is not None
+    assert not writer.recover.withdraw(second)  # too late, and it says so
+    assert writer.recover.taken == second

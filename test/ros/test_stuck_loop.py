@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A loop that is stopped by SIGSTOP: said at once, and nothing that was refused happens later."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+
+import pytest
+from builtin_interfaces.msg import Duration
+from controller_manager_msgs.srv import ListControllers, SwitchController
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+
+JOINT = "left/joint_impedance_controller"
+IMPEDANCE = "left/cartesian_impedance_controller"
+
+
+@contextlib.contextmanager
+def stopped(node):
+    loop = node.loop_pid()
+    os.kill(loop, signal.SIGSTOP)
+    try:
+        yield time.monotonic()
+    finally:
+        os.kill(loop, signal.SIGCONT)
+
+
+def active(client, arm="left"):
+    answer = client.call(ListControllers, f"{arm}/controller_manager/list_controllers")
+    return {item.name for item in answer.controller if item.state == "active"}
+
+
+def settle(client, node):
+    """Wait until diagnostics say that the loop runs."""
+    client.until(
+        lambda: "has not run" not in client.diagnosis(node.name)[0].message,
+        10.0,
+        "a loop that runs",
+    )
+
+
+def ask_to_switch(client, seconds, *names):
+    return client.call(
+        SwitchController,
+        "controller_manager/switch_controller",
+        activate_controllers=list(names),
+        strictness=4,
+        timeout=Duration(sec=int(seconds), nanosec=int(seconds % 1 * 1e9)),
+    )
+
+
+def test_a_stuck_loop_was_reported_as_on_time(cell, client):
+    name = cell.name
+    client.diagnosis(name)
+    pose = client.newest(PoseStamped, "left/current_pose")
+    client.publish("left/target_pose", pose)
+    refused = int(client.diagnosis(f"{name}/left")[1]["refused targets"])
+    with stopped(cell) as since:
+        client.until(
+            lambda: client.diagnosis(name)[0].level == DiagnosticStatus.ERROR, 2.0, "an error"
+        )
+        assert time.monotonic() - since < 0.25  # 0.1 s and the way here, on a busy machine
+        assert "the loop has not run for" in client.diagnosis(name)[0].message
+        states = client.listen(JointState, "left/joint_states")
+        client.until(lambda: time.monotonic() - since > 0.3)
+        before = states()
+        for _ in range(20):
+            client.publish("left/target_pose", pose)
+        client.until(
+            lambda: int(client.diagnosis(f"{name}/left")[1]["refused targets"]) > refused,
+            5.0,
+            "refused targets",
+        )
+        assert states() is before, "a state of the past was published as new"
+        assert "has not run" in client.diagnosis(f"{name}/left")[1]["last refusal"]
+    settle(client, cell)
+    assert "the loop runs again" in cell.log
+
+
+def test_a_refused_switch_happened_later(cell, client):
+    withdrawn = int(client.diagnosis(cell.name)[1]["withdrawn requests"])
+    with stopped(cell):
+        answer = ask_to_switch(client, 0.3, JOINT)
+        assert not answer.ok
+        assert "it is withdrawn and will not happen" in answer.message
+        client.until(
+            lambda: int(client.diagnosis(cell.name)[1]["withdrawn requests"]) == withdrawn + 1
+        )
+    settle(client, cell)
+    assert active(client) == {"cartesian_impedance_controller"}
+    assert ask_to_switch(client, 1.0, JOINT).ok
+    assert active(client) == {"joint_impedance_controller"}
+
+
+def test_refused_parameters_happened_later(cell, client):
+    service = f"{IMPEDANCE}/set_parameters"
+    asked = [Parameter("stiffness", value=[100.0] * 6).to_parameter_msg()]
+    with stopped(cell):
+        time.sleep(0.1)
+        result = client.call(SetParameters, service, parameters=asked).results[0]
+        assert not result.successful
+        assert "has not run" in result.reason
+    settle(client, cell)
+
+
+def test_a_stop_is_carried_out_by_a_loop_that_goes_on(cell, client):
+    """A stop is the one request that may come late; what came before it may not."""
+    with stopped(cell):
+        client.diagnosis(cell.name)
+        answer = client.call(Trigger, "stop")
+        assert not answer.success
+        assert "every arm holds as soon as the loop runs again" in answer.message
+        refused = ask_to_switch(client, 1.0, JOINT)
+        assert not refused.ok
+        assert "a stop waits" in refused.message
+    settle(client, cell)
+    client.until(lambda: active(client) == {"hold"}, 5.0, "hold")
+
+
+@pytest.mark.parametrize("service", ["tare"])
+def test_a_refused_tare_happened_later(cell, client, service):
+    assert client.call(Trigger, "stop").success
+    with stopped(cell):
+        answer = client.call(Trigger, f"left/{service}")
+        assert not answer.success
+        assert "withdrawn and will not happen" in answer.message
+    settle(client, cell)
+    assert client.diagnosis(f"{cell.name}/left")[1]["tare [Nm]"] == "none"
