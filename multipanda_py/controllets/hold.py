@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,6 +50,8 @@ class _Anchor:
     is not pressed.
     """
 
+    FULL_RATE = 1000.0
+    """Torque rate that the gains are meant for [Nm/s]."""
     SLOW = 0.35
     """Share of the torque limit; the momentum that belongs to it counts as slow."""
     FAST = 2.0
@@ -69,20 +72,24 @@ class _Anchor:
         self._q, self._e = np.zeros(JOINTS), np.zeros(JOINTS)
         self._set, self._full = np.zeros(JOINTS, bool), np.zeros(JOINTS, bool)
         self.tau_bias, self._time = np.zeros(JOINTS), 0.0
+        self._torque_rate = float(limits.torque_rate.min())
         self.brake, self._params = MomentumBrake(limits, params.brake_rate), params
         self.set_gains(params)
 
     def set_gains(self, params: HoldParams) -> None:
         """Take the gains over."""
         self._params = params
-        self.brake.set_rate(params.brake_rate)
-        self._return = params.return_rate
+        # A loop stays one for amplitudes that grow with the torque rate: it is slower with less.
+        share = min(1.0, math.sqrt(self._torque_rate / self.FULL_RATE))
+        self.brake.set_rate(share * params.brake_rate)
+        self._return = share * params.return_rate
         self._slow = self.brake.stopping(self.SLOW * self._limit)
         self._most = self.brake.stopping(self._limit) / self._return
 
     def start(self, state: ArmState) -> None:
         """Begin to brake, with no anchor and nothing to press on."""
         self.brake.set_limits(state.limits)  # the arm's own torque rate may be lower
+        self._torque_rate = float(state.limits.torque_rate.min())
         self.set_gains(self._params)
         self._q[:], self._e[:], self.tau_bias[:] = state.q, 0.0, 0.0
         self._set[:] = self._full[:] = False

@@ -69,7 +69,8 @@ def test_a_plain_stop_from_a_legal_joint_velocity_comes_to_rest(make_cell, seed)
 @pytest.mark.parametrize("rate", [100.0, 300.0])
 def test_hold_stops_an_arm_whose_torque_rate_is_lowered(make_cell, rate):
     """It would swing if it counted on the robot's 1000 Nm/s."""
-    cell = make_cell({"left": {"torque_rate": rate}}, joint_laws())
+    late = {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 0.8}
+    cell = make_cell({"left": {"torque_rate": rate, "perturbation": late}}, joint_laws())
     data = cell._runner._loop.backends[0].data
     data.qvel[:7] = 0.4 * FR3_LIMITS.velocity * [1, -1, 1, 1, -1, 1, -1]
     cell.step(3000)
