@@ -108,6 +108,9 @@ class GovernedChannel(ABC):
     def aim(self) -> None:
         """Head for what the record holds now."""
 
+    def check(self) -> None:
+        """Look after a reference at rest, now and then."""
+
     @abstractmethod
     def look(self) -> None:
         """Scale the bounds by what the arms can follow in their posture of now."""

@@ -13,6 +13,7 @@ from multipanda_py.governed_channel import (
     possible_share,
 )
 from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.targets import JointTarget
 from multipanda_py.tracker import Tracker
 
 
@@ -24,13 +25,25 @@ class GovernedJoints(GovernedChannel):
     :math:`\sum_i (\ddot q_i / (s\, a_i))^2 \le 1`. Over it joint i takes at most
     :math:`s` times the length of row i of :math:`M\, diag(a)`, which gives s.
 
+    The reference does not get further ahead of the arm than a leash, beyond what it was ahead
+    when the motion began: an arm that is held and let go of is drawn by that, and then follows.
+    An arm that is pushed away further at rest takes the reference along, which comes back.
+
     Args:
         record: Positions (7) [rad] and velocities (7) [rad/s].
         state: The arm.
+        target: Of a joint law, which has a leash and is told how the reference moves; None for
+            a posture.
+        place: Number of the arm in it.
     """
 
-    def __init__(self, record: Vector, state: ArmState) -> None:
+    def __init__(
+        self, record: Vector, state: ArmState, target: JointTarget | None = None, place: int = 0
+    ) -> None:
         super().__init__(record)
+        self._target, self._place = target, place
+        self._leash = None if target is None else target.leash
+        self._ahead = [0.0] * JOINTS
         self._state = state
         self._q, self._dq = record[:JOINTS], record[JOINTS:]
         self._tracker = Tracker(JOINTS)
@@ -65,6 +78,17 @@ class GovernedJoints(GovernedChannel):
             self._q[:] = np.clip(end, limits.lower, limits.upper)
         self._goal = [x / w for x, w in zip(self._q.tolist(), weight)]
         self._rate = None
+        self._ahead = [0.0] * JOINTS
+
+    def check(self) -> None:
+        """Take the reference along if an arm at rest is pushed away from it."""
+        if self._leash is None or self.busy:
+            return
+        ahead = np.abs(np.multiply(self._point, self._weight) - self._state.q)
+        if (ahead > self._leash[1]).any():
+            self._ahead = [0.0] * JOINTS
+            self._tracker.wake()
+            self.busy = True
 
     def aim(self) -> None:
         """Head for what the record holds now."""
@@ -73,6 +97,9 @@ class GovernedJoints(GovernedChannel):
         self._rate = None
         if self._goal_rate is not None:
             self._rate = [v / w for v, w in zip(self._goal_rate.tolist(), weight)]
+        if not self.busy and self._leash is not None:
+            ahead = np.multiply(self._point, weight) - self._state.q
+            self._ahead = np.clip(ahead, -self._leash[1], self._leash[1]).tolist()
         self._tracker.wake()
         self.busy = True
 
@@ -93,11 +120,32 @@ class GovernedJoints(GovernedChannel):
         else:
             self._point = point = [p + v * period for p, v in zip(self._point, tracker.speed)]
         if tracker.moving:
-            self._q[:] = [(p - e) * w for p, e, w in zip(point, tracker.lag, weight)]
+            q = [(p - e) * w for p, e, w in zip(point, tracker.lag, weight)]
+            if self._leash is not None and self._tie(q):
+                self._point = [x / w for x, w in zip(q, weight)]
+                tracker.halt()
+            self._q[:] = q
             self._dq[:] = [r * w for r, w in zip(tracker.rate, weight)]
+            if self._target is not None:
+                self._target.ddq[self._place][:] = [
+                    a * w for a, w in zip(tracker.acceleration, weight)
+                ]
         else:  # the record holds the goal itself
             self._dq[:] = 0.0
             self.busy = self._has_rate()
+        if self._target is not None:
+            self._target.moving[self._place] = tracker.moving
+
+    def _tie(self, q: list[float]) -> bool:
+        """Bring positions within the leash of the measured ones; return whether they were not."""
+        tied = False
+        leash, measured = self._leash[0].tolist(), self._state.q.tolist()  # type: ignore[index]
+        for joint, (x, at, ahead, length) in enumerate(zip(q, measured, self._ahead, leash)):
+            gap = x - at - ahead
+            if gap > length or gap < -length:
+                q[joint] = at + ahead + math.copysign(length, gap)
+                tied = True
+        return tied
 
     def _has_rate(self) -> bool:
         """Return whether velocities were asked for, which must not get through."""

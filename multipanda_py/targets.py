@@ -83,6 +83,10 @@ class JointTarget(Target):
     Attributes:
         q: Per arm, (7,) [rad].
         dq: Per arm, (7,) [rad/s].
+        leash: How far a reference may be from the measured positions, on the way beyond what it
+            was at rest, and at rest; the law sets it for its stiffness, (2, 7) [rad].
+        moving: Whether a governor moves the positions, per arm.
+        ddq: Accelerations with which it does, per arm, (7,) [rad/s^2].
     """
 
     channels: ClassVar[tuple[str, ...]] = ("joint",)
@@ -91,6 +95,14 @@ class JointTarget(Target):
         super().__init__(n_arms, extra)
         self.q: list[Vector] = [data[:JOINTS] for data in self.data["joint"]]
         self.dq: list[Vector] = [data[JOINTS:] for data in self.data["joint"]]
+        self.leash = np.full((2, JOINTS), np.inf)
+        self.moving = [False] * n_arms
+        self.ddq: list[Vector] = [np.zeros(JOINTS) for _ in range(n_arms)]
+
+    def clear(self) -> None:
+        """Forget everything, at the start of an activation."""
+        super().clear()
+        self.moving[:] = [False] * len(self.moving)
 
 
 class HeldPosture(JointTarget):

@@ -93,6 +93,11 @@ class Tracker:
         self._left = cycles
         self.moving = any(speed)
 
+    def halt(self) -> None:
+        """Be at rest where the output is, but go on to the goal."""
+        self.start(self._still, len(self._past), self._period)
+        self.wake()
+
     def wake(self) -> None:
         """Begin to move, as there is a new goal."""
         self.moving = True

@@ -46,13 +46,23 @@ class JointImpedanceParams:
     )
 
 
+_DEFAULT = JointImpedanceParams().stiffness
+LEASH_SHARE = 0.4
+"""Of the torque limit that a spring may pull a held arm with."""
+LEAST_LEASH = np.array([0.0065] * 4 + [0.01] * 3)
+"""What an arm with a load that nobody told of may lag behind [rad]."""
+FULL_RATE = 1000.0
+"""Torque rate at which that has been tried out [Nm/s]."""
+
+
 class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     r"""Render a joint spring and an inertia-aware damper around a target.
 
     .. math::
-        \tau = K (q_d - q) + D (\dot q_d - \dot q)
+        \tau = M \ddot q_d + K (q_d - q) + D (\dot q_d - \dot q)
 
-    with D from :class:`~multipanda_py.modal_damping.ModalDamping` for the joint-space inertia.
+    with the acceleration of a governed target, which is zero at rest, and D from
+    :class:`~multipanda_py.modal_damping.ModalDamping` for the joint-space inertia.
     Source: Albu-Schäffer, Ott, Frese and Hirzinger, ICRA 2003.
     """
 
@@ -65,14 +75,32 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         self._modal = ModalDamping(JOINTS)
         self._mass, self._unit = eigenpy.LLT(np.eye(JOINTS)), np.eye(JOINTS)
         self._error, self._rate = np.zeros(JOINTS), np.zeros(JOINTS)
+        self._leashed = params
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Prepare K^1/2 and Z."""
+        """Prepare K^1/2 and Z, and how far ahead of the arm a governed reference may be."""
         self._modal.set_root(np.diag(np.sqrt(self.params.stiffness)), self.params.damping_ratio)
+
+    def _leash(self, states: Sequence[ArmState]) -> Matrix:
+        r"""Return the leash of a governed reference, (2, 7) [rad].
+
+        At rest :math:`0.4\, \tau_{max} / K`, on the way the same times
+        :math:`\min(1, \sqrt{K_0 / K})` with the default K: the damper of a stiffer spring needs
+        torque faster, and a late arm let go of would swing at the limit of torque rate. Neither is
+        less than what an arm lags behind that is heavier than its model.
+        """
+        most = np.min([state.limits.torque for state in states], axis=0)
+        rate = np.min([state.limits.torque_rate for state in states], axis=0)
+        stiffness = np.maximum(self.params.stiffness, 1e-3)
+        at_rest = LEASH_SHARE * most * np.minimum(1.0, rate / FULL_RATE) / stiffness
+        moving = at_rest * np.minimum(1.0, np.sqrt(_DEFAULT / stiffness))
+        return np.array([np.maximum(moving, LEAST_LEASH), np.maximum(at_rest, LEAST_LEASH)])
 
     def on_activate(self, states: Sequence[ArmState], target: _TargetT) -> None:
         """Hold the measured posture."""
+        target.leash[:] = self._leash(states)
+        self._leashed = self.params
         for arm, state in enumerate(states):
             target.q[arm][:] = state.q
             target.dq[arm][:] = 0.0
@@ -103,6 +131,9 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
 
     def update(self, states: Sequence[ArmState], target: _TargetT, period: float) -> None:
         """Write the joint torques of every arm."""
+        if self._leashed is not self.params:
+            target.leash[:] = self._leash(states)
+            self._leashed = self.params
         kept = 1.0
         for arm, state in enumerate(states):
             self._mass.compute(state.mass)
@@ -116,6 +147,8 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
             else:
                 _dot(modal.stiffness, self._error, tau)
             _add(tau, brake, tau)
+            if target.moving[arm]:
+                _add(tau, _dot(state.mass, target.ddq[arm], self._rate), tau)
             if modal.kept < kept:
                 kept = modal.kept
         self.report[len(self.report_names) - 1] = kept

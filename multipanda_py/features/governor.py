@@ -14,6 +14,7 @@ from multipanda_py.governed_joints import GovernedJoints
 from multipanda_py.governed_object import GovernedObject
 from multipanda_py.governed_pose import GovernedPose
 from multipanda_py.state import JOINTS, ArmState
+from multipanda_py.targets import JointTarget
 
 CHECK_CYCLES = 32
 """Cycles between two looks at what the posture allows, while a reference moves."""
@@ -89,7 +90,9 @@ class Governor(Feature[GovernorParams]):
                 motion = None if motions is None else motions[place]
                 channels["pose", place] = GovernedPose(data["pose"][place], motion, state)
             if "joint" in data:
-                channels["joint", place] = GovernedJoints(data["joint"][place], state)
+                joints = target if isinstance(target, JointTarget) else None
+                record = data["joint"][place]
+                channels["joint", place] = GovernedJoints(record, state, joints, place)
         if "object" in data:
             channels["object", 0] = GovernedObject(data["object"][0], self.context, states)
         self._all = list(channels.values())
@@ -107,6 +110,8 @@ class Governor(Feature[GovernorParams]):
         """Move every reference on towards what the target holds, and write it there."""
         self._clock = clock = self._clock - 1 if self._clock else CHECK_CYCLES
         for channel in self._all:
+            if not clock:
+                channel.check()
             if channel.has_news():
                 was_busy = channel.busy
                 channel.aim()

@@ -53,14 +53,14 @@ def near_ready(rng):
     return READY + rng.uniform(-0.5, 0.5, 7)
 
 
-def check_calm(cell, cycles=2500):
-    """Step; no fault, no torque rate at its limit, and at rest in the end."""
+def check_calm(cell, cycles=2500, at_rate_limit=0.01):
+    """Step; no fault, hardly ever at the limit of torque rate, and at rest in the end."""
     cell.step(cycles)
     _, rows = cell.rows()
     assert cell.state("arm").fault == "", [event.text for event in cell.events()]
     assert np.abs(rows["arms"]["dq"][-200:, 0]).max() < 0.06
     steps = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max(axis=1)
-    assert (steps > 0.99 * FR3_LIMITS.torque_rate[0] * 1e-3).mean() < 0.01
+    assert (steps > 0.99 * FR3_LIMITS.torque_rate[0] * 1e-3).mean() < at_rate_limit
     return rows
 
 
@@ -71,7 +71,7 @@ def test_a_target_step_of_a_quarter_radian_neither_faults_nor_swings(make_cell, 
     cell.set_target("arm", q=goal)
     rows = check_calm(cell, 1500)
     assert np.abs(cell.state("arm").q - goal).max() < 2e-3
-    assert rows["arms"]["q"][:, 0, 0].max() < goal[0] + 0.012
+    assert rows["arms"]["q"][:, 0, 0].max() < goal[0] + 0.004
 
 
 @pytest.mark.robustness
@@ -199,3 +199,52 @@ def test_a_circle_of_20_cm_per_s_is_followed_with_a_small_lag(make_cell):
     lag = np.array(lags[800:]) * radius / speed
     assert lag.max() < 0.055
     assert np.hypot(seen[0], seen[1]) == pytest.approx(radius, rel=0.01)
+
+
+def hold_joint(cell, cycles, angle, stiffness=4000.0, damping=80.0):
+    """Hold the first joint at an angle from outside, by a spring in the simulation."""
+    data = cell._runner._loop.backends[0].data
+    for _ in range(cycles):
+        data.qfrc_applied[0] = -stiffness * (data.qpos[0] - angle) - damping * data.qvel[0]
+        cell.step()
+    data.qfrc_applied[0] = 0.0
+
+
+@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("gain", [1.0, 5.0])
+def test_an_arm_held_while_its_target_moves_away_and_let_go_neither_faults_nor_swings(
+    make_cell, arm, gain
+):
+    stiffness = [600 * gain] * 4 + [200 * gain, 100 * gain, 40 * gain]
+    cell = one_arm(make_cell, "joint_impedance", {"stiffness": stiffness}, perturbation=ARMS[arm])
+    goal = cell.state("arm").q + [0.39, 0, 0, 0, 0, 0, 0]
+    cell.set_target("arm", q=goal)
+    hold_joint(cell, 700, 0.0)
+    rows = check_calm(cell, 2000, 0.1)  # the hand itself is a stiff spring
+    assert np.abs(rows["arms"]["dq"][:, 0]).max() < 2.0
+    assert np.abs(cell.state("arm").q - goal).max() < 2e-3
+
+
+def test_an_arm_pushed_away_at_rest_comes_back_slowly(make_cell):
+    cell = one_arm(make_cell, "joint_impedance")
+    start = cell.state("arm").q
+    for k in range(60):
+        hold_joint(cell, 10, 0.3 * min(1.0, k / 30))
+    assert abs(cell.state("arm").q[0] - start[0]) > 0.2
+    rows = check_calm(cell, 2500, 0.1)
+    assert np.abs(rows["arms"]["dq"][:, 0]).max() < 3.0
+    assert np.abs(cell.state("arm").q - start).max() < 2e-3
+
+
+@pytest.mark.parametrize("gain", [1.0, 5.0])
+def test_an_unknown_payload_of_3_kg_does_not_sink_while_the_target_moves(make_cell, gain):
+    stiffness = [600 * gain] * 4 + [200 * gain, 100 * gain, 40 * gain]
+    load = {"payload": 3.0}
+    cell = one_arm(make_cell, "joint_impedance", {"stiffness": stiffness}, perturbation=load)
+    cell.step(1500)
+    sag = READY - cell.state("arm").q
+    assert np.abs(sag).max() > 0.002
+    goal = READY + [0.3, 0, 0, 0, 0, 0, 0]
+    cell.set_target("arm", q=goal)
+    check_calm(cell, 4000)
+    assert np.allclose(goal - cell.state("arm").q, sag, atol=5e-3)
