@@ -14,19 +14,23 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from multipanda_py.config_bounds import (
+    Color,
+    Inertia,
+    JointFriction,
+    JointStiffness,
+    JointTorques,
+    Name,
+    Offset,
+    Position,
+    Posture,
+    Rpy,
+    Size,
+)
 from multipanda_py.config_rules import Faults, check_cell, sentences
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.ros_yaml import load, ros_faults
-
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Vector3 = Annotated[list[Finite], Field(min_length=3, max_length=3)]
-Joints = Annotated[list[Finite], Field(min_length=7, max_length=7)]
-NotNegative = Annotated[
-    list[Annotated[float, Field(ge=0, allow_inf_nan=False)]], Field(min_length=7, max_length=7)
-]
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 Q_READY = [0.0, -0.7853981633974483, 0.0, -2.356194490192345, 0.0, 1.5707963267948966,
            0.7853981633974483]  # fmt: skip
@@ -44,12 +48,12 @@ class ToolConfig(_Part):
     """
 
     mass: Annotated[float, Field(ge=0, le=20)]
-    com: Vector3 = [0.0, 0.0, 0.0]
-    inertia: Annotated[list[Finite], Field(min_length=6, max_length=6)] = [
+    com: Offset = [0.0, 0.0, 0.0]
+    inertia: Inertia = [
         1e-4, 1e-4, 1e-4, 0.0, 0.0, 0.0]  # fmt: skip
     """xx yy zz xy xz yz about the centre of mass [kg m^2]."""
-    position: Vector3 = [0.0, 0.0, 0.0]
-    rpy: Vector3 = [0.0, 0.0, 0.0]
+    position: Offset = [0.0, 0.0, 0.0]
+    rpy: Rpy = [0.0, 0.0, 0.0]
 
 
 class NoiseConfig(_Part):
@@ -65,9 +69,9 @@ class NoiseConfig(_Part):
     """[rad/s]"""
     tau: Annotated[float, Field(ge=0, le=5)] = 0.0
     """Of measured and external joint torques [Nm]."""
-    tau_bias: Joints = [0.0] * 7
+    tau_bias: JointTorques = [0.0] * 7
     """Constant error of measured and external joint torques [Nm]."""
-    tau_drift: NotNegative = [0.0] * 7
+    tau_drift: JointFriction = [0.0] * 7
     """Random walk of that error: its standard deviation after one second [Nm/sqrt(s)]."""
     torque_step: Annotated[float, Field(ge=0, le=1)] = 0.0
     """[Nm]"""
@@ -86,11 +90,11 @@ class PerturbationConfig(_Part):
     """Time constant of the first-order lag from commanded to executed torque [s]."""
     inertia_scale: Annotated[float, Field(ge=0.5, le=2)] = 1.0
     """Factor on all masses, inertias and rotor inertias that move."""
-    torque_bias: Joints = [0.0] * 7
+    torque_bias: JointTorques = [0.0] * 7
     """Added to every executed torque [Nm]."""
     payload: Annotated[float, Field(ge=0, le=20)] = 0.0
     """Mass that hangs at the flange and that nothing compensates [kg]."""
-    payload_com: Vector3 = [0.0, 0.0, 0.1]
+    payload_com: Offset = [0.0, 0.0, 0.1]
     """Its centre of mass in the flange's frame [m]."""
 
 
@@ -104,15 +108,13 @@ class JointsConfig(_Part):
     gears an error of 3e-4 rad, of which the robot's torque loop leaves a few tenths of a Nm.
     """
 
-    stiffness: Annotated[
-        list[Annotated[float, Field(ge=0, le=100_000)]], Field(min_length=7, max_length=7)
-    ] = [0.0] * 7
+    stiffness: JointStiffness = [0.0] * 7
     """Of the spring between motor and joint; 0 is a rigid joint [Nm/rad]."""
-    damping: NotNegative = [0.0] * 7
+    damping: JointFriction = [0.0] * 7
     """Of the same [Nm s/rad]."""
-    ripple: NotNegative = [0.0] * 7
+    ripple: JointFriction = [0.0] * 7
     """Amplitude of the torque that the gear adds as it turns [Nm]."""
-    ripple_waves: NotNegative = [200.0] * 7
+    ripple_waves: JointStiffness = [200.0] * 7
     """Its waves per turn of the joint; twice the gear's ratio for a strain wave gear."""
 
 
@@ -121,15 +123,15 @@ class ArmConfig(_Part):
 
     backend: str = "mujoco"
     model: Literal["fr3", "fer"] = "fr3"
-    position: Vector3 = [0.0, 0.0, 0.0]
-    rpy: Vector3 = [0.0, 0.0, 0.0]
+    position: Position = [0.0, 0.0, 0.0]
+    rpy: Rpy = [0.0, 0.0, 0.0]
     hand: bool = True
     tool: ToolConfig | None = None
-    q_start: Joints = Q_READY
+    q_start: Posture = Q_READY
     torque_rate: Annotated[float, Field(ge=100, le=1000)] | None = None
     """Fastest that torque may change [Nm/s], if less than the robot allows."""
-    joint_damping: Joints = [0.0] * 7
-    joint_friction: Joints = [0.0] * 7
+    joint_damping: JointFriction = [0.0] * 7
+    joint_friction: JointFriction = [0.0] * 7
     noise: NoiseConfig = NoiseConfig()
     perturbation: PerturbationConfig = PerturbationConfig()
     joints: JointsConfig = JointsConfig()
@@ -142,11 +144,11 @@ class ObjectConfig(_Part):
     """A thing in the simulated scene; fixed to the world when its mass is zero."""
 
     shape: Literal["box", "sphere", "cylinder", "capsule"]
-    size: Annotated[list[Positive], Field(min_length=1, max_length=3)]
-    position: Vector3
-    rpy: Vector3 = [0.0, 0.0, 0.0]
+    size: Size
+    position: Position
+    rpy: Rpy = [0.0, 0.0, 0.0]
     mass: Annotated[float, Field(ge=0, le=1000)] = 0.0
-    rgba: Annotated[list[Finite], Field(min_length=4, max_length=4)] = [0.6, 0.6, 0.65, 1.0]
+    rgba: Color = [0.6, 0.6, 0.65, 1.0]
     friction: Annotated[float, Field(ge=0, le=5)] = 0.8
 
 
@@ -190,7 +192,7 @@ class RealtimeConfig(_Part):
 
     priority: Annotated[int, Field(ge=0, le=98)] = 80
     """SCHED_FIFO priority; 0 keeps the normal scheduler."""
-    cpu: Annotated[int, Field(ge=-2)] = -1
+    cpu: Annotated[int, Field(ge=-2, le=1023)] = -1
     """Core to pin the loop to; -1 is the last one, -2 none."""
     lock_memory: bool = True
     keep_awake: bool = True
@@ -200,16 +202,16 @@ class RealtimeConfig(_Part):
 class GateConfig(_Part):
     """How far a target may be from the measured state when it arrives, and how large."""
 
-    position: Positive = 0.15
-    rotation: Positive = 0.6
-    joint: Positive = 0.4
-    force: Positive = 100.0
+    position: Annotated[float, Field(gt=0, le=5)] = 0.15
+    rotation: Annotated[float, Field(gt=0, le=3.2)] = 0.6
+    joint: Annotated[float, Field(gt=0, le=7)] = 0.4
+    force: Annotated[float, Field(gt=0, le=500)] = 100.0
     """Largest force that a target may ask for [N]."""
-    torque: Positive = 20.0
+    torque: Annotated[float, Field(gt=0, le=200)] = 20.0
     """Largest torque that a target may ask for [Nm]."""
-    speed: Positive = 1.0
+    speed: Annotated[float, Field(gt=0, le=5)] = 1.0
     """Largest linear velocity that a target may ask for [m/s]."""
-    turn: Positive = 2.5
+    turn: Annotated[float, Field(gt=0, le=20)] = 2.5
     """Largest angular velocity that a target may ask for [rad/s]."""
 
 

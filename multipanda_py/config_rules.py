@@ -71,9 +71,6 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
                 f"arms.{name}.q_start: joint {joint + 1}: got {q[joint]:g} rad, allowed "
                 f"[{limits.lower[joint]:g}, {limits.upper[joint]:g}]"
             )
-        for key in ("joint_damping", "joint_friction"):
-            if min(getattr(arm, key)) < 0:
-                faults.append(f"arms.{name}.{key}: got a negative value, allowed 0 or more")
     _check_robots(config, faults)
     for name, thing in config.objects.items():
         if name in config.arms:

@@ -184,17 +184,18 @@ def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
     """
     try:
         matrix = np.array(stiffness, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TargetRejected(f"{state.name}: stiffness: got {stiffness!r:.60}") from None
     if matrix.shape == (6,):
         matrix = np.diag(matrix)
     elif matrix.shape == (36,):
         matrix = matrix.reshape(6, 6)
     where = f"{state.name}: stiffness"
-    if matrix.shape != (6, 6) or not np.isfinite(matrix).all():
-        raise TargetRejected(
-            f"{where}: got shape {matrix.shape}, allowed 6 or 6 x 6 finite numbers"
-        )
+    if matrix.shape != (6, 6):
+        raise TargetRejected(f"{where}: got shape {matrix.shape}, allowed 6 or 6 x 6 numbers")
+    if not np.isfinite(matrix).all():
+        wrong = matrix[~np.isfinite(matrix)][0]
+        raise TargetRejected(f"{where}: got {wrong}, allowed finite numbers")
     if np.abs(matrix - matrix.T).max() > 1e-9 * max(1.0, np.abs(matrix).max()):
         raise TargetRejected(f"{where}: got a matrix that is not symmetric")
     moments = np.linalg.eigvalsh(matrix)
@@ -226,7 +227,7 @@ def _two_vectors(
     """Check six numbers as two vectors with a bound each, and turn both into the base."""
     try:
         array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TargetRejected(f"{state.name}: {what}: got {values!r:.60}") from None
     if array.shape != (6,) or not np.isfinite(array).all():
         raise TargetRejected(

@@ -46,8 +46,13 @@ def _construct_int(_: RosLoader, node: yaml.ScalarNode) -> int | float:
     """Read decimal, 0x and 0 numbers as C does; one of more than 64 bits becomes a float."""
     text = node.value.lower().lstrip("+-")
     base = 16 if text.startswith("0x") else 8 if len(text) > 1 and text[0] == "0" else 10
-    number = int(node.value, base)
-    return number if -(2**63) <= number < 2**63 else float(number)
+    try:
+        number = int(node.value, base)
+        return number if -(2**63) <= number < 2**63 else float(number)
+    except (OverflowError, ValueError):  # more digits than any number here has
+        raise yaml.constructor.ConstructorError(
+            None, None, f"{len(text)} digits are no number", node.start_mark
+        ) from None
 
 
 def _construct_float(_: RosLoader, node: yaml.ScalarNode) -> float:

@@ -16,6 +16,10 @@ from multipanda_py.trajectory import BLEND_TIME, check_between
 
 REST = 1e-3
 """Fastest that a joint may be at the end of a trajectory [rad/s]."""
+MAX_TOLERANCE = 7.0
+"""Largest tolerance [rad]; no joint can be further off, and a negative one means none."""
+MAX_GOAL_TIME = 3600.0
+"""Longest wait for the goal [s]."""
 
 
 def check_trajectory(
@@ -30,7 +34,7 @@ def check_trajectory(
     record = np.zeros(CHANNELS["trajectory"])
     try:
         rows = np.array(points, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TargetRejected(f"{state.name}: trajectory: got {points!r:.60}") from None
     if rows.size == 0:
         return record
@@ -91,10 +95,14 @@ def check_tolerances(
     ):
         try:
             part[:] = 0.0 if value is None else value
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise TargetRejected(
                 f"{name}: {what}: got {value!r:.60}, allowed {len(part)} numbers"
             ) from None
-    if not np.isfinite(record).all():
-        raise TargetRejected(f"{name}: tolerances: got {record.tolist()}, allowed finite numbers")
+    most = np.array([MAX_TOLERANCE] * 2 * JOINTS + [MAX_GOAL_TIME])
+    if not (record <= most).all() or np.isinf(record).any():  # NaN is not less than anything
+        raise TargetRejected(
+            f"{name}: tolerances: got {record.tolist()}, allowed finite numbers up to "
+            f"{MAX_TOLERANCE:g} rad and {MAX_GOAL_TIME:g} s; negative for none"
+        )
     return record

@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -60,7 +61,7 @@ FAULTS: list[tuple[str, Any, str]] = [
     ("arms.left.backend", "gazebo", "arms.left.backend: got 'gazebo', which does not exist"),
     ("arms.left.q_start", [0.0] * 7, "arms.left.q_start: joint 4: got 0 rad, allowed [-3"),
     ("arms.left.q_start", [0.0] * 6, "arms.left.q_start: got "),
-    ("arms.left.joint_damping", [-1.0] * 7, "arms.left.joint_damping: got a negative value"),
+    ("arms.left.joint_damping", [-1.0] * 7, "arms.left.joint_damping.0: got -1.0; "),
     ("arms.left.tool.mass", -1, "arms.left.tool.mass: got -1; "),
     ("arms.left.tool.mass", DELETE, "arms.left.tool.mass: missing"),
     ("arms.Left", {}, "arms.Left: got 'Left'; "),
@@ -142,6 +143,54 @@ def test_the_good_cell_is_good_and_stays_itself() -> None:
 def test_a_fault_is_said_with_its_path(path: str, value: Any, sentence: str) -> None:
     faults = faults_of(changed(path, value))
     assert any(fault.startswith(f"file: {sentence}") for fault in faults), faults
+
+
+UNUSABLE: list[tuple[str, Any]] = [
+    ("cell.name", "a" * 240),
+    ("arms." + "a" * 240, {}),
+    ("controllets." + "a" * 240, {"type": "joint_impedance"}),
+    ("arms.left.position", [2e19, 0.0, 0.0]),
+    ("arms.left.rpy", [9e18, 0.0, 0.0]),
+    ("arms.left.tool.com", [1e9, 0.0, 0.0]),
+    ("arms.left.tool.inertia", [1e30, 1e30, 1e30, 0.0, 0.0, 0.0]),
+    ("arms.left.noise.tau_drift", [1e300] * 7),
+    ("arms.left.perturbation.torque_bias", [1e300] * 7),
+    ("arms.left.joint_friction", [1e300] * 7),
+    ("arms.left.joints.damping", [1e300] * 7),
+    ("arms.left.franka.tolerance_mass", 1e308),
+    ("arms.left.franka.stiffness_position", [1e308, 0.0, 0.0]),
+    ("objects.table.size", [1e308, 0.1, 0.1]),
+    ("objects.table.size", [1e-300, 0.1, 0.1]),
+    ("objects.table.position", [2e19, 0.0, 0.0]),
+    ("objects.table.rgba", [1e300, 0.0, 0.0, 1.0]),
+    ("realtime.cpu", 2147483648),
+    ("gate.position", 1e308),
+    ("gate.force", 1e308),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), UNUSABLE)
+def test_a_value_that_no_cell_could_use_is_refused(path: str, value: Any) -> None:
+    [fault] = [fault for fault in faults_of(changed(path, value))][:1]
+    assert fault.startswith(f"file: {path}")
+    assert "got" in fault
+    assert "should" in fault  # and what is allowed
+
+
+def test_the_largest_allowed_cell_can_be_built_and_moves(make_cell: Any) -> None:
+    cell = make_cell(
+        arms={"a" * 64: {"position": [100.0, -100.0, 100.0], "rpy": [6.283, -6.283, 6.283],
+                         "tool": {"mass": 20, "com": [0.0, 0.0, 2.0], "inertia": [20.0] * 3 + [0.0] * 3},
+                         "joint_friction": [100.0] * 7, "joint_damping": [100.0] * 7}},
+        objects={"b" * 64: {"shape": "box", "size": [1e-4, 100.0, 1.0],
+                            "position": [-100.0, 0.0, -100.0]},
+                 "c" * 64: {"shape": "sphere", "size": [100.0], "position": [-100.0, 100.0, -100.0],
+                            "mass": 1000.0}},
+    )  # fmt: skip
+    before = cell.state("a" * 64).q.copy()
+    cell.step(200)
+    assert np.isfinite(cell.state("a" * 64).q).all()
+    assert np.abs(cell.state("a" * 64).q - before).max() < 0.2
 
 
 def test_all_faults_of_one_kind_are_said_at_once() -> None:
@@ -241,7 +290,10 @@ def test_a_file_names_itself_and_all_its_faults(tmp_path: Path) -> None:
     ("text", "reason"),
     [("", "not a ROS 2 parameter file"), ("a: 1", "not a ROS 2 parameter file"),
      ("[1, 2]", "not a ROS 2 parameter file"), ("/**: {x: 1}", "not a ROS 2 parameter file"),
-     ("a: [", "not valid YAML"), ("\x00", "not valid YAML"), ("a: &b 1\nc: *b", "no aliases")],
+     ("a: [", "not valid YAML"), ("\x00", "not valid YAML"), ("a: &b 1\nc: *b", "no aliases"),
+     ("/**: {ros__parameters: {cell: {rate: 1" + "0" * 400 + "}}}", "401 digits are no number"),
+     ("/**: {ros__parameters: {cell: {rate: 1" + "0" * 9000 + "}}}", "9001 digits are no number"),
+     ("/**: {ros__parameters: {cell: {rate: 0x" + "f" * 900 + "}}}", "902 digits are no number")],
 )  # fmt: skip
 def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -130,3 +131,13 @@ def test_tolerances():
         check_tolerances([0.1] * 6, None, None, "left")
     with pytest.raises(TargetRejected, match="finite"):
         check_tolerances(None, np.nan, None, "left")
+
+
+@pytest.mark.parametrize(
+    ("path", "goal", "time"),
+    [(1e308, None, None), (None, [7.1] * 7, None), (None, None, 1e9), (math.nan, None, None),
+     (-math.inf, None, None), (None, 10**400, None)],
+)  # fmt: skip
+def test_a_tolerance_that_tolerates_everything_is_refused(path, goal, time):
+    with pytest.raises(TargetRejected, match=r"left: .*toleranc.*allowed"):
+        check_tolerances(path, goal, time, "left")

@@ -21,11 +21,15 @@ _Threshold = Annotated[float, Field(gt=0, le=1000)]
 _Torques = Annotated[list[_Threshold], Field(min_length=7, max_length=7)]
 _Wrench = Annotated[list[_Threshold], Field(min_length=6, max_length=6)]
 _Stiffness = Annotated[float, Field(ge=0, le=14250)]
-_Finite = Annotated[float, Field(allow_inf_nan=False)]
-_Vector3 = Annotated[list[_Finite], Field(min_length=3, max_length=3)]
+_Moment = Annotated[float, Field(ge=-5, le=5)]
+_Lever = Annotated[float, Field(ge=-2, le=2)]
+_Levers = Annotated[list[_Lever], Field(min_length=3, max_length=3)]
+_Angle = Annotated[float, Field(ge=-6.2832, le=6.2832)]
+_Angles = Annotated[list[_Angle], Field(min_length=3, max_length=3)]
 _Reach = Annotated[float, Field(ge=-0.5, le=0.5)]
 """A wrong load lifts or drops the arm; this keeps the worst of typing errors out [m]."""
-_Tolerance = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Tolerance = Annotated[float, Field(gt=0, le=10)]
+"""Up to what would find no difference at all: for that there is ``model_check: off``."""
 
 
 def _of_a_body(values: list[float]) -> list[float]:
@@ -39,7 +43,7 @@ def _of_a_body(values: list[float]) -> list[float]:
     return values
 
 
-_Inertia = Annotated[list[_Finite], Field(min_length=6, max_length=6), AfterValidator(_of_a_body)]
+_Inertia = Annotated[list[_Moment], Field(min_length=6, max_length=6), AfterValidator(_of_a_body)]
 
 # The values of Franka Robotics' own examples, in newton, newton metre.
 _TORQUE_THRESHOLDS = [20.0, 20.0, 18.0, 18.0, 16.0, 14.0, 12.0]
@@ -80,9 +84,13 @@ class FrankaConfig(BaseModel):
     """Centre of mass of the load in the flange frame [m]."""
     load_inertia: _Inertia = [1e-4, 1e-4, 1e-4, 0.0, 0.0, 0.0]
     """Inertia of the load about its centre of mass, xx yy zz xy xz yz [kg m^2]."""
-    stiffness_position: _Vector3 = [0.0, 0.0, 0.0]
+    stiffness_position: _Levers = [
+        0.0,
+        0.0,
+        0.0,
+    ]
     """Origin of the stiffness frame in the end effector's [m]."""
-    stiffness_rpy: _Vector3 = [0.0, 0.0, 0.0]
+    stiffness_rpy: _Angles = [0.0, 0.0, 0.0]
     """Orientation of the stiffness frame in the end effector's [rad]."""
     tool_in_desk: bool = False
     """Whether Desk knows the arm's tool as part of its end effector: the robot is then told the

@@ -9,6 +9,7 @@ surest sign that the owner is gone, however it went.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -105,7 +106,8 @@ def _read_line() -> str:
 
 
 def _answer(message: dict[str, object]) -> None:
-    os.write(1, (json.dumps(message) + "\n").encode())
+    with contextlib.suppress(OSError):  # the owner was killed meanwhile: Watch sees to the end
+        os.write(1, (json.dumps(message) + "\n").encode())
 
 
 def _say(text: str) -> None:

@@ -32,7 +32,7 @@ from multipanda_py.ros.running import (
     make_executor,
 )
 from multipanda_py.ros.services import ControllerManager
-from multipanda_py.ros.settings import cell_config, max_target_age
+from multipanda_py.ros.settings import cell_config, check_files, max_target_age
 from multipanda_py.ros.tare import Tare
 from multipanda_py.ros.targets import Targets
 from multipanda_py.ros.trajectories import Trajectories
@@ -96,6 +96,7 @@ def main(args: Sequence[str] | None = None) -> int:
         node = Node(NAME)
         logger = node.get_logger()
         try:
+            check_files(sys.argv if args is None else args)
             return _serve(node, signals, started)
         except ConfigurationError as error:
             for fault in error.faults:

@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import itertools
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import yaml
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor
 from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 
 from multipanda_py.config import CellConfig
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.ros_yaml import load
 
 MAX_TARGET_AGE = "max_target_age"
 _OURS = frozenset(CellConfig.model_fields)
@@ -44,6 +48,31 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
     if faults:
         raise ConfigurationError(*faults)
     return {name: value for name, value in tree.items() if name in _OURS}
+
+
+def check_files(args: Sequence[str]) -> None:
+    """Refuse parameter files that ``multipanda check`` refuses, and ROS 2 does not.
+
+    Of a key that stands there twice ROS 2 silently takes the last value, and may have some of
+    the first's parts too: an arm would stand elsewhere than its file says where one looks.
+
+    Args:
+        args: The process's arguments.
+
+    Raises:
+        ConfigurationError: If a file is not valid.
+    """
+    faults = []
+    for option, path in itertools.pairwise(args):
+        if option == "--params-file":
+            try:
+                load(Path(path).read_text(encoding="utf-8"))
+            except (OSError, UnicodeDecodeError):
+                continue  # ROS 2 has read it: it is gone since, or not meant for us
+            except yaml.YAMLError as error:
+                faults.append(f"{path}: not valid YAML: {' '.join(str(error).split())}")
+    if faults:
+        raise ConfigurationError(*faults)
 
 
 def cell_config(node: Node) -> CellConfig:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 from controller_manager_msgs.srv import ListControllers
+from processes import descendants
 from rcl_interfaces.srv import GetParameters
 from sensor_msgs.msg import JointState
 
@@ -91,6 +93,37 @@ def test_file_that_rcl_cannot_read(start, tmp_path):
     assert exit_code(node) == 1
     assert "missing.yaml" in node.log
     assert "FATAL" in node.log
+    assert "Traceback" not in node.log
+
+
+def test_a_key_that_stands_there_twice_is_refused_by_the_node_too(start, file):
+    """ROS 2 takes the last value in silence, and keeps parts of the first."""
+    twice = SMALL.replace(
+        "    arms:\n", "    cell: {rate: 500.0}\n    cell: {rate: 400.0}\n    arms:\n"
+    )
+    node = start(file=file(twice))
+    assert exit_code(node) == 1
+    assert "the key 'cell' appears twice" in node.log
+    assert "FATAL" in node.log
+    assert "Traceback" not in node.log
+
+
+def test_a_name_that_no_file_can_have_is_refused_in_words(start, file):
+    node = start(file=file(SMALL), name="a" * 240)
+    assert exit_code(node) == 1
+    assert "cell.name: got 'aaa" in node.log
+    assert "at most 64 characters" in node.log
+    assert "Traceback" not in node.log
+
+
+@pytest.mark.parametrize("after", [0.05, 0.4, 0.7, 0.9, 1.1, 1.3])
+def test_a_node_that_is_killed_while_it_starts_leaves_no_loop_and_no_trace(start, file, after):
+    node = start(file=file(SMALL))
+    time.sleep(after)  # of a start that takes about a second: at any point of it
+    left = descendants(node.process.pid)
+    node.end(signal.SIGKILL)
+    for pid in left:
+        node.wait_for_end_of(pid)
     assert "Traceback" not in node.log
 
 

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What numbers and names of a cell file may be.
+
+Bounds are those beyond which a value can only be a typing error: every number in them gives a
+cell that can be built and simulated, and every name fits into a file, a topic and a node.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
+"""Of a cell, an arm, an object or a controllet; files and ROS names take 255 characters."""
+
+_Place = Annotated[float, Field(ge=-100, le=100)]
+_Angle = Annotated[float, Field(ge=-6.2832, le=6.2832)]
+_Offset = Annotated[float, Field(ge=-2, le=2)]
+_Moment = Annotated[float, Field(ge=-20, le=20)]
+_Torque = Annotated[float, Field(ge=-100, le=100)]
+_Extent = Annotated[float, Field(ge=1e-4, le=100)]
+_Share = Annotated[float, Field(ge=0, le=1)]
+_UpTo100 = Annotated[float, Field(ge=0, le=100)]
+_UpTo100000 = Annotated[float, Field(ge=0, le=100_000)]
+_JointAngle = Annotated[float, Field(ge=-10, le=10)]
+
+Position = Annotated[list[_Place], Field(min_length=3, max_length=3)]
+"""Of an arm or an object in the world [m]."""
+Rpy = Annotated[list[_Angle], Field(min_length=3, max_length=3)]
+"""Roll, pitch, yaw, a full turn at most [rad]."""
+Offset = Annotated[list[_Offset], Field(min_length=3, max_length=3)]
+"""Within an arm or its tool [m]."""
+Inertia = Annotated[list[_Moment], Field(min_length=6, max_length=6)]
+"""xx yy zz xy xz yz; 20 kg at an arm's length [kg m^2]."""
+Size = Annotated[list[_Extent], Field(min_length=1, max_length=3)]
+"""Half lengths and radii of things [m]."""
+Color = Annotated[list[_Share], Field(min_length=4, max_length=4)]
+"""Red, green, blue, opacity."""
+Posture = Annotated[list[_JointAngle], Field(min_length=7, max_length=7)]
+"""Joint positions; the robot's own limits are narrower [rad]."""
+JointTorques = Annotated[list[_Torque], Field(min_length=7, max_length=7)]
+"""More than any joint has [Nm]."""
+JointFriction = Annotated[list[_UpTo100], Field(min_length=7, max_length=7)]
+"""Losses, drifts and amplitudes per joint; more than any joint's torque [Nm, Nm s/rad]."""
+JointStiffness = Annotated[list[_UpTo100000], Field(min_length=7, max_length=7)]
+"""[Nm/rad], or any other large number per joint."""
