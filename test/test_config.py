@@ -171,7 +171,7 @@ UNUSABLE: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("path", "value"), UNUSABLE)
 def test_a_value_that_no_cell_could_use_is_refused(path: str, value: Any) -> None:
-    [fault] = [fault for fault in faults_of(changed(path, value))][:1]
+    fault = faults_of(changed(path, value))[0]
     assert fault.startswith(f"file: {path}")
     assert "got" in fault
     assert "should" in fault  # and what is allowed
@@ -180,12 +180,12 @@ def test_a_value_that_no_cell_could_use_is_refused(path: str, value: Any) -> Non
 def test_the_largest_allowed_cell_can_be_built_and_moves(make_cell: Any) -> None:
     cell = make_cell(
         arms={"a" * 64: {"position": [100.0, -100.0, 100.0], "rpy": [6.283, -6.283, 6.283],
-                         "tool": {"mass": 20, "com": [0.0, 0.0, 2.0], "inertia": [20.0] * 3 + [0.0] * 3},
+                         "tool": {"mass": 20, "com": [0.0, 0.0, 2.0]},
                          "joint_friction": [100.0] * 7, "joint_damping": [100.0] * 7}},
         objects={"b" * 64: {"shape": "box", "size": [1e-4, 100.0, 1.0],
                             "position": [-100.0, 0.0, -100.0]},
-                 "c" * 64: {"shape": "sphere", "size": [100.0], "position": [-100.0, 100.0, -100.0],
-                            "mass": 1000.0}},
+                 "c" * 64: {"shape": "sphere", "size": [100.0], "mass": 1000.0,
+                            "position": [-100.0, 100.0, -100.0]}},
     )  # fmt: skip
     before = cell.state("a" * 64).q.copy()
     cell.step(200)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from multipanda_py.config import CellConfig, GateConfig
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.gate import Frames, check_joint, check_pose
+from multipanda_py.gate import Frames, check_joint, check_pose, check_stiffness
 from multipanda_py.limits import LIMITS
 from multipanda_py.pose import Pose
 
@@ -48,6 +48,17 @@ def test_a_point_of_the_world_is_found_in_a_turned_base() -> None:
     point = frames.base_from("world", "left") @ Pose(np.array([1.0, 3.0, 3.5]), np.eye(3))
     np.testing.assert_allclose(point.position, [1.0, 0.0, 0.5], atol=1e-12)
     np.testing.assert_allclose(point.rotation, turned(2, -math.pi / 2), atol=1e-12)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("count", [6, 36])
+def test_a_stiffness_that_is_not_finite_is_not_called_one_of_another_shape(
+    value: float, count: int
+) -> None:
+    asked = np.eye(6).reshape(-1) if count == 36 else np.ones(6)
+    asked[0] = value
+    with pytest.raises(TargetRejected, match=f"left: stiffness: got {value}, allowed finite"):
+        check_stiffness(asked, STATE)
 
 
 def test_frames_of_other_arms_and_its_own_are_known() -> None:
