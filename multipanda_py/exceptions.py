@@ -9,9 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+MAX_TEXT = 4000
+"""Longest message [characters]; what a client sends comes back in messages."""
+
+
+def shortened(text: str) -> str:
+    """Return a text without its middle if it is longer than ``MAX_TEXT``."""
+    if len(text) <= MAX_TEXT:
+        return text
+    left, right = MAX_TEXT * 3 // 4, MAX_TEXT // 4
+    cut = len(text) - left - right
+    return f"{text[:left]} ... ({cut} characters left out) ... {text[-right:]}"
+
 
 class MultipandaError(Exception):
     """Base of every error that this package raises on purpose."""
+
+    def __str__(self) -> str:
+        return shortened(super().__str__())
 
 
 class ConfigurationError(MultipandaError, ValueError):

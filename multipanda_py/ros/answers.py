@@ -1,29 +1,184 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers that come later, without a task that waits.
+"""Answers that come later, beside the executor.
 
-A task that waits keeps some releases' executor by events busy, and a callback that waits keeps
-it from everything else. Here goals and requests are begun by plain calls, and answered when
-somebody who looks from time to time finds them done. Thread: executor.
+A callback that waits keeps the executor from everything else, a stop among it, and a task that
+waits keeps some releases' executor by events busy. Here a request is work in the form of a
+generator: it yields while there is nothing to say, and returns when it has filled in the
+response. One timer goes on with everything that is open. Thread: executor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import time
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from rclpy.action import ActionServer
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
 from rclpy.node import Node
 
-Finish = Callable[[Any], bool]
-"""Fill in a response and return True, or return False while there is nothing to say."""
+from multipanda_py.cell import Cell
+from multipanda_py.exceptions import LoopTimeout, shortened
+
+if TYPE_CHECKING:
+    from multipanda_py.ros.guard import GuardedNode
+
+Work = Generator[None, None, None]
+"""Yields until a response is filled in."""
+PERIOD = 2e-3
+"""Between looks at what is open; nothing is looked at while nothing is [s]."""
+STILL = 1.0
+"""Silence of the loop after which its answers are not waited for any longer [s]."""
+_Found = TypeVar("_Found")
+
+
+class _Open(NamedTuple):
+    name: str
+    work: Work
+    response: Any
+    header: Any
+    send: Callable[[Any, Any], None]
+
+
+class Answers:
+    """What has been asked for and is not answered yet.
+
+    Args:
+        note: Takes where an exception came from, and the exception.
+    """
+
+    def __init__(self, note: Callable[[str, Exception], None]) -> None:
+        self._note = note
+        self._open: list[_Open] = []
+        self._timer: Any = None
+
+    def start(self, node: Node) -> None:
+        """Let a node's timer go on with what is open."""
+        clock = Clock(clock_type=ClockType.STEADY_TIME)
+        self._timer = node.create_timer(PERIOD, self._look, clock=clock)
+        self._timer.cancel()
+
+    def serve(
+        self, create: Callable[[Any], Any], name: str, work: Callable[[Any, Any], Work]
+    ) -> Any:
+        """Offer a service that is answered when its work is done.
+
+        Args:
+            create: Makes the service from its callback.
+            name: Of the service.
+            work: Makes the work from a request and its response.
+        """
+        begun: dict[int, Work] = {}
+
+        def call(request: Any, response: Any) -> Any:
+            begun[id(response)] = work(request, response)
+            return response
+
+        service = create(call)
+        # Every executor answers through this method of the service.
+        send = service.send_response
+
+        def keep(response: Any, header: Any) -> None:
+            item = _Open(name, begun.pop(id(response)), response, header, send)
+            if not self._advance(item):
+                self._open.append(item)
+                if self._timer is not None:
+                    self._timer.reset()
+
+        service.send_response = keep
+        return service
+
+    def close(self, reason: str) -> None:
+        """Answer whoever still waits."""
+        for item in self._open:
+            item.work.close()
+            self._send(item._replace(response=refuse(item.response, reason)))
+        self._open = []
+
+    def _look(self) -> None:
+        self._open = [item for item in self._open if not self._advance(item)]
+        if not self._open:
+            self._timer.cancel()
+
+    def _advance(self, item: _Open) -> bool:
+        """Go on with one request; return whether it is answered."""
+        try:
+            next(item.work)
+            return False
+        except StopIteration:
+            self._send(item)
+        except Exception as error:
+            self._note(item.name, error)
+            self._send(item._replace(response=refuse(item.response, str(error))))
+        return True
+
+    def _send(self, item: _Open) -> None:
+        try:
+            item.send(item.response, item.header)
+        except Exception as error:  # the client may have gone away
+            self._note(item.name, error)
+
+
+def until(
+    cell: Cell,
+    look: Callable[[], _Found | None],
+    what: str,
+    timeout: float,
+    give_up: Callable[[], str],
+) -> Generator[None, None, _Found]:
+    """Yield until the loop has answered; return what it said.
+
+    Args:
+        cell: Its cell.
+        look: Returns the answer, or None while there is none.
+        what: Is waited for.
+        timeout: How long [s].
+        give_up: Withdraws the request; returns in words whether it still may happen.
+
+    Raises:
+        LoopTimeout: If no answer came in time, or the loop stands still.
+    """
+    since = time.monotonic()
+    while (found := look()) is None:
+        waited = time.monotonic() - since
+        if waited > timeout or (waited > STILL and cell.silence() > STILL):
+            raise LoopTimeout(f"no answer to {what} within {waited:.1f} s; {give_up()}")
+        yield
+    return found
+
+
+def refuse(response: Any, reason: str) -> Any:
+    """Fill in a response of a request that failed, as far as its type has words for that."""
+    for field in ("success", "ok"):
+        if hasattr(response, field):
+            setattr(response, field, False)
+    if hasattr(response, "message"):
+        response.message = shortened(reason)
+    return response
 
 
 class PlainActionServer(ActionServer):
     """An action server whose goals are no tasks: only their answers are."""
 
+    def __init__(self, node: GuardedNode, kind: Any, name: str, **callbacks: Any) -> None:
+        self._guard, self._name, self._kind = node.guard, name, kind
+        accept, cancel = callbacks["goal_callback"], callbacks["cancel_callback"]
+        callbacks["goal_callback"] = lambda goal: (
+            self._guard.call(name, accept, goal) or GoalResponse.REJECT
+        )
+        callbacks["cancel_callback"] = lambda handle: (
+            self._guard.call(name, cancel, handle) or CancelResponse.REJECT
+        )
+        super().__init__(node, kind, name, **callbacks)
+
     def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
         """Begin a goal that is accepted and in state executing; called by its handle."""
-        self._execute_callback(goal_handle)
+        try:
+            self._execute_callback(goal_handle)
+        except Exception as error:
+            self._guard.note(self._name, error)
+            self.finish(goal_handle, "abort", self._kind.Result())
 
     def finish(self, handle: Any, how: str, result: Any) -> None:
         """End a goal by ``succeed``, ``abort`` or ``canceled``, and send its result."""
@@ -33,42 +188,3 @@ class PlainActionServer(ActionServer):
             return result
 
         super().notify_execute(handle, answer)
-
-
-class LateService:
-    """A service that answers when what it was asked for is done.
-
-    Args:
-        node: Offers the service.
-        kind: Its type.
-        name: Its name.
-        begin: Begins what is asked for; returns what finishes the response, which is asked
-            again at every :meth:`look`.
-    """
-
-    def __init__(self, node: Node, kind: type, name: str, begin: Callable[[Any], Finish]) -> None:
-        self._begin = begin
-        self._begun: dict[int, Finish] = {}
-        self._open: list[tuple[Finish, Any, Any]] = []
-        self._service = node.create_service(kind, name, self._call)
-        # Every executor answers through this method of the service.
-        self._send = self._service.send_response
-        self._service.send_response = self._keep
-
-    def look(self) -> None:
-        """Answer what is done."""
-        still_open = []
-        for finish, response, header in self._open:
-            if finish(response):
-                self._send(response, header)
-            else:
-                still_open.append((finish, response, header))
-        self._open = still_open
-
-    def _call(self, request: Any, response: Any) -> Any:
-        self._begun[id(response)] = self._begin(request)
-        return response
-
-    def _keep(self, response: Any, header: Any) -> None:
-        self._open.append((self._begun.pop(id(response)), response, header))
-        self.look()

@@ -6,13 +6,13 @@ from __future__ import annotations
 import time
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rclpy.node import Node
 
 from multipanda_py.cell import Cell
 from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.statistics import LoopStatistics
 from multipanda_py.modal_damping import KEPT
+from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
 from multipanda_py.ros.targets import Targets
 
@@ -33,7 +33,7 @@ class Diagnostics:
     Thread: executor.
     """
 
-    def __init__(self, node: Node, cell: Cell, targets: Targets) -> None:
+    def __init__(self, node: GuardedNode, cell: Cell, targets: Targets) -> None:
         self._node, self._cell, self._targets = node, cell, targets
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self._received = 0
@@ -104,6 +104,8 @@ class Diagnostics:
             "target messages [1/s]": f"{per_second:.1f}",
             "since newest cycle [ms]": f"{cell.silence() * 1e3:.1f}",
             "withdrawn requests": str(cell.withdrawn.total()),
+            "exceptions in callbacks": str(self._node.guard.caught.total()),
+            "last exception": self._node.guard.last,
             "refused switches": str(cell.rejected["switch"]),
             "refused parameters": str(cell.rejected["parameter"]),
             "active": ", ".join(cell.active),

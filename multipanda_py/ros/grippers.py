@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from control_msgs.action import GripperCommand
 from rclpy.action import CancelResponse, GoalResponse
-from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
@@ -23,7 +23,8 @@ from multipanda_py.gripper import (
     GripperResult,
     Outcome,
 )
-from multipanda_py.ros.answers import Finish, LateService, PlainActionServer
+from multipanda_py.ros.answers import PlainActionServer, Work
+from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
 
 PERIOD = 0.05
@@ -44,7 +45,7 @@ class Grippers:
         cell: The cell.
     """
 
-    def __init__(self, node: Node, cell: Cell) -> None:
+    def __init__(self, node: GuardedNode, cell: Cell) -> None:
         arms = [name for name, arm in cell.config.arms.items() if arm.hand]
         self._hands = [_Hand(node, cell, arm) for arm in arms]
         if self._hands:
@@ -70,7 +71,7 @@ class _Hand:
     came by the action or by a service.
     """
 
-    def __init__(self, node: Node, cell: Cell, arm: str) -> None:
+    def __init__(self, node: GuardedNode, cell: Cell, arm: str) -> None:
         self._cell, self._arm, self._logger = cell, arm, node.get_logger()
         self._gripper: Gripper = cell.gripper(arm)
         self._goals: list[_Goal] = []
@@ -81,10 +82,8 @@ class _Hand:
             "close": self._close,
             "stop": self._gripper.stop,
         }
-        self._services = [
-            LateService(node, Trigger, f"{arm}/gripper/{name}", self._trigger(name, start))
-            for name, start in commands.items()
-        ]
+        for name, start in commands.items():
+            node.serve(Trigger, f"{arm}/gripper/{name}", partial(self._trigger, name, start))
         self._server = PlainActionServer(
             node,
             GripperCommand,
@@ -96,8 +95,6 @@ class _Hand:
 
     def look(self) -> None:
         """Answer what is done, and tell how the rest is doing."""
-        for service in self._services:
-            service.look()
         goals, self._goals = self._goals, []
         for goal in goals:
             result = goal.motion.result
@@ -117,30 +114,25 @@ class _Hand:
     def _close(self) -> GripperMotion:
         return self._gripper.grasp(0.0, SPEED, CLOSE_FORCE, 0.0, MAX_WIDTH)
 
-    def _trigger(self, name: str, start: Callable[[], GripperMotion]) -> Callable[[Any], Finish]:
-        def begin(request: Any) -> Finish:
-            try:
-                motion = start()
-            except MultipandaError as error:
-                text = str(error)
-                return lambda response: self._answer(response, name, False, text)
-            return lambda response: self._finish(response, name, motion)
-
-        return begin
-
-    def _finish(self, response: Any, name: str, motion: GripperMotion) -> bool:
-        result = motion.result
-        if result is None:
-            return False
-        closed = name == "close" and result.outcome is Outcome.UNSUCCESSFUL
-        text = f"closed at {result.width:.4f} m, nothing is held" if closed else result.text
-        return self._answer(response, name, result.succeeded or closed, text)
-
-    def _answer(self, response: Any, name: str, success: bool, text: str) -> bool:
-        response.success, response.message = success, text
-        log = self._logger.info if success else self._logger.warning
-        log(f"{self._arm}/gripper/{name}: {text}")
-        return True
+    def _trigger(
+        self, name: str, start: Callable[[], GripperMotion], request: Any, response: Any
+    ) -> Work:
+        try:
+            motion = start()
+            while (result := motion.result) is None:
+                yield
+        except MultipandaError as error:
+            response.success, response.message = False, str(error)
+        else:
+            closed = name == "close" and result.outcome is Outcome.UNSUCCESSFUL
+            text = f"closed at {result.width:.4f} m, nothing is held" if closed else result.text
+            response.success, response.message = result.succeeded or closed, text
+        said = f"{self._arm}/gripper/{name}: {response.message}"
+        # Two lines: rclpy refuses another severity from the same one.
+        if response.success:
+            self._logger.info(said)
+        else:
+            self._logger.warning(said)
 
     def _accept(self, goal: Any) -> GoalResponse:
         position, effort = goal.command.position, goal.command.max_effort

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 import rclpy
 from rclpy.executors import Executor
 from rclpy.logging import get_logger
-from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from multipanda_py.cell import Cell
-from multipanda_py.exceptions import ConfigurationError, LoopError, MultipandaError
+from multipanda_py.exceptions import ConfigurationError, MultipandaError
 from multipanda_py.ros.diagnostics import Diagnostics
 from multipanda_py.ros.grippers import Grippers
+from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.parameters import parameter_nodes
 from multipanda_py.ros.publishers import StatePublishers
 from multipanda_py.ros.recovery import Recovery
@@ -39,6 +39,7 @@ from multipanda_py.ros.trajectories import Trajectories
 
 NAME = "multimode_controller"
 WATCH_PERIOD = 0.1
+BEAT_PERIOD = 0.02
 
 
 class MultimodeController:
@@ -50,12 +51,10 @@ class MultimodeController:
 
     Attributes:
         nodes: The node, and one for the parameters of every controllet and every robot.
-        failure: Why the loop does not run any more, or an empty string.
     """
 
-    def __init__(self, node: Node, cell: Cell) -> None:
-        self.failure = ""
-        self._cell = cell
+    def __init__(self, node: GuardedNode, cell: Cell) -> None:
+        self._cell, self._guard, self._answers = cell, node.guard, node.answers
         targets = Targets(node, cell, max_target_age(node))
         self._diagnostics = Diagnostics(node, cell, targets)
         self._publishers = StatePublishers(node, cell)
@@ -66,21 +65,30 @@ class MultimodeController:
         self._grippers = Grippers(node, cell)
         self.nodes = [node, *parameter_nodes(node, cell), *robot_nodes(node, cell)]
         every(node, WATCH_PERIOD, self._watch)
+        every(node, BEAT_PERIOD, cell.beat)
+
+    @property
+    def failure(self) -> str:
+        """Why the loop does not run any more, or an empty string."""
+        return self._guard.failure
 
     def run(self, executor: Executor, signals: StopSignals) -> None:
-        """Serve until a signal comes or the loop ends. Thread: main."""
+        """Serve until a signal comes or the loop ends. Thread: main.
+
+        From here on the loop sees the owner's heartbeat only as long as callbacks are served.
+        """
         for node in self.nodes:
             executor.add_node(node)
+        self._cell.beat_by_hand()
         while not signals.received and not self.failure:
-            executor.spin_once(timeout_sec=SPIN_TIMEOUT)
+            # What callbacks raise ends up in the guard; this is for messages that cannot be read.
+            self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
+        self._answers.close("the node ends")
         self._diagnostics.log_events()
 
     def _watch(self) -> None:
         self._diagnostics.log_events()
-        try:
-            self._cell.check()
-        except LoopError as error:
-            self.failure = str(error)
+        self._cell.check()  # what it raises is fatal
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -93,7 +101,7 @@ def main(args: Sequence[str] | None = None) -> int:
         get_logger(NAME).fatal(f"{type(error).__name__}: {' '.join(str(error).split())}")
         return 1
     try:
-        node = Node(NAME)
+        node = GuardedNode(NAME)
         logger = node.get_logger()
         try:
             check_files(sys.argv if args is None else args)
@@ -111,7 +119,7 @@ def main(args: Sequence[str] | None = None) -> int:
         rclpy.try_shutdown()
 
 
-def _serve(node: Node, signals: StopSignals, started: float) -> int:
+def _serve(node: GuardedNode, signals: StopSignals, started: float) -> int:
     logger = node.get_logger()
     executor = make_executor()
     with Cell(cell_config(node)) as cell:

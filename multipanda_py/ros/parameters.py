@@ -16,6 +16,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.parameters import Spec
+from multipanda_py.ros.guard import GuardedNode
 
 _AS_DOUBLE = {
     Parameter.Type.INTEGER: Parameter.Type.DOUBLE,
@@ -23,7 +24,7 @@ _AS_DOUBLE = {
 }
 
 
-def parameter_nodes(main: Node, cell: Cell) -> Iterator[Node]:
+def parameter_nodes(main: GuardedNode, cell: Cell) -> Iterator[GuardedNode]:
     """Yield a node for every instance with parameters, in its arm's namespace or the cell's.
 
     Args:
@@ -32,7 +33,7 @@ def parameter_nodes(main: Node, cell: Cell) -> Iterator[Node]:
     """
     for plan in cell.plans:
         if not plan.is_hold:
-            yield _parameter_node(main.get_namespace(), cell, plan)
+            yield _parameter_node(main, cell, plan)
 
 
 def describe(spec: Spec) -> ParameterDescriptor:
@@ -49,16 +50,19 @@ def describe(spec: Spec) -> ParameterDescriptor:
     return descriptor
 
 
-def plain_node(name: str, namespace: str, arm: str) -> Node:
+def plain_node(name: str, main: GuardedNode, arm: str) -> GuardedNode:
     """Return a node that has nothing but parameters.
 
     Args:
         name: Its name.
-        namespace: Of the cell.
+        main: The node that stands for the cell; gives the namespace, and is served with it.
         arm: Name of its arm, or an empty string.
     """
-    return Node(
+    namespace = main.get_namespace()
+    return GuardedNode(
         name,
+        guard=main.guard,
+        answers=main.answers,
         namespace="/".join((namespace.rstrip("/"), arm)).rstrip("/") or "/",
         use_global_arguments=False,  # the cell file's /** section is not meant for it
         enable_rosout=False,
@@ -66,9 +70,9 @@ def plain_node(name: str, namespace: str, arm: str) -> Node:
     )
 
 
-def _parameter_node(namespace: str, cell: Cell, plan: Blueprint) -> Node:
+def _parameter_node(main: GuardedNode, cell: Cell, plan: Blueprint) -> GuardedNode:
     arm = plan.config.arms[0] if plan.config.per_arm else ""
-    node = plain_node(plan.config.short_name, namespace, arm)
+    node = plain_node(plan.config.short_name, main, arm)
     values = cell.parameters(plan.name)
     for spec in plan.specs:
         value = values[spec.name]

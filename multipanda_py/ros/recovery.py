@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
+from multipanda_py.cell_robots import given_up
 from multipanda_py.exceptions import MultipandaError
+from multipanda_py.ros.answers import Work, until
 from multipanda_py.ros.diagnostics import Diagnostics
-from multipanda_py.ros.running import Turn
+from multipanda_py.ros.guard import GuardedNode
 
 CLEAR_TIMEOUT = 20.0
 """How long it may take to clear a fault: a real arm may need a new driver [s]."""
@@ -29,16 +30,18 @@ class Recovery:
     Thread: executor.
     """
 
-    def __init__(self, node: Node, cell: Cell, diagnostics: Diagnostics) -> None:
+    def __init__(self, node: GuardedNode, cell: Cell, diagnostics: Diagnostics) -> None:
         self._cell, self._diagnostics, self._logger = cell, diagnostics, node.get_logger()
-        node.create_service(Trigger, "stop", self._stop)
-        node.create_service(Trigger, "error_recovery", partial(self._recover, cell.arms))
+        node.serve(Trigger, "stop", self._stop)
+        node.serve(Trigger, "error_recovery", partial(self._recover, cell.arms))
         for arm in cell.arms:
-            node.create_service(Trigger, f"{arm}/error_recovery", partial(self._recover, (arm,)))
+            node.serve(Trigger, f"{arm}/error_recovery", partial(self._recover, (arm,)))
 
-    def _stop(self, request: Any, response: Any) -> Any:
+    def _stop(self, request: Any, response: Any) -> Work:
         try:
-            result = self._cell.hold()
+            pending = self._cell.ask_hold()
+            while (result := pending.look()) is None:
+                yield
             stopped = ", ".join(result.deactivated) or "nothing was active"
             response.success = True
             response.message = f"every arm holds; deactivated: {stopped}"
@@ -46,29 +49,34 @@ class Recovery:
         except MultipandaError as error:
             response.success, response.message = False, str(error)
             self._logger.error(f"stop failed: {error}")
-        return response
 
-    async def _recover(self, arms: Sequence[str], request: Any, response: Any) -> Any:
+    def _recover(self, arms: Sequence[str], request: Any, response: Any) -> Work:
         try:
             faults = self._faults(arms)
             since_ns = time.monotonic_ns()
-            faulted = self._cell.recover(arms)
-            while self._may_recover(faulted, since_ns):
-                await Turn()
-            left = self._faults(faulted)
+            asked = self._cell.ask_recovery(arms)
+
+            def look() -> bool | None:
+                return None if self._may_recover(asked.arms, since_ns) else True
+
+            def give_up() -> str:
+                return given_up(self._cell.withdraw_recovery(asked))
+
+            what = f"the recovery of {', '.join(asked.arms)}"
+            yield from until(self._cell, look, what, CLEAR_TIMEOUT, give_up)
+            left = self._faults(asked.arms)
             response.success = not left
             if left:
                 reasons = [f"{arm}: {self._why(arm, kind)}" for arm, kind in left.items()]
                 response.message = f"still faulted: {'; '.join(reasons)}"
-            elif faulted:
-                cleared = [f"{arm}: {faults.get(arm, 'fault')} cleared" for arm in faulted]
+            elif asked.arms:
+                cleared = [f"{arm}: {faults.get(arm, 'fault')} cleared" for arm in asked.arms]
                 response.message = f"{'; '.join(cleared)}: the arm holds"
             else:
                 response.message = f"no fault on {', '.join(arms)}"
         except MultipandaError as error:
             response.success, response.message = False, str(error)
         self._logger.info(f"error_recovery: {response.message}")
-        return response
 
     def _faults(self, arms: Sequence[str]) -> dict[str, str]:
         """Return the kinds of the faults that are latched now."""
@@ -81,8 +89,6 @@ class Recovery:
 
     def _may_recover(self, arms: Sequence[str], since_ns: int) -> bool:
         """Return whether an arm still is faulted, and has not said why it cannot recover."""
-        if time.monotonic_ns() - since_ns > CLEAR_TIMEOUT * 1e9:
-            return False
         self._diagnostics.log_events()
         events = self._diagnostics.faults
         return any(

@@ -4,35 +4,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 from rcl_interfaces.msg import ParameterDescriptor
-from rclpy.node import Node
 
 from multipanda_py.cell import Cell
+from multipanda_py.cell_robots import SETTINGS_TIMEOUT
+from multipanda_py.exceptions import LoopTimeout, SettingsRejected
 from multipanda_py.franka.live import LIVE, SPECS, START_ONLY
 from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.ros.answers import until
+from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.parameter_requests import Change, LateParameters
 from multipanda_py.ros.parameters import describe, hand_over, plain_node
 
 NAME = "franka"
 
 
-def robot_nodes(main: Node, cell: Cell) -> Iterator[Node]:
+def robot_nodes(main: GuardedNode, cell: Cell) -> Iterator[GuardedNode]:
     """Yield a node for the robot of every arm, in the arm's namespace.
 
-    Setting a parameter waits for the robot's answer, some tenths of a second on a real arm and
-    at most :data:`~multipanda_py.cell_robots.SETTINGS_TIMEOUT`. No other callback is served
-    meanwhile; the loop, and the heartbeat that it listens to, go on.
+    Setting a parameter is answered when the robot has answered, some tenths of a second later on
+    a real arm and at most :data:`~multipanda_py.cell_robots.SETTINGS_TIMEOUT`; everything else is
+    served meanwhile.
 
     Args:
         main: The node that stands for the cell; gives the namespace.
         cell: The cell.
     """
     for arm in cell.arms:
-        yield _robot_node(main.get_namespace(), cell, arm)
+        yield _robot_node(main, cell, arm)
 
 
-def _robot_node(namespace: str, cell: Cell, arm: str) -> Node:
-    node = plain_node(NAME, namespace, arm)
+def _robot_node(main: GuardedNode, cell: Cell, arm: str) -> GuardedNode:
+    node = plain_node(NAME, main, arm)
     options = cell.robot_settings(arm)
     for name in LIVE:
         node.declare_parameter(name, getattr(options, name), describe(SPECS[name]))
@@ -44,5 +50,22 @@ def _robot_node(namespace: str, cell: Cell, arm: str) -> Node:
         )
         node.declare_parameter(name, getattr(options, name), descriptor)
 
-    hand_over(node, LIVE, lambda asked: cell.set_robot_settings(arm, **asked))
+    node.late = LateParameters(partial(_change, cell, arm))
+    hand_over(node, LIVE, node.late.check)
     return node
+
+
+def _change(cell: Cell, arm: str, asked: dict[str, Any]) -> Change:
+    """Tell a robot other settings; return why they are refused, or an empty string."""
+    try:
+        request = cell.ask_robot_settings(arm, **asked)
+        yield from until(
+            cell,
+            lambda: cell.settings_answer(request) or None,
+            f"the settings of {arm}",
+            SETTINGS_TIMEOUT,
+            lambda: cell.withdraw_settings(request),
+        )
+    except (SettingsRejected, LoopTimeout) as error:
+        return str(error)
+    return ""

@@ -6,8 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -21,22 +20,6 @@ from multipanda_py.realtime import loop_cpu
 
 SPIN_TIMEOUT = 0.2
 """Longest wait for an event before signals are looked at [s]."""
-
-
-LOOK_PERIOD = 0.005
-"""Between looks of a callback that waits; other callbacks are so much later meanwhile [s]."""
-
-
-class Turn:
-    """Let the executor serve others before a callback goes on; await it.
-
-    The executor would come back at once, and again and again, also to a coroutine that awaits a
-    future.
-    """
-
-    def __await__(self) -> Generator[None, None, None]:
-        time.sleep(LOOK_PERIOD)
-        yield
 
 
 class StopSignals:

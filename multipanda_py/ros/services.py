@@ -13,14 +13,17 @@ from controller_manager_msgs.srv import (
     SwitchController,
     UnloadController,
 )
-from rclpy.node import Node
 
 from multipanda_py.cell import Cell, ControlletInfo, Strictness
-from multipanda_py.exceptions import MultipandaError, SwitchRejected
+from multipanda_py.exceptions import MultipandaError, SwitchRejected, shortened
+from multipanda_py.ros.answers import Work
 from multipanda_py.ros.conversions import joint_names
+from multipanda_py.ros.guard import GuardedNode
 
 DEFAULT_TIMEOUT = 1.0
 """How long the loop may take over a switch when the request does not say [s]."""
+MAX_TIMEOUT = 10.0
+"""How long the loop may take at most, whatever the request says [s]."""
 
 
 class ControllerManager:
@@ -39,39 +42,41 @@ class ControllerManager:
     Thread: executor.
     """
 
-    def __init__(self, node: Node, cell: Cell, arm: str = "") -> None:
+    def __init__(self, node: GuardedNode, cell: Cell, arm: str = "") -> None:
         self._cell, self._arm, self._logger = cell, arm, node.get_logger()
         self._prefix = f"{arm}/" if arm else ""
         self._interfaces = {
             name: [f"{joint}/effort" for joint in joint_names(cell.config, name)]
             for name in cell.arms
         }
+        manager = f"{self._prefix}controller_manager"
+        node.serve(SwitchController, f"{manager}/switch_controller", self._switch)
         for kind, name, answer in (
-            (SwitchController, "switch_controller", self._switch),
             (ListControllers, "list_controllers", self._list),
             (LoadController, "load_controller", self._load),
             (ConfigureController, "configure_controller", self._configure),
             (UnloadController, "unload_controller", self._unload),
         ):
-            node.create_service(kind, f"{self._prefix}controller_manager/{name}", answer)
+            node.create_service(kind, f"{manager}/{name}", answer)
 
-    def _switch(self, request: Any, response: Any) -> Any:
+    def _switch(self, request: Any, response: Any) -> Work:
         wait = request.timeout.sec + request.timeout.nanosec * 1e-9
         try:
-            result = self._cell.switch(
+            pending = self._cell.ask_switch(
                 [self._prefix + name for name in request.activate_controllers],
                 [self._prefix + name for name in request.deactivate_controllers],
                 request.strictness or Strictness.BEST_EFFORT,
-                wait if wait > 0 else DEFAULT_TIMEOUT,
+                min(wait, MAX_TIMEOUT) if wait > 0 else DEFAULT_TIMEOUT,
             )
+            while (result := pending.look()) is None:
+                yield
             response.ok, message = True, result.message
-            self._logger.info(f"switched: {message}")
+            self._logger.info(f"switched: {shortened(message)}")
         except MultipandaError as error:
             response.ok, message = False, str(error)
             self._logger.warning(f"switch refused: {message}")
         if hasattr(response, "message"):  # not in every distribution
-            response.message = message
-        return response
+            response.message = shortened(message)
 
     def _list(self, request: Any, response: Any) -> Any:
         response.controller = [

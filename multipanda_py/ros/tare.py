@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import Any
 
-from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
 from multipanda_py.cell_tare import TARE_TIMEOUT
-from multipanda_py.exceptions import LoopTimeout, MultipandaError
-from multipanda_py.ros.running import Turn
-from multipanda_py.state import Vector
+from multipanda_py.exceptions import MultipandaError
+from multipanda_py.ros.answers import Work, until
+from multipanda_py.ros.guard import GuardedNode
 
 
 class Tare:
@@ -26,26 +24,24 @@ class Tare:
     Thread: executor.
     """
 
-    def __init__(self, node: Node, cell: Cell) -> None:
-        self._cell, self._logger = cell, node.get_logger()
+    def __init__(self, node: GuardedNode, cell: Cell) -> None:
+        self._cell = cell
         for arm in cell.arms:
             for name, undo in (("tare", False), ("untare", True)):
                 answer = partial(self._tare, arm, undo)
-                node.create_service(Trigger, f"{arm}/{name}", answer)
+                node.serve(Trigger, f"{arm}/{name}", answer)
 
-    async def _tare(self, arm: str, undo: bool, request: Any, response: Any) -> Any:
+    def _tare(self, arm: str, undo: bool, request: Any, response: Any) -> Work:
+        cell = self._cell
         try:
-            asked = self._cell.ask_tare(arm, undo=undo)
-            since = time.monotonic()
-            offset: Vector | None = None
-            while offset is None:
-                self._cell.check()
-                offset = self._cell.tare_answer(asked)
-                if offset is None:
-                    if time.monotonic() - since > TARE_TIMEOUT:
-                        fate = self._cell.withdraw_tare(asked)
-                        raise LoopTimeout(f"{arm}: no answer within {TARE_TIMEOUT:g} s; {fate}")
-                    await Turn()
+            asked = cell.ask_tare(arm, undo=undo)
+            offset = yield from until(
+                cell,
+                lambda: cell.tare_answer(asked),
+                f"the tare of {arm}",
+                TARE_TIMEOUT,
+                lambda: cell.withdraw_tare(asked),
+            )
             numbers = ", ".join(f"{value:.2f}" for value in offset)
             response.success = True
             response.message = (
@@ -55,4 +51,3 @@ class Tare:
             )
         except MultipandaError as error:
             response.success, response.message = False, str(error)
-        return response

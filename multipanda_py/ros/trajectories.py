@@ -10,7 +10,6 @@ import numpy as np
 from builtin_interfaces.msg import Duration
 from control_msgs.action import FollowJointTrajectory
 from rclpy.action import CancelResponse, GoalResponse
-from rclpy.node import Node
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from multipanda_py.cell import Cell
@@ -20,6 +19,7 @@ from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.quintic import evaluate
 from multipanda_py.ros.answers import PlainActionServer
 from multipanda_py.ros.conversions import joint_names
+from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
 from multipanda_py.ros.trajectory_goals import GoalRefused, TrajectoryGoal, read_goal
 from multipanda_py.state import ArmSnapshot, Matrix
@@ -45,7 +45,7 @@ class Trajectories:
     Thread: executor.
     """
 
-    def __init__(self, node: Node, cell: Cell) -> None:
+    def __init__(self, node: GuardedNode, cell: Cell) -> None:
         self._servers = [
             _Follower(node, cell, plan) for plan in cell.plans if plan.config.type == TYPE
         ]
@@ -77,7 +77,7 @@ class _Goal:
 class _Follower:
     """The action of one controllet."""
 
-    def __init__(self, node: Node, cell: Cell, plan: Blueprint) -> None:
+    def __init__(self, node: GuardedNode, cell: Cell, plan: Blueprint) -> None:
         self._cell, self._name, self._arm = cell, plan.name, plan.config.arms[0]
         self._clock, self._logger = node.get_clock(), node.get_logger()
         self._names = joint_names(cell.config, self._arm)

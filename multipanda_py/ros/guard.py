@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node that survives its callbacks: what they raise is logged, counted and answered."""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
+from rclpy.logging import get_logger
+from rclpy.node import Node
+
+from multipanda_py.exceptions import LoopError, shortened
+from multipanda_py.ros.answers import Answers, Work, refuse
+from multipanda_py.ros.parameter_requests import LateParameters, set_work
+
+FATAL = (LoopError, MemoryError)
+"""What ends the node whoever raises it: the loop is gone, or nothing can be served any more."""
+
+
+class Guard:
+    """Take what callbacks raise.
+
+    Args:
+        name: Of the logger.
+
+    Attributes:
+        failure: Why the node has to end, or an empty string.
+        caught: Exceptions by where they came from.
+        last: The newest of them in a sentence.
+
+    Thread: executor.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.failure = ""
+        self.caught: Counter[str] = Counter()
+        self.last = ""
+        self._logger = get_logger(name)
+        self._said: set[tuple[str, str, int]] = set()
+
+    def note(self, where: str, error: Exception) -> None:
+        """Count an exception, and log it with its trace if this is the first from there."""
+        text = shortened(f"{type(error).__name__}: {error}")
+        if isinstance(error, FATAL):
+            self.failure = self.failure or shortened(str(error)) or text
+            return
+        self.caught[where] += 1
+        self.last = f"{where}: {text}"
+        frames = traceback.extract_tb(error.__traceback__)
+        place = (where, type(error).__name__, frames[-1].lineno or 0 if frames else 0)
+        if place not in self._said:
+            self._said.add(place)
+            trace = shortened("".join(traceback.format_exception(error)))
+            self._logger.error(f"{where} failed, and the node goes on; said once:\n{trace}")
+
+    def call(self, where: str, callback: Callable[..., Any], *args: Any) -> Any:
+        """Return what a callback returns, or None if it raises."""
+        try:
+            return callback(*args)
+        except Exception as error:
+            self.note(where, error)
+            return None
+
+
+class GuardedNode(Node):
+    """A node whose callbacks may raise, and whose services may answer late.
+
+    Args:
+        name: Its name.
+        guard: That of another node which is served with this one, or None to make one.
+        answers: Likewise.
+        options: Of a node.
+
+    Attributes:
+        guard: What its callbacks raise goes here.
+        answers: What is not answered yet.
+        late: Who may refuse its parameters later, or None.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        guard: Guard | None = None,
+        answers: Answers | None = None,
+        **options: Any,
+    ) -> None:
+        self.late: LateParameters | None = None
+        self.guard = guard or Guard(name)
+        self.answers = answers or Answers(self.guard.note)
+        super().__init__(name, **options)
+        if answers is None:
+            self.answers.start(self)
+
+    def serve(self, kind: type, name: str, work: Callable[[Any, Any], Work]) -> None:
+        """Offer a service that answers when its work is done; see :class:`Answers`."""
+        self.answers.serve(functools.partial(super().create_service, kind, name), name, work)
+
+    def create_service(
+        self, srv_type: Any, srv_name: str, callback: Callable[..., Any], **options: Any
+    ) -> Any:
+        """Offer a service; a request whose callback raises is answered with the reason."""
+        plain = super().create_service
+        if srv_type in (SetParameters, SetParametersAtomically):
+            create = functools.partial(plain, srv_type, srv_name, **options)
+            return self.answers.serve(
+                create,
+                srv_name,
+                lambda asked, answer: set_work(self, self.late, asked, answer),
+            )
+
+        def answer(request: Any, response: Any) -> Any:
+            try:
+                return callback(request, response)
+            except Exception as error:
+                self.guard.note(srv_name, error)
+                return refuse(srv_type.Response(), str(error))
+
+        return plain(srv_type, srv_name, answer, **options)
+
+    def create_subscription(
+        self, msg_type: Any, topic: str, callback: Callable[..., Any], *args: Any, **options: Any
+    ) -> Any:
+        """Subscribe; a message whose callback raises is left out."""
+
+        def take(message: Any) -> None:
+            self.guard.call(topic, callback, message)
+
+        return super().create_subscription(msg_type, topic, take, *args, **options)
+
+    def create_timer(self, period: float, callback: Any, *args: Any, **options: Any) -> Any:
+        """Call back from time to time, also after a call that raised."""
+        name = getattr(callback, "__qualname__", "timer")
+
+        def tick() -> None:
+            self.guard.call(name, callback)
+
+        return super().create_timer(period, tick, *args, **options)

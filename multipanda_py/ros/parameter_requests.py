@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to set parameters: read without raising, and answered when they are in force.
+
+rclpy answers these services itself, but raises at a type that it does not know, and keeps the
+executor waiting as long as a parameter takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from rcl_interfaces.msg import ParameterType, SetParametersResult
+from rcl_interfaces.srv import SetParameters
+from rclpy.exceptions import ParameterException
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from multipanda_py.exceptions import SettingsRejected, shortened
+
+Change = Generator[None, None, str]
+"""Yields until a change is answered; returns why it is refused, or an empty string."""
+_ASKED = "not asked for yet"
+_LAST_TYPE = ParameterType.PARAMETER_STRING_ARRAY
+
+
+class LateParameters:
+    """Parameters that somebody else may refuse, later.
+
+    A request is first offered to rclpy, which refuses what it does not know or may not be set;
+    then to ``change``; and what that takes is set.
+
+    Args:
+        change: Makes the change from values by name.
+    """
+
+    def __init__(self, change: Callable[[dict[str, Any]], Change]) -> None:
+        self._change = change
+        self._asked: dict[str, Any] = {}
+        self._granted = False
+
+    def check(self, asked: dict[str, Any]) -> None:
+        """Note what is asked for, and take only what has been granted.
+
+        Raises:
+            SettingsRejected: If nobody has granted it yet.
+        """
+        if not self._granted:
+            self._asked = asked
+            raise SettingsRejected(_ASKED)
+
+    def set(self, node: Node, parameters: list[Parameter[Any]]) -> Change:
+        """Set parameters of a node when they are granted."""
+        self._asked = {}
+        result = node.set_parameters_atomically(parameters)
+        if result.successful or result.reason != _ASKED:
+            return "" if result.successful else result.reason or "refused"
+        reason = yield from self._change(self._asked)
+        if reason:
+            return reason
+        self._granted = True
+        try:
+            return str(node.set_parameters_atomically(parameters).reason)
+        finally:
+            self._granted = False
+
+
+def set_work(
+    node: Node, late: LateParameters | None, request: Any, response: Any
+) -> Generator[None, None, None]:
+    """Set parameters as a request says: one after another, or together.
+
+    Args:
+        node: It has declared them.
+        late: Who may refuse them later, or None.
+        request: Of ``set_parameters`` or ``set_parameters_atomically``.
+        response: Of the same.
+    """
+    if isinstance(request, SetParameters.Request):
+        for message in request.parameters:
+            response.results.append((yield from _set(node, late, [message])))
+    else:
+        response.result = yield from _set(node, late, request.parameters)
+
+
+def _set(
+    node: Node, late: LateParameters | None, messages: Sequence[Any]
+) -> Generator[None, None, SetParametersResult]:
+    for message in messages:
+        if message.value.type > _LAST_TYPE:
+            got = f"value.type: got {message.value.type}"
+            text = f"{message.name}: {got}, allowed 0 to {_LAST_TYPE}"
+            return SetParametersResult(successful=False, reason=shortened(text))
+    try:
+        parameters = [Parameter.from_parameter_msg(message) for message in messages]
+        if late is None:
+            return node.set_parameters_atomically(parameters)
+        reason = yield from late.set(node, parameters)
+    except (ParameterException, ValueError, TypeError) as error:
+        reason = str(error) or type(error).__name__
+    return SetParametersResult(successful=not reason, reason=shortened(reason))
