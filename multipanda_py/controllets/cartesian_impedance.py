@@ -22,8 +22,8 @@ from multipanda_py.targets import MovingCartesianTarget
 _dot, _add, _multiply = np.dot, np.add, np.multiply
 _TargetT = TypeVar("_TargetT", bound=MovingCartesianTarget)
 
-FASTEST_SHARE = 0.6
-"""Of a joint's speed limit, from which on nothing is fed forward."""
+FAST, FASTEST = 0.35, 0.65
+"""Shares of a joint's speed limit between which feed-forward fades out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +51,9 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
 
     While a governor moves the target, its velocity and acceleration are fed forward (parameter
     ``feedforward``); at rest nothing is, so that the arm is as compliant as ever, nor where the
-    tool does not follow or joints get fast, as on the way to a singular posture: the share is
-    :math:`(1 - \max_i (e_i / e_{clip,i})^2) (1 - \max_i (\dot q_i / 0.6\, \dot q_{max,i})^2)`,
-    each factor at least zero. This is
+    tool does not follow or joints get fast, as on the way to a singular posture: it fades out
+    between a half and the whole of the clipped error, and from 0.35 to 0.65 of a joint's speed
+    limit. This is
     multipanda_ros2, eq. 1, :math:`M_c \ddot x_d + C_c \dot x_d`, with the Coriolis torques of the
     measured velocity, by the feature of that name, in place of those of the target's, and without
     :math:`\Lambda \dot J \dot q`, which at the governor's speeds is a few per cent of the rest.
@@ -149,8 +149,9 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
     def _followed(self, arm: int, state: ArmState) -> float:
         """Return the share to feed forward: all of it where an arm follows with ease."""
         behind = np.abs(self._springs[arm].error / self.params.error_clip).max()
-        fast = np.abs(state.dq / state.limits.velocity).max() / FASTEST_SHARE
-        return max(0.0, 1.0 - float(behind) ** 2) * max(0.0, 1.0 - float(fast) ** 2)
+        fast = np.abs(state.dq / state.limits.velocity).max()
+        share = min(2.0 - 2.0 * float(behind), (FASTEST - float(fast)) / (FASTEST - FAST))
+        return min(1.0, max(0.0, share))
 
     @property
     def kept(self) -> float:
