@@ -134,7 +134,7 @@ FREE = (
     Condition("step of 0.9 gates, 5 + 2 ms, x 0.8", _late(5, 2, inertia_scale=0.8), step=0.9),
 )  # fmt: skip
 CONTACT = tuple(
-    Condition(f"surface {surface}{late}", perturbation, surface=float(surface))
+    Condition(f"surface {surface} N/m{late}", perturbation, surface=float(surface))
     for late, perturbation in (("", {}), (", 2 + 2 ms", _late(2, 2)))
     for surface in ("1e3", "1e4", "1e5")
 )
@@ -143,7 +143,7 @@ CONDITIONS = (*FREE, *CONTACT)
 QUICK = tuple(
     condition
     for condition in CONDITIONS
-    if condition.name in ("ideal arm", "delay 5 + lag 2 ms", "surface 1e4")
+    if condition.name in ("ideal arm", "delay 5 + lag 2 ms", "surface 1e4 N/m")
 )
 """Those of the short form."""
 

@@ -39,8 +39,8 @@ the same loop, clamp and simulation.
   0.9 gates* are conditions of their own.
 - Contact: the tool starts {gap:g} mm above a spring with a twentieth of critical damping, and is
   asked for a pose {deep:g} mm behind it or for {press:g} N.
-- {seeds} postures per field, the usual one and random ones around it; the worst counts. Arms have
-  no joint friction: that hides small limit cycles. Noise is {noise}.
+- Postures: {seeds} per field, the usual one and random ones around it; the worst counts. Arms have
+  no joint friction: that would hide small limit cycles. Noise is {noise}.
 - Speeds are those of the simulation, not those measured. Everything runs inline and is the same
   in every run.
 
@@ -51,7 +51,9 @@ the same loop, clamp and simulation.
 | F | faults | passes a bound of speed or position, holds, and rests |
 | U | unstable | moves on at more than {rest:g} rad/s, maybe after a fault under *hold* |
 
-A contact whose force swings is unstable, too, and one that is never made is at its limits.
+A contact whose force swings is unstable, too, and one that is never made is at its limits. Blank
+is what cannot be asked of a law.
+
 The textbook laws are written from their equations in `benchmarks/robustness/peers.py`. Filters of
 states, and limits of the torque rate below the robot's, are left out, which is kind to the stacks
 that have them. This says what these equations and gains do in this simulation; it is not a
@@ -166,7 +168,12 @@ def draw(found: Found, path: Path) -> None:
     ax.set_yticks([i + 0.45 + gap[law.name] for i, law in enumerate(LAWS)])
     ax.set_yticklabels([law.name for law in LAWS], fontsize=8.5)
     ax.set_xticks([i + 0.47 + (0.4 if i >= contact_from else 0) for i in range(len(CONDITIONS))])
-    ax.set_xticklabels([c.name for c in CONDITIONS], rotation=50, ha="left", fontsize=8.5)
+    ax.set_xticklabels(
+        [f"{n} {c.name}" for n, c in enumerate(CONDITIONS, 1)],
+        rotation=50,
+        ha="left",
+        fontsize=8.5,
+    )
     ax.xaxis.tick_top()
     ax.tick_params(length=0)
     for side in ax.spines.values():

@@ -78,17 +78,17 @@ def _free(rig: Rig, verdict: Verdict, rng: np.random.Generator) -> None:
     go(rig, 150)
     rig.phase = "push"
     rig.push(rng.uniform(-PUSH, PUSH, 7 * rig.law.n_arms))
-    _rest(rig, verdict, 1800)
+    _rest(rig, verdict, 1400)
     if not rig.law.moves_by:
         rig.push(rng.uniform(-2.0 * PUSH, 2.0 * PUSH, 7 * rig.law.n_arms))
-        _rest(rig, verdict, 2200)
+        _rest(rig, verdict, 1800)
         return
     move, way = _MOVERS[rig.law.moves_by], rng.uniform(-1.0, 1.0, 7)
     rig.mark()
     if rig.law.moves_by != "goal":
         rig.phase = "tracking"
-        _stream(rig, lambda t: move(rig, 0.15 * np.sin(2.0 * np.pi * t), way), 1000)
-        _rest(rig, verdict, 1500)
+        _stream(rig, lambda t: move(rig, 0.15 * np.sin(np.pi * t / 0.7), way), 700)
+        _rest(rig, verdict, 1200)
         rig.mark()
     rig.phase = "step"
     if rig.law.moves_by in ("velocity", "leader"):  # are asked for all the time
@@ -96,7 +96,7 @@ def _free(rig: Rig, verdict: Verdict, rng: np.random.Generator) -> None:
         move(rig, 0.0, way)
     else:
         move(rig, rig.condition.step, way)
-    _rest(rig, verdict, 2200)
+    _rest(rig, verdict, 1800)
 
 
 def _stream(rig: Rig, ask: Callable[[float], None], cycles: int) -> None:
@@ -173,5 +173,5 @@ def _contact(rig: Rig, verdict: Verdict, rng: np.random.Generator) -> None:
         rig.ask_object(squeeze=PRESS)
     else:
         rig.pull[0] = PRESS * down
-    _rest(rig, verdict, 3500)
+    _rest(rig, verdict, 3000)
     verdict.peak = max(rig.force)

@@ -15,8 +15,8 @@ STABLE, LIMITS, FAULTS, UNSTABLE = "stable", "limits", "faults", "unstable"
 ORDER = (STABLE, LIMITS, FAULTS, UNSTABLE)
 """From good to bad."""
 
-WINDOW = 700
-"""Cycles of each half of the time in which an arm should be at rest."""
+WINDOW = 500
+"""Cycles at the beginning and at the end of a rest that are compared."""
 AT_REST = 0.05
 """Joint speed below which an arm is at rest [rad/s]."""
 DECAYS = 0.9
