@@ -3,6 +3,7 @@
 
     .venv/bin/python benchmarks/robustness/map.py            # all cores, some ten minutes
     .venv/bin/python benchmarks/robustness/map.py --quick    # a minute, nothing is written
+    .venv/bin/python benchmarks/robustness/map.py --only coupled    # those laws anew
 
 What has been tried is kept next to the map until the map is complete, so that a run may be
 stopped and started again; it is forgotten when the code has changed.
@@ -111,16 +112,22 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="three conditions, one posture")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="postures per law and condition")
+    parser.add_argument("--only", default="", help="laws with this in their name; others are kept")
     parser.add_argument("--json", type=Path, help=f"where to write; by default {RESULT.name}")
     options = parser.parse_args()
     conditions, seeds = (QUICK, 1) if options.quick else (CONDITIONS, options.seeds)
     path = options.json or (None if options.quick else RESULT)
     notes = path.with_suffix(".part") if path else None
-    found = make(list(episodes(conditions, seeds)), options.jobs, notes)
+    todo = [e for e in episodes(conditions, seeds) if options.only in e[0].name]
+    found = make(todo, options.jobs, notes)
     for name, result in found.items():
         if result["verdict"] != "stable":
             sys.stdout.write(f"{result['verdict']:9}{name}: {result['reason']}\n")
     if path and notes:
+        if options.only and path.exists():
+            kept = json.loads(path.read_text(encoding="utf-8")) | found
+            names = [key(episode) for episode in episodes(conditions, seeds)]
+            found = {name: kept[name] for name in names if name in kept}
         write(found, path)
         notes.unlink()
     return 0
