@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the cost of the laws in two checkouts, condition by condition.
+"""Compare the cost of the laws in two or more checkouts, condition by condition.
 
     git worktree add /tmp/before <commit>
     .venv/bin/python benchmarks/compare.py /tmp/before . --rounds 40
 
 Each checkout has a process that has built every condition of `benchmarks/conditions.py`. They
-never run together: for each condition first the one measures some hundred cycles and then the
-other, in changing order, so that a busy moment hits both. A round's ratio is of medians taken
-within some 30 ms; the table has the median of the ratios and where their middle half lies.
+never run together: for each condition one after the other measures some hundred cycles, in
+changing order, so that a busy moment hits all. A round's ratio is of medians taken within some
+30 ms; the table has the median of the ratios to the first checkout, and where their middle half
+lies.
 """
 
 from __future__ import annotations
@@ -81,41 +82,50 @@ class Checkout:
         self._process.communicate()
 
 
-def table(before: dict[str, list[float]], after: dict[str, list[float]]) -> str:
-    """Return the comparison."""
+def table(figures: list[dict[str, list[float]]], names: list[str]) -> str:
+    """Return the comparison of all checkouts with the first."""
+    first, *others = figures
+    head = [f"| {name} [us] | ratio | middle half " for name in names[1:]]
     lines = [
-        "| condition | before [us] | after [us] | ratio | middle half |",
-        "|---|---|---|---|---|",
+        f"| condition | {names[0]} [us] {''.join(head)}|",
+        "|---" * (2 + 3 * len(others)) + "|",
     ]
-    for name, old in before.items():
-        new = after[name]
-        low, middle, high = statistics.quantiles([b / a for a, b in zip(old, new)], n=4)
-        lines.append(
-            f"| {name} | {statistics.median(old):.1f} | {statistics.median(new):.1f} | "
-            f"{middle:.3f} | {low:.3f} to {high:.3f} |"
-        )
+    for condition, old in first.items():
+        line = f"| {condition} | {statistics.median(old):.1f} "
+        for other in others:
+            new = other[condition]
+            low, middle, high = statistics.quantiles([b / a for a, b in zip(old, new)], n=4)
+            line += f"| {statistics.median(new):.1f} | {middle:.3f} | {low:.3f} to {high:.3f} "
+        lines.append(line + "|")
     return "\n".join(lines)
 
 
 def main() -> int:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("before", type=Path, help="a checkout")
-    parser.add_argument("after", type=Path, help="another one")
+    parser.add_argument("checkouts", type=Path, nargs="+", help="what to compare with the first")
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--cycles", type=int, default=200, help="of a condition per round")
+    parser.add_argument("--only", default="", help="conditions with this in their name")
     options = parser.parse_args()
-    sides = [Checkout(f.resolve(), options.cycles) for f in (options.before, options.after)]
-    common = [name for name in sides[0].conditions if name in sides[1].conditions]
+    sides = [Checkout(folder.resolve(), options.cycles) for folder in options.checkouts]
+    common = [
+        name
+        for name in sides[0].conditions
+        if options.only in name and all(name in side.conditions for side in sides)
+    ]
     figures: list[dict[str, list[float]]] = [{name: [] for name in common} for _ in sides]
     for n in range(options.rounds):
         for name in common:
-            for which in (0, 1) if n % 2 == 0 else (1, 0):
+            for i in range(len(sides)):
+                which = (n + i) % len(sides)
                 figures[which][name].append(sides[which].measure(name))
         sys.stderr.write(f"round {n + 1} of {options.rounds}\n")
     for side in sides:
         side.close()
-    sys.stdout.write(table(*figures) + "\n")
+    sys.stdout.write(
+        table(figures, [folder.resolve().name for folder in options.checkouts]) + "\n"
+    )
     return 0
 
 
