@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The map of robustness: its rig is right on known cases, and the page says what the map says."""
 
+import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +23,14 @@ WINDOW, Verdict = verdict.WINDOW, verdict.Verdict
 pytestmark = pytest.mark.sim
 IDEAL, SURFACE = cases.Condition("ideal"), cases.Condition("surface", surface=1e3)
 TIME = np.arange(4 * WINDOW) * 1e-3
+
+
+TRIED = (
+    ("hold", "delay 5 + lag 2 ms"),
+    ("cartesian_impedance", "surface 1e4 N/m"),
+    ("franka_ros2 joint impedance", "ideal arm"),
+    ("CRISP Cartesian impedance", "surface 1e3 N/m"),
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -113,3 +122,23 @@ def test_a_limit_of_the_torque_rate_is_seen():
     tried.close()
     assert limited[3:9].all()  # from 0 to 10 Nm at 1 Nm per cycle, blended in over 5 ms
     assert not limited[12:].any()
+
+
+@pytest.mark.parametrize(("name", "condition"), TRIED)
+def test_the_map_is_what_happens_today(name, condition):
+    tried = next(item for item in cases.LAWS if item.name == name)
+    where = next(item for item in cases.CONDITIONS if item.name == condition)
+    now = scenarios.run(tried, where, 0).rounded()
+    written = json.loads(robustness_map.RESULT.read_text(encoding="utf-8"))
+    then = written[robustness_map.key((tried, where, 0))]
+    assert now["verdict"] == then["verdict"]
+    assert now["force"] == pytest.approx(then["force"], rel=0.05)
+
+
+def test_the_page_says_what_the_map_says():
+    written = json.loads(robustness_map.RESULT.read_text(encoding="utf-8"))
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(written)
+    assert set(written) == {
+        robustness_map.key(episode)
+        for episode in robustness_map.episodes(cases.CONDITIONS, robustness_map.SEEDS)
+    }

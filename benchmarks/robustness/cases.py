@@ -37,6 +37,11 @@ class Law:
     group: str = HERE
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """Parameters as in a cell file; other stacks hand their laws the target as it comes."""
+        return self.params | ({"governor": {"enabled": False}} if self.group == PEER else {})
+
+    @property
     def arms(self) -> tuple[str, ...]:
         """Names of its arms."""
         return ("arm",) if self.n_arms == 1 else ("left", "right")

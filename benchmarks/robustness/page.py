@@ -56,8 +56,9 @@ is what cannot be asked of a law.
 
 The textbook laws are written from their equations in `benchmarks/robustness/peers.py`. Filters of
 states, and limits of the torque rate below the robot's, are left out, which is kind to the stacks
-that have them. This says what these equations and gains do in this simulation; it is not a
-measurement of anybody's software on a robot.
+that have them; their targets are not governed, since those stacks hand them over as they come. A
+fault ends in this package's *hold*. This says what these equations and gains do in this
+simulation; it is not a measurement of anybody's software on a robot.
 
 ## Map
 """

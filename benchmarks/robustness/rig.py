@@ -100,7 +100,7 @@ class Rig:
         if law.moves_by == "leader":  # is led by hand: a load or bias would only pull it down
             for key in ("payload", "torque_bias"):
                 arms["left"]["perturbation"].pop(key, None)
-        declared: dict[str, Any] = {"type": law.type, "params": law.params}
+        declared: dict[str, Any] = {"type": law.type, "params": law.settings}
         if law.n_arms == 2:
             declared["arms"] = list(law.arms)
         if law.type == "hold":
