@@ -20,6 +20,7 @@ RENEW = 20  # cycles between two targets of a stream
 DEEP = 0.02  # how far behind the surface a pose is asked for [m]
 GAP = 0.005  # between tool and surface at the start [m]
 PRESS = 10.0  # force asked for [N]
+LEAD = 4.0  # force of a hand that leads an arm [N]
 BRAKING = 1000  # cycles that hold has to stop an arm
 AFTER_FAULT = 1500  # cycles in which it is watched after that
 PATIENCE = 2000  # cycles more for what does not clearly come to rest
@@ -140,7 +141,7 @@ def _move_object(rig: Rig, share: float, way: Vector) -> None:
 
 
 def _pull_leader(rig: Rig, share: float, way: Vector) -> None:
-    rig.pull[0] = 10.0 * share * way[:3] / np.linalg.norm(way[:3])
+    rig.pull[0] = LEAD * share * way[:3] / np.linalg.norm(way[:3])
 
 
 _MOVERS = {
