@@ -124,6 +124,19 @@ def test_a_limit_of_the_torque_rate_is_seen():
     assert not limited[12:].any()
 
 
+def test_a_hand_that_lets_go_pulls_no_more():
+    leader = next(item for item in cases.LAWS if item.moves_by == "leader")
+    tried = rig.Rig(leader, IDEAL, seed=0)
+    tried.pull[0] = [0.0, 0.0, 4.0]
+    tried.step(300)
+    moved = np.abs(tried.speed[-1][:7]).max()
+    tried.pull[:] = 0.0
+    tried.step(3000)
+    tried.close()
+    assert moved > 0.1
+    assert np.abs(tried.speed[-1][:7]).max() < 0.05 * moved
+
+
 @pytest.mark.parametrize(("name", "condition"), TRIED)
 def test_the_map_is_what_happens_today(name, condition):
     tried = next(item for item in cases.LAWS if item.name == name)

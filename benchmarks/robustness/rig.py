@@ -204,7 +204,7 @@ class Rig:
     def _act(self) -> None:
         """Apply the surface and the pull of this cycle."""
         force = 0.0
-        if self._surface is not None or self.pull.any():
+        if self._surface is not None or self.law.moves_by == "leader":
             forces = self.pull.copy()
             tips = self.tips()
             if self._surface is not None:
