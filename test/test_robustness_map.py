@@ -134,7 +134,7 @@ def test_a_hand_that_lets_go_pulls_no_more():
     tried.step(3000)
     tried.close()
     assert moved > 0.1
-    assert np.abs(tried.speed[-1][:7]).max() < 0.05 * moved
+    assert np.abs(tried.speed[-1][:7]).max() < 0.3 * moved  # damped, where a pull speeds it up
 
 
 @pytest.mark.parametrize(("name", "condition"), TRIED)
