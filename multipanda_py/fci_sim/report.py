@@ -19,6 +19,7 @@ Vector = NDArray[np.float64]
 
 GRAVITY = (0.0, 0.0, -9.81)
 """Field O_ddP_O; libfranka's gravity torques are computed from it [m/s^2]."""
+_ZERO = np.zeros(6)
 
 
 class Report:
@@ -35,11 +36,14 @@ class Report:
         fields["O_ddP_O"][:] = GRAVITY
         self._write_load("ee", hand)
         self._tau_J = np.array(robot.world.tau_J)
+        self._held_at: Vector | None = None
+        self._held = np.eye(4)
         self.configure()
 
     def configure(self) -> None:
         """Write what only requests change: frames and the load."""
         frames, fields = self._robot.frames, self._fields
+        self._held_at = None
         fields["F_T_NE"][:] = frames.F_T_NE.ravel(order="F")
         fields["NE_T_EE"][:] = frames.NE_T_EE.ravel(order="F")
         fields["EE_T_K"][:] = frames.EE_T_K.ravel(order="F")
@@ -76,11 +80,9 @@ class Report:
             fields["dq_d"][:] = motion.dq_d
             fields["ddq_d"][:] = motion.ddq_d
         fields["tau_J_d"][:] = motion.tau if motion is not None else 0.0
+        self._fill_elbow()
         self._fill_poses()
         self._fill_contacts()
-        elbow = (world.q[2], 1.0 if world.q[3] >= 0.0 else -1.0)
-        for name in ("elbow", "elbow_d", "elbow_c"):
-            fields[name][:] = elbow
         generator = Generator.IDLE if motion is None else motion.generator
         controller = Controller.OTHER if motion is None else motion.controller
         fields["motion_generator_mode"][0] = generator + 1
@@ -89,14 +91,41 @@ class Report:
         fields["control_command_success_rate"][0] = success_rate if motion is not None else 0.0
         return self.datagram.buffer
 
+    def _fill_elbow(self) -> None:
+        """Write joint 3 and the sign of joint 4: as they are, and as they are desired."""
+        fields = self._fields
+        for name, q in (("elbow", "q"), ("elbow_d", "q_d"), ("elbow_c", "q_d")):
+            fields[name][:] = (fields[q][2], 1.0 if fields[q][3] >= 0.0 else -1.0)
+        fields["delbow_c"][0], fields["ddelbow_c"][0] = fields["dq_d"][2], fields["ddq_d"][2]
+
     def _fill_poses(self) -> None:
+        """Write poses; what is desired is what was commanded last, not where the arm is."""
         robot, fields = self._robot, self._fields
-        pose = robot.pose_ee
-        fields["O_T_EE"][:] = pose.ravel(order="F")
+        fields["O_T_EE"][:] = robot.pose_ee.ravel(order="F")
         motion = robot.motion
-        commanded = motion.pose_c if motion is not None and motion.pose_c is not None else pose
+        pose, twist, acceleration = robot.pose_ee, _ZERO, _ZERO
+        if motion is None:
+            pose = self._held_pose()
+        elif motion.cartesian is not None:
+            reference = motion.cartesian
+            pose, twist = reference.pose, reference.trend.velocity
+            acceleration = reference.trend.acceleration
+        elif not motion.external:
+            pose, J = robot.world.kinematics_at(motion.q_d, robot.frames.pose_ee_in_flange)
+            twist, acceleration = J @ motion.dq_d, J @ motion.ddq_d
         for name in ("O_T_EE_d", "O_T_EE_c"):
-            fields[name][:] = commanded.ravel(order="F")
+            fields[name][:] = pose.ravel(order="F")
+        for name in ("O_dP_EE_d", "O_dP_EE_c"):
+            fields[name][:] = twist
+        fields["O_ddP_EE_c"][:] = acceleration
+
+    def _held_pose(self) -> Vector:
+        """Return the end effector's pose where the robot holds, computed when that changes."""
+        robot = self._robot
+        if self._held_at is not robot.hold_q:
+            self._held_at = robot.hold_q
+            self._held, _ = robot.world.kinematics_at(robot.hold_q, robot.frames.pose_ee_in_flange)
+        return self._held
 
     def _fill_contacts(self) -> None:
         robot, fields, thresholds = self._robot, self._fields, self._robot.thresholds

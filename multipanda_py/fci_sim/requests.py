@@ -67,7 +67,7 @@ def _move(robot: Robot, request_id: int, body: bytes) -> bytes | None:
         return bytes([MoveStatus.NOT_POSSIBLE])
     robot.begin(
         Motion(request_id, Controller(controller), Generator(generator), asynchronous, speeds,
-               robot.world, robot.frames)
+               robot.world, robot.frames, robot.hold_q)
     )  # fmt: skip
     return None
 

@@ -169,6 +169,7 @@ class Robot:
         if motion is not None and motion.external and motion.started:
             tau = motion.tau
         elif self.mode is Mode.GUIDING:
+            self.hold_q = world.q.copy()
             tau = -GUIDING_DAMPING * world.dq
         else:
             q_d, dq_d = (self.hold_q, 0.0) if motion is None else (motion.q_d, motion.dq_d)
