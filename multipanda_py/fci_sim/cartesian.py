@@ -20,7 +20,7 @@ _BOUNDS = Bounds(np.array([9.0] * 3 + [17.0] * 3), np.array([4500.0] * 3 + [8500
 _ELBOW_VELOCITY = np.array([1.5])
 _ELBOW_BOUNDS = Bounds(np.array([10.0]), np.array([5000.0]))
 _DAMPING = 1e-6  # of the inverse of the Jacobian
-_CATCH_UP = 0.1  # share of the gap between posture and reference that is closed in a period
+_CATCH_UP = 0.05  # share of the gap between posture and reference that is closed in a period
 _KIND = "cartesian_motion_generator_"
 
 

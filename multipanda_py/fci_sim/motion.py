@@ -27,6 +27,7 @@ TORQUE_STEP = 1.0
 """Largest change of a torque from one command to the next, 1000 Nm/s [Nm]."""
 _BOUNDS = Bounds(ACCELERATION, JERK)
 _CARTESIAN = (Generator.CARTESIAN_POSITION, Generator.CARTESIAN_VELOCITY)
+_FIRST_TRIES = 4  # a first command may be lost so often and the next one still be taken for it
 _ROUNDING = 1.0 + 1e-6  # commands of 1000 Nm/s sharp are to pass
 
 
@@ -58,6 +59,7 @@ class Motion:
         # From what the robot holds, not from where it is: an arm may still be settling.
         self.q_d = self._arrived = self._goal = q_d.copy()
         self._joints = Trend(_BOUNDS)
+        self._tries = 0
         self.cartesian: CartesianReference | None = None
         if generator in _CARTESIAN:
             self.cartesian = CartesianReference(world, frames.pose_ee_in_flange, self.q_d)
@@ -95,7 +97,8 @@ class Motion:
         """Go on without a command: the same torque, or constant acceleration."""
         if self.asynchronous:
             self._approach()
-        elif not self.external and self.started:
+        elif not self.external and (self.started or self._tries < _FIRST_TRIES):
+            self._tries += 1
             if self.cartesian is None:
                 self._joints.coast()
             else:
@@ -120,9 +123,11 @@ class Motion:
         self._arrived = q
         return self._fault(before, "joint_motion_generator_")
 
-    def _take_velocity(self, dq: Vector, kind: str = "joint_motion_generator_") -> str | None:
+    def _take_velocity(
+        self, dq: Vector, kind: str = "joint_motion_generator_", exact: bool = True
+    ) -> str | None:
         before, self.q_d = self.q_d, self.q_d + dq * PERIOD
-        self._joints.told(dq)
+        self._joints.told(dq, exact=exact)
         return self._fault(before, kind)
 
     def _take_cartesian(
@@ -136,8 +141,8 @@ class Motion:
             error = reference.take_twist(np.array(command["O_dP_EE_c"]))
         if error is not None:
             return error
-        dq = reference.follow(self.q_d)
-        return self._take_velocity(dq, "cartesian_motion_generator_joint_")
+        dq, exact = reference.follow(self.q_d), reference.trend.exact
+        return self._take_velocity(dq, "cartesian_motion_generator_joint_", exact)
 
     def _fault(self, before: Vector, kind: str) -> str | None:
         """Return what is wrong with the newest desired positions, if anything."""

@@ -71,17 +71,22 @@ class Trend:
         missing = change - periods * self._arrived * PERIOD
         mean = 2.0 * missing / (periods * (periods + 1) * PERIOD**2)
         velocity = self._arrived + periods * mean * PERIOD
-        if periods == 1 and self._since:  # after a gap the velocity was a guess
-            mean = (velocity - self._exact) / ((self._since + 1) * PERIOD)
         self._take(velocity, mean, exact=periods == 1)
 
-    def told(self, velocity: Vector) -> None:
-        """Take a command of a velocity, (n,)."""
+    def told(self, velocity: Vector, *, exact: bool = True) -> None:
+        """Take a command of a velocity, (n,), or of what one is guessed from."""
         mean = (velocity - self._arrived) / ((self._lost + 1) * PERIOD)
-        self._take(velocity, mean, exact=True)
+        self._take(velocity, mean, exact=exact)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the velocity is known, not guessed over a gap."""
+        return self._since == 0
 
     def _take(self, velocity: Vector, mean: Vector, *, exact: bool) -> None:
         self._periods = periods = self._lost + 1
+        if periods == 1 and self._since:  # the one before was a guess
+            mean = (velocity - self._exact) / ((self._since + 1) * PERIOD)
         self._unbroken = self._unbroken + 1 if periods == 1 else 0
         self._jerk = (mean - self.acceleration) / PERIOD
         self._lost = 0
