@@ -8,16 +8,13 @@ import struct
 
 import numpy as np
 import pytest
+from fci_peer import Peer
 
 from multipanda_py.description import READY_POSTURE
 from multipanda_py.exceptions import UnknownName
 from multipanda_py.fci_sim.client_urdf import UPPER, VELOCITY, velocity_towards
-from multipanda_py.fci_sim.requests import handle
-from multipanda_py.fci_sim.robot import RECOVERY_CYCLES, Robot
+from multipanda_py.fci_sim.robot import RECOVERY_CYCLES
 from multipanda_py.fci_sim.wire import (
-    COMMAND,
-    MOVE,
-    STATE,
     Controller,
     Generator,
     Mode,
@@ -26,32 +23,6 @@ from multipanda_py.fci_sim.wire import (
     Request,
     SetStatus,
 )
-
-
-class Peer:
-    """A robot, and what a client would see of it."""
-
-    def __init__(self):
-        self.answers = []
-        self.robot = Robot(lambda request, counter, body: self.answers.append((request, body[0])))
-
-    def request(self, request, body=b""):
-        answer = handle(self.robot, request, 7, body)
-        return None if answer is None else answer[0]
-
-    def move(self, controller, generator, asynchronous=False, speed=1.0):
-        body = MOVE.pack(controller, generator, *[1.0] * 6, asynchronous, *[speed] * 7)
-        return self.request(Request.MOVE, body)
-
-    def cycle(self, **fields):
-        """Run a cycle with a command, or without one if there are no fields."""
-        command = None
-        if fields:
-            command = np.zeros(1, COMMAND)[0]
-            command["message_id"] = self.robot.message_id
-            for name, value in fields.items():
-                command[name] = value
-        return np.frombuffer(bytes(self.robot.cycle(command)), STATE)[0]
 
 
 @pytest.fixture

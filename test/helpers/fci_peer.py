@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated robot without sockets, and what a client would see of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multipanda_py.fci_sim.requests import handle
+from multipanda_py.fci_sim.robot import Robot
+from multipanda_py.fci_sim.wire import COMMAND, MOVE, STATE, Request
+
+
+class Peer:
+    """A robot, and what a client would see of it."""
+
+    def __init__(self):
+        self.answers = []
+        self.robot = Robot(lambda request, counter, body: self.answers.append((request, body[0])))
+
+    def request(self, request, body=b""):
+        answer = handle(self.robot, request, 7, body)
+        return None if answer is None else answer[0]
+
+    def move(self, controller, generator, asynchronous=False, speed=1.0):
+        body = MOVE.pack(controller, generator, *[1.0] * 6, asynchronous, *[speed] * 7)
+        return self.request(Request.MOVE, body)
+
+    def cycle(self, **fields):
+        """Run a cycle with a command, or without one if there are no fields."""
+        command = None
+        if fields:
+            command = np.zeros(1, COMMAND)[0]
+            command["message_id"] = self.robot.message_id
+            for name, value in fields.items():
+                command[name] = value
+        return np.frombuffer(bytes(self.robot.cycle(command)), STATE)[0]
