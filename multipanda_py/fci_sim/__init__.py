@@ -6,8 +6,8 @@ as a client can tell like FR3s: modes, motions, lost commands, reflexes, recover
 that a driver does can so be tested without a robot.
 
 Not simulated: the Cartesian impedance controller (its motions run, followed by the joint
-impedance), elbow commands, Cartesian position and self-collision limits, power limits, collision
-thresholds while accelerating, friction, noise and the filters of the external torques.
+impedance), Cartesian position and self-collision limits, power limits, collision thresholds
+while accelerating, friction, noise and the filters of the external torques.
 """
 
 from __future__ import annotations

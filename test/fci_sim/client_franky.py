@@ -125,6 +125,7 @@ def main(address, loss):
             found[name] = f"{type(error).__name__}: {error}"
             robot.recover_from_errors()
     admin(address, "heal")
+    time.sleep(0.5)  # the arm settles
     off = float(np.abs(robot.state.q - np.array(READY)).max())
     sys.stdout.write(json.dumps({"motions": found, "off": off}) + "\n")
 
