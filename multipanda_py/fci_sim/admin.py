@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multipanda_py.exceptions import BackendError, ConfigurationError, UnknownName
-from multipanda_py.fci_sim.admin_arguments import check, find
+from multipanda_py.fci_sim.admin_arguments import check, check_cycle, find
 from multipanda_py.fci_sim.wire import Mode, MoveStatus
 
 if TYPE_CHECKING:
@@ -41,8 +41,9 @@ class Admin:
             function = find(self, name)
             check(function, arguments)
             if at is not None:
+                check_cycle(at)
                 later = {key: value for key, value in request.items() if key != "at"}
-                self._station.plan(int(at), lambda: self.execute(later))
+                self._station.plan(at, lambda: self.execute(later))
                 return {"ok": True}
             return {"ok": True} | (function(**arguments) or {})
         except (BackendError, ConfigurationError, TypeError, ValueError) as error:

@@ -50,10 +50,18 @@ def check(command: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
             if item.default is Parameter.empty:
                 faults.append(f"{_name(command)} needs {name}")
             continue
-        allowed, fits = _KINDS[item.annotation]
-        if not fits(arguments[name]):
-            faults.append(f"{name}: got {arguments[name]!r}, allowed {allowed}")
+        faults += _faults(name, arguments[name], item.annotation)
     if faults:
+        raise ConfigurationError(*faults)
+
+
+def check_cycle(cycle: object) -> None:
+    """Refuse what is no count of cycles to wait for.
+
+    Raises:
+        ConfigurationError: With the reason.
+    """
+    if faults := _faults("at", cycle, "int"):
         raise ConfigurationError(*faults)
 
 
@@ -104,14 +112,51 @@ def _value(text: str) -> Any:
         return text
 
 
+def _faults(name: str, value: object, kind: str) -> list[str]:
+    """Return what is wrong with a value: its kind, or its size."""
+    allowed, fits = _KINDS[kind]
+    if not fits(value):
+        return [f"{name}: got {_short(value)}, allowed {allowed}"]
+    if name in _BOUNDS:
+        low, high = _BOUNDS[name]
+        values: list[Any] = value if isinstance(value, list) else [value]
+        if any(item is not None and not low <= item <= high for item in values):
+            return [f"{name}: got {_short(value)}, allowed {low:g} to {high:g}"]
+    return []
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    """Return whether it is a finite number; a whole one may be too large for a float."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return isinstance(value, int) or math.isfinite(value)
 
 
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+_LONGEST = 60  # of a value in a message
+_BOUNDS = {
+    "at": (0, 1e9),  # cycles
+    "states": (0, 1e6),
+    "commands": (0, 1e6),
+    "probability": (0, 1),
+    "milliseconds": (0, 10_000),
+    "seconds": (0, 86_400),
+    "robot": (0, 65_535),  # of two bytes
+    "gripper": (0, 65_535),
+    "tau": (-1e4, 1e4),  # Nm
+    "wrench": (-1e5, 1e5),  # N, Nm
+    "q": (-7, 7),  # rad
+    "width": (0, 1),  # m
+}
+"""What numbers may be, by the name of the argument, ends included."""
 _HINTS = {"Sequence[float]": "X,X,...", "Sequence[str]": "NAME,...", "int | None": "N"}
 # By annotation, which is text here.
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from multipanda_py.fci_sim.admin import Admin
 
 ADMIN_PORT = 7331
+LONGEST_REQUEST = 1 << 20
+"""Of a line that has not ended; who sends more is hung up on [bytes]."""
 Result = dict[str, Any]
 
 
@@ -39,6 +41,9 @@ class AdminPort:
         try:
             data = client.recv(65536)
             received += data
+            if len(received) > LONGEST_REQUEST:
+                data = b""
+                received.clear()
             while b"\n" in received:
                 line, _, rest = bytes(received).partition(b"\n")
                 received[:] = rest
@@ -52,7 +57,7 @@ class AdminPort:
     def _answer(self, line: bytes) -> Result:
         try:
             request = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return {"ok": False, "error": f"not JSON: {error}"}
         if not isinstance(request, dict):
             return {"ok": False, "error": "a request is a JSON object"}

@@ -4,6 +4,23 @@
 from __future__ import annotations
 
 import argparse
+import math
+from collections.abc import Callable
+
+
+def _between(low: float, high: float, kind: type[float] = float) -> Callable[[str], float]:
+    """Return what reads a number within bounds, ends included."""
+
+    def read(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"got {text}, allowed {low:g} to {high:g}")
+        return value
+
+    return read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,13 +38,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="lockstep in which no robot gets ahead of another one that is moving",
     )  # fmt: skip
     parser.add_argument(
-        "--phase", type=float, action="append", default=[], metavar="MS",
+        "--phase", type=_between(0.0, 1000.0), action="append", default=[], metavar="MS",
         help="delay of a robot's clock; repeat for the second robot, the third ...",
     )  # fmt: skip
     parser.add_argument(
-        "--ppm", type=float, action="append", default=[], metavar="PPM",
+        "--ppm", type=_between(-1e5, 1e5), action="append", default=[], metavar="PPM",
         help="how much too slow a robot's clock is; repeat likewise",
     )  # fmt: skip
     parser.add_argument(
-        "--priority", type=int, default=0, metavar="N", help="SCHED_FIFO priority, 0 for none"
+        "--priority",
+        type=_between(0, 99, int),
+        default=0,
+        metavar="N",
+        help="SCHED_FIFO priority up to 99, 0 for none",
     )
