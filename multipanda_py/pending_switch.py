@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from multipanda_py.cell_switching import CellSwitching
 
 _TRIES = 3
+ABANDONED = 1.0
+"""Time after its end after which a switch that nobody looks at is withdrawn [s]."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,16 @@ class PendingSwitch:
             self._close()
         return result
 
+    def is_over(self) -> bool:
+        """Return whether its place is free, also if nobody looks at it any more."""
+        if self._box.words[Word.SWITCH_ACK] == self._number:
+            return True
+        if time.monotonic() < self._deadline + ABANDONED:
+            return False
+        if not self._is_stop:
+            self.overtake()
+        return True
+
     def overtake(self) -> None:
         """Withdraw it for the sake of a stop."""
         if self._number and self._box.switch.withdraw(self._number):
@@ -143,6 +155,8 @@ class PendingSwitch:
         """Write the request to the loop, unless another one is open."""
         cell, box = self._cell, self._box
         before = cell._open_switch
+        if before is not None and before.is_over():  # and nobody has looked, after an interrupt
+            before = cell._open_switch = None
         if before is not None and before is not self:
             if not self._is_stop:
                 if time.monotonic() > self._deadline:

@@ -24,6 +24,7 @@ from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.pacing import run
+from multipanda_py.outputs import never_wait_for_output, say
 from multipanda_py.realtime import enter_realtime, keep_cores_awake
 
 REST_TIMEOUT = 3.0
@@ -69,6 +70,7 @@ def main() -> int:
     """Run the loop until its owner wants no more of it. Thread: main, and then control."""
     for terminal in (signal.SIGINT, signal.SIGHUP):  # these go to the owner, who ends the loop
         signal.signal(terminal, signal.SIG_IGN)
+    never_wait_for_output([2])
     fd = int(sys.argv[1])
     name = "cell"
     try:
@@ -90,10 +92,10 @@ def main() -> int:
     watch = Watch(loop, mailbox)
     _answer({"warnings": warnings})
     run(loop, 1.0 / config.cell.rate, watch.keep_going)
+    speed = "at rest" if loop.at_rest() else "still moving"
+    loop.close()  # before a farewell, whoever reads it
     if watch.owner_gone:
-        speed = "at rest" if loop.at_rest() else "still moving"
-        _say(f"multipanda loop of cell {name!r}: its owner is gone; arms {speed}, loop ends")
-    loop.close()
+        say(f"multipanda loop of cell {name!r}: its owner is gone; arms {speed}, loop ends")
     return 0
 
 
@@ -108,13 +110,6 @@ def _read_line() -> str:
 def _answer(message: dict[str, object]) -> None:
     with contextlib.suppress(OSError):  # the owner was killed meanwhile: Watch sees to the end
         os.write(1, (json.dumps(message) + "\n").encode())
-
-
-def _say(text: str) -> None:
-    try:
-        os.write(2, f"{text}\n".encode())
-    except OSError:  # the owner's terminal may be gone as well
-        return
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
+from multipanda_py.outputs import never_wait_for_output
 from multipanda_py.ros.diagnostics import Diagnostics
 from multipanda_py.ros.grippers import Grippers
 from multipanda_py.ros.guard import GuardedNode
@@ -95,6 +96,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the node until it is told to stop; return 0, or 1 after a fatal log entry."""
     started = time.monotonic()
     signals = StopSignals()
+    never_wait_for_output()
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # of rcl: an option or a parameter file it cannot read

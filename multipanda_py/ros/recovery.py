@@ -12,7 +12,7 @@ from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
 from multipanda_py.cell_robots import given_up
-from multipanda_py.exceptions import MultipandaError
+from multipanda_py.exceptions import LoopTimeout, MultipandaError
 from multipanda_py.ros.answers import Work, until
 from multipanda_py.ros.diagnostics import Diagnostics
 from multipanda_py.ros.guard import GuardedNode
@@ -52,6 +52,8 @@ class Recovery:
 
     def _recover(self, arms: Sequence[str], request: Any, response: Any) -> Work:
         try:
+            if reason := self._cell.silence_reason():  # the newest faults are not known
+                raise LoopTimeout(f"nothing is recovered: {reason}")
             faults = self._faults(arms)
             since_ns = time.monotonic_ns()
             asked = self._cell.ask_recovery(arms)

@@ -5,26 +5,70 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 import rclpy
 from builtin_interfaces.msg import Duration
 from controller_manager_msgs.srv import ListControllers, SwitchController
-from processes import wait_until
+from processes import children, is_running, runs_module, wait_until
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter
+from robots import unused_address
 from std_msgs.msg import Float64
 from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
 from multipanda_py.config import CellConfig
+from multipanda_py.fci_sim import FciSim
 from multipanda_py.loop.events import Event
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every, make_executor
 from multipanda_py.testing import simple_cell
 
+ROOT = Path(__file__).resolve().parents[2]
+CELL_FILE = ROOT / "config" / "dual_sim.yaml"
 LAW = "left/cartesian_impedance_controller"
+
+
+REAL = """
+/**:
+  ros__parameters:
+    arms:
+      left:
+        backend: franka
+        robot_ip: "{ip}"
+        hand: false
+        franka: {{answer_budget: 0.4, priority: 0, model_check: "off"}}
+    realtime: {{priority: 0, cpu: -2}}
+    cell: {{heartbeat_timeout: 5.0}}
+"""
+
+
+class NodeWithPipe:
+    """A node whose output is a pipe that nobody reads."""
+
+    def __init__(self):
+        self.space = f"/unread_{os.getpid()}"
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "multipanda_py.ros.node", "--ros-args",
+             "--params-file", str(CELL_FILE), "-p", f"cell.name:=unread_{os.getpid()}",
+             "-r", f"__ns:={self.space}"],
+            cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def unread(client):
+    node = NodeWithPipe()
+    yield node
+    if node.process.poll() is None:
+        node.process.kill()
+    node.process.wait()
+    node.process.stdout.close()
 
 
 def unknown_type(name):
@@ -98,6 +142,57 @@ def test_a_switch_with_a_long_timeout_made_the_node_deaf(start, client):
             os.kill(loop, signal.SIGCONT)
     assert node.process.returncode == 0, node.log
     assert "SIGTERM: the cell is closed" in node.log
+
+
+def test_an_output_that_nobody_reads_blocked_the_node(unread, client):
+    """Refused names came back in full, 226 kB of them, into a pipe that takes 64 kB."""
+    node = unread
+    lister = f"{node.space}/left/controller_manager/list_controllers"
+    names = [f"left/{'x' * 200}{number}" for number in range(1000)]
+    client.call(ListControllers, lister)
+    loop = next(
+        pid for pid in children(node.process.pid) if runs_module(pid, "multipanda_py.loop.process")
+    )
+    for _ in range(40):
+        answer = client.switch(names, (), 2, node.space)
+        assert not answer.ok
+        assert len(answer.message) < 4200
+        assert "characters left out" in answer.message
+    assert client.call(ListControllers, lister).controller
+    node.process.send_signal(signal.SIGTERM)
+    assert node.process.wait(10.0) == 0
+    assert not is_running(loop)
+
+
+def test_a_stop_waited_for_a_stuck_robot(start, client, tmp_path):
+    pytest.importorskip("pylibfranka")
+    ip = unused_address()
+    file = tmp_path / "cell.yaml"
+    file.write_text(REAL.format(ip=ip))
+    with FciSim([ip], lockstep=True) as sim:
+        node = start(file=file, remap=["__ns:=/stuck_robot"]).wait_for("is active")
+        client.until(lambda: sim.admin(ip, "stats")["mode"] == "move", 15.0, "torque")
+        stop = "/stuck_robot/stop"
+        assert client.call(Trigger, stop).success
+        service = "/stuck_robot/left/franka/set_parameters"
+        caller = client.node.create_client(SetParameters, service)
+        client.until(caller.service_is_ready, 10.0, service)
+        robot = sim._process.pid
+        os.kill(robot, signal.SIGSTOP)
+        try:
+            asked = [Parameter("load_mass", value=0.5).to_parameter_msg()]
+            future = caller.call_async(SetParameters.Request(parameters=asked))
+            times = []
+            for _ in range(10):
+                begun = time.monotonic()
+                assert client.call(Trigger, stop).success
+                times.append(time.monotonic() - begun)
+            assert not future.done()
+        finally:
+            os.kill(robot, signal.SIGCONT)
+        assert min(times) < 0.02, times  # there and back, on a busy machine
+        client.until(future.done, 20.0, "an answer to the settings")
+        node.end()
 
 
 def test_callbacks_that_were_stuck_looked_alive():
