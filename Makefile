@@ -18,7 +18,7 @@ env: ## make or update .venv
 	@$(BOOT) tools/make_env.py
 
 sim: env ## run the dual-arm MuJoCo cell as a ROS 2 node (CELL=config/other.yaml)
-	$(BIN)/multimode_controller --ros-args --params-file $(CELL) $(ARGS)
+	ROS_AUTOMATIC_DISCOVERY_RANGE=$${ROS_AUTOMATIC_DISCOVERY_RANGE:-LOCALHOST} $(BIN)/multimode_controller --ros-args --params-file $(CELL) $(ARGS)
 
 test: env ## run all tests (ARGS="-m 'not slow'")
 	$(BIN)/python -m pytest $(ARGS)

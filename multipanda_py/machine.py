@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from multipanda_py.dds_memory import leftovers
+
 FCI_PORT = 1337
 PAUSE = 0.005
 """Between two connections, so that they do not pile up at the robot [s]."""
@@ -65,6 +67,28 @@ def examine_machine() -> Iterator[Finding]:
     yield Finding(cores >= 2, "cores", str(cores), "the loop wants a core of its own")
     yield _governor()
     yield _sleep_states()
+    yield _discovery()
+    yield _leftovers()
+
+
+def _discovery() -> Finding:
+    """Say who may find the node: ROS 2 takes commands from anyone who does."""
+    name = "ROS_AUTOMATIC_DISCOVERY_RANGE"
+    wanted = os.environ.get(name, "")
+    return Finding(
+        wanted in ("LOCALHOST", "OFF"), "ROS 2 on the network",
+        f"{name}={wanted}" if wanted else f"{name} is not set: open to the network",
+        "anyone on a network of this machine may command the arms: use one that only the lab "
+        f"is on and a firewall, and {name}=LOCALHOST if nothing else runs elsewhere",
+    )  # fmt: skip
+
+
+def _leftovers() -> Finding:
+    size = leftovers()
+    return Finding(
+        not size, "shared memory of killed ROS processes", f"{size / 2**20:.1f} MiB",
+        "none of it is in use; the next start of multimode_controller removes it",
+    )  # fmt: skip
 
 
 def _limit(name: str, which: int, wanted: int) -> Finding:

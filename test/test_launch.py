@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import re
 import runpy
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -24,5 +26,24 @@ def test_launch_file_can_be_described(path):
     description = runpy.run_path(str(path))["generate_launch_description"]()
     arguments = {action.name: action for action in description.get_launch_arguments()}
     own = {"sim.launch.py": "viewer", "real.launch.py": "robot_ips"}[path.name]
-    assert set(arguments) == {"config_file", "namespace", "use_rviz", own}
+    assert set(arguments) == {"config_file", "namespace", "use_rviz", "discovery_range", own}
     assert all(action.description for action in arguments.values())
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "LOCALHOST"), ({"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}, "SUBNET")],
+)
+def test_make_sim_is_found_by_this_machine_only_unless_told_otherwise(tmp_path, given, expected):
+    """The recipe's line, run by a shell with a program that only prints: make would install."""
+    makefile = (LAUNCH_FILES[0].parents[1] / "Makefile").read_text(encoding="utf-8")
+    [line] = re.findall(r"^sim:.*\n\t(.*)", makefile, re.MULTILINE)
+    program = tmp_path / "multimode_controller"
+    program.write_text('#!/bin/sh\necho "$ROS_AUTOMATIC_DISCOVERY_RANGE"\n')
+    program.chmod(0o755)
+    line = line.replace("$(BIN)", str(tmp_path)).replace("$(CELL)", "cell").replace("$(ARGS)", "")
+    done = subprocess.run(
+        ["/bin/sh", "-c", line.replace("$$", "$")],
+        env=given, capture_output=True, text=True, check=True, timeout=10,
+    )  # fmt: skip
+    assert done.stdout.strip() == expected

@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from ament_index_python.packages import get_package_share_directory
-from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable, Shutdown
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-from launch import LaunchContext, LaunchDescription
+from launch import Action, LaunchContext, LaunchDescription
 from multipanda_py.config import CellConfig
 from multipanda_py.describe import describe_arm
 from multipanda_py.description import cell_urdf
 
 BOOLEAN = ["true", "false"]
+DISCOVERY = ["environment", "SUBNET", "LOCALHOST", "OFF"]
 Argument = tuple[str, str, str, Sequence[str] | None]
 """Name, default, what it is, what it may be."""
 Overrides = Callable[[Mapping[str, str]], dict[str, Any]]
@@ -42,17 +43,27 @@ def describe_launch(
         ("namespace", "", "namespace of the cell and everything in it", None),
         argument,
         ("use_rviz", "false", "start RViz", BOOLEAN),
+        ("discovery_range", "environment",
+         "who may find, and command, the cell: this machine or the network it is in; by default "
+         "as ROS_AUTOMATIC_DISCOVERY_RANGE says, and without it the network", DISCOVERY),
     ]  # fmt: skip
 
-    def nodes(context: LaunchContext) -> list[Node]:
+    def actions(context: LaunchContext) -> list[Action]:
         chosen = {name: LaunchConfiguration(name).perform(context) for name, *_ in arguments}
-        return _nodes(chosen, overrides(chosen))
+        return [*_discovery(chosen["discovery_range"]), *_nodes(chosen, overrides(chosen))]
 
     declared = [
         DeclareLaunchArgument(name, default_value=default, description=text, choices=choices)
         for name, default, text, choices in arguments
     ]
-    return LaunchDescription([*declared, OpaqueFunction(function=nodes)])
+    return LaunchDescription([*declared, OpaqueFunction(function=actions)])
+
+
+def _discovery(chosen: str) -> list[SetEnvironmentVariable]:
+    """Return what tells every node of this launch how far it may be found."""
+    if chosen == DISCOVERY[0]:
+        return []
+    return [SetEnvironmentVariable("ROS_AUTOMATIC_DISCOVERY_RANGE", chosen)]
 
 
 def _nodes(chosen: Mapping[str, str], parameters: dict[str, Any]) -> list[Node]:

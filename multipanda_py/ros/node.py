@@ -16,6 +16,7 @@ from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
 
 from multipanda_py.cell import Cell
+from multipanda_py.dds_memory import remove_leftovers
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
 from multipanda_py.outputs import never_wait_for_output
 from multipanda_py.ros.diagnostics import Diagnostics
@@ -107,6 +108,8 @@ def main(args: Sequence[str] | None = None) -> int:
         logger = node.get_logger()
         try:
             check_files(sys.argv if args is None else args)
+            if freed := remove_leftovers():
+                logger.info(f"freed {freed / 2**20:.1f} MiB that killed ROS processes had left")
             return _serve(node, signals, started)
         except ConfigurationError as error:
             for fault in error.faults:

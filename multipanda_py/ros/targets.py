@@ -19,6 +19,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.ros.conversions import (
     check_age,
+    check_clock,
     joint_names,
     read_joints,
     read_pose,
@@ -82,6 +83,7 @@ class Targets:
         self.received[who] += 1
         counted = self._cell.rejected[f"{who} target"]
         try:
+            check_clock(self._clock)
             ask(who, message)
         except TargetRejected as error:
             if self._cell.rejected[f"{who} target"] == counted:  # refused before the cell saw it

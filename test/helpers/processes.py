@@ -8,7 +8,7 @@ from pathlib import Path
 
 SHARED_MEMORY = Path("/dev/shm")
 OF_DDS = ("fastdds_", "fastrtps_", "sem.fast")
-"""Files of the middleware, which cleans them up when it starts the next time."""
+"""Files of the middleware; the node removes what killed ones left when it starts the next time."""
 
 
 def children(pid):

@@ -9,11 +9,12 @@ from array import array
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped
+from rclpy.clock import Clock
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 
 from multipanda_py.exceptions import ConfigurationError, TargetRejected
-from multipanda_py.ros.conversions import read_joints, read_pose
+from multipanda_py.ros.conversions import check_age, read_joints, read_pose
 from multipanda_py.ros.settings import nested
 
 NAMES = tuple(f"joint{number}" for number in range(1, 8))
@@ -43,6 +44,21 @@ def test_pose_from_a_big_endian_machine():
     found = read_pose(raw + struct.pack(">7d", 0.1, -0.2, 0.3, 0.0, 0.0, 0.0, 1.0))
     assert (found.stamp_ns, found.frame) == (12_000_000_345, "world")
     assert found.pose.position.tolist() == [0.1, -0.2, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "max_age", "allowed"),
+    [(5.0, 1.0, False), (0.3, 1.0, False), (0.1, 1.0, True), (0.1, 0.05, False), (1e9, 0.0, True),
+     (-0.5, 1.0, True), (-1.5, 1.0, False)],
+)  # fmt: skip
+def test_a_stamp_from_the_future_is_refused_as_an_old_one_is(ahead, max_age, allowed):
+    clock = Clock()
+    stamp = clock.now().nanoseconds + int(ahead * 1e9)
+    if allowed:
+        check_age(stamp, clock, max_age)
+        return
+    with pytest.raises(TargetRejected, match=r"in the future|s old"):
+        check_age(stamp, clock, max_age)
 
 
 def test_every_cut_of_a_message_is_refused():

@@ -122,12 +122,17 @@ def poison(target, case, client):
         now = client.node.get_clock().now().nanoseconds
         target.header.stamp.sec, target.header.stamp.nanosec = divmod(now - 5_000_000_000, 10**9)
         return "s old, allowed 1 s (max_target_age)"
+    if case == "from the future":
+        now = client.node.get_clock().now().nanoseconds
+        target.header.stamp.sec, target.header.stamp.nanosec = divmod(now + 10**11, 10**9)
+        return "s in the future, allowed 0.2 s"
     point.x, point.y, point.z = 0.0, 0.0, 1e300
     return "allowed 0.15 m"
 
 
 @pytest.mark.parametrize(
-    "case", ["nan", "zero quaternion", "unknown frame", "too far", "stale", "huge"]
+    "case",
+    ["nan", "zero quaternion", "unknown frame", "too far", "stale", "from the future", "huge"],
 )
 def test_bad_pose_is_refused_counted_and_harmless(cell, client, case):
     q = resting(client)

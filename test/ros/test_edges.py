@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node on a machine that others use too: its clock, its memory, who finds it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+
+from multipanda_py.dds_memory import FOLDER
+
+NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]
+SEGMENT = re.compile(r"/dev/shm/(fast(?:dds|rtps)_[0-9a-f]{16})$", re.MULTILINE)
+
+
+def segments_of(pid):
+    return set(SEGMENT.findall(Path(f"/proc/{pid}/maps").read_text()))
+
+
+def test_targets_without_a_clock_are_refused_until_there_is_one(start, client):
+    """They were taken as from 1970 before, whatever their age."""
+    node = start("use_sim_time:=true", remap=["__ns:=/timeless"]).wait_for("is active")
+    status = lambda: client.diagnosis(f"{node.name}/left")[1]  # noqa: E731
+    status()
+    target = JointState(name=NAMES, position=[0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
+
+    def refused():
+        return int(status()["refused targets"]) > 0
+
+    client.stream("/timeless/left/target_joint", target, refused, "refusal")
+    assert "nothing has come on /clock" in status()["last refusal"]
+    assert "use_sim_time" in node.log
+
+    seconds = 1000
+
+    def taken():
+        nonlocal seconds
+        seconds += 1
+        client.publish("/clock", Clock(clock=target.header.stamp.__class__(sec=seconds)))
+        values = status()
+        taken_now = int(values["target messages"]) - int(values["refused targets"])
+        return taken_now > 0
+
+    client.stream("/timeless/left/target_joint", target, taken, "a target that is taken")
+    level = client.diagnosis(f"{node.name}/left")[0].level
+    assert level == DiagnosticStatus.OK
+
+
+def is_free(name):
+    """Return whether a segment is there and no living process holds it."""
+    try:
+        with (FOLDER / f"{name}_el").open("rb+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
+
+
+def test_memory_that_a_killed_node_leaves_is_freed_by_the_next_start(start):
+    node = start().wait_for("is active")
+    mapped = segments_of(node.process.pid)  # its own, and those of whom it talks with
+    if not mapped:
+        pytest.skip("this middleware has no segments of that kind")
+    assert node.end(signal.SIGKILL) == -signal.SIGKILL
+    left = {name for name in mapped if is_free(name)}
+    assert left, "somebody else cleans up now"
+    for name in left:
+        os.utime(FOLDER / f"{name}_el", (time.time() - 60.0,) * 2)
+    start().wait_for("is active")
+    assert not [name for name in left if (FOLDER / name).exists()]
+    assert all((FOLDER / name).exists() for name in mapped - left)  # of this process, which lives
