@@ -82,6 +82,14 @@ class Feature(Generic[ParamsT]):
         """Whether :meth:`prepare` may be left out from now on without a step in the target."""
         return True
 
+    @property
+    def idle(self) -> bool:
+        """Whether :meth:`prepare` has nothing to do until something new is asked for.
+
+        While all features of a controllet are idle, none is asked to prepare anything.
+        """
+        return False
+
     def on_target(self, channel: str, place: int, target: Any) -> None:
         """Take a new target in, which ``target`` has already.
 

@@ -82,6 +82,11 @@ class GovernedChannel(ABC):
         self._seen = seen
         return True
 
+    @property
+    def is_counting(self) -> bool:
+        """Whether a velocity of the goal is still to be forgotten."""
+        return self._rate_left > 0
+
     def renew(self, goal_rate: Vector, cycles: int) -> None:
         """Take the velocity of the goal, a live view, which counts for some cycles."""
         self._seen = b""

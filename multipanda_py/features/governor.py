@@ -124,6 +124,11 @@ class Governor(Feature[GovernorParams]):
             channel.advance(period)
 
     @property
+    def idle(self) -> bool:
+        """Whether every reference has arrived and no velocity of a goal is still counting."""
+        return not any(channel.busy or channel.is_counting for channel in self._all)
+
+    @property
     def settled(self) -> bool:
         """Whether the law sees what was asked for, so that shaping can end without a step."""
         return not any(channel.busy for channel in self._all)

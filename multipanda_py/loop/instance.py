@@ -67,6 +67,7 @@ class Instance:
             for channel, slots in mailbox.targets[plan.index].items()
             for place, slot in enumerate(slots)
         ]
+        self._idle = False
         self._timeout_ns = int(plan.config.target_timeout * 1e9)
         self._newest_ns = 0
 
@@ -85,7 +86,7 @@ class Instance:
         self._law.report[:] = 0.0
         self.notices.clear()
         self._newest_ns = 0
-        self.is_new = True
+        self.is_new, self._idle = True, False
         self._law.on_activate(self.states, self._target)
         words = ""
         if handovers is not None:
@@ -105,6 +106,7 @@ class Instance:
         flat = self._parameter_mail.take()
         if flat is None:
             return
+        self._idle = False
         values = self.plan.decode(flat)
         self._law.params = values[0]
         self._law.on_parameters()
@@ -127,7 +129,7 @@ class Instance:
                 continue
             if is_finite(values):
                 data[:] = values
-                self._newest_ns = now_ns
+                self._newest_ns, self._idle = now_ns, False
                 for feature in self._features.listening:
                     feature.on_target(channel, place, self._target)
                 self._law.on_target(channel, place, self._target)
@@ -165,11 +167,11 @@ class Instance:
         self.is_new = False
         states, target, tau, period = self.states, self._target, self.tau, self._period
         features = self._features
-        if features.preparing:
-            for record, goal in self._goals:
-                record[:] = goal
+        if features.preparing and not self._idle:
+            self._restore_goals()
             for feature in features.preparing:
                 feature.prepare(states, target, period)
+            self._idle = all(feature.idle for feature in features.preparing)
         self._law.update(states, target, period)
         for part in features.adding:
             part.add(states, target, tau, period)
