@@ -190,7 +190,7 @@ def task3(realistic: bool = False, tared: bool = True, seconds: float = 10.0) ->
             start_law(cell, "arm/law", tared)
         cell.step(5)
         press(cell, 5.0)
-        cell.step(1500)
+        cell.step(3000 if realistic else 1500)  # over the clearance, slowly
         for k in range(round(100 * seconds)):
             t = k * STEP * 1e-3
             goal = 15.0 * (1.0 - np.cos(2.0 * np.pi * t / seconds))
