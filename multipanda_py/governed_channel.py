@@ -83,9 +83,9 @@ class GovernedChannel(ABC):
         return True
 
     @property
-    def is_counting(self) -> bool:
-        """Whether a velocity of the goal is still to be forgotten."""
-        return self._rate_left > 0
+    def is_watching(self) -> bool:
+        """Whether the reference may move though nothing new is asked for."""
+        return self.busy or self._rate_left > 0
 
     def renew(self, goal_rate: Vector, cycles: int) -> None:
         """Take the velocity of the goal, a live view, which counts for some cycles."""

@@ -51,6 +51,11 @@ class GovernedJoints(GovernedChannel):
         self._point, self._goal = [0.0] * JOINTS, [0.0] * JOINTS
         self._rate: list[float] | None = None
 
+    @property
+    def is_watching(self) -> bool:
+        """Whether the reference may move: on its way, or because the arm is pushed away."""
+        return self._leash is not None or super().is_watching
+
     def set_bounds(self, params: GovernorParams) -> None:
         """Take parameters over; the shape of the ellipsoid is the robot's."""
         limits, self._params = self._state.limits, params

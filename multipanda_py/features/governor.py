@@ -125,8 +125,8 @@ class Governor(Feature[GovernorParams]):
 
     @property
     def idle(self) -> bool:
-        """Whether every reference has arrived and no velocity of a goal is still counting."""
-        return not any(channel.busy or channel.is_counting for channel in self._all)
+        """Whether every reference has arrived, and none is tied to the arm."""
+        return not any(channel.is_watching for channel in self._all)
 
     @property
     def settled(self) -> bool:
