@@ -183,14 +183,16 @@ def test_a_stop_waited_for_a_stuck_robot(start, client, tmp_path):
             asked = [Parameter("load_mass", value=0.5).to_parameter_msg()]
             future = caller.call_async(SetParameters.Request(parameters=asked))
             times = []
+            time.sleep(0.05)  # the settings are there first
             for _ in range(10):
                 begun = time.monotonic()
                 assert client.call(Trigger, stop).success
                 times.append(time.monotonic() - begun)
-            assert not future.done()
+                assert not future.done()
         finally:
             os.kill(robot, signal.SIGCONT)
-        assert min(times) < 0.02, times  # there and back, on a busy machine
+        assert sorted(times)[5] < 0.02, times  # there and back, on a busy machine
+        assert max(times) < 0.3, times
         client.until(future.done, 20.0, "an answer to the settings")
         node.end()
 

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that were given up before the loop took them happened when it went on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.exceptions import LoopTimeout, SwitchRejected
+
+CONTROLLETS = {
+    "joint_impedance_controller": {"type": "joint_impedance"},
+    "odd": {"type": "misbehaving"},
+}
+JOINT = "left/joint_impedance_controller"
+
+
+def faulted(make_cell):
+    """Return a cell whose left arm has a fault, and is told to do nothing about it."""
+    cell = make_cell(controllets=CONTROLLETS)
+    cell.switch(["left/odd"])
+    cell.set_parameters("left/odd", {"fault": "nan"})
+    cell.step(3)
+    assert cell.state("left").fault
+    return cell
+
+
+def test_a_switch_that_was_given_up_happened_later(make_cell):
+    cell = make_cell()
+    pending = cell.ask_switch([JOINT], timeout=0.0)
+    assert pending.look() is None  # asked for; no cycle runs
+    with pytest.raises(LoopTimeout, match="withdrawn and will not happen"):
+        pending.look()
+    cell.step(5)
+    assert JOINT not in cell.active
+    assert cell.withdrawn["switch"] == 1
+    assert cell.switch([JOINT]).activated == (JOINT,)
+
+
+def test_a_recovery_that_was_given_up_happened_later(make_cell):
+    cell = faulted(make_cell)
+    asked = cell.ask_recovery(["left"])
+    assert cell.withdraw_recovery(asked)
+    cell.step(5)
+    assert cell.state("left").fault
+    cell.recover(["left"])
+    cell.step(5)
+    assert not cell.state("left").fault
+
+
+def test_settings_that_were_given_up_came_into_force_later(make_cell):
+    cell = make_cell()
+    asked = cell.ask_robot_settings("left", load_mass=0.5)
+    assert "will not happen" in cell.withdraw_settings(asked)
+    cell.step(5)
+    assert cell.robot_settings("left").load_mass == 0.0
+    cell.set_robot_settings("left", load_mass=0.5)
+    assert cell.robot_settings("left").load_mass == 0.5
+
+
+def test_a_tare_that_was_given_up_happened_later(make_cell):
+    cell = make_cell()
+    cell.step(5)
+    asked = cell.ask_tare("left")
+    assert "will not happen" in cell.withdraw_tare(asked)
+    cell.step(1000)
+    assert not cell.tare_offset("left").any()
+    assert cell.tare_answer(asked) is None
+
+
+def test_what_has_begun_is_said_to_be_pending(make_cell):
+    cell = make_cell()
+    cell.step(5)
+    asked = cell.ask_tare("left")
+    cell.step(1)
+    assert "pending" in cell.withdraw_tare(asked)
+    cell.step(1000)
+    assert np.isfinite(cell.tare_answer(asked)).all()
+
+
+def test_a_stop_waited_for_another_switch(make_cell):
+    cell = make_cell()
+    cell.switch([JOINT])
+    pending = cell.ask_switch(["right/joint_impedance_controller"], timeout=5.0)
+    assert pending.look() is None
+    stopped = cell.hold()
+    assert stopped.deactivated == (JOINT,)
+    with pytest.raises(SwitchRejected, match="a stop came first"):
+        pending.look()
+    cell.step(5)
+    assert set(cell.active) == {"left/hold", "right/hold"}
+
+
+def test_a_fault_before_a_stop_made_it_outdated(make_cell):
+    """A stop fits whatever is active; nobody may be there to plan it anew."""
+    cell = make_cell()
+    cell.switch([JOINT, "right/joint_impedance_controller"])
+    cell.ask_hold().look()
+    loop = cell._runner._loop
+    loop._stopped(0, "as a reflex would", 0)
+    cell.step(1)
+    assert set(cell.active) == {"left/hold", "right/hold"}
+
+
+def test_a_switch_that_nobody_looks_at_kept_others_out(make_cell):
+    """As a notebook leaves one behind that is interrupted while it waits."""
+    cell = make_cell()
+    cell.ask_switch([JOINT]).look()
+    cell.step(1)  # done, but nobody has asked
+    assert cell.switch(["right/joint_impedance_controller"]).activated
+    assert JOINT in cell.active
