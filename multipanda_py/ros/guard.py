@@ -31,6 +31,7 @@ class Guard:
         failure: Why the node has to end, or an empty string.
         caught: Exceptions by where they came from.
         last: The newest of them in a sentence.
+        rejected: Where refusals are counted; the cell's own, once there is one.
 
     Thread: executor.
     """
@@ -38,6 +39,7 @@ class Guard:
     def __init__(self, name: str) -> None:
         self.failure = ""
         self.caught: Counter[str] = Counter()
+        self.rejected: Counter[str] = Counter()
         self.last = ""
         self._logger = get_logger(name)
         self._said: set[tuple[str, str, int]] = set()
@@ -110,7 +112,9 @@ class GuardedNode(Node):
             return self.answers.serve(
                 create,
                 srv_name,
-                lambda asked, answer: set_work(self, self.late, asked, answer),
+                lambda asked, answer: set_work(
+                    self, self.late, asked, answer, self.guard.rejected
+                ),
             )
 
         def answer(request: Any, response: Any) -> Any:

@@ -57,6 +57,7 @@ class MultimodeController:
 
     def __init__(self, node: GuardedNode, cell: Cell) -> None:
         self._cell, self._guard, self._answers = cell, node.guard, node.answers
+        self._guard.rejected = cell.rejected
         targets = Targets(node, cell, max_target_age(node))
         self._diagnostics = Diagnostics(node, cell, targets)
         self._publishers = StatePublishers(node, cell)

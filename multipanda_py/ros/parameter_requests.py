@@ -7,6 +7,7 @@ executor waiting as long as a parameter takes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -66,7 +67,11 @@ class LateParameters:
 
 
 def set_work(
-    node: Node, late: LateParameters | None, request: Any, response: Any
+    node: Node,
+    late: LateParameters | None,
+    request: Any,
+    response: Any,
+    rejected: Counter[str],
 ) -> Generator[None, None, None]:
     """Set parameters as a request says: one after another, or together.
 
@@ -75,18 +80,33 @@ def set_work(
         late: Who may refuse them later, or None.
         request: Of ``set_parameters`` or ``set_parameters_atomically``.
         response: Of the same.
+        rejected: Refusals are counted there, whoever refuses.
     """
     if isinstance(request, SetParameters.Request):
         for message in request.parameters:
-            response.results.append((yield from _set(node, late, [message])))
+            response.results.append((yield from _counted(node, late, [message], rejected)))
     else:
-        response.result = yield from _set(node, late, request.parameters)
+        response.result = yield from _counted(node, late, request.parameters, rejected)
+
+
+def _counted(
+    node: Node, late: LateParameters | None, messages: Sequence[Any], rejected: Counter[str]
+) -> Generator[None, None, SetParametersResult]:
+    """Set parameters, and count a refusal that neither the cell nor a robot has counted."""
+    before = rejected.total()
+    result = yield from _set(node, late, messages)
+    if not result.successful and rejected.total() == before:
+        rejected["parameter"] += 1
+    return result
 
 
 def _set(
     node: Node, late: LateParameters | None, messages: Sequence[Any]
 ) -> Generator[None, None, SetParametersResult]:
     for message in messages:
+        if not message.name:
+            text = "name: got an empty one, allowed the name of a parameter"
+            return SetParametersResult(successful=False, reason=text)
         if message.value.type > _LAST_TYPE:
             got = f"value.type: got {message.value.type}"
             text = f"{message.name}: {got}, allowed 0 to {_LAST_TYPE}"

@@ -89,6 +89,27 @@ def test_unknown_option_wrong_type_unknown_name_and_removal_are_refused(client):
     assert list(get(client, "stiffness")[0].double_array_value) == GAINS
 
 
+def test_every_refusal_is_counted_whoever_refuses(cell, client):
+    """What rclpy refused was not, and an empty name was taken."""
+    refused = lambda: int(client.diagnosis(cell.name)[1]["refused parameters"])  # noqa: E731
+    before = refused()
+    one = ParameterValue(type=3, double_value=1.0)
+    wrong = [
+        ParameterMsg(name="", value=one),
+        ParameterMsg(name="no_such_gain", value=one),
+        ParameterMsg(name="stiffness", value=ParameterValue(type=4, string_value="stiff")),
+        ParameterMsg(name="stiffness", value=ParameterValue()),
+        ParameterMsg(name="stiffness", value=ParameterValue(type=255)),
+        ParameterMsg(name="gain_frame", value=ParameterValue(type=4, string_value="elbow")),
+    ]
+    answer = client.call(SetParameters, f"{NODE}/set_parameters", parameters=wrong)
+    assert not any(result.successful for result in answer.results)
+    assert all(result.reason for result in answer.results)
+    assert "name: got an empty one" in answer.results[0].reason
+    client.until(lambda: refused() >= before + len(wrong), 5.0, "all counted")
+    assert refused() == before + len(wrong)
+
+
 def test_description_has_unit_and_bounds(client):
     described = client.call(
         DescribeParameters, f"{NODE}/describe_parameters", names=["stiffness", "gain_frame"]
