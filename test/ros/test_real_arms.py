@@ -61,6 +61,10 @@ def test_kills_leave_nothing_behind(start_node, client, dual_real):
         os.kill(rig.loop, signal.SIGSTOP)
         try:
             rig.until(lambda: not any(map(rig.moves, ARMS)), "end of the motions")
+            rig.node.wait_for("the drivers of left, right have brought their torques to zero")
+            refused = rig.recover()
+            assert not refused.success
+            assert "nothing is recovered: the loop has not run" in refused.message
         finally:
             os.kill(rig.loop, signal.SIGCONT)
         for arm in ARMS:
