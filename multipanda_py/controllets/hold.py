@@ -54,6 +54,13 @@ class _Anchor:
     """Torque rate that the gains are meant for [Nm/s]."""
     SLOW = 0.35
     """Share of the torque limit; the momentum that belongs to it counts as slow."""
+    QUIET = 0.55
+    """Factor on the brake's rate at rest, where it would only amplify the noise of velocities; the
+    stiffness stays."""
+    STILL, STIRRED = 0.1, 0.5
+    """Shares of slow: below the first for ``QUIET_AFTER`` is rest, above the second is not."""
+    QUIET_AFTER = 0.3
+    """[s]"""
     FAST = 2.0
     """Times slow; a joint that is so fast loses its anchor again."""
     PATIENCE = 0.1
@@ -81,10 +88,18 @@ class _Anchor:
         self._params = params
         # A loop stays one for amplitudes that grow with the torque rate: it is slower with less.
         share = min(1.0, math.sqrt(self._torque_rate / self.FULL_RATE))
-        self.brake.set_rate(share * params.brake_rate)
-        self._return = share * params.return_rate
+        self._gains = share * params.brake_rate, share * params.return_rate
+        self._calm(False)
         self._slow = self.brake.stopping(self.SLOW * self._limit)
         self._most = self.brake.stopping(self._limit) / self._return
+
+    def _calm(self, quiet: bool) -> None:
+        """Choose the gains of rest or of motion; both have the same stiffness."""
+        (rate, back), lead = self._gains, self.brake.LEAD
+        slower = self.QUIET * rate
+        self.brake.set_rate(slower if quiet else rate)
+        self._return = back * (1.0 / slower + lead) / (1.0 / rate + lead) if quiet else back
+        self._quiet, self._still_for = quiet, 0.0
 
     def start(self, state: ArmState) -> None:
         """Begin to brake, with no anchor and nothing to press on."""
@@ -116,6 +131,15 @@ class _Anchor:
         self._set |= momentum < slow
         self._set &= momentum < self.FAST * slow
         np.copyto(self._q, state.q, where=~self._set)
+        self._listen(float((momentum / self._slow).max()))
+
+    def _listen(self, share: float) -> None:
+        """Become quiet after a while at rest, and wake up at once."""
+        self._still_for = self._still_for + self._period if share < self.STILL else 0.0
+        if self._quiet != (
+            share < self.STIRRED if self._quiet else self._still_for > self.QUIET_AFTER
+        ):
+            self._calm(not self._quiet)
 
     def _deflection(self, state: ArmState) -> Vector:
         """Return how far each joint is from its anchor, (7,) [rad], and drag anchors along."""

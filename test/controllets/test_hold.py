@@ -77,6 +77,20 @@ def test_hold_stops_an_arm_whose_torque_rate_is_lowered(make_cell, rate):
     assert np.abs(cell.state("left").dq).max() < 1e-3
 
 
+def test_noise_of_velocities_no_longer_drives_torque_to_its_rate_limit(make_cell):
+    """At rest a seventh of all cycles was at the limit, which one hears."""
+    noise = {"q": 1e-5, "dq": 2e-3, "tau": 0.1}
+    cell = make_cell({"left": {"noise": noise}}, joint_laws())
+    cell.step(600)
+    before, steps = cell.state("left").tau, []
+    for _ in range(1000):
+        cell.step(1)
+        steps.append(np.abs(cell.state("left").tau - before).max())
+        before = cell.state("left").tau
+    assert np.mean(np.array(steps) > 0.99) < 0.005
+    assert np.median(steps) < 0.4
+
+
 def must_add(rig, throw):
     """Return the energy that ramping the last torque away adds at least [J]."""
     rig.throw(throw, law=lambda state: np.zeros(7))
