@@ -30,6 +30,7 @@ from multipanda_py.description import ArmDescription
 from multipanda_py.description.mjcf import build_scene
 from multipanda_py.exceptions import BackendError
 from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.mujoco_warnings import diverged, listen
 from multipanda_py.state import ArmState, Vector
 
 _FIRST_CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
@@ -62,6 +63,7 @@ class Mujoco(Backend):
         self, config: CellConfig, arms: Sequence[int], states: Sequence[ArmState], objects: Vector
     ) -> None:
         super().__init__(config, arms, states, objects)
+        listen()
         names = list(config.arms)
         self.descriptions = [describe_arm(names[i], config.arms[names[i]]) for i in arms]
         meshes = Path(config.cell.meshes) if config.cell.meshes else None
@@ -207,7 +209,7 @@ class Mujoco(Backend):
         before = self.data.time
         mujoco.mj_step(self.model, self.data, self._steps)
         if self.data.time <= before:
-            raise BackendError("the simulation diverged and was reset; see MUJOCO_LOG.TXT")
+            raise BackendError(diverged("the simulation diverged and was reset"))
 
     def faults(self) -> list[tuple[int, str]]:
         """Return arms that have stopped at a threshold since the last call, and which."""

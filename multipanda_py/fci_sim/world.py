@@ -15,6 +15,7 @@ from multipanda_py.description.mjcf_elements import put
 from multipanda_py.exceptions import BackendError
 from multipanda_py.fci_sim.client_urdf import LOWER, UPPER
 from multipanda_py.fci_sim.end_effector import hand_load, hand_tcp
+from multipanda_py.mujoco_warnings import diverged, listen
 
 Vector = NDArray[np.float64]
 
@@ -42,6 +43,7 @@ class World:
     """
 
     def __init__(self) -> None:
+        listen()
         hand = hand_load()
         tool = Tool(hand.mass, hand.com, hand.inertia, hand_tcp())
         arm = ArmDescription("robot", "fr3", hand=False, tool=tool)
@@ -108,7 +110,7 @@ class World:
         before = data.time
         mujoco.mj_step2(model, data)
         if data.time <= before:
-            raise BackendError("the simulated arm diverged; see MUJOCO_LOG.TXT")
+            raise BackendError(diverged("the simulated arm diverged"))
         if data.ncon and data.nefc:
             force = np.where(data.efc_type >= _FIRST_CONTACT, data.efc_force, 0.0)
             mujoco.mj_mulJacTVec(model, data, self._contact, force)

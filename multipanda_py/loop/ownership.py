@@ -187,11 +187,17 @@ class Ownership:
         now_ns: int,
         arms: Sequence[Arm] | None = None,
     ) -> None:
-        """Latch a fault on ``arms`` (all of the instance's) and give its arms to hold."""
+        """Latch a fault on ``arms`` (all of the instance's) and give its arms to hold.
+
+        A hold that goes on failing, cycle after cycle, is reported once.
+        """
+        is_hold = instance.plan.is_hold
+        if arms is None and is_hold and self._arms[instance.plan.arms[0]].released:
+            return
         for arm in arms if arms is not None else [self._arms[i] for i in instance.plan.arms]:
             arm.fault = event
             self._mailbox.report(event, now_ns, arm.index, instance.plan.index, text)
-        if instance.plan.is_hold:
+        if is_hold:
             if not event.leaves_hold_able:
                 self._arms[instance.plan.arms[0]].released = True
             return

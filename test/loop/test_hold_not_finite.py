@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Even hold cannot go on: its torque decays, and that is said once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.loop.events import Event
+
+
+def backend_of(cell):
+    return cell._runner._loop.backends[0]
+
+
+def break_measurements(cell):
+    """Let the left arm measure no number from now on; return what undoes it."""
+    measuring = backend_of(cell)._drives[0]._measuring
+    measuring.append(lambda state: state.q.__setitem__(2, np.nan))
+    return measuring.pop
+
+
+@pytest.mark.parametrize("active", [[], ["left/cart"]])
+def test_a_hold_that_is_not_finite_filled_the_log(make_cell, active):
+    laws = {"cart": {"type": "cartesian_impedance"}}
+    cell = make_cell(controllets=laws, active=active)
+    cell.step(20)
+    mend = break_measurements(cell)
+    events = []
+    for _ in range(60):
+        cell.step(10)
+        events += cell.events()
+    assert 1 <= len(events) <= 2, [str(event) for event in events[:5]]  # a law's, and hold's
+    assert {event.arm for event in events} == {"left"}
+    assert all(event.event.is_fault for event in events)
+    _, rows = cell.rows()
+    assert np.isfinite(rows["arms"]["tau"]).all()
+    assert np.abs(rows["arms"]["tau"][-1, 0]).max() < 1e-6  # decayed
+    assert cell.state("right").fault == ""
+    mend()
+    cell.step(10)
+    cell.recover(["left"])
+    cell.step(10)
+    assert [event.event for event in cell.events()] == [Event.RECOVERED]
+    break_measurements(cell)
+    cell.step(50)
+    assert 1 <= len(cell.events()) <= 2  # said anew: it is another fault
+
+
+def test_a_diverged_simulation_wrote_a_file_and_a_line_per_cycle(
+    make_cell, tmp_path, monkeypatch, capfd
+):
+    monkeypatch.chdir(tmp_path)
+    cell = make_cell()
+    cell.step(10)
+    backend = backend_of(cell)
+    for _ in range(50):
+        backend.data.qvel[0] = np.nan
+        cell.step(1)
+    events = [event for event in cell.events() if event.event is Event.BACKEND_ERROR]
+    assert events
+    assert len(events) <= 2  # one per arm
+    assert "the simulation diverged and was reset: Nan, Inf or huge value" in events[0].text
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr().err == ""
