@@ -26,6 +26,7 @@ from multipanda_py.config_bounds import (
     Posture,
     Rpy,
     Size,
+    SpringDamping,
 )
 from multipanda_py.config_rules import Faults, check_cell, sentences
 from multipanda_py.exceptions import ConfigurationError
@@ -110,7 +111,7 @@ class JointsConfig(_Part):
 
     stiffness: JointStiffness = [0.0] * 7
     """Of the spring between motor and joint; 0 is a rigid joint [Nm/rad]."""
-    damping: JointFriction = [0.0] * 7
+    damping: SpringDamping = [0.0] * 7
     """Of the same [Nm s/rad]."""
     ripple: JointFriction = [0.0] * 7
     """Amplitude of the torque that the gear adds as it turns [Nm]."""

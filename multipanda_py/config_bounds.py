@@ -22,6 +22,7 @@ _Torque = Annotated[float, Field(ge=-100, le=100)]
 _Extent = Annotated[float, Field(ge=1e-4, le=100)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _UpTo100 = Annotated[float, Field(ge=0, le=100)]
+_UpTo1000 = Annotated[float, Field(ge=0, le=1000)]
 _UpTo100000 = Annotated[float, Field(ge=0, le=100_000)]
 _JointAngle = Annotated[float, Field(ge=-10, le=10)]
 
@@ -43,5 +44,7 @@ JointTorques = Annotated[list[_Torque], Field(min_length=7, max_length=7)]
 """More than any joint has [Nm]."""
 JointFriction = Annotated[list[_UpTo100], Field(min_length=7, max_length=7)]
 """Losses, drifts and amplitudes per joint; more than any joint's torque [Nm, Nm s/rad]."""
+SpringDamping = Annotated[list[_UpTo1000], Field(min_length=7, max_length=7)]
+"""Of a spring of the largest stiffness, overdamped [Nm s/rad]."""
 JointStiffness = Annotated[list[_UpTo100000], Field(min_length=7, max_length=7)]
 """[Nm/rad], or any other large number per joint."""
