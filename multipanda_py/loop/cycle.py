@@ -69,7 +69,7 @@ class ControlLoop:
         self._all = range(len(arms))
         self._backend_of = {arm: backend for backend in backends for arm in backend.arms}
         self._heartbeat_timeout_ns = heartbeat_timeout_ns
-        self._client_silent = False
+        self._client_silent, self._first_ns = False, 0
         self._recovering: set[int] = set()
         self._tares = Tares(arms, self._backend_of, mailbox, backends[0].period)
         self._settings = ArmSettings(arms, self._backend_of, mailbox, self._tares)
@@ -252,7 +252,9 @@ class ControlLoop:
     def _watch(self, now_ns: int) -> None:
         """Hold when the owner has gone silent, or a stream of targets has paused."""
         if self._heartbeat_timeout_ns:
-            silence = now_ns - self._words[Word.CLIENT_HEARTBEAT]
+            # While the loop was being built and warmed up the owner could only wait for it.
+            self._first_ns = self._first_ns or now_ns
+            silence = now_ns - max(self._words[Word.CLIENT_HEARTBEAT], self._first_ns)
             silent = silence > self._heartbeat_timeout_ns
             if silent and not self._client_silent:
                 self.hold_all(

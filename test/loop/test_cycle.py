@@ -328,3 +328,14 @@ def test_arms_that_wait_for_an_answer_get_it_before_the_physics(make_cell, monke
     arms = {"left": {"backend": "mujoco"}, "right": {"backend": "mock", "position": [0, 1, 0]}}
     make_cell(arms).step(2)
     assert written == [Mock, Mujoco] * 2
+
+
+def test_an_owner_that_waited_for_a_slow_start_was_taken_for_silent(make_cell):
+    """Its last sign of life is from before the loop was built and warmed up."""
+    cell = make_cell()
+    cell._runner._loop._heartbeat_timeout_ns = 1_000_000_000
+    cell._runner._now_ns = 5_000_000_000  # five seconds after that sign
+    cell.step(900)
+    assert not [e for e in cell.events() if e.event is Event.CLIENT_SILENT]
+    cell.step(200)
+    assert [e for e in cell.events() if e.event is Event.CLIENT_SILENT]
