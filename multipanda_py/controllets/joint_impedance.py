@@ -38,8 +38,8 @@ class JointImpedanceParams:
         50,
         unit="Nm/rad",
         low=0,
-        high=(3000,) * 4 + (1000, 500, 200),
-        doc="joint stiffness K",
+        high=(1000,) * 4 + (330, 165, 66),
+        doc="joint stiffness K; more swings at the torque rate limit if the arm is some ms late",
     )
     damping_ratio: Vector = vector(
         *[1.0] * JOINTS, low=LEAST_RATIO, high=5, doc="1 is critically damped in every posture"

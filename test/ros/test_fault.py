@@ -12,8 +12,10 @@ from std_srvs.srv import Trigger
 
 JOINT = "joint_impedance_controller"
 UNDAMPED = {
-    "stiffness": [200.0] * 7, "damping_ratio": [0.3] * 7, "governor.enabled": False,
-}  # fmt: skip
+    "stiffness": [200.0] * 5 + [165.0, 66.0],
+    "damping_ratio": [0.3] * 7,
+    "governor.enabled": False,
+}
 
 
 def owners(client, arm):
