@@ -124,7 +124,8 @@ class _Anchor:
 
     def _settle(self, state: ArmState) -> None:
         """Give the joints that have become slow their anchors, and take those of fast ones."""
-        self._time += self._period
+        if not self._quiet:
+            self._time += self._period
         slow = self._slow * (1.0 + self._time / self.PATIENCE)
         momentum = _absolute(_dot(state.mass, state.dq))
         _maximum(momentum, _absolute(self.brake.light_inertia * state.dq), out=momentum)
@@ -140,6 +141,7 @@ class _Anchor:
             share < self.STIRRED if self._quiet else self._still_for > self.QUIET_AFTER
         ):
             self._calm(not self._quiet)
+            self._time = self.RAMP  # whatever moves it next, it begins anew
 
     def _deflection(self, state: ArmState) -> Vector:
         """Return how far each joint is from its anchor, (7,) [rad], and drag anchors along."""
@@ -166,7 +168,7 @@ class Hold(Controllet[HeldPosture, HoldParams]):
     gets when it is slow, loses when it is thrown, and drags along when it is pushed with more than
     its torque can hold. (w is looked ahead, and joints brake together only after a while: there.)
     For small motions this is a spring and damper of the arm's own inertia,
-    :math:`\tau = -M (b \dot q + b \lambda (q - q_a))`, overdamped in every posture. The limits of
+    :math:`\tau = -M (b \dot q + b \lambda (q - q_a))`, well damped in every posture. The limits of
     torque and rate shape what is asked for; it does not run into them.
 
     It takes over an arm at start, when its controllet is deactivated, and after a fault, at any

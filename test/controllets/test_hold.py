@@ -91,6 +91,21 @@ def test_noise_of_velocities_no_longer_drives_torque_to_its_rate_limit(make_cell
     assert np.median(steps) < 0.4
 
 
+def test_an_arm_that_is_thrown_after_a_long_rest_stops_as_one_taken_over():
+    """However long it has held before."""
+    rng = np.random.default_rng(5)
+    rig = StopRig({"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 0.8})
+    rig.throw(Throw(READY, np.zeros(7), np.zeros(7), {}))
+    rig.cell.step(20_000)
+    for _ in range(4):
+        rig.data.qvel[:7] = 0.7 * rng.choice([-1.0, 1.0], 7) * FR3_LIMITS.velocity
+        start, book = rig.kinetic, rig.run(1.2)
+        assert book.kinetic.max() < 1.2 * start
+        assert book.rest_time(REST) < 1.0
+        rig.run(1.0)
+    rig.cell.close()
+
+
 def must_add(rig, throw):
     """Return the energy that ramping the last torque away adds at least [J]."""
     rig.throw(throw, law=lambda state: np.zeros(7))
