@@ -33,15 +33,16 @@ with simple_cell(arms={"arm": {}}) as cell:
             timer.callback()
         return 4096 * int(Path("/proc/self/statm").read_text().split()[1])
 
-    before = resident_after(9000)
-    print((resident_after(COUNT) - before) / COUNT)
+    marks = [resident_after(9000), *(resident_after(COUNT) for _ in range(4))]
+    # What leaks does so in every part; pages that the middleware takes come now and then.
+    print(min(after - before for before, after in zip(marks, marks[1:])) / COUNT)
 """
 
 
 def test_publishing_every_state_leaves_no_memory_behind() -> None:
     """80 bytes for every pose were more than a gigabyte a day."""
     done = subprocess.run(
-        [sys.executable, "-c", MEASURE.replace("COUNT", "6000")],
+        [sys.executable, "-c", MEASURE.replace("COUNT", "2000")],
         capture_output=True, text=True, check=False, timeout=100,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
