@@ -20,8 +20,8 @@ _ANSWERS = (Event.SETTINGS_APPLIED, Event.SETTINGS_REFUSED)
 
 
 @dataclass(frozen=True)
-class SettingsRequest:
-    """Settings that the loop has been asked for.
+class ArmRequest:
+    """Something that the loop has been asked to do with one arm, and will answer by an event.
 
     Attributes:
         arm: The arm.
@@ -85,7 +85,7 @@ class CellRobots(CellRequests):
             except LoopTimeout as error:
                 raise LoopTimeout(f"{error}; {self.withdraw_settings(request)}") from None
 
-    def ask_robot_settings(self, arm: str, **settings: object) -> SettingsRequest:
+    def ask_robot_settings(self, arm: str, **settings: object) -> ArmRequest:
         """Ask for other settings and return at once; see :meth:`settings_answer`.
 
         Raises:
@@ -101,9 +101,9 @@ class CellRobots(CellRequests):
             events = box.words[Word.EVENTS]
             number = box.settings[self._arm_index[arm]].write(encode(options))
             box.ring_bell()
-        return SettingsRequest(arm, number, events)
+        return ArmRequest(arm, number, events)
 
-    def settings_answer(self, request: SettingsRequest) -> bool:
+    def settings_answer(self, request: ArmRequest) -> bool:
         """Return whether settings are applied now; False while there is no answer.
 
         Raises:
@@ -122,7 +122,7 @@ class CellRobots(CellRequests):
         reasons = [e.text for e in found if e.arm == arm and e.event in _ANSWERS]
         raise SettingsRejected(reasons[-1] if reasons else f"{arm}: see the loop's events")
 
-    def withdraw_settings(self, request: SettingsRequest) -> str:
+    def withdraw_settings(self, request: ArmRequest) -> str:
         """Give settings up; return in words whether they still may come into force."""
         slot = self._box().settings[self._arm_index[request.arm]]
         return given_up(self._withdraw("settings", slot, request.number))

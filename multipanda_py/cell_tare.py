@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from multipanda_py.cell_robots import CellRobots, given_up
+from multipanda_py.cell_robots import ArmRequest, CellRobots, given_up
 from multipanda_py.exceptions import LoopTimeout, TareRejected
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Word
@@ -16,21 +14,6 @@ from multipanda_py.state import JOINTS, Vector
 TARE_TIMEOUT = 3.0
 """Longer than the loop takes over a measurement [s]."""
 _ANSWERS = (Event.TARED, Event.TARE_REFUSED)
-
-
-@dataclass(frozen=True)
-class TareRequest:
-    """A tare that the loop has been asked for.
-
-    Attributes:
-        arm: The arm.
-        number: Of the record.
-        events: How many there were before.
-    """
-
-    arm: str
-    number: int
-    events: int
 
 
 class CellTare(CellRobots):
@@ -77,16 +60,16 @@ class CellTare(CellRobots):
         """
         self._await_tare(self.ask_tare(arm, undo=True), timeout)
 
-    def ask_tare(self, arm: str, *, undo: bool = False) -> TareRequest:
+    def ask_tare(self, arm: str, *, undo: bool = False) -> ArmRequest:
         """Ask for a tare, or for its end, and return at once; see :meth:`tare_answer`."""
         box, index = self._box(), self._arm_index[self._arm(arm)]
         with self._lock:
             events = box.words[Word.EVENTS]
             number = box.tares[index].write(np.array([0.0 if undo else 1.0]))
             box.ring_bell()
-        return TareRequest(arm, number, events)
+        return ArmRequest(arm, number, events)
 
-    def tare_answer(self, request: TareRequest) -> Vector | None:
+    def tare_answer(self, request: ArmRequest) -> Vector | None:
         """Return what is taken off now, (7,) [Nm], or None while it is being measured.
 
         Raises:
@@ -106,7 +89,7 @@ class CellTare(CellRobots):
         reasons = [e.text for e in found if e.arm == request.arm and e.event in _ANSWERS]
         raise TareRejected(reasons[-1] if reasons else f"{request.arm}: see the loop's events")
 
-    def _await_tare(self, request: TareRequest, timeout: float) -> Vector:
+    def _await_tare(self, request: ArmRequest, timeout: float) -> Vector:
         found: list[Vector] = []
 
         def answered() -> bool:
@@ -121,7 +104,7 @@ class CellTare(CellRobots):
             raise LoopTimeout(f"{error}; {self.withdraw_tare(request)}") from None
         return found[0]
 
-    def withdraw_tare(self, request: TareRequest) -> str:
+    def withdraw_tare(self, request: ArmRequest) -> str:
         """Give a tare up; return in words whether it still may happen."""
         slot = self._box().tares[self._arm_index[request.arm]]
         return given_up(self._withdraw("tare", slot, request.number))
