@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Build and test the package in a colcon workspace of its own, the road of a ROS 2 user.
-# PYTEST_ADDOPTS selects tests, for example PYTEST_ADDOPTS='-m "not slow"'.
+# PYTEST_SELECT selects tests by their marks, for example PYTEST_SELECT='not slow'.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -28,7 +28,10 @@ for program in multimode_controller multipanda; do
     { echo "colcon build did not install lib/multipanda_py/$program" >&2; exit 1; }
 done
 
-colcon test --event-handlers console_direct+ --return-code-on-test-failure
+# colcon sets PYTEST_ADDOPTS itself, from this: what the caller has there would be lost.
+selection=()
+[ -z "${PYTEST_SELECT:-}" ] || selection=(--pytest-args " -m" "$PYTEST_SELECT" " --reruns=2")
+colcon test --event-handlers console_direct+ --return-code-on-test-failure "${selection[@]}"
 colcon test-result --verbose
 
 # colcon reports success for zero tests too.
