@@ -20,9 +20,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from multipanda_py.config import RealtimeConfig
+from multipanda_py.config.sections import RealtimeConfig
+
 from multipanda_py.fci_sim import FciSim
-from multipanda_py.realtime import keep_cores_awake, other_cpus
+from multipanda_py.machine.realtime import keep_cores_awake, other_cpus
 from multipanda_py.testing import simple_cell
 
 ROBOTS = ("127.0.77.1", "127.0.77.2")

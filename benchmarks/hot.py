@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from multipanda_py import Cell
-from multipanda_py.cell import Strictness
+from multipanda_py.cell.switch_planning import Strictness
 
 CONFIG = Path(__file__).parent.parent / "config" / "dual_sim.yaml"
 

@@ -91,8 +91,8 @@ class Rows:
     """Read the loop's rows out of its mailbox, as any other process may."""
 
     def __init__(self, node: Node) -> None:
-        from multipanda_py.config import CellConfig
-        from multipanda_py.loop.blueprint import blueprints
+        from multipanda_py.config.cell_file import CellConfig
+        from multipanda_py.config.instance_spec import blueprints
         from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
 
         config = CellConfig.from_yaml(CONFIG)

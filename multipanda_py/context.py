@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from multipanda_py.description import ArmDescription, SceneObject
+from multipanda_py.robots import ArmDescription, SceneObject
 from multipanda_py.state import ArmState, Matrix, Vector
 
 MOST_NOTICES = 4

@@ -12,7 +12,7 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.quaternion import quaternion_from_rotation
+from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.state import Matrix, Vector
 
 QUATERNION_TOLERANCE = 1e-2

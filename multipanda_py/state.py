@@ -15,8 +15,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.dynamics.task_inertia import OperationalSpace
 from multipanda_py.limits import JointLimits
-from multipanda_py.operational_space import OperationalSpace
 
 Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
@@ -37,7 +37,11 @@ ARM_RECORD = np.dtype(
         ("twist_ee_in_base", "f8", 6),  # linear [m/s], angular [rad/s], at the tool
         ("wrench_ext_in_base", "f8", 6),  # force [N], torque [Nm], on the tool at its point
         ("fingers", "f8", 2),  # finger positions [m]
-        ("gripper", "i8", 3),  # number of its last command, multipanda_py.gripper.Outcome, held
+        (
+            "gripper",
+            "i8",
+            3,
+        ),  # number of its last command, multipanda_py.grippers.gripper.Outcome, held
         ("owner", "i8"),  # index of the controllet that owns the arm
         ("fault", "i8"),  # 0: none, else multipanda_py.loop.events.Event
     ]

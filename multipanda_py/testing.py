@@ -15,13 +15,13 @@ import numpy as np
 
 from multipanda_py import registry
 from multipanda_py.cell import Cell
-from multipanda_py.config import CellConfig
+from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.context import Context
-from multipanda_py.description import ArmDescription
-from multipanda_py.limits import LIMITS
-from multipanda_py.margin import Probe, linearise
-from multipanda_py.model import ArmModel
+from multipanda_py.control.margin import Probe, linearise
+from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.parameters import ParameterSet
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.limits import LIMITS
 from multipanda_py.state import ArmState, Vector, row_dtype
 
 PERIOD = 1e-3
@@ -120,7 +120,7 @@ def check_contract(name: str, n_arms: int | None = None, seed: int = 0) -> None:
     every posture; they depend on the values of states and target and on nothing else; states
     are not written to; a thousand cycles do not make memory grow; with the default gains, and
     with each vector or number at its upper bound, no motion is braked so fast that latency
-    would make it swing (:mod:`multipanda_py.margin`).
+    would make it swing (:mod:`multipanda_py.control.margin`).
 
     Args:
         name: As in ``type:`` of a cell file.

@@ -13,17 +13,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from multipanda_py.config.sections import Q_READY
 
 from multipanda_py import registry
 from multipanda_py.cell import Cell
 from multipanda_py.cli import COMMANDS, main
 from multipanda_py.commands import render
 from multipanda_py.commands.demo import Demo
-from multipanda_py.config import Q_READY, CellConfig
+from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.rendering import Renderer
-from multipanda_py.scene_view import SceneView
 from multipanda_py.testing import StateMaker
+from multipanda_py.view.rendering import Renderer
+from multipanda_py.view.scene_view import SceneView
 
 ROOT = Path(__file__).parent.parent
 DUAL = str(ROOT / "config" / "dual_sim.yaml")

@@ -16,7 +16,7 @@ from multipanda_py import registry, targets
 from multipanda_py.cli import main
 from multipanda_py.commands.list import entry
 from multipanda_py.commands.reference import CHANNELS, markdown
-from multipanda_py.config import CellConfig
+from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.parameters import specs_of
 
 ROOT = Path(__file__).parent.parent

@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from multipanda_py.quaternion import quaternion_from_rotation
+from multipanda_py.pose import quaternion_from_rotation
 
 HALF_TURNS = [np.diag(signs) for signs in ([1.0, -1, -1], [-1.0, 1, -1], [-1.0, -1, 1])]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from multipanda_py import registry
-from multipanda_py.backends.backend import Backend
+from multipanda_py.backend import Backend
 from multipanda_py.controllet import Controllet
 from multipanda_py.controllets.hold import Hold
 from multipanda_py.exceptions import ConfigurationError, UnknownName

@@ -9,10 +9,9 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
-from multipanda_py.backends.backend import Backend
-from multipanda_py.config import CellConfig
-from multipanda_py.describe import describe_arm
-from multipanda_py.description import ArmDescription
+from multipanda_py.backend import Backend
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import BackendError
 from multipanda_py.franka.configure import changed_settings, settings_of
 from multipanda_py.franka.link import MODEL_DIFFERS, NOT_USABLE, STOP_TIMEOUT, Fault, Link
@@ -20,7 +19,8 @@ from multipanda_py.franka.model_check import Difference, ModelCheck, complaint
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.franka.reconfiguration import Reconfiguration
 from multipanda_py.franka.settings import Settings
-from multipanda_py.realtime import other_cpus
+from multipanda_py.machine.realtime import other_cpus
+from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmState, Vector
 
 

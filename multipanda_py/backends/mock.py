@@ -8,11 +8,11 @@ from collections.abc import Collection
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.backends.backend import Backend
-from multipanda_py.describe import describe_arm
+from multipanda_py.backend import Backend
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.dynamics.arm_model import Flange, build_pinocchio
 from multipanda_py.franka.options import FrankaConfig
-from multipanda_py.gripper import MAX_WIDTH, Action, Outcome
-from multipanda_py.model import Flange, build_pinocchio
+from multipanda_py.grippers.gripper import MAX_WIDTH, Action, Outcome
 from multipanda_py.state import Vector
 
 

@@ -9,28 +9,29 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from multipanda_py.backends.backend import Backend
-from multipanda_py.backends.perturbation import Perturbation, add_payload, scale_inertia
-from multipanda_py.backends.sim_gripper import SimGripper
-from multipanda_py.backends.sim_robot import SimRobot
-from multipanda_py.backends.simulated.delay import Delay
-from multipanda_py.backends.simulated.drive import Drive, Stage
-from multipanda_py.backends.simulated.elasticity import (
+from multipanda_py.backend import Backend
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm, describe_objects
+from multipanda_py.config.sections import ArmConfig, NoiseConfig, PerturbationConfig
+from multipanda_py.exceptions import BackendError
+from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.robots import ArmDescription
+from multipanda_py.simulation.delay import Delay
+from multipanda_py.simulation.drive import Drive, Stage
+from multipanda_py.simulation.elasticity import (
     Springs,
     add_rotors,
     choose_steps,
     elastic_joints,
     motor_addresses,
 )
-from multipanda_py.backends.simulated.ripple import Ripple
-from multipanda_py.backends.simulated.sensor_noise import SensorNoise, TorqueStep
-from multipanda_py.config import ArmConfig, CellConfig, NoiseConfig, PerturbationConfig
-from multipanda_py.describe import describe_arm, describe_objects
-from multipanda_py.description import ArmDescription
-from multipanda_py.description.mjcf import build_scene
-from multipanda_py.exceptions import BackendError
-from multipanda_py.franka.options import FrankaConfig
-from multipanda_py.mujoco_warnings import diverged, listen
+from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.simulation.mujoco_warnings import diverged, listen
+from multipanda_py.simulation.perturbation import Perturbation, add_payload, scale_inertia
+from multipanda_py.simulation.ripple import Ripple
+from multipanda_py.simulation.sensor_noise import SensorNoise, TorqueStep
+from multipanda_py.simulation.sim_gripper import SimGripper
+from multipanda_py.simulation.sim_robot import SimRobot
 from multipanda_py.state import ArmState, Vector
 
 _FIRST_CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 
 from multipanda_py.commands.output import FAILED, OK, complain, say
-from multipanda_py.config import CellConfig
+from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
 
 SUMMARY = "Check cell files and say everything that is wrong with them."

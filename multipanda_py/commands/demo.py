@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.cell import Cell, Strictness
-from multipanda_py.loop.blueprint import Blueprint
+from multipanda_py.cell import Cell
+from multipanda_py.cell.switch_planning import Strictness
+from multipanda_py.config.instance_spec import Blueprint
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from multipanda_py.commands.output import FAILED, OK, say
-from multipanda_py.config import CellConfig
-from multipanda_py.machine import Finding, examine_link, examine_machine
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.machine.checks import Finding, examine_link, examine_machine
 
 SUMMARY = "Check this machine and its links to robots, and say what to fix."
 

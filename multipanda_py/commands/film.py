@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from multipanda_py.exceptions import RenderingUnavailable
-from multipanda_py.rendering import Image, VideoWriter
+from multipanda_py.view.rendering import Image, VideoWriter
 
 COLORS = 160
 """Of a GIF: its size grows with them."""

@@ -15,10 +15,10 @@ import numpy as np
 from multipanda_py import registry
 from multipanda_py.commands.output import OK, say
 from multipanda_py.commands.reference import markdown
+from multipanda_py.config.standing import feature_names, feature_specs
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.franka.live import SPECS
 from multipanda_py.parameters import Bound, Spec, specs_of
-from multipanda_py.standing import feature_names, feature_specs
 
 _ROLE = re.compile(r":\w+:`(?:~[\w.]*\.)?([^`]*)`")
 SUMMARY = "List controllets, features and backends with their parameters."

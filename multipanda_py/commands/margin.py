@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.commands.output import OK, say
-from multipanda_py.config import CellConfig
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import blueprints
+from multipanda_py.control.margin import LONGEST, Probe, linearise
 from multipanda_py.exceptions import ConfigurationError, UnknownName
-from multipanda_py.limits import LIMITS
-from multipanda_py.loop.blueprint import blueprints
 from multipanda_py.loop.build import build_loop
 from multipanda_py.loop.mailbox import Mailbox
-from multipanda_py.margin import LONGEST, Probe, linearise
+from multipanda_py.robots.limits import LIMITS
 from multipanda_py.state import JOINTS, Vector
 
 SUMMARY = "Measure bandwidth and delay margin of a cell's controllets, without moving anything."

@@ -16,10 +16,10 @@ from multipanda_py.commands.demo import Demo
 from multipanda_py.commands.film import open_film
 from multipanda_py.commands.options import pixels, positive
 from multipanda_py.commands.output import OK, complain, say
-from multipanda_py.config import CellConfig
+from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.rendering import Renderer, render_png
-from multipanda_py.scene_view import SceneView
+from multipanda_py.view.rendering import Renderer, render_png
+from multipanda_py.view.scene_view import SceneView
 
 SUMMARY = "Draw a cell without a window: a picture of its start (png) or a film (mp4, gif, webp)."
 

@@ -53,7 +53,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _watch(cell: Cell, options: argparse.Namespace) -> int:
-    from multipanda_py.viewer import start_viewer, stop_viewer
+    from multipanda_py.view.viewer import start_viewer, stop_viewer
 
     for warning in cell.warnings:
         complain(f"warning: {warning}")

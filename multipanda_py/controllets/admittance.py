@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.cartesian_gains import MAX_STIFFNESS
 from multipanda_py.context import Context
+from multipanda_py.control.cartesian_gains import MAX_STIFFNESS
+from multipanda_py.control.modal_damping import KEPT
+from multipanda_py.control.virtual_body import VirtualBody, length
 from multipanda_py.controllet import Controllet
 from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedance,
     CartesianImpedanceParams,
 )
 from multipanda_py.handover import Handover, bounded_error
-from multipanda_py.modal_damping import KEPT
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import CartesianTarget
-from multipanda_py.virtual_body import VirtualBody, length
 
 _dot, _add = np.dot, np.add
 
@@ -92,7 +92,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 
     A stiffer :class:`~multipanda_py.controllets.cartesian_impedance.CartesianImpedance` draws
     the tool to :math:`p_c, R_c`. Translation and rotation are integrated apart and about the
-    fixed axes of the base, see :class:`~multipanda_py.virtual_body.VirtualBody`: a pure rotation
+    fixed axes of the base, see :class:`~multipanda_py.control.virtual_body.VirtualBody`: a pure rotation
     leaves the tool's point where it is. Displacement and speed are bounded, and the integration
     stops at the bounds.
 

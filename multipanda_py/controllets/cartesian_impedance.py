@@ -9,12 +9,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from multipanda_py.cartesian_gains import CartesianGains
-from multipanda_py.cartesian_spring import CartesianSpring
 from multipanda_py.context import Context
+from multipanda_py.control.cartesian_gains import CartesianGains
+from multipanda_py.control.cartesian_spring import CartesianSpring
+from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import Handover
-from multipanda_py.modal_damping import KEPT
 from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Matrix
 from multipanda_py.targets import MovingCartesianTarget
@@ -45,7 +45,7 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
         \tau = J^T \left( \Lambda \ddot x_d + K e + D (\dot x_d - J \dot q) \right)
 
     with error, clipping, damping and frames as in
-    :class:`~multipanda_py.cartesian_spring.CartesianSpring`. One instance owns as many arms as
+    :class:`~multipanda_py.control.cartesian_spring.CartesianSpring`. One instance owns as many arms as
     its list names, each with its own target. A full 6 x 6 stiffness may be streamed
     (``target_stiffness``); the parameter takes over again when it is set.
 

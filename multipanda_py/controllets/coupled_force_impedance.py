@@ -11,9 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.force_control import ForceController
 from multipanda_py.controllets.coupled_impedance import CoupledImpedanceLaw, CoupledImpedanceParams
 from multipanda_py.controllets.force_impedance import LEAST_MOBILITY, ForceParams
-from multipanda_py.force_control import ForceController
 from multipanda_py.handover import Handover
 from multipanda_py.state import ArmState
 from multipanda_py.targets import ObjectTarget
@@ -30,7 +30,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
     r"""Control the internal force of the coupled law with the unified force controller.
 
     The squeeze :math:`F_s` is :math:`F'_f` of
-    :class:`~multipanda_py.force_control.ForceController`: its measured force is the mean of what
+    :class:`~multipanda_py.control.force_control.ForceController`: its measured force is the mean of what
     the hands exert towards each other, its contact point the distance of the hands at which
     contact was last felt, and its motion the rate at which that distance closes. When the object
     slips out, the squeeze fades as on a lost contact and the formation holds the hands.

@@ -11,12 +11,17 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.cartesian_gains import MAX_STIFFNESS
 from multipanda_py.context import Context
+from multipanda_py.control.cartesian_gains import MAX_STIFFNESS
+from multipanda_py.control.held_object import HeldObject
+from multipanda_py.control.modal_damping import (
+    BANDWIDTH,
+    KEPT,
+    LEAST_RATIO,
+    ModalDamping,
+)
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import SMALL_FORCE, Handover, bounded_error, share_of
-from multipanda_py.held_object import HeldObject
-from multipanda_py.modal_damping import BANDWIDTH, KEPT, LEAST_RATIO, ModalDamping
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import ObjectTarget
@@ -64,11 +69,11 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     with the velocities :math:`\dot x` of all hands, their deviations e from the grasp captured at
     activation, A, which maps the object's twist to those of the hands, and n, which points from
     the hands to the object's origin. B and :math:`B_n` share a wrench on the object by levers and
-    inertia (:class:`~multipanda_py.grasp_map.GraspMap`): all hands together exert
+    inertia (:class:`~multipanda_py.control.grasp_map.GraspMap`): all hands together exert
     W exactly, and light wrists get little of a moment.
     The squeeze adds up to nothing, so it strains the object and does not move it. All damping
     comes from the inertia it acts on: :math:`D_o` from that of the object, :math:`D_r` from that
-    of each hand (:class:`~multipanda_py.modal_damping.ModalDamping`). One of them, or the levers
+    of each hand (:class:`~multipanda_py.control.modal_damping.ModalDamping`). One of them, or the levers
     and inertia in B, is taken anew per cycle, in turn: in N + 2 cycles they hardly change. A push
     on one hand moves the object, so both hands give way together; the pair of them does not come
     apart.

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.cartesian_gains import MAX_STIFFNESS, CartesianGains
-from multipanda_py.cartesian_spring import CartesianSpring
 from multipanda_py.context import Context
+from multipanda_py.control.cartesian_gains import MAX_STIFFNESS, CartesianGains
+from multipanda_py.control.cartesian_spring import CartesianSpring
+from multipanda_py.control.energy_tank import SpringTank
+from multipanda_py.control.force_control import ForceController, ForceGains
+from multipanda_py.control.force_subspace import ForceSubspace
+from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.controllet import Controllet
-from multipanda_py.energy_tank import SpringTank
-from multipanda_py.force_control import ForceController, ForceGains
-from multipanda_py.force_subspace import ForceSubspace
 from multipanda_py.handover import Handover, share_of
-from multipanda_py.modal_damping import KEPT
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 from multipanda_py.targets import ForceTarget
@@ -247,10 +247,10 @@ class ForceImpedance(Controllet[ForceTarget, ForceImpedanceParams]):
     (multipanda_ros2, section IV, eq. 4). The wrench target sets the direction
     :math:`u = F_d / \|F_d\|` and the size of the force that the tool exerts on the world;
     across it the impedance acts alone, along it force control alone:
-    :class:`~multipanda_py.force_subspace.ForceSubspace` takes the spring out with
+    :class:`~multipanda_py.control.force_subspace.ForceSubspace` takes the spring out with
     :math:`P = I - u u^T` and brings it back in relaxed when the force is withdrawn. Force part
-    F and its tank: :class:`~multipanda_py.force_control.ForceController`; impedance tank and
-    :math:`x'_d = x_d + \alpha_i (x_d - x)`: :class:`~multipanda_py.energy_tank.SpringTank`.
+    F and its tank: :class:`~multipanda_py.control.force_control.ForceController`; impedance tank and
+    :math:`x'_d = x_d + \alpha_i (x_d - x)`: :class:`~multipanda_py.control.energy_tank.SpringTank`.
 
     Every cycle the work that the torques of spring, damper and force have done is booked,
     :math:`W = \tau_k^T (\dot q_k + \dot q_{k+1}) T / 2`; what the dampers took and what overflows

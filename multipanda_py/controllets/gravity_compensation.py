@@ -10,10 +10,15 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.context import Context
+from multipanda_py.control.modal_damping import (
+    BANDWIDTH,
+    KEPT,
+    LEAST_RATIO,
+    ModalDamping,
+)
+from multipanda_py.control.ramp import Ramp
 from multipanda_py.controllet import Controllet
-from multipanda_py.modal_damping import BANDWIDTH, KEPT, LEAST_RATIO, ModalDamping
 from multipanda_py.parameters import choice, flag, number, vector
-from multipanda_py.ramp import Ramp
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import HeldPose
 
@@ -69,7 +74,7 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
 
     P is I to hold the point, :math:`n n^T` to stay in the plane through it with normal n, else
     zero; O is I to hold the orientation, else zero. D belongs to K and the inertia, see
-    :class:`~multipanda_py.modal_damping.ModalDamping`: what is not held is not braked.
+    :class:`~multipanda_py.control.modal_damping.ModalDamping`: what is not held is not braked.
 
     The reference :math:`p_0, R_0` is measured at activation. What is not held follows the arm,
     so a hold that is asked for later holds what is measured then. The square root of K is

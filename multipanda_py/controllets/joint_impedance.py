@@ -11,9 +11,9 @@ import eigenpy
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.modal_damping import KEPT, LEAST_RATIO, ModalDamping
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import MAX_STEP, Handover, share_of, tool_wrench
-from multipanda_py.modal_damping import KEPT, LEAST_RATIO, ModalDamping
 from multipanda_py.parameters import vector
 from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 from multipanda_py.targets import JointTarget
@@ -62,7 +62,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         \tau = M \ddot q_d + K (q_d - q) + D (\dot q_d - \dot q)
 
     with the acceleration of a governed target, which is zero at rest, and D from
-    :class:`~multipanda_py.modal_damping.ModalDamping` for the joint-space inertia.
+    :class:`~multipanda_py.control.modal_damping.ModalDamping` for the joint-space inertia.
     Source: Albu-Schäffer, Ott, Frese and Hirzinger, ICRA 2003.
     """
 

@@ -13,11 +13,11 @@ from typing import ClassVar
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
-from multipanda_py.joint_motion import JointMotion
-from multipanda_py.limits import LIMITS
-from multipanda_py.modal_damping import KEPT
 from multipanda_py.parameters import flag, number, vector
+from multipanda_py.planning.joint_motion import JointMotion
+from multipanda_py.robots.limits import LIMITS
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import TrajectoryTarget
 
@@ -74,7 +74,7 @@ class JointTrajectoryParams(JointImpedanceParams):
 
 
 class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
-    r"""Follow a reference of :class:`~multipanda_py.joint_motion.JointMotion`, compliantly.
+    r"""Follow a reference of :class:`~multipanda_py.planning.joint_motion.JointMotion`, compliantly.
 
     .. math::
         \tau = K (q_d - q) + D (\dot q_d - \dot q) + M \ddot q_d

@@ -11,10 +11,11 @@ from typing import ClassVar
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
-from multipanda_py.limits import LIMITS, JointLimits
-from multipanda_py.modal_damping import KEPT
+from multipanda_py.limits import JointLimits
 from multipanda_py.parameters import number
+from multipanda_py.robots.limits import LIMITS
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import JointTarget
 

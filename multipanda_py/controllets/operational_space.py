@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.cartesian_gains import CartesianGains
 from multipanda_py.context import Context
+from multipanda_py.control.cartesian_gains import CartesianGains
+from multipanda_py.control.ramp import Ramp
 from multipanda_py.controllet import Controllet
+from multipanda_py.dynamics.task_inertia import OperationalSpace as Terms
 from multipanda_py.handover import Handover, bounded_error, share_of
-from multipanda_py.operational_space import OperationalSpace as Terms
 from multipanda_py.parameters import vector
-from multipanda_py.ramp import Ramp
 from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 from multipanda_py.targets import CartesianTarget
 
@@ -63,7 +63,7 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
     feature of that name.
 
     Near singular postures (:math:`w_{min} < 0.02` 1/kg) the inertia is damped, see
-    :class:`multipanda_py.operational_space.OperationalSpace`. What the damping takes from a
+    :class:`multipanda_py.dynamics.task_inertia.OperationalSpace`. What the damping takes from a
     direction that is being lost goes to the posture, at a quarter of the bandwidth: the arm
     slows down before it is stretched, and finds back. The price is that a tool may stop short
     of its target there: by less than 1 % of a 3 cm step in most such postures, by 7 % in some.

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.bounded_pose import BoundedPose
-from multipanda_py.cartesian_gains import MAX_STIFFNESS
-from multipanda_py.cartesian_spring import CartesianSpring
-from multipanda_py.clutch import Clutch
 from multipanda_py.context import Context
+from multipanda_py.control.bounded_pose import BoundedPose
+from multipanda_py.control.cartesian_gains import MAX_STIFFNESS
+from multipanda_py.control.cartesian_spring import CartesianSpring
+from multipanda_py.control.force_reflection import ForceReflection
+from multipanda_py.control.modal_damping import KEPT, LEAST_RATIO
+from multipanda_py.control.motion_mapping import Clutch
 from multipanda_py.controllet import Controllet
 from multipanda_py.features.nullspace import Nullspace, NullspaceParams
-from multipanda_py.force_reflection import ForceReflection
-from multipanda_py.modal_damping import KEPT, LEAST_RATIO
 from multipanda_py.parameters import flag, number, vector
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import CartesianTarget, Target
@@ -93,11 +93,11 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         \tau_F = J_F^T \left( K e + D (\dot x_d - J_F \dot q_F) \right) + N \tau_0
 
     The first arm leads, the second follows. The follower's pose is the leader's motion since
-    both were coupled (:class:`~multipanda_py.clutch.Clutch`), in the axes of the world, bounded
-    in speed and in its distance from the tool (:class:`~multipanda_py.bounded_pose.BoundedPose`);
-    spring and damper are :class:`~multipanda_py.cartesian_spring.CartesianSpring`. The leader
+    both were coupled (:class:`~multipanda_py.control.motion_mapping.Clutch`), in the axes of the world, bounded
+    in speed and in its distance from the tool (:class:`~multipanda_py.control.bounded_pose.BoundedPose`);
+    spring and damper are :class:`~multipanda_py.control.cartesian_spring.CartesianSpring`. The leader
     floats, and feels the wrench that the world exerts on the follower
-    (:class:`~multipanda_py.force_reflection.ForceReflection`), with gain
+    (:class:`~multipanda_py.control.force_reflection.ForceReflection`), with gain
     :math:`g \min(1, \alpha)` for forces: where the follower moves less than the leader
     (:math:`\alpha < 1`), forces are scaled like motion. Source: CRISP section III-H, where
     the sign of F is that of the robot on the world.

@@ -14,9 +14,9 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.description.franka import FLANGE_HEIGHT, JOINT_ORIGINS, MODELS
-from multipanda_py.description.rotations import rotation_from_rpy
-from multipanda_py.description.urdf_shapes import (
+from multipanda_py.robots.franka import FLANGE_HEIGHT, JOINT_ORIGINS, MODELS
+from multipanda_py.robots.rotations import rotation_from_rpy
+from multipanda_py.robots.urdf_shapes import (
     Element,
     add,
     add_inertial,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.description.franka import (
+from multipanda_py.robots.franka import (
     FINGER_HEIGHT,
     FINGER_INERTIAL,
     FINGER_UPPER,
@@ -14,8 +14,8 @@ from multipanda_py.description.franka import (
     HAND_TCP_HEIGHT,
     HAND_YAW,
 )
-from multipanda_py.description.load import Load, combined
-from multipanda_py.description.rotations import rotation_from_rpy
+from multipanda_py.robots.load import Load, combined
+from multipanda_py.robots.rotations import rotation_from_rpy
 
 Vector = NDArray[np.float64]
 

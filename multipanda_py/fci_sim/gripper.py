@@ -7,7 +7,6 @@ import socket
 import struct
 from collections.abc import Callable
 
-from multipanda_py.description.franka import FINGER_FORCE, FINGER_UPPER, FINGER_VELOCITY
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.fci_sim.wire import (
     CONNECT,
@@ -17,6 +16,7 @@ from multipanda_py.fci_sim.wire import (
     GripperStatus,
 )
 from multipanda_py.fci_sim.world import PERIOD
+from multipanda_py.robots.franka import FINGER_FORCE, FINGER_UPPER, FINGER_VELOCITY
 
 Answer = Callable[[int, int, bytes], None]
 

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from multipanda_py.child import module_command
 from multipanda_py.commands.output import complain
 from multipanda_py.exceptions import BackendError, MultipandaError
 from multipanda_py.fci_sim.admin_port import AdminClient
 from multipanda_py.fci_sim.arguments import add_arguments
 from multipanda_py.fci_sim.server import Server
 from multipanda_py.fci_sim.station import Timing
+from multipanda_py.machine.child import module_command
 
 READY = "ready"
 START_TIMEOUT = 20.0  # [s]

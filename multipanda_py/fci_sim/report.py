@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.description.load import Load
 from multipanda_py.fci_sim.wire import ERRORS, Controller, Generator, StateDatagram
 from multipanda_py.fci_sim.world import PERIOD
+from multipanda_py.robots.load import Load
 
 if TYPE_CHECKING:
     from multipanda_py.fci_sim.robot import Robot

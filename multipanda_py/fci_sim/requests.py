@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.description.load import Load
 from multipanda_py.fci_sim.client_urdf import client_urdf
 from multipanda_py.fci_sim.frames import is_pose, pose_from
 from multipanda_py.fci_sim.motion import Motion
@@ -21,6 +20,7 @@ from multipanda_py.fci_sim.wire import (
     Request,
     SetStatus,
 )
+from multipanda_py.robots.load import Load
 
 Vector = NDArray[np.float64]
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.description.load import Load
 from multipanda_py.exceptions import UnknownName
 from multipanda_py.fci_sim.cycles import Cycles
 from multipanda_py.fci_sim.end_effector import hand_load
@@ -21,6 +20,7 @@ from multipanda_py.fci_sim.reflexes import Thresholds, violations
 from multipanda_py.fci_sim.report import Report
 from multipanda_py.fci_sim.wire import ERRORS, Mode, MoveStatus, RecoveryStatus, Request
 from multipanda_py.fci_sim.world import World
+from multipanda_py.robots.load import Load
 
 Vector = NDArray[np.float64]
 Answer = Callable[[Request, int, bytes], None]

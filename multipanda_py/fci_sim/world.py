@@ -7,15 +7,15 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.description import READY_POSTURE, ArmDescription, Tool
-from multipanda_py.description.franka import ARMATURE, FLANGE_HEIGHT
-from multipanda_py.description.load import Load
-from multipanda_py.description.mjcf import build_scene
-from multipanda_py.description.mjcf_elements import put
 from multipanda_py.exceptions import BackendError
 from multipanda_py.fci_sim.client_urdf import LOWER, UPPER
 from multipanda_py.fci_sim.end_effector import hand_load, hand_tcp
-from multipanda_py.mujoco_warnings import diverged, listen
+from multipanda_py.robots import READY_POSTURE, ArmDescription, Tool
+from multipanda_py.robots.franka import ARMATURE, FLANGE_HEIGHT
+from multipanda_py.robots.load import Load
+from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.simulation.mjcf_elements import put
+from multipanda_py.simulation.mujoco_warnings import diverged, listen
 
 Vector = NDArray[np.float64]
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from multipanda_py.context import Context
+from multipanda_py.control.governed_channel import GovernedChannel, GovernorParams
+from multipanda_py.control.governed_joints import GovernedJoints
+from multipanda_py.control.governed_object import GovernedObject
+from multipanda_py.control.governed_pose import GovernedPose
 from multipanda_py.controllet import Controllet
 from multipanda_py.feature import Feature
-from multipanda_py.governed_channel import GovernedChannel, GovernorParams
-from multipanda_py.governed_joints import GovernedJoints
-from multipanda_py.governed_object import GovernedObject
-from multipanda_py.governed_pose import GovernedPose
 from multipanda_py.state import JOINTS, ArmState
 from multipanda_py.targets import JointTarget
 
@@ -25,7 +25,7 @@ class Governor(Feature[GovernorParams]):
 
     The law sees a reference that moves towards what was asked for with bounded velocity,
     acceleration and jerk, does not pass it, and ends on it exactly
-    (:class:`~multipanda_py.tracker.Tracker`). An arm that follows it takes the torque
+    (:class:`~multipanda_py.control.tracker.Tracker`). An arm that follows it takes the torque
     :math:`\tau = M \ddot q_r`, so while it moves its acceleration bounds are scaled by the
     largest :math:`s \le 1` with
 

@@ -11,8 +11,8 @@ import eigenpy
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.nullspace_projector import NullspaceProjector
 from multipanda_py.feature import Feature
-from multipanda_py.nullspace_projector import NullspaceProjector
 from multipanda_py.parameters import flag, number
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import Target

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.modal_damping import LEAST_RATIO
+from multipanda_py.control.nullspace_projector import PROJECTORS, NullspaceProjector
 from multipanda_py.feature import Feature
 from multipanda_py.handover import MAX_STEP, Handover
-from multipanda_py.modal_damping import LEAST_RATIO
-from multipanda_py.nullspace_projector import PROJECTORS, NullspaceProjector
 from multipanda_py.parameters import choice, number, vector
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import CartesianTarget
@@ -64,7 +64,7 @@ class Nullspace(Feature[NullspaceParams]):
         \tau = N \tau_0, \quad
         \tau_0 = \mathrm{clamp}(K_n (q_n - q) + 2 Z_n K_n^{1/2} (\dot q_n - \dot q), \pm\tau_{max})
 
-    with :math:`N` one of :class:`~multipanda_py.nullspace_projector.NullspaceProjector`, the
+    with :math:`N` one of :class:`~multipanda_py.control.nullspace_projector.NullspaceProjector`, the
     dynamically consistent one by default. The clamp comes first: clamped after the projection,
     the torques would not be in the nullspace any more. A posture may come with its velocity
     :math:`\dot q_n`, which must be renewed. Sources: Khatib 1987; CRISP section III, equation 7,

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.config import ArmConfig
-from multipanda_py.describe import describe_arm
-from multipanda_py.description import ArmDescription
-from multipanda_py.description.load import Load, combined
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.config.sections import ArmConfig
+from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.franka.settings import Settings
-from multipanda_py.model import build_pinocchio
 from multipanda_py.pose import Pose
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.load import Load, combined
 from multipanda_py.state import Matrix
 
 

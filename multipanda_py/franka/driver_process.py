@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from multipanda_py.child import module_command
+from multipanda_py.machine.child import module_command
 
 
 class DriverProcess:

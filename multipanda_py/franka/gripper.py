@@ -16,9 +16,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from multipanda_py.child import module_command
 from multipanda_py.exceptions import LoopTimeout, MultipandaError
-from multipanda_py.gripper import (
+from multipanda_py.grippers.gripper import (
     MAX_WIDTH,
     Gripper,
     GripperCommand,
@@ -27,6 +26,7 @@ from multipanda_py.gripper import (
     GripperState,
     Outcome,
 )
+from multipanda_py.machine.child import module_command
 
 END_TIMEOUT = 2.0
 """How long the process may take to end [s]."""

@@ -7,7 +7,7 @@ only listens to its owner, and has a *worker* hold the connection: a child that 
 the fingers are to stop or the robot does not answer, and forks anew, which takes milliseconds.
 
 Standard input brings commands, one JSON object a line: ``number`` and the fields of
-:class:`~multipanda_py.gripper.GripperCommand`. Standard output gives measurements
+:class:`~multipanda_py.grippers.gripper.GripperCommand`. Standard output gives measurements
 (``width``, ``max_width``, ``is_grasped``) at the rate of the hand, results (``done`` with the
 number, ``outcome``, ``text``) and problems (``problem``). The end of the input ends both.
 """
@@ -24,7 +24,12 @@ import time
 from typing import Any
 
 from multipanda_py.franka.gripper_worker import load_library, say, work
-from multipanda_py.gripper import MAX_SPEED, MAX_WIDTH, Action, Outcome
+from multipanda_py.grippers.gripper import (
+    MAX_SPEED,
+    MAX_WIDTH,
+    Action,
+    Outcome,
+)
 
 PATIENCE = 5.0
 """How long an answer may take beyond the time to close and open the fingers [s]."""

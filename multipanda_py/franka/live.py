@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from multipanda_py.config_rules import sentences
+from multipanda_py.config.rules import sentences
 from multipanda_py.exceptions import SettingsRejected
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.parameters import Spec

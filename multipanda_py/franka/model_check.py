@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.description import ARMATURE, ArmDescription
+from multipanda_py.dynamics.arm_model import Flange, build_pinocchio
 from multipanda_py.franka.connecting import PROBE_SPEED
 from multipanda_py.franka.options import FrankaConfig
-from multipanda_py.model import Flange, build_pinocchio
+from multipanda_py.robots import ARMATURE, ArmDescription
 from multipanda_py.state import JOINTS, Matrix, Vector
 
 _GRAVITY = np.array([0.0, 0.0, -9.81])

@@ -15,7 +15,7 @@ from pydantic import (
     model_serializer,
 )
 
-from multipanda_py.description.load import NO_LOAD, Load, inertia_matrix
+from multipanda_py.robots.load import NO_LOAD, Load, inertia_matrix
 
 _Threshold = Annotated[float, Field(gt=0, le=1000)]
 _Torques = Annotated[list[_Threshold], Field(min_length=7, max_length=7)]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.handover import Handover
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.safety import StateGuard, TorqueGuard
-from multipanda_py.model import ArmModel
 from multipanda_py.state import ArmState
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from multipanda_py.backends.backend import Backend
+from multipanda_py.backend import Backend
 from multipanda_py.franka.live import LIVE, decode, encode
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.loop.arm import Arm

@@ -8,19 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from multipanda_py import registry
-from multipanda_py.backends.backend import Backend
-from multipanda_py.config import CellConfig
+from multipanda_py.backend import Backend
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm, describe_objects
+from multipanda_py.config.instance_spec import Blueprint
 from multipanda_py.context import Context
-from multipanda_py.describe import describe_arm, describe_objects
-from multipanda_py.description import ArmDescription
-from multipanda_py.limits import LIMITS
+from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.loop.arm import Arm
-from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.instance import Instance
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.ownership import Ownership
-from multipanda_py.model import ArmModel
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.limits import LIMITS
 from multipanda_py.state import ArmState, Vector
 
 

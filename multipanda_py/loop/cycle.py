@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.backends.backend import Backend
+from multipanda_py.backend import Backend
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.arm_settings import ArmSettings
 from multipanda_py.loop.events import Event

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from multipanda_py.config.instance_spec import Blueprint
 from multipanda_py.context import Context
 from multipanda_py.handover import Handover
-from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.feature_set import FeatureSet
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.safety import is_finite

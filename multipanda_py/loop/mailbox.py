@@ -20,10 +20,10 @@ from enum import IntEnum
 
 import numpy as np
 
-from multipanda_py.config import CellConfig
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import Blueprint
 from multipanda_py.franka.live import WIDTH as SETTINGS
-from multipanda_py.gripper import RECORD as GRIPPER_RECORD
-from multipanda_py.loop.blueprint import Blueprint
+from multipanda_py.grippers.gripper import RECORD as GRIPPER_RECORD
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.state import JOINTS, Vector, row_dtype
 from multipanda_py.targets import CHANNELS, places

@@ -17,15 +17,15 @@ import sys
 import threading
 import time
 
-from multipanda_py.config import CellConfig
-from multipanda_py.loop.blueprint import blueprints
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import blueprints
 from multipanda_py.loop.build import build_loop
 from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.pacing import run
-from multipanda_py.outputs import never_wait_for_output, say
-from multipanda_py.realtime import enter_realtime, keep_cores_awake
+from multipanda_py.machine.outputs import never_wait_for_output, say
+from multipanda_py.machine.realtime import enter_realtime, keep_cores_awake
 
 REST_TIMEOUT = 3.0
 """How long arms may take to come to rest after their owner is gone [s]."""

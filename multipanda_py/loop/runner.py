@@ -13,14 +13,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from multipanda_py.child import module_command
-from multipanda_py.config import CellConfig
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import Blueprint
 from multipanda_py.exceptions import LoopError
-from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.loop.build import build_loop
 from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.pacing import run
+from multipanda_py.machine.child import module_command
 
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 5.0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from multipanda_py.backends.backend import Backend
+from multipanda_py.backend import Backend
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox

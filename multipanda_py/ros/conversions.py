@@ -15,8 +15,8 @@ from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from sensor_msgs.msg import JointState
 
-from multipanda_py.config import CellConfig
-from multipanda_py.describe import describe_arm
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.state import JOINTS

@@ -8,10 +8,10 @@ import time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from multipanda_py.cell import Cell
-from multipanda_py.loop.blueprint import Blueprint
+from multipanda_py.config.instance_spec import Blueprint
+from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.statistics import LoopStatistics
-from multipanda_py.modal_damping import KEPT
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
 from multipanda_py.ros.targets import Targets

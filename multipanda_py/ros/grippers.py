@@ -14,7 +14,7 @@ from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.gripper import (
+from multipanda_py.grippers.gripper import (
     MAX_FORCE,
     MAX_WIDTH,
     Action,

@@ -14,9 +14,9 @@ from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 from launch import Action, LaunchContext, LaunchDescription
-from multipanda_py.config import CellConfig
-from multipanda_py.describe import describe_arm
-from multipanda_py.description import cell_urdf
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.robots.urdf import cell_urdf
 
 BOOLEAN = ["true", "false"]
 DISCOVERY = ["environment", "SUBNET", "LOCALHOST", "OFF"]

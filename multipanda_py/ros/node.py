@@ -16,9 +16,9 @@ from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
 
 from multipanda_py.cell import Cell
-from multipanda_py.dds_memory import remove_leftovers
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
-from multipanda_py.outputs import never_wait_for_output
+from multipanda_py.machine.dds_memory import remove_leftovers
+from multipanda_py.machine.outputs import never_wait_for_output
 from multipanda_py.ros.diagnostics import Diagnostics
 from multipanda_py.ros.grippers import Grippers
 from multipanda_py.ros.guard import GuardedNode

@@ -13,8 +13,8 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from multipanda_py.cell import Cell
+from multipanda_py.config.instance_spec import Blueprint
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.loop.blueprint import Blueprint
 from multipanda_py.parameters import Spec
 from multipanda_py.ros.guard import GuardedNode
 

@@ -17,9 +17,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from multipanda_py.cell import Cell
-from multipanda_py.describe import describe_arm
-from multipanda_py.description import cell_urdf
-from multipanda_py.quaternion import quaternion_from_rotation
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.pose import quaternion_from_rotation
+from multipanda_py.robots.urdf import cell_urdf
 from multipanda_py.ros.conversions import finger_names, joint_names
 from multipanda_py.ros.running import every
 

@@ -16,7 +16,7 @@ from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.node import Node
 
 from multipanda_py.cell import Cell
-from multipanda_py.realtime import loop_cpu
+from multipanda_py.machine.realtime import loop_cpu
 
 SPIN_TIMEOUT = 0.2
 """Longest wait for an event before signals are looked at [s]."""

@@ -14,9 +14,9 @@ from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor
 from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 
-from multipanda_py.config import CellConfig
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.ros_yaml import load
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.ros_yaml import load
 
 MAX_TARGET_AGE = "max_target_age"
 _OURS = frozenset(CellConfig.model_fields)

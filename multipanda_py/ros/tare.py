@@ -9,7 +9,7 @@ from typing import Any
 from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
-from multipanda_py.cell_tare import TARE_TIMEOUT
+from multipanda_py.cell.tare import TARE_TIMEOUT
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.ros.answers import Work, until
 from multipanda_py.ros.guard import GuardedNode

@@ -13,10 +13,10 @@ from rclpy.action import CancelResponse, GoalResponse
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from multipanda_py.cell import Cell
+from multipanda_py.config.instance_spec import Blueprint
 from multipanda_py.controllets.joint_trajectory import MotionState
 from multipanda_py.exceptions import MultipandaError, TargetRejected
-from multipanda_py.loop.blueprint import Blueprint
-from multipanda_py.quintic import evaluate
+from multipanda_py.planning.quintic import evaluate
 from multipanda_py.ros.answers import PlainActionServer
 from multipanda_py.ros.conversions import joint_names
 from multipanda_py.ros.guard import GuardedNode

@@ -13,9 +13,9 @@ import numpy as np
 from control_msgs.action import FollowJointTrajectory
 
 from multipanda_py.exceptions import TargetRejected
+from multipanda_py.planning.trajectory import complete, thin
 from multipanda_py.state import JOINTS, Matrix, Vector
 from multipanda_py.targets import TRAJECTORY_POINTS
-from multipanda_py.trajectory import complete, thin
 
 Result = FollowJointTrajectory.Result
 THIN_TOLERANCE = 5e-3
@@ -54,7 +54,7 @@ def read_goal(goal: Any, names: Sequence[str], now_ns: int) -> TrajectoryGoal:
     """Return what a goal asks of an arm.
 
     Joints may come in any order. What the points leave out is filled in by
-    :func:`~multipanda_py.trajectory.complete`; times count from the header's stamp, points
+    :func:`~multipanda_py.planning.trajectory.complete`; times count from the header's stamp, points
     that are past are left out, and more points than fit are thinned out.
 
     Args:

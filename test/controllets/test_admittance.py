@@ -7,6 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from multipanda_py.control.virtual_body import VirtualBody
 from multipanda_py.controllets.admittance import Admittance, AdmittanceParams
 from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedance,
@@ -15,7 +16,6 @@ from multipanda_py.controllets.cartesian_impedance import (
 from multipanda_py.pose import Pose
 from multipanda_py.targets import CartesianTarget, MovingCartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
-from multipanda_py.virtual_body import VirtualBody
 
 READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 CONTACTS = np.geomspace(10, 1e7, 61)

@@ -10,9 +10,9 @@ from dense_impedance import impedance
 
 from multipanda_py.context import Context
 from multipanda_py.controllets.coupled_impedance import CoupledImpedance, CoupledImpedanceParams
-from multipanda_py.description import ArmDescription
 from multipanda_py.exceptions import ConfigurationError, TargetRejected
 from multipanda_py.pose import Pose
+from multipanda_py.robots import ArmDescription
 from multipanda_py.targets import ObjectTarget
 from multipanda_py.testing import PERIOD, StateMaker, simple_cell
 

@@ -12,7 +12,7 @@ from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedanceParams,
 )
 from multipanda_py.controllets.joint_impedance import JointImpedance, JointImpedanceParams
-from multipanda_py.operational_space import OperationalSpace
+from multipanda_py.dynamics.task_inertia import OperationalSpace
 from multipanda_py.targets import JointTarget, MovingCartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 

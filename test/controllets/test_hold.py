@@ -6,9 +6,9 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
+from multipanda_py.robots.limits import FR3_LIMITS
 from stopping import Rigs, StopRig, Throw
 
-from multipanda_py.limits import FR3_LIMITS
 from multipanda_py.loop.events import Event
 
 pytestmark = pytest.mark.sim

@@ -8,6 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from dense_impedance import impedance
+from multipanda_py.robots.limits import LIMITS
 
 from multipanda_py.controllets.joint_trajectory import (
     JointTrajectory,
@@ -15,11 +16,10 @@ from multipanda_py.controllets.joint_trajectory import (
     MotionState,
 )
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.limits import LIMITS
-from multipanda_py.quintic import evaluate
+from multipanda_py.planning.quintic import evaluate
+from multipanda_py.planning.trajectory import complete
 from multipanda_py.targets import TrajectoryTarget
 from multipanda_py.testing import PERIOD, StateMaker
-from multipanda_py.trajectory import complete
 
 LIMIT = LIMITS["fr3"]
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from multipanda_py.robots.limits import FR3_LIMITS
 
 from multipanda_py import registry
-from multipanda_py.limits import FR3_LIMITS
 from multipanda_py.parameters import specs_of
 
 pytestmark = [pytest.mark.sim, pytest.mark.robustness]

@@ -10,10 +10,10 @@ import pinocchio as pin
 import pytest
 from dense_impedance import impedance
 
+from multipanda_py.config.describe import bases_in_world
+from multipanda_py.control.force_reflection import ForceReflection
 from multipanda_py.controllets.teleoperation import Teleoperation, TeleoperationParams
-from multipanda_py.describe import bases_in_world
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.force_reflection import ForceReflection
 from multipanda_py.targets import Target
 from multipanda_py.testing import PERIOD, StateMaker, simple_cell
 

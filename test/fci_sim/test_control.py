@@ -7,12 +7,17 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from multipanda_py.description import ARMATURE, READY_POSTURE, ArmDescription, Tool
-from multipanda_py.description.load import Load, combined
+from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.exceptions import BackendError
 from multipanda_py.fci_sim import FciSim
 from multipanda_py.fci_sim.end_effector import hand_load, hand_tcp
-from multipanda_py.model import build_pinocchio
+from multipanda_py.robots import (
+    ARMATURE,
+    READY_POSTURE,
+    ArmDescription,
+    Tool,
+)
+from multipanda_py.robots.load import Load, combined
 
 LOAD = (0.5, [0.01, -0.02, 0.15], [2e-3, 0, 0, 0, 3e-3, 0, 0, 0, 1e-3])
 POSTURES = [

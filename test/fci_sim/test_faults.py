@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from multipanda_py.description import READY_POSTURE
 from multipanda_py.exceptions import BackendError
 from multipanda_py.fci_sim.wire import ERRORS
+from multipanda_py.robots import READY_POSTURE
 
 REFLEXES = [
     ("joint_reflex", {"command": "push", "tau": [0, 0, 0, 25, 0, 0, 0]}, 0.0),

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from fci_peer import Peer
 
-from multipanda_py.description import READY_POSTURE
 from multipanda_py.fci_sim.wire import Controller, Generator, Mode
+from multipanda_py.robots import READY_POSTURE
 
 PERIOD = 1e-3
 DISTANCE, CYCLES = 0.1, 1000

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from fci_peer import Peer
 
-from multipanda_py.description import READY_POSTURE
 from multipanda_py.exceptions import UnknownName
 from multipanda_py.fci_sim.client_urdf import UPPER, VELOCITY, velocity_towards
 from multipanda_py.fci_sim.robot import RECOVERY_CYCLES
@@ -23,6 +22,7 @@ from multipanda_py.fci_sim.wire import (
     Request,
     SetStatus,
 )
+from multipanda_py.robots import READY_POSTURE
 
 
 @pytest.fixture

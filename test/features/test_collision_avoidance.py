@@ -9,13 +9,13 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from multipanda_py.description import SceneObject
+from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.features.collision_avoidance import (
     CollisionAvoidance,
     CollisionAvoidanceParams,
 )
-from multipanda_py.model import build_pinocchio
 from multipanda_py.pose import Pose
+from multipanda_py.robots import SceneObject
 from multipanda_py.targets import JointTarget
 from multipanda_py.testing import PERIOD, StateMaker
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from multipanda_py.dynamics.task_inertia import OperationalSpace
 from multipanda_py.features.coriolis import Coriolis
 from multipanda_py.features.nullspace import Nullspace, NullspaceParams
-from multipanda_py.operational_space import OperationalSpace
 from multipanda_py.parameters import NoParams
 from multipanda_py.targets import CartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker

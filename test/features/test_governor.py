@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from multipanda_py.config.sections import Q_READY, GateConfig
+from multipanda_py.robots.limits import FR3_LIMITS
 
-from multipanda_py.config import Q_READY, GateConfig
-from multipanda_py.limits import FR3_LIMITS
 from multipanda_py.pose import Pose
 
 READY = np.array(Q_READY)

@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from multipanda_py.config import CellConfig
+from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, TargetRejected
 from multipanda_py.pose import Pose
 

@@ -11,14 +11,14 @@ import sys
 
 import numpy as np
 import pytest
+from multipanda_py.robots.limits import LIMITS
 
-from multipanda_py.config import CellConfig
-from multipanda_py.describe import describe_arm
-from multipanda_py.description import READY_POSTURE
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.exceptions import BackendError, ConfigurationError
 from multipanda_py.fci_sim import FciSim
-from multipanda_py.limits import LIMITS
-from multipanda_py.model import ArmModel
+from multipanda_py.robots import READY_POSTURE
 from multipanda_py.state import ArmState, row_dtype
 
 TOOL = {"mass": 0.4, "com": [0.01, 0.0, 0.05], "position": [0.0, 0.02, 0.2],

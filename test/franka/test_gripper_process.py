@@ -15,7 +15,7 @@ import pytest
 from multipanda_py.exceptions import LoopTimeout
 from multipanda_py.fci_sim import FciSim
 from multipanda_py.franka.gripper import FrankaGripper
-from multipanda_py.gripper import Outcome
+from multipanda_py.grippers.gripper import Outcome
 
 needs_library = pytest.mark.skipif(
     importlib.util.find_spec("pylibfranka") is None,

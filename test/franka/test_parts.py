@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pinocchio as pin
 import pytest
+from multipanda_py.robots.limits import FR3_LIMITS
 
-from multipanda_py.description import ARMATURE, READY_POSTURE, ArmDescription
+from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.franka.connecting import PROBE_SPEED
 from multipanda_py.franka.driver_memory import DriverMemory, Record
 from multipanda_py.franka.errors import describe_errors, fault_of_mode, names_of
@@ -18,8 +19,7 @@ from multipanda_py.franka.model_check import ModelCheck, complaint
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.franka.settings import from_frame
 from multipanda_py.franka.torque_guard import RAMP_TIME, TorqueGuard
-from multipanda_py.limits import FR3_LIMITS
-from multipanda_py.model import build_pinocchio
+from multipanda_py.robots import ARMATURE, READY_POSTURE, ArmDescription
 
 LIMITS = FR3_LIMITS.torque.tolist()
 

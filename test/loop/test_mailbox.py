@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 
-from multipanda_py.loop.blueprint import blueprints
+from multipanda_py.config.instance_spec import blueprints
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import EVENTS, Mailbox
 from multipanda_py.testing import simple_cell

@@ -7,10 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multipanda_py.config import CellConfig
+from multipanda_py.cell.switch_planning import (
+    KEEP,
+    RESTART,
+    Strictness,
+    SwitchPlan,
+    plan_switch,
+)
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import blueprints
 from multipanda_py.exceptions import SwitchRejected
-from multipanda_py.loop.blueprint import blueprints
-from multipanda_py.loop.switching import KEEP, RESTART, Strictness, SwitchPlan, plan_switch
 
 PLANS = blueprints(
     CellConfig.from_dict(

@@ -15,7 +15,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
-from multipanda_py.dds_memory import FOLDER
+from multipanda_py.machine.dds_memory import FOLDER
 
 NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]
 SEGMENT = re.compile(r"/dev/shm/(fast(?:dds|rtps)_[0-9a-f]{16})$", re.MULTILINE)

@@ -22,7 +22,7 @@ from std_msgs.msg import Float64
 from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
-from multipanda_py.config import CellConfig
+from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.fci_sim import FciSim
 from multipanda_py.loop.events import Event
 from multipanda_py.ros.guard import GuardedNode

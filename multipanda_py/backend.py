@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of a backend."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.grippers.gripper import Action, Outcome
+from multipanda_py.state import ArmState, Vector
+
+
+class Backend(ABC):
+    """Moves states and torques of all arms of one kind.
+
+    One object serves every arm of a cell that names it, because simulated arms share one
+    world. It fills ``q``, ``dq``, ``tau_J``, ``tau_ext`` and ``fingers`` of its states and
+    applies their ``tau``, from which gravity is excluded, as on the real arm.
+
+    Args:
+        config: The whole cell.
+        arms: Indices of its arms in the cell.
+        states: Their live states, in the same order.
+        objects: Where to put the poses of movable things, (n, 7).
+
+    Attributes:
+        time: Time of its world [s].
+        warnings: What its user should know after :meth:`connect` or a recovery, in sentences;
+            whoever reads clears it.
+    """
+
+    time: float = 0.0
+
+    def __init__(
+        self, config: CellConfig, arms: Sequence[int], states: Sequence[ArmState], objects: Vector
+    ) -> None:
+        self.config = config
+        self.arms = tuple(arms)
+        self.states = tuple(states)
+        self.objects = objects
+        self.period = 1.0 / config.cell.rate
+        self.warnings: list[str] = []
+        self._configured: list[tuple[int, str]] = []
+
+    @abstractmethod
+    def connect(self) -> None:
+        """Make the arms ready to be read and commanded.
+
+        Raises:
+            BackendError: If one cannot be reached.
+        """
+
+    @property
+    def wake_fds(self) -> dict[int, int]:
+        """File descriptors that become readable with a new state, and their arm's index.
+
+        :meth:`read` of that arm makes one unreadable again.
+        Simulated arms have none: they are read on the loop's clock.
+        """
+        return {}
+
+    @abstractmethod
+    def read(self, fresh: Collection[int]) -> None:
+        """Fill the states of the arms in ``fresh`` (indices in the cell). Thread: control."""
+
+    @abstractmethod
+    def write(self, fresh: Collection[int]) -> None:
+        """Apply the torques of ``fresh`` arms; a simulated world moves on by one period.
+
+        Thread: control.
+        """
+
+    def grip(self, arm: int, number: int, record: Vector) -> None:
+        """Begin a gripper command, or take in what a gripper outside of the loop measures.
+
+        Args:
+            arm: Index in the cell.
+            number: Of the command: where ``state.gripper`` begins from now on.
+            record: As :attr:`multipanda_py.grippers.gripper.GripperCommand.record`; for a measurement
+                action, width [m], whether an object is held.
+
+        Thread: control.
+        """
+        state = self.states[self.arms.index(arm)]
+        if record[0] == Action.MEASURED:
+            state.fingers[:] = record[1] / 2.0
+            state.gripper[:] = number, Outcome.SUCCEEDED, record[2]
+        else:
+            state.gripper[:2] = number, Outcome.FAILED
+
+    def faults(self) -> Sequence[tuple[int, str]]:
+        """Return arms that have stopped by themselves since the last call, and why.
+
+        Thread: control.
+        """
+        return ()
+
+    def recover(self, arm: int) -> None:
+        """Ask for an arm to be made ready again; returns at once. Thread: control."""
+
+    def is_ready(self, arm: int) -> bool:
+        """Return whether an arm executes torques now. Thread: control."""
+        return True
+
+    def configure(self, arm: int, options: FrankaConfig) -> None:
+        """Begin to give an arm other settings of its robot, as a whole; returns at once.
+
+        The answer comes from :meth:`settings_answers`, when the arm executes torques again as
+        it did before. This one takes everything, for arms that have no use for it.
+
+        Raises:
+            BackendError: If it cannot even begin.
+
+        Thread: control.
+        """
+        self._configured.append((arm, ""))
+
+    def settings_answers(self) -> Sequence[tuple[int, str]]:
+        """Return arms that have been configured since, and why not if they refuse.
+
+        Called in every cycle while an answer is due. Thread: control.
+        """
+        answers, self._configured = self._configured, []
+        return answers
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the arms at rest and let go of them; safe to call twice."""

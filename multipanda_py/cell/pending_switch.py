@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A switch that the loop has been asked for: looked at until it is answered or withdrawn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multipanda_py.cell.switch_planning import Strictness, SwitchPlan, plan_switch
+from multipanda_py.exceptions import LoopTimeout, SwitchRejected
+from multipanda_py.loop.events import Event
+from multipanda_py.loop.mailbox import ANY_EPOCH, SwitchStatus, Word
+
+if TYPE_CHECKING:
+    from multipanda_py.cell.switching import CellSwitching
+
+_TRIES = 3
+ABANDONED = 1.0
+"""Time after its end after which a switch that nobody looks at is withdrawn [s]."""
+
+
+@dataclass(frozen=True)
+class SwitchResult:
+    """What a switch did.
+
+    Attributes:
+        activated: Instances that became active.
+        deactivated: Instances that stopped.
+        skipped: What a best-effort switch left out, and why.
+        delay: From the request to the first cycle of the new laws [s].
+        handed_over: What the arms were pressing with and go on with, or let go of.
+    """
+
+    activated: tuple[str, ...]
+    deactivated: tuple[str, ...]
+    skipped: tuple[str, ...]
+    delay: float
+    handed_over: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """Say it in a sentence."""
+        parts = [
+            f"active: {', '.join(self.activated) or 'nothing new'}",
+            f"deactivated: {', '.join(self.deactivated) or 'nothing'}",
+            f"{self.delay * 1e3:.3f} ms from request to first cycle",
+        ]
+        parts += self.handed_over
+        if self.skipped:
+            parts.append(f"left out: {'; '.join(self.skipped)}")
+        return "; ".join(parts)
+
+
+class PendingSwitch:
+    """One switch, from the request to its answer. Nothing here waits for the loop.
+
+    One switch is open at a time; others wait for their turn in :meth:`look`. A stop does not
+    wait: it withdraws the open one, fits any active set, and is never withdrawn.
+
+    Args:
+        cell: Whose controllets.
+        activate: Instances to activate.
+        deactivate: Instances to deactivate.
+        rule: How to treat what cannot be done.
+        timeout: How long the loop may take [s].
+        is_stop: Whether this ends everything that is active.
+    """
+
+    def __init__(
+        self,
+        cell: CellSwitching,
+        activate: Sequence[str],
+        deactivate: Sequence[str],
+        rule: Strictness,
+        timeout: float,
+        is_stop: bool = False,
+    ) -> None:
+        self._cell, self._box = cell, cell._box()
+        self._activate, self._deactivate, self._rule = tuple(activate), tuple(deactivate), rule
+        self._timeout, self._is_stop = timeout, is_stop
+        self._asked_ns = time.monotonic_ns()
+        self._deadline = time.monotonic() + timeout
+        self._tries = self._number = self._events = 0
+        self._plan = SwitchPlan([])
+        self._overtaken = False
+
+    def look(self) -> SwitchResult | None:
+        """Return what it did, or None while there is no answer.
+
+        Raises:
+            SwitchRejected: If the request cannot be met; nothing has changed.
+            LoopTimeout: If the loop did not answer in time; says whether it still may happen.
+        """
+        cell = self._cell
+        try:
+            with cell._lock:
+                result = self._look()
+        except (SwitchRejected, LoopTimeout):
+            cell.rejected["switch"] += 1
+            self._close()
+            raise
+        if result is not None:
+            self._close()
+        return result
+
+    def is_over(self) -> bool:
+        """Return whether its place is free, also if nobody looks at it any more."""
+        if self._box.words[Word.SWITCH_ACK] == self._number:
+            return True
+        if time.monotonic() < self._deadline + ABANDONED:
+            return False
+        if not self._is_stop:
+            self.overtake()
+        return True
+
+    def overtake(self) -> None:
+        """Withdraw it for the sake of a stop."""
+        if self._number and self._box.switch.withdraw(self._number):
+            self._cell.withdrawn["switch"] += 1
+            self._overtaken = True
+
+    def _close(self) -> None:
+        if self._cell._open_switch is self:
+            self._cell._open_switch = None
+
+    def _look(self) -> SwitchResult | None:
+        words = self._box.words
+        if self._overtaken:
+            raise SwitchRejected("a stop came first; nothing has changed")
+        if not self._number:
+            return self._ask()
+        if words[Word.SWITCH_ACK] != self._number:
+            if time.monotonic() > self._deadline:
+                self._give_up()
+            return None
+        status = SwitchStatus(words[Word.SWITCH_STATUS])
+        if status is SwitchStatus.DONE:
+            said = self._box.events_since(self._events)[1]
+            handed_over = tuple(e.text for e in said if e.event is Event.HANDED_OVER)
+            return self._result((words[Word.SWITCH_NS] - self._asked_ns) * 1e-9, handed_over)
+        if status is SwitchStatus.FAILED:
+            said = self._box.events_since(self._events)[1]
+            reasons = [e.text for e in said if e.event is Event.SWITCH_FAILED]
+            raise SwitchRejected("; ".join(reasons) or "activation failed")
+        self._number = 0  # the loop has changed the active set meanwhile, after a fault
+        if self._tries == _TRIES:
+            raise SwitchRejected("the active set keeps changing; see the loop's events")
+        return self._ask()
+
+    def _ask(self) -> SwitchResult | None:
+        """Write the request to the loop, unless another one is open."""
+        cell, box = self._cell, self._box
+        before = cell._open_switch
+        if before is not None and before.is_over():  # and nobody has looked, after an interrupt
+            before = cell._open_switch = None
+        if before is not None and before is not self:
+            if not self._is_stop:
+                if time.monotonic() > self._deadline:
+                    raise LoopTimeout(
+                        f"another switch was not answered within {self._timeout:g} s; this one "
+                        "has not been asked for"
+                    )
+                return None
+            before.overtake()
+        elif not self._is_stop and box.switch.taken < cell._stop_number:
+            raise SwitchRejected(
+                "a stop waits for the loop to run again; nothing else is asked for before"
+            )
+        epoch = box.words[Word.EPOCH]
+        flags = [bool(flag) for flag in box.active]
+        away = [name for name, state in cell._lifecycle.items() if state != "inactive"]
+        if self._is_stop:
+            self._deactivate = tuple(
+                plan.name for plan, flag in zip(cell.plans, flags) if flag and not plan.is_hold
+            )
+        plan = plan_switch(cell.plans, flags, self._activate, self._deactivate, self._rule, away)
+        self._plan = plan
+        is_sure = not self._is_stop or (before is None and not cell.silence_reason())
+        if is_sure and not plan.activated and not plan.deactivated:
+            return self._result(0.0)
+        self._tries += 1
+        self._events = box.words[Word.EVENTS]
+        head = [ANY_EPOCH if self._is_stop else epoch, self._asked_ns]
+        self._number = box.switch.write(np.array([*head, *plan.flags], dtype=np.float64))
+        box.ring_bell()
+        cell._open_switch = self
+        if self._is_stop:
+            cell._stop_number = self._number
+        return None
+
+    def _result(self, delay: float, handed_over: tuple[str, ...] = ()) -> SwitchResult:
+        plan = self._plan
+        return SwitchResult(
+            tuple(plan.activated), tuple(plan.deactivated), tuple(plan.skipped), delay, handed_over
+        )
+
+    def _give_up(self) -> None:
+        """Withdraw it and say so, or say that it may still happen."""
+        self._cell.check()  # a loop that is gone has a better reason
+        what = f"the loop did not answer a switch within {self._timeout:g} s"
+        if self._is_stop:
+            raise LoopTimeout(
+                f"the loop did not answer a stop within {self._timeout:g} s; it stays asked for: "
+                "every arm holds as soon as the loop runs again"
+            )
+        if self._box.switch.withdraw(self._number):
+            self._cell.withdrawn["switch"] += 1
+            raise LoopTimeout(f"{what}; it is withdrawn and will not happen")
+        if self._box.words[Word.SWITCH_ACK] != self._number:
+            raise LoopTimeout(
+                f"{what}; it has begun and is pending: see which controllets are active"
+            )

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be asked of a running cell's controllets: targets and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multipanda_py.cell import gate
+from multipanda_py.cell.switching import CellSwitching
+from multipanda_py.cell.trajectory_gate import check_tolerances, check_trajectory
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import Blueprint
+from multipanda_py.exceptions import (
+    MultipandaError,
+    ParameterRejected,
+    TargetRejected,
+    UnknownName,
+)
+from multipanda_py.pose import Pose
+from multipanda_py.robots.limits import LIMITS
+from multipanda_py.state import Vector
+
+
+class CellRequests(CellSwitching):
+    """Check targets and parameters and hand them to the loop; a refusal changes nothing."""
+
+    def __init__(self, config: CellConfig) -> None:
+        super().__init__(config)
+        self.frames = gate.Frames(config)
+        self._values = [plan.initial_values() for plan in self.plans]
+
+    def set_target(
+        self,
+        arm: str,
+        pose: Pose | None = None,
+        *,
+        frame: str = "",
+        q: ArrayLike | None = None,
+        dq: ArrayLike | None = None,
+        twist: ArrayLike | None = None,
+        wrench: ArrayLike | None = None,
+        stiffness: ArrayLike | None = None,
+    ) -> None:
+        """Give the controllet that owns an arm new targets for it, all in one cycle.
+
+        Args:
+            arm: The arm.
+            pose: Pose of the tool in ``frame``.
+            frame: ``world`` or an arm's base; by default the base of this arm. Pose, twist and
+                wrench are along its axes.
+            q: Joint positions, (7,) [rad]: the target of a joint law, the preferred posture
+                of a Cartesian one.
+            dq: Joint velocities, (7,) [rad/s].
+            twist: Linear and angular velocity of the tool, (6,) [m/s, rad/s].
+            wrench: Force and torque that the tool is to exert, (6,) [N, Nm].
+            stiffness: Six diagonal elements or a positive semidefinite (6, 6) matrix.
+
+        Raises:
+            TargetRejected: If one is not acceptable; the arm keeps what it has.
+        """
+        try:
+            self._refuse_if_silent(self._arm(arm))
+            state = self.state(arm)
+            limits, bounds = LIMITS[self.config.arms[arm].model], self.config.gate
+            in_base = self.frames.base_from(frame, arm)
+            plan = self._owner(arm)
+            records: dict[str, Vector] = {}
+            if pose is not None:
+                placed = pose if in_base is gate.HERE else in_base @ pose
+                records["pose"] = gate.check_pose(placed, state, bounds)
+            if q is not None:
+                far = "joint" in plan.law.Target.far
+                records["joint"] = gate.check_joint(q, dq, state, limits, bounds, far)
+            elif dq is not None:
+                here = np.clip(state.q, limits.lower, limits.upper)
+                records["joint"] = gate.check_joint(here, dq, state, limits, bounds)
+            if twist is not None:
+                records["twist"] = gate.check_twist(twist, in_base.rotation, state, bounds)
+            if wrench is not None:
+                records["wrench"] = gate.check_wrench(wrench, in_base.rotation, state, bounds)
+            if stiffness is not None:
+                records["stiffness"] = gate.check_stiffness(stiffness, state)
+            self._post(plan, plan.config.arms.index(arm), records)
+        except (TargetRejected, UnknownName):
+            self.rejected[f"{arm} target"] += 1
+            raise
+
+    def follow(
+        self,
+        arm: str,
+        points: ArrayLike,
+        *,
+        path_tolerance: ArrayLike | None = None,
+        goal_tolerance: ArrayLike | None = None,
+        goal_time: float | None = None,
+    ) -> None:
+        """Give the controllet that owns an arm a trajectory, which starts now.
+
+        Args:
+            arm: The arm.
+            points: One row per point, (n, 22): time from the start [s], positions, velocities
+                and accelerations, as :func:`~multipanda_py.planning.trajectory.complete` returns them;
+                a row that comes at once should be near the measured posture, and the last one
+                at rest. None at all (``[]``) ask for a smooth stop.
+            path_tolerance: Largest error on the way, (7,) or one number [rad]; by default, and
+                where it is 0, the controllet's parameter; negative for none.
+            goal_tolerance: Largest error at the end, likewise.
+            goal_time: Time after the end to come within that [s], likewise.
+
+        Raises:
+            TargetRejected: If it is not acceptable; the arm keeps what it has.
+        """
+        try:
+            self._refuse_if_silent(self._arm(arm))
+            state = self.state(arm)
+            limits = LIMITS[self.config.arms[arm].model]
+            record = check_trajectory(points, state, limits, self.config.gate)
+            tolerances = check_tolerances(path_tolerance, goal_tolerance, goal_time, arm)
+            record[-len(tolerances) :] = tolerances
+            plan = self._owner(arm)
+            self._post(plan, plan.config.arms.index(arm), {"trajectory": record})
+        except (TargetRejected, UnknownName):
+            self.rejected[f"{arm} target"] += 1
+            raise
+
+    def set_object_target(
+        self, name: str, pose: Pose | None = None, *, squeeze: float | None = None, frame: str = ""
+    ) -> None:
+        """Give a coupled controllet a target for the object that its arms hold.
+
+        Args:
+            name: The controllet.
+            pose: Pose of the object in ``frame``.
+            frame: ``world``, which is the default, or an arm's base.
+            squeeze: Force with which the arms press it between them [N].
+
+        Raises:
+            TargetRejected: If it is not acceptable; the controllet keeps what it has.
+        """
+        try:
+            plan = self.plan(name)
+            self._refuse_if_silent(name)
+            if not self._box().active[plan.index]:
+                raise TargetRejected(f"{name}: is not active; switch to it first")
+            records: dict[str, Vector] = {}
+            if pose is not None:
+                in_world = self.frames.world_from(frame) @ pose
+                records["object"] = np.concatenate(
+                    [in_world.position, in_world.rotation.reshape(-1)]
+                )
+                self._check_object(plan, in_world)
+            if squeeze is not None:
+                records["squeeze"] = gate.check_squeeze(squeeze, name, self.config.gate)
+            self._post(plan, 0, records)
+        except (TargetRejected, UnknownName):
+            self.rejected[f"{name} target"] += 1
+            raise
+
+    def _check_object(self, plan: Blueprint, pose_in_world: Pose) -> None:
+        """Refuse an object pose that is far from where its law says that it is."""
+        report = self.report(plan.name)
+        here = np.array([report.get(f"object_{axis} [m]", np.nan) for axis in "xyz"])
+        distance = float(np.linalg.norm(here - pose_in_world.position))
+        if distance > self.config.gate.position:
+            raise TargetRejected(
+                f"{plan.name}: target is {distance:.3f} m from the object, allowed "
+                f"{self.config.gate.position:g} m (gate.position)"
+            )
+
+    def _refuse_if_silent(self, who: str) -> None:
+        """Refuse what a loop that stands still would do when it goes on, seconds late."""
+        if reason := self.silence_reason():
+            raise TargetRejected(f"{who}: {reason}")
+
+    def _owner(self, arm: str) -> Blueprint:
+        flags, index = self._box().active, self._arm_index[arm]
+        return next(plan for plan in self.plans if flags[plan.index] and index in plan.arms)
+
+    def _post(self, plan: Blueprint, place: int, records: Mapping[str, Vector]) -> None:
+        for channel in records:
+            if channel not in plan.channels:
+                takes = ", ".join(plan.channels) or "no target"
+                raise TargetRejected(
+                    f"{plan.name} takes {takes}, got {channel}; switch the controllet first"
+                )
+        with self._lock:
+            box = self._box()
+            for channel, record in records.items():
+                slots = box.targets[plan.index][channel]
+                slots[place if len(slots) > place else 0].write(record)
+            box.ring_bell()
+
+    def parameters(self, name: str) -> dict[str, Any]:
+        """Return all parameters of an instance by name."""
+        return dict(self._values[self.plan(name).index])
+
+    def set_parameters(self, name: str, values: Mapping[str, object]) -> None:
+        """Change parameters of an instance, all together between two cycles.
+
+        Raises:
+            ParameterRejected: With every fault; nothing has changed.
+        """
+        plan = self.plan(name)
+        try:
+            accepted = plan.checked(values)
+            if reason := self.silence_reason():
+                raise ParameterRejected(f"{name}: {reason}")
+        except MultipandaError:
+            self.rejected["parameter"] += 1
+            raise
+        with self._lock:
+            changed = self._values[plan.index] | accepted
+            if plan.parameter_width:
+                box = self._box()
+                box.parameters[plan.index].write(plan.encode(changed))
+                box.ring_bell()
+            self._values[plan.index] = changed

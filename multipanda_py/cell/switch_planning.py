@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a request to switch controllets means, decided before the loop is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from multipanda_py.config.instance_spec import Blueprint
+from multipanda_py.exceptions import SwitchRejected
+
+KEEP, RESTART = 1, 2
+
+
+class Strictness(IntEnum):
+    """How to treat what cannot be done; numbers as in controller_manager_msgs.
+
+    Attributes:
+        BEST_EFFORT: Do what can be done, leave out the rest.
+        STRICT: Refuse the whole request if any part of it cannot be done as written.
+        AUTO: As STRICT, but what already is as asked for counts as done.
+        FORCE_AUTO: As AUTO, and deactivate whatever owns an arm that is asked for.
+    """
+
+    BEST_EFFORT = 1
+    STRICT = 2
+    AUTO = 3
+    FORCE_AUTO = 4
+
+
+@dataclass
+class SwitchPlan:
+    """The active set that a request leads to.
+
+    Attributes:
+        flags: Per instance: 0 inactive, 1 active, 2 active and restarted.
+        activated: Names that become active, or start anew.
+        deactivated: Names that stop.
+        skipped: What was left out, and why.
+    """
+
+    flags: list[int]
+    activated: list[str] = field(default_factory=list)
+    deactivated: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+
+def plan_switch(
+    plans: Sequence[Blueprint],
+    active: Sequence[bool],
+    activate: Sequence[str],
+    deactivate: Sequence[str],
+    strictness: Strictness,
+    unavailable: Collection[str] = (),
+) -> SwitchPlan:
+    """Work out a switch on the present active set.
+
+    Hold needs no mention: it gives way to any activation and takes every arm left over.
+    A name in both lists is restarted.
+
+    Args:
+        plans: All instances.
+        active: Whether each is active now.
+        activate: Names to activate.
+        deactivate: Names to deactivate.
+        strictness: How to treat what cannot be done.
+        unavailable: Names that are not loaded or not configured.
+
+    Raises:
+        SwitchRejected: With every reason, one per line.
+    """
+    index = {plan.name: plan.index for plan in plans}
+    result = SwitchPlan([int(flag and not plan.is_hold) for flag, plan in zip(active, plans)])
+    faults: list[str] = []
+    usable = [n for n in dict.fromkeys(activate) if _is_known(n, index, unavailable, faults)]
+    stopped = [n for n in dict.fromkeys(deactivate) if _is_known(n, index, (), faults)]
+    for name in stopped:
+        if active[index[name]]:
+            result.flags[index[name]] = 0
+        elif strictness in (Strictness.STRICT, Strictness.BEST_EFFORT):
+            faults.append(f"{name}: cannot be deactivated, it is not active")
+    for name in usable:
+        plan = plans[index[name]]
+        if active[plan.index] and name not in stopped:
+            if strictness in (Strictness.STRICT, Strictness.BEST_EFFORT):
+                faults.append(f"{name}: cannot be activated, it is active already")
+            continue
+        rivals = [p for p in plans if result.flags[p.index] and set(p.arms) & set(plan.arms)]
+        asked_too = [p for p in rivals if p.name in usable]
+        if strictness is Strictness.FORCE_AUTO and not asked_too:
+            for rival in rivals:
+                result.flags[rival.index] = 0
+            rivals = []
+        if rivals:
+            claims = " and ".join(p.name for p in rivals)
+            faults.append(f"{name}: conflicts with {claims} over {_shared(plan, rivals)}")
+            continue
+        result.flags[plan.index] = RESTART if active[plan.index] else KEEP
+    if faults and strictness is not Strictness.BEST_EFFORT:
+        raise SwitchRejected("\n".join(faults))
+    result.skipped = faults
+    for plan, flag, was in zip(plans, result.flags, active):
+        if flag and (not was or flag == RESTART):
+            result.activated.append(plan.name)
+        elif was and not flag and not plan.is_hold:
+            result.deactivated.append(plan.name)
+    return result
+
+
+def _is_known(
+    name: str, index: dict[str, int], unavailable: Collection[str], faults: list[str]
+) -> bool:
+    if name not in index:
+        faults.append(f"{name}: does not exist; known: {', '.join(index)}")
+        return False
+    if name in unavailable:
+        faults.append(f"{name}: is not loaded and configured")
+        return False
+    return True
+
+
+def _shared(plan: Blueprint, rivals: Sequence[Blueprint]) -> str:
+    names = [
+        name for name in plan.config.arms if any(name in rival.config.arms for rival in rivals)
+    ]
+    return " and ".join(f"arm {name}" for name in names)

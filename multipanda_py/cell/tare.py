@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tare the arms of a cell: take off what they feel while nothing touches them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multipanda_py.cell.robots import ArmRequest, CellRobots, given_up
+from multipanda_py.exceptions import LoopTimeout, TareRejected
+from multipanda_py.loop.events import Event
+from multipanda_py.loop.mailbox import Word
+from multipanda_py.state import JOINTS, Vector
+
+TARE_TIMEOUT = 3.0
+"""Longer than the loop takes over a measurement [s]."""
+_ANSWERS = (Event.TARED, Event.TARE_REFUSED)
+
+
+class CellTare(CellRobots):
+    """Have the loop tare arms, and know what it takes off."""
+
+    def tare_offset(self, arm: str) -> Vector:
+        """Return what is taken off the external torques of an arm, (7,) [Nm]; zeros if nothing is.
+
+        Raises:
+            UnknownName: If there is no such arm.
+        """
+        answer = self._box().tare_answers[self._arm_index[self._arm(arm)]].newest()
+        return np.zeros(JOINTS) if answer is None else answer[2:]
+
+    def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
+        """Measure for half a second what an arm feels, and take it off from then on.
+
+        The arm has to hold, at rest, with nothing touching it; a push that is no larger than
+        errors of sensors are is taken for one. The offset is one of joint torques, and stays over
+        switches and recoveries. It is right everywhere for the sensors' share, and near this
+        posture only for the share of a weight that the robot has not been told of: tell it its
+        load, or tare again where the work is. Another ``load_...`` setting ends it.
+
+        Args:
+            arm: The arm.
+            timeout: How long to wait [s].
+
+        Returns:
+            What is taken off, (7,) [Nm].
+
+        Raises:
+            TareRejected: If a controllet has the arm, it moves, or it feels too much; it is tared
+                or not as before.
+            LoopTimeout: If no answer came in time.
+        """
+        return self._await_tare(self.ask_tare(arm), timeout)
+
+    def untare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> None:
+        """Take nothing off any more; the arm has to hold.
+
+        Raises:
+            TareRejected: If a controllet has the arm; it is tared as before.
+            LoopTimeout: If no answer came in time.
+        """
+        self._await_tare(self.ask_tare(arm, undo=True), timeout)
+
+    def ask_tare(self, arm: str, *, undo: bool = False) -> ArmRequest:
+        """Ask for a tare, or for its end, and return at once; see :meth:`tare_answer`."""
+        box, index = self._box(), self._arm_index[self._arm(arm)]
+        with self._lock:
+            events = box.words[Word.EVENTS]
+            number = box.tares[index].write(np.array([0.0 if undo else 1.0]))
+            box.ring_bell()
+        return ArmRequest(arm, number, events)
+
+    def tare_answer(self, request: ArmRequest) -> Vector | None:
+        """Return what is taken off now, (7,) [Nm], or None while it is being measured.
+
+        Raises:
+            TareRejected: If it was refused, with the reason.
+        """
+        box = self._box()
+        answer = box.tare_answers[self._arm_index[request.arm]].newest()
+        if answer is None or answer[0] < request.number:
+            return None
+        if answer[0] > request.number:
+            raise TareRejected(f"{request.arm}: somebody else has asked for a tare meanwhile")
+        if answer[1]:
+            offset: Vector = answer[2:]
+            return offset
+        self.rejected[f"{request.arm} tare"] += 1
+        found = box.events_since(request.events)[1]
+        reasons = [e.text for e in found if e.arm == request.arm and e.event in _ANSWERS]
+        raise TareRejected(reasons[-1] if reasons else f"{request.arm}: see the loop's events")
+
+    def _await_tare(self, request: ArmRequest, timeout: float) -> Vector:
+        found: list[Vector] = []
+
+        def answered() -> bool:
+            answer = self.tare_answer(request)
+            if answer is not None:
+                found.append(answer)
+            return answer is not None
+
+        try:
+            self.wait(answered, timeout, f"an answer of arm {request.arm} to its tare")
+        except LoopTimeout as error:
+            raise LoopTimeout(f"{error}; {self.withdraw_tare(request)}") from None
+        return found[0]
+
+    def withdraw_tare(self, request: ArmRequest) -> str:
+        """Give a tare up; return in words whether it still may happen."""
+        slot = self._box().tares[self._arm_index[request.arm]]
+        return given_up(self._withdraw("tare", slot, request.number))

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check trajectories before they reach the loop: within limits at and between their points."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multipanda_py.cell.gate import check_joint
+from multipanda_py.config.sections import GateConfig
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.limits import JointLimits
+from multipanda_py.planning.trajectory import BLEND_TIME, check_between
+from multipanda_py.state import JOINTS, ArmSnapshot, Vector
+from multipanda_py.targets import CHANNELS, TRAJECTORY_POINTS
+
+REST = 1e-3
+"""Fastest that a joint may be at the end of a trajectory [rad/s]."""
+MAX_TOLERANCE = 7.0
+"""Largest tolerance [rad]; no joint can be further off, and a negative one means none."""
+MAX_GOAL_TIME = 3600.0
+"""Longest wait for the goal [s]."""
+
+
+def check_trajectory(
+    points: ArrayLike, state: ArmSnapshot, limits: JointLimits, gate: GateConfig
+) -> Vector:
+    """Return the record of channel ``trajectory``; no points at all ask for a stop.
+
+    Raises:
+        TargetRejected: If times do not increase, the path leaves the limits at or between the
+            points, it does not end at rest, or a first point that comes at once is far.
+    """
+    record = np.zeros(CHANNELS["trajectory"])
+    try:
+        rows = np.array(points, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise TargetRejected(f"{state.name}: trajectory: got {points!r:.60}") from None
+    if rows.size == 0:
+        return record
+    if rows.ndim != 2 or rows.shape[1] != 1 + 3 * JOINTS:
+        raise TargetRejected(f"{state.name}: trajectory: got shape {rows.shape}, allowed (n, 22)")
+    if not 1 <= len(rows) <= TRAJECTORY_POINTS or not np.isfinite(rows).all():
+        raise TargetRejected(
+            f"{state.name}: trajectory: got {len(rows)} points, allowed 1 to "
+            f"{TRAJECTORY_POINTS}, all finite"
+        )
+    if rows[0, 0] < 0 or (np.diff(rows[:, 0]) <= 0).any():
+        raise TargetRejected(f"{state.name}: trajectory: times must start at 0 or later and grow")
+    for number, row in enumerate(rows):
+        q, dq = row[1:8], row[8:15]
+        outside = (q < limits.lower) | (q > limits.upper) | (np.abs(dq) > limits.velocity)
+        for joint in np.flatnonzero(outside):
+            raise TargetRejected(
+                f"joint {joint + 1} of {state.name}: point {number} has {q[joint]:.4f} rad and "
+                f"{dq[joint]:.3f} rad/s, allowed [{limits.lower[joint]:g}, "
+                f"{limits.upper[joint]:g}] and +-{limits.velocity[joint]:g}"
+            )
+    if np.abs(rows[-1, 8:15]).max() > REST:
+        raise TargetRejected(
+            f"{state.name}: trajectory: got velocity {rows[-1, 8:15].tolist()} at the last point, "
+            "allowed 0"
+        )
+    if rows[0, 0] < BLEND_TIME:
+        check_joint(rows[0, 1:8], rows[0, 8:15], state, limits, gate)
+        check_between(rows, state.name, limits)
+    else:
+        here = np.concatenate([[0.0], state.q, state.dq, np.zeros(JOINTS)])
+        check_between(np.vstack([here, rows]), state.name, limits)
+    record[0] = len(rows)
+    record[1 : 1 + rows.size] = rows.reshape(-1)
+    return record
+
+
+def check_tolerances(
+    path: ArrayLike | None, goal: ArrayLike | None, goal_time: float | None, name: str
+) -> Vector:
+    """Return the end of the record of channel ``trajectory``, (15,).
+
+    Args:
+        path: Largest error on the way, (7,) or one number [rad]; 0 as the law has it, negative
+            for none.
+        goal: Largest error at the end, likewise.
+        goal_time: Time after the end to come within that [s], likewise.
+        name: Of the arm.
+
+    Raises:
+        TargetRejected: If a number is not finite, or their count is not right.
+    """
+    record = np.zeros(2 * JOINTS + 1)
+    for part, what, value in (
+        (record[:JOINTS], "path_tolerance", path),
+        (record[JOINTS:-1], "goal_tolerance", goal),
+        (record[-1:], "goal_time", goal_time),
+    ):
+        try:
+            part[:] = 0.0 if value is None else value
+        except (TypeError, ValueError, OverflowError):
+            raise TargetRejected(
+                f"{name}: {what}: got {value!r:.60}, allowed {len(part)} numbers"
+            ) from None
+    most = np.array([MAX_TOLERANCE] * 2 * JOINTS + [MAX_GOAL_TIME])
+    if not (record <= most).all() or np.isinf(record).any():  # NaN is not less than anything
+        raise TargetRejected(
+            f"{name}: tolerances: got {record.tolist()}, allowed finite numbers up to "
+            f"{MAX_TOLERANCE:g} rad and {MAX_GOAL_TIME:g} s; negative for none"
+        )
+    return record

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the cell file to descriptions of arms and things."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.sections import ArmConfig
+from multipanda_py.pose import Pose
+from multipanda_py.robots import ArmDescription, SceneObject, Tool
+
+
+def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
+    """Return the description of one arm of a cell."""
+    base = Pose.from_rpy(arm.position, arm.rpy)
+    tool = None
+    if arm.tool is not None:
+        xx, yy, zz, xy, xz, yz = arm.tool.inertia
+        placed = Pose.from_rpy(arm.tool.position, arm.tool.rpy)
+        transform = np.eye(4)
+        transform[:3, :3], transform[:3, 3] = placed.rotation, placed.position
+        tool = Tool(
+            mass=arm.tool.mass,
+            com_in_flange=np.array(arm.tool.com),
+            inertia=np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]),
+            pose_tcp_in_flange=transform,
+        )
+    return ArmDescription(
+        name=name,
+        model=arm.model,
+        position_base_in_world=np.array(base.position),
+        rotation_base_in_world=np.array(base.rotation),
+        hand=arm.hand,
+        tool=tool,
+        joint_damping=np.array(arm.joint_damping),
+        joint_frictionloss=np.array(arm.joint_friction),
+    )
+
+
+def describe_objects(config: CellConfig) -> list[SceneObject]:
+    """Return the things of a cell's scene."""
+    things = []
+    for name, thing in config.objects.items():
+        pose = Pose.from_rpy(thing.position, thing.rpy)
+        things.append(
+            SceneObject(
+                name=name,
+                shape=thing.shape,
+                size=tuple(thing.size),
+                position=np.array(pose.position),
+                rotation=np.array(pose.rotation),
+                mass=thing.mass,
+                rgba=tuple(thing.rgba),  # type: ignore[arg-type]
+                friction=(thing.friction, 0.005, 0.0001),
+            )
+        )
+    return things
+
+
+def bases_in_world(config: CellConfig) -> dict[str, Pose]:
+    """Return the base pose of every arm in the world."""
+    return {name: Pose.from_rpy(arm.position, arm.rpy) for name, arm in config.arms.items()}

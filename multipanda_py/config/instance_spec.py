@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a controllet instance is made of; both ends of the mailbox derive it alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from multipanda_py import registry
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.rules import flatten
+from multipanda_py.config.sections import InstanceConfig
+from multipanda_py.config.standing import Switch, feature_names
+from multipanda_py.controllet import Controllet
+from multipanda_py.exceptions import ParameterRejected
+from multipanda_py.feature import Feature
+from multipanda_py.parameters import ParameterSet, Spec, check_values
+from multipanda_py.state import Vector
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """An instance's law, features, parameters and channels.
+
+    Attributes:
+        index: Position in the cell's list of instances.
+        config: Name, arms and start-up parameters.
+        law: Class of the control law.
+        features: Classes of its features, by name, in order.
+        arms: Indices of its arms in the cell.
+    """
+
+    index: int
+    config: InstanceConfig
+    law: type[Controllet[Any, Any]]
+    features: dict[str, type[Feature[Any]]]
+    arms: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """Name in the cell."""
+        return self.config.name
+
+    @property
+    def is_hold(self) -> bool:
+        """Whether this is the hold that takes an arm nobody else owns."""
+        return self.config.type == "hold"
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Channels that users may write to."""
+        extra = (channel for part in self.features.values() for channel in part.channels)
+        return tuple(dict.fromkeys((*self.law.Target.channels, *extra)))
+
+    @cached_property
+    def parameter_sets(self) -> tuple[ParameterSet[Any], ...]:
+        """The law's parameters, then each feature's switch and own ones with its prefix."""
+        sets: list[ParameterSet[Any]] = [ParameterSet(self.law.Params)]
+        for name, feature in self.features.items():
+            sets += ParameterSet(Switch, f"{name}."), ParameterSet(feature.Params, f"{name}.")
+        return tuple(sets)
+
+    @cached_property
+    def specs(self) -> tuple[Spec, ...]:
+        """Specs of all parameters, law first."""
+        return tuple(spec for part in self.parameter_sets for spec in part.specs)
+
+    @property
+    def parameter_width(self) -> int:
+        """Floats that carry all parameters."""
+        return sum(part.width for part in self.parameter_sets)
+
+    def checked(self, values: Mapping[str, object]) -> dict[str, Any]:
+        """Return values in their canonical types.
+
+        Raises:
+            ParameterRejected: With one line for every fault.
+        """
+        accepted, faults = check_values(self.specs, values, self.name)
+        if faults:
+            raise ParameterRejected("\n".join(faults))
+        return accepted
+
+    def initial_values(self) -> dict[str, Any]:
+        """Return the parameters at start-up: defaults, overridden by the cell file."""
+        values = {spec.name: spec.default for spec in self.specs}
+        return values | self.checked(flatten(self.config.params))
+
+    def encode(self, values: Mapping[str, Any]) -> Vector:
+        """Return a full set of checked values as one flat vector."""
+        return np.concatenate([part.encode(values) for part in self.parameter_sets])
+
+    def decode(self, flat: Vector) -> list[Any]:
+        """Return the ``Params`` of the law, then a ``Switch`` and ``Params`` per feature."""
+        parts, start = [], 0
+        for part in self.parameter_sets:
+            parts.append(part.decode(flat[start : start + part.width]))
+            start += part.width
+        return parts
+
+
+def blueprints(config: CellConfig) -> list[Blueprint]:
+    """Resolve every instance of a checked cell."""
+    arm_index = {name: index for index, name in enumerate(config.arms)}
+    result = []
+    for index, instance in enumerate(config.instances()):
+        law = registry.find("controllets", instance.type)
+        names = feature_names(law, instance.features)
+        features = {name: registry.find("features", name) for name in names}
+        arms = tuple(arm_index[name] for name in instance.arms)
+        result.append(Blueprint(index, instance, law, features, arms))
+    return result

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of a cell file that span several of its parts, and how faults are worded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from pydantic import ValidationError
+
+from multipanda_py import registry
+from multipanda_py.config.standing import feature_names, feature_specs
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.parameters import check_values, specs_of
+from multipanda_py.robots.limits import LIMITS
+
+if TYPE_CHECKING:
+    from multipanda_py.config.cell_file import CellConfig
+    from multipanda_py.config.sections import ControlletConfig
+
+Faults: TypeAlias = list[str]
+
+_SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
+
+
+def sentences(error: ValidationError) -> Iterator[str]:
+    """Word every fault that pydantic found: path, what was got, what is allowed."""
+    for fault in error.errors(include_url=False):
+        path = ".".join(str(part) for part in fault["loc"] if part != "[key]")
+        if fault["type"] == "extra_forbidden":
+            yield f"{path}: unknown key; known: {', '.join(_siblings(fault['loc']))}"
+        elif fault["type"] == "missing":
+            yield f"{path}: missing"
+        else:
+            text = fault["msg"].removeprefix("Value error, ")  # raised by a check of ours
+            message = text[0].lower() + text[1:]
+            yield f"{path}: got {fault['input']!r:.80}; {message}"
+
+
+def _siblings(path: tuple[int | str, ...]) -> list[str]:
+    """List the keys that exist beside an unknown one."""
+    from multipanda_py.config import cell_file as config
+    from multipanda_py.franka.options import FrankaConfig
+
+    parts: dict[str, Any] = {
+        "cell": config.CellSettings, "realtime": config.RealtimeConfig, "gate": config.GateConfig,
+        "arms": config.ArmConfig, "objects": config.ObjectConfig,
+        "controllets": config.ControlletConfig, "collisions": config.CollisionsConfig,
+    }  # fmt: skip
+    part = parts.get(str(path[0]))
+    for section, nested in (
+        ("tool", config.ToolConfig), ("noise", config.NoiseConfig), ("franka", FrankaConfig),
+        ("perturbation", config.PerturbationConfig), ("joints", config.JointsConfig),
+    ):  # fmt: skip
+        if section in path[:-1]:
+            part = nested
+    if len(path) == 1 or part is None:
+        part = config.CellConfig
+    return list(part.model_fields)
+
+
+def check_cell(config: CellConfig, faults: Faults) -> None:
+    """Collect what is wrong between the parts of a cell whose parts are well formed."""
+    for name, arm in config.arms.items():
+        if arm.backend not in registry.names("backends"):
+            _unknown(faults, f"arms.{name}.backend", arm.backend, registry.names("backends"))
+        limits = LIMITS[arm.model]
+        q = np.array(arm.q_start)
+        for joint in np.flatnonzero((q < limits.lower) | (q > limits.upper)):
+            faults.append(
+                f"arms.{name}.q_start: joint {joint + 1}: got {q[joint]:g} rad, allowed "
+                f"[{limits.lower[joint]:g}, {limits.upper[joint]:g}]"
+            )
+    _check_robots(config, faults)
+    for name, thing in config.objects.items():
+        if name in config.arms:
+            faults.append(f"objects.{name}: this name is taken by an arm")
+        if len(thing.size) != _SIZES[thing.shape]:
+            faults.append(
+                f"objects.{name}.size: got {len(thing.size)} numbers, allowed "
+                f"{_SIZES[thing.shape]} for a {thing.shape}"
+            )
+    _check_collisions(config, faults)
+    for name, controllet in config.controllets.items():
+        if name in ("hold", "franka", *config.arms):
+            faults.append(f"controllets.{name}: this name is taken by the cell itself")
+        _check_controllet(config, f"controllets.{name}", controllet, faults)
+    _check_active(config, faults)
+
+
+def _check_collisions(config: CellConfig, faults: Faults) -> None:
+    """Pairs that are meant to touch name what there is, and an arm at least."""
+    hands = [f"{name}/hand" for name in config.arms]
+    known = [*config.arms, *hands, *config.objects, "floor"]
+    for place, pair in enumerate(config.collisions.pairs()):
+        where = f"collisions.touching[{place}]"
+        for name in pair:
+            if name not in known:
+                _unknown(faults, where, name, known)
+        if not set(pair) & {*config.arms, *hands}:
+            faults.append(f"{where}: got '{' '.join(pair)}', allowed pairs with an arm or a hand")
+
+
+def _check_robots(config: CellConfig, faults: Faults) -> None:
+    """Real arms need an address each, and are FR3s that set the pace."""
+    owner: dict[str, str] = {}
+    for name, arm in config.arms.items():
+        if arm.backend != "franka":
+            continue
+        if not arm.robot_ip:
+            faults.append(f"arms.{name}.robot_ip: missing; backend franka needs the address")
+        elif arm.robot_ip in owner:
+            faults.append(
+                f"arms.{name}.robot_ip: got {arm.robot_ip}, which arm {owner[arm.robot_ip]} has"
+            )
+        owner[arm.robot_ip] = name
+        if arm.model != "fr3":
+            faults.append(f"arms.{name}.model: got {arm.model!r}, allowed fr3 for backend franka")
+        if config.cell.rate != 1000.0:
+            faults.append(
+                f"cell.rate: got {config.cell.rate:g} Hz, allowed 1000 with backend franka"
+            )
+
+
+def _check_controllet(
+    config: CellConfig, where: str, controllet: ControlletConfig, faults: Faults
+) -> None:
+    arms = controllet.arms
+    for arm in arms or ():
+        if arm not in config.arms:
+            _unknown(faults, f"{where}.arms", arm, config.arms)
+    if arms is not None and len(set(arms)) != len(arms):
+        faults.append(f"{where}.arms: got {arms}, allowed each arm once")
+    try:
+        law = registry.find("controllets", controllet.type)
+    except ConfigurationError as error:
+        faults.append(f"{where}.type: {error}")
+        return
+    count = 1 if arms is None else len(arms)
+    if count < law.min_arms or (law.max_arms is not None and count > law.max_arms):
+        faults.append(
+            f"{where}.arms: got {count}, allowed {law.min_arms} to {law.max_arms or 'all'} "
+            f"for {controllet.type}"
+        )
+    if controllet.target_timeout and "trajectory" in law.Target.channels:
+        faults.append(
+            f"{where}.target_timeout: got {controllet.target_timeout:g} s, allowed 0 for "
+            f"{controllet.type}: a trajectory comes once and is no stream that could pause"
+        )
+    specs = list(specs_of(law.Params))
+    chosen = feature_names(law, controllet.features)
+    target = law.Target(count)
+    for name in chosen:
+        try:
+            feature = registry.find("features", name)
+        except ConfigurationError as error:
+            faults.append(f"{where}.features: {error}")
+            continue
+        specs.extend(feature_specs(name, feature.Params))
+        faults.extend(
+            f"{where}.features: {name} does not fit {controllet.type}: its target has no {need}"
+            for need in feature.needs
+            if not hasattr(target, need)
+        )
+        faults.extend(
+            f"{where}.features: {name} does not fit {controllet.type}: "
+            f"the law takes {channel} targets itself"
+            for channel in feature.channels
+            if channel in law.Target.channels
+        )
+    faults.extend(check_values(specs, flatten(controllet.params), f"{where}.params")[1])
+
+
+def _check_active(config: CellConfig, faults: Faults) -> None:
+    known = {instance.name: instance for instance in config.instances()}
+    owner: dict[str, str] = {}
+    for name in config.active:
+        if name not in known:
+            _unknown(faults, "active", name, known)
+            continue
+        for arm in known[name].arms:
+            if arm in owner:
+                faults.append(f"active: {name} and {owner[arm]} both claim arm {arm}")
+            owner[arm] = name
+
+
+def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Join nested keys with dots: ``{nullspace: {stiffness: ..}}`` is ``nullspace.stiffness``."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat.update(flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _unknown(faults: Faults, where: str, got: str, known: Any) -> None:
+    faults.append(f"{where}: got {got!r}, which does not exist; known: {', '.join(known)}")

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A spring and an inertia-aware damper between a tool and its target pose."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.control.modal_damping import ModalDamping
+from multipanda_py.handover import bounded_error, share_of
+from multipanda_py.state import ArmState, Matrix, Vector
+
+_dot, _add, _subtract = np.dot, np.add, np.subtract
+_minimum, _maximum = np.minimum, np.maximum
+_log3 = pin.log3
+
+
+class CartesianSpring:
+    r"""Compute the wrench of one arm's impedance; several laws are built on it.
+
+    .. math::
+        F = K \,\mathrm{clip}(e) + D (\dot x_d - \dot x), \quad
+        e = \begin{bmatrix} p_d - p \\ \log(R_d R^T)^\vee \end{bmatrix}
+
+    with D from :class:`~multipanda_py.control.modal_damping.ModalDamping`. K is any symmetric positive
+    semidefinite matrix, the damping ratios Z are diagonal. A change of gains is spread
+    over some cycles: the square root of K is interpolated, so that every K on the way is
+    positive semidefinite and the torque has no step. Damping always belongs to the present K
+    and the present inertia. With ``in_tool`` the gains are given along the tool's axes.
+    Where the posture does not stand this K (see ModalDamping), the spring is the softer
+    :math:`K'`; ``kept`` says so.
+
+    Attributes:
+        error: Clipped error along the axes of the gains, (6,) [m, rad].
+        spring: K times the error, along the axes of the gains, (6,) [N, Nm].
+        stiffness: The present K, or K' where that is softer, (6, 6).
+        brake: Damper part, along the axes of the gains, (6,) [N, Nm].
+
+    Thread: control.
+    """
+
+    def __init__(self) -> None:
+        self.error, self.spring = np.zeros(6), np.zeros(6)
+        self._asked = np.zeros((6, 6))
+        self.stiffness = self._asked
+        self._modal = ModalDamping()
+        self._root, self._from, self._to = (np.zeros((6, 6)) for _ in range(3))
+        self._ratio = np.ones(6)
+        self._left = self._cycles = 0
+        self._in_tool = False
+        self._clip_high, self._clip_low = np.full(6, np.inf), np.full(6, -np.inf)
+        self._position, self._rotation = self.error[:3], self.error[3:]
+        self._turned = np.zeros((3, 3))
+        self._turned_inertia, self._turn = np.zeros((6, 6)), np.zeros((6, 6))
+        self._twist, self.brake, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
+
+    def set_shape(self, damping_ratio: Vector, error_clip: Vector, in_tool: bool) -> None:
+        """Set damping ratios (6,), error bounds (6,) [m, rad] and the axes of the gains."""
+        self._ratio = np.array(damping_ratio)
+        self._clip_high = np.array(error_clip)
+        self._clip_low = -self._clip_high
+        self._in_tool = in_tool
+        self._rescale()
+
+    def set_stiffness(self, stiffness: Vector | Matrix, cycles: int = 0) -> None:
+        """Go to a stiffness, diagonal (6,) or full (6, 6), within ``cycles``.
+
+        Negative eigenvalues within rounding of zero are taken for zero.
+        """
+        matrix = np.diag(stiffness) if stiffness.ndim == 1 else stiffness
+        values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+        root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        self._from[:], self._to[:] = self._root, root
+        self._cycles = self._left = cycles
+        if not cycles:
+            self._root[:] = root
+            self._rescale()
+
+    def _approach(self) -> None:
+        """Move the gains one cycle on."""
+        self._left -= 1
+        share = self._left / self._cycles
+        np.multiply(self._from, share, self._root)
+        self._root += (1.0 - share) * self._to
+        self._rescale()
+
+    def _rescale(self) -> None:
+        _dot(self._root, self._root, self._asked)
+        self._modal.set_root(self._root, self._ratio)
+
+    def wrench(
+        self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
+    ) -> Vector:
+        """Return spring and damper wrench on the tool along the base's axes, (6,) [N, Nm].
+
+        Args:
+            state: The arm.
+            position: Target position of the tool in the base, (3,) [m].
+            rotation: Target orientation, (3, 3).
+            twist: Target velocity, (6,) [m/s, rad/s]; None is rest.
+        """
+        self.measure(state, position, rotation, twist)
+        wrench = _add(self.spring, self.brake, self._wrench)
+        return _dot(self._turn, wrench) if self._in_tool else wrench
+
+    def measure(
+        self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
+    ) -> None:
+        """Update error, gains, spring and damper, all along the axes of the gains."""
+        if self._left:
+            self._approach()
+        _subtract(position, state.position_ee_in_base, self._position)
+        _dot(rotation, state.rotation_ee_in_base.T, self._turned)
+        self._rotation[:] = _log3(self._turned)
+        inertia_inv = state.operational_space().inertia_inv
+        rate = self._twist
+        if twist is None:
+            np.negative(state.twist_ee_in_base, rate)
+        else:
+            _subtract(twist, state.twist_ee_in_base, rate)
+        if self._in_tool:
+            turn = self._turn
+            turn[:3, :3] = turn[3:, 3:] = state.rotation_ee_in_base
+            self.error[:] = _dot(self.error, turn)
+            rate[:] = _dot(rate, turn)
+            inertia_inv = _dot(_dot(turn.T, inertia_inv), turn, self._turned_inertia)
+        _minimum(self.error, self._clip_high, out=self.error)
+        _maximum(self.error, self._clip_low, out=self.error)
+        modal = self._modal
+        self.brake = modal.brake(inertia_inv, rate)
+        self.stiffness = self._asked if modal.kept == 1.0 else modal.stiffness
+        _dot(self.stiffness, self.error, self.spring)
+
+    def error_for(self, state: ArmState, wrench: Vector) -> tuple[Vector, float]:
+        """Return where the target has to be for the spring to exert a wrench.
+
+        Args:
+            state: The arm.
+            wrench: Force and torque on the tool, along the axes of the base, (6,) [N, Nm].
+
+        Returns:
+            The target's distance from the tool, along the same axes, (6,) [m, rad], as far as
+            stiffness and error bounds allow, and the share of the wrench that it is good for.
+        """
+        turn = self._axes(state)
+        wanted = np.dot(wrench, turn)
+        error: Vector = np.dot(self._compliance(state, turn), wanted)
+        bounded_error(error, self._clip_high)
+        share = share_of(np.dot(self.stiffness, error), wanted)
+        return np.dot(turn, error), share
+
+    def compliance(self, state: ArmState) -> Matrix:
+        """Return the inverse of K along the axes of the base, (6, 6); zero for no spring."""
+        turn = self._axes(state)
+        compliance: Matrix = np.dot(np.dot(turn, self._compliance(state, turn)), turn.T)
+        return compliance
+
+    def _axes(self, state: ArmState) -> Matrix:
+        axes: Matrix = np.eye(6)
+        if self._in_tool:
+            axes[:3, :3] = axes[3:, 3:] = state.rotation_ee_in_base
+        return axes
+
+    def _compliance(self, state: ArmState, turn: Matrix) -> Matrix:
+        # What this posture leaves of the stiffness, which may be less than where it was used last.
+        modal = self._modal
+        modal.design(np.dot(np.dot(turn.T, state.operational_space().inertia_inv), turn))
+        self.stiffness = self._asked if modal.kept == 1.0 else modal.stiffness
+        return np.array(np.linalg.pinv(self.stiffness, rcond=1e-3), dtype=np.float64)
+
+    @property
+    def turn(self) -> Matrix | None:
+        """Rotation from the axes of the gains to the base for wrenches, or None if equal."""
+        return self._turn if self._in_tool else None
+
+    @property
+    def damping(self) -> Matrix:
+        """The present D, along the axes of the gains, (6, 6)."""
+        return np.array(self._modal.matrix())
+
+    @property
+    def kept(self) -> float:
+        """Smallest share of the stiffness that any mode has kept at this posture; 1 is all."""
+        return self._modal.kept

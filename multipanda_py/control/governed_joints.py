@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joint positions that follow a goal as fast as torques may change."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from multipanda_py.control.governed_channel import GovernedChannel, GovernorParams, possible_share
+from multipanda_py.control.tracker import Tracker
+from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.targets import JointTarget
+
+
+class GovernedJoints(GovernedChannel):
+    r"""Shape the joint target of one arm, or the posture that its nullspace prefers.
+
+    All joints move together, on a straight line from rest: the seven are one point, in units
+    of each joint's own bounds, whose acceleration stays in an ellipsoid,
+    :math:`\sum_i (\ddot q_i / (s\, a_i))^2 \le 1`. Over it joint i takes at most
+    :math:`s` times the length of row i of :math:`M\, diag(a)`, which gives s.
+
+    The reference does not get further ahead of the arm than a leash, beyond what it was ahead
+    when the motion began: an arm that is held and let go of is drawn by that, and then follows.
+    An arm that is pushed away further at rest takes the reference along, which comes back.
+
+    Args:
+        record: Positions (7) [rad] and velocities (7) [rad/s].
+        state: The arm.
+        target: Of a joint law, which has a leash and is told how the reference moves; None for
+            a posture.
+        place: Number of the arm in it.
+    """
+
+    def __init__(
+        self, record: Vector, state: ArmState, target: JointTarget | None = None, place: int = 0
+    ) -> None:
+        super().__init__(record)
+        self._target, self._place = target, place
+        self._leash = None if target is None else target.leash
+        self._ahead = [0.0] * JOINTS
+        self._state = state
+        self._q, self._dq = record[:JOINTS], record[JOINTS:]
+        self._tracker = Tracker(JOINTS)
+        self._weight = [1.0] * JOINTS
+        self._point, self._goal = [0.0] * JOINTS, [0.0] * JOINTS
+        self._rate: list[float] | None = None
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether the reference may move: on its way, or because the arm is pushed away."""
+        return self._leash is not None or super().is_watching
+
+    def set_bounds(self, params: GovernorParams) -> None:
+        """Take parameters over; the shape of the ellipsoid is the robot's."""
+        limits, self._params = self._state.limits, params
+        self._hardest = params.joint_acceleration * limits.acceleration
+        self._base = float(self._hardest.min())
+        weight = self._hardest / self._base
+        self._weight = weight.tolist()
+        self._fastest = params.joint_speed * float((limits.velocity / weight).min())
+        self._tracker.set_bounds(self._base, self._fastest)
+
+    def _begin(self, cycles: int, period: float, least: float) -> None:
+        weight, tracker, q = self._weight, self._tracker, self._q.tolist()
+        speed = [v / w for v, w in zip(self._state.dq.tolist(), weight)]
+        size = math.hypot(*speed)
+        if size < least:
+            speed, size = [0.0] * JOINTS, 0.0
+        tracker.start(speed, cycles, period)
+        self._point = [x / w + e for x, w, e in zip(q, weight, tracker.lag)]
+        self.busy = tracker.moving
+        if self.busy:
+            self.look()
+            braking = 0.5 * size / tracker.hardest + period
+            limits = self._state.limits
+            end = [(p + v * braking) * w for p, v, w in zip(self._point, speed, weight)]
+            self._q[:] = np.clip(end, limits.lower, limits.upper)
+        self._goal = [x / w for x, w in zip(self._q.tolist(), weight)]
+        self._rate = None
+        self._ahead = [0.0] * JOINTS
+
+    def check(self) -> None:
+        """Take the reference along if an arm at rest is pushed away from it."""
+        if self._leash is None or self.busy:
+            return
+        ahead = np.abs(np.multiply(self._point, self._weight) - self._state.q)
+        if (ahead > self._leash[1]).any():
+            self._ahead = [0.0] * JOINTS
+            self._tracker.wake()
+            self.busy = True
+
+    def aim(self) -> None:
+        """Head for what the record holds now."""
+        weight = self._weight
+        self._goal = [x / w for x, w in zip(self._q.tolist(), weight)]
+        self._rate = None
+        if self._goal_rate is not None:
+            self._rate = [v / w for v, w in zip(self._goal_rate.tolist(), weight)]
+        if not self.busy and self._leash is not None:
+            ahead = np.multiply(self._point, weight) - self._state.q
+            self._ahead = np.clip(ahead, -self._leash[1], self._leash[1]).tolist()
+        self._tracker.wake()
+        self.busy = True
+
+    def look(self) -> None:
+        """Scale the bounds by what the arm can follow."""
+        row = self._state.mass * self._hardest
+        tau = np.sqrt((row * row).sum(axis=1))
+        p = self._params
+        share, _ = possible_share(tau, np.zeros(JOINTS), self._state, p.share, p.smoothing)
+        self._tracker.set_bounds(self._base * share, self._fastest)
+
+    def advance(self, period: float) -> None:
+        """Move on by one period and write the record."""
+        tracker, goal, weight = self._tracker, self._goal, self._weight
+        gap = [g - p for g, p in zip(goal, self._point)]
+        if tracker.step(gap, self._rate, period):
+            self._point = point = goal
+        else:
+            self._point = point = [p + v * period for p, v in zip(self._point, tracker.speed)]
+        if tracker.moving:
+            q = [(p - e) * w for p, e, w in zip(point, tracker.lag, weight)]
+            if self._leash is not None and self._tie(q):
+                self._point = [x / w for x, w in zip(q, weight)]
+                tracker.halt()
+            self._q[:] = q
+            self._dq[:] = [r * w for r, w in zip(tracker.rate, weight)]
+            if self._target is not None:
+                self._target.ddq[self._place][:] = [
+                    a * w for a, w in zip(tracker.acceleration, weight)
+                ]
+        else:  # the record holds the goal itself
+            self._dq[:] = 0.0
+            self.busy = self._has_rate()
+        if self._target is not None:
+            self._target.moving[self._place] = tracker.moving
+
+    def _tie(self, q: list[float]) -> bool:
+        """Bring positions within the leash of the measured ones; return whether they were not."""
+        tied = False
+        leash, measured = self._leash[0].tolist(), self._state.q.tolist()  # type: ignore[index]
+        for joint, (x, at, ahead, length) in enumerate(zip(q, measured, self._ahead, leash)):
+            gap = x - at - ahead
+            if gap > length or gap < -length:
+                q[joint] = at + ahead + math.copysign(length, gap)
+                tied = True
+        return tied
+
+    def _has_rate(self) -> bool:
+        """Return whether velocities were asked for, which must not get through."""
+        return any(self._seen[8 * JOINTS :])

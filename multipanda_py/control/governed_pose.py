@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pose that follows a goal as fast as torques may change."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.control.governed_channel import GovernedChannel, GovernorParams, possible_share
+from multipanda_py.control.tracker import Tracker
+from multipanda_py.state import ArmState, Vector
+from multipanda_py.targets import Motion
+
+_dot, _exp3, _log3 = np.dot, pin.exp3, pin.log3
+_TINY = 1e-12
+
+
+class GovernedPose(GovernedChannel):
+    r"""Shape a target pose: of an arm's tool here, of an object in a subclass.
+
+    Position and orientation are two points with bounds of their own. The orientation's gap is
+    :math:`\log(R_g R^T)^\vee` and its velocity the angular one, along the axes of the same
+    frame as the position; the lag e of the mean is taken off by
+    :math:`R_r = \exp([-e]_\times) R`.
+
+    Args:
+        record: Position (3) [m] and rotation matrix (9).
+        motion: Where the law looks for how the reference moves, if it does.
+        state: The arm.
+    """
+
+    def __init__(self, record: Vector, motion: Motion | None, state: ArmState) -> None:
+        super().__init__(record)
+        self._state, self._motion = state, motion
+        self._position, self._rotation = record[:3], record[3:].reshape(3, 3)
+        self._linear, self._angular = Tracker(3), Tracker(3)
+        self._point, self._frame, self._turned = [0.0] * 3, np.eye(3), np.zeros((3, 3))
+        self._goal_point, self._goal_frame = [0.0] * 3, np.eye(3)
+        self._linear_rate: list[float] | None = None
+        self._angular_rate: list[float] | None = None
+
+    def set_bounds(self, params: GovernorParams) -> None:
+        """Take parameters over."""
+        self._params = params
+        self._scale(1.0, 1.0)
+
+    def _scale(self, harder: float, faster: float) -> None:
+        p = self._params
+        self._linear.set_bounds(p.acceleration * harder, p.speed * faster)
+        self._angular.set_bounds(p.turn_acceleration * harder, p.turn_speed * faster)
+
+    def _measured_twist(self) -> Vector:
+        """Return the velocity to begin with, (6,) [m/s, rad/s]."""
+        return self._state.twist_ee_in_base
+
+    def _begin(self, cycles: int, period: float, least: float) -> None:
+        twist = self._measured_twist().tolist()
+        ends = []
+        for tracker, speed in ((self._linear, twist[:3]), (self._angular, twist[3:])):
+            size = math.hypot(*speed)
+            if size < least:
+                speed, size = [0.0] * 3, 0.0
+            tracker.start(speed, cycles, period)
+            braking = 0.5 * size / tracker.hardest + period
+            ends.append([v * braking for v in speed])
+        self._point = [p + e for p, e in zip(self._position.tolist(), self._linear.lag)]
+        self._frame = _dot(_exp3(np.array(self._angular.lag)), self._rotation)
+        self.busy = self._linear.moving or self._angular.moving
+        if self._linear.moving:
+            self._position[:] = [p + e for p, e in zip(self._point, ends[0])]
+        if self._angular.moving:
+            self._rotation[:] = _dot(_exp3(np.array(ends[1])), self._frame)
+        self._keep_goal()
+        self._linear_rate = self._angular_rate = None
+        if self._motion is not None:
+            self._motion.moving = False
+
+    def _keep_goal(self) -> None:
+        self._goal_point, self._goal_frame = self._position.tolist(), self._rotation.copy()
+
+    def aim(self) -> None:
+        """Head for what the record holds now."""
+        self._keep_goal()
+        rate = None if self._goal_rate is None else self._goal_rate.tolist()
+        self._linear_rate = None if rate is None else rate[:3]
+        self._angular_rate = None if rate is None else rate[3:]
+        self._linear.wake()
+        self._angular.wake()
+        self.busy = True
+
+    def look(self) -> None:
+        """Scale the bounds by what the arms can follow along the way to the goal."""
+        p = self._params
+        way = np.empty(6)
+        way[:3] = np.subtract(self._goal_point, self._point)
+        way[3:] = _log3(_dot(self._goal_frame, self._frame.T))
+        way[:3] /= max(math.hypot(*way[:3].tolist()), _TINY)
+        way[3:] /= max(math.hypot(*way[3:].tolist()), _TINY)
+        acceleration = way * np.repeat((p.acceleration, p.turn_acceleration), 3)
+        self._scale(*self._shares(acceleration, way * np.repeat((p.speed, p.turn_speed), 3)))
+
+    def _shares(self, acceleration: Vector, twist: Vector) -> tuple[float, float]:
+        """Return the parts of an acceleration and a twist, (6,) each, that can be followed."""
+        p = self._params
+        return tool_shares(self._state, acceleration, twist, p.share, p.smoothing)
+
+    def advance(self, period: float) -> None:
+        """Move on by one period and write the record."""
+        linear, angular = self._linear, self._angular
+        if linear.moving:
+            gap = [g - p for g, p in zip(self._goal_point, self._point)]
+            if linear.step(gap, self._linear_rate, period):
+                self._point = self._goal_point
+            else:
+                self._point = [p + v * period for p, v in zip(self._point, linear.speed)]
+            if linear.moving:
+                self._position[:] = [p - e for p, e in zip(self._point, linear.lag)]
+        if angular.moving:
+            self._turn(period)
+        if self._motion is not None:
+            self._motion.twist[:] = (*linear.rate, *angular.rate)
+            self._motion.acceleration[:] = (*linear.acceleration, *angular.acceleration)
+            self._motion.moving = linear.moving or angular.moving
+        self.busy = linear.moving or angular.moving
+
+    def _turn(self, period: float) -> None:
+        angular = self._angular
+        gap = _log3(_dot(self._goal_frame, self._frame.T, self._turned)).tolist()
+        if angular.step(gap, self._angular_rate, period):
+            self._frame = self._goal_frame
+        else:
+            step = _exp3(np.array([v * period for v in angular.speed]))
+            self._frame = _dot(step, self._frame)
+        if angular.moving:
+            back = _exp3(np.array([-e for e in angular.lag]))
+            _dot(back, self._frame, self._rotation)
+
+
+def tool_shares(
+    state: ArmState, acceleration: Vector, twist: Vector, share: float, smoothing: float
+) -> tuple[float, float]:
+    r"""Return which parts of a tool's acceleration and twist, (6,) each, an arm can follow.
+
+    They take the torques :math:`J^T \Lambda a` and the joint speeds
+    :math:`M^{-1} J^T \Lambda \dot x`.
+    """
+    space = state.operational_space()
+    tau = _dot(_dot(space.inertia, acceleration), state.jacobian)
+    dq = _dot(space.minv_jt, _dot(space.inertia, twist))
+    return possible_share(tau, dq, state, share, smoothing)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the object is that several hands hold, and how the hands deviate from their grasp."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.context import Context
+from multipanda_py.control.grasp_map import GraspMap
+from multipanda_py.dynamics.task_inertia import OperationalSpace
+from multipanda_py.state import ArmState, Matrix, Vector
+
+_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
+_log3, _exp3 = pin.log3, pin.exp3
+
+LIGHTEST = OperationalSpace.THRESHOLD
+"""Least inverse inertia that a hand counts with. A hand that cannot move in some direction would
+else be braked there relative to the others as if they were as heavy [1/kg]."""
+
+
+class Base:
+    """Turns what one arm knows into the axes of the world, and wrenches back.
+
+    Arms whose base is not rotated, the usual case, cost nothing to turn.
+    """
+
+    def __init__(self, position: Vector, rotation: Matrix) -> None:
+        self.position, self._turn = position, rotation
+        self._turn6 = np.kron(np.eye(2), rotation)
+        self._aligned = bool(np.abs(rotation - np.eye(3)).max() < 1e-12)
+        self._product = np.zeros((6, 6))
+
+    def rotation_to_world(self, rotation: Matrix, out: Matrix) -> None:
+        """Turn a rotation (3, 3)."""
+        if self._aligned:
+            out[:] = rotation
+        else:
+            _dot(self._turn, rotation, out)
+
+    def point_to_world(self, position: Vector, out: Vector) -> None:
+        """Turn and move a point (3,) [m]."""
+        _add(position if self._aligned else _dot(self._turn, position), self.position, out)
+
+    def six_to_world(self, six: Vector) -> Vector:
+        """Turn a twist or wrench (6,)."""
+        return six if self._aligned else _dot(self._turn6, six)
+
+    def six_to_base(self, six: Vector) -> Vector:
+        """Turn a wrench (6,) along the axes of the base."""
+        return six if self._aligned else _dot(six, self._turn6)
+
+    def matrix_to_world(self, matrix: Matrix, out: Matrix) -> Matrix:
+        """Turn a matrix (6, 6) that maps twists or wrenches; ``out`` may be left unused."""
+        if self._aligned:
+            return matrix
+        return _dot(_dot(self._turn6, matrix, self._product), self._turn6.T, out)
+
+
+class HeldObject:
+    r"""Estimate an object's pose and velocity from the hands that hold it.
+
+    Its origin is the mean of where each hand says that it is, its rotation the mean of theirs
+    (the exponential of the mean logarithm about the first),
+
+    .. math:: p_o = \tfrac1N \sum_i (p_i - R_o\, {}^{o}p_i), \qquad R_i' = R_i\, {}^{o}R_i^T
+
+    Where the hands do not agree, heavy ones count for more: :attr:`sharing` says by how much that
+    pose is off, and how the object moves. All in the world.
+
+    Attributes:
+        position: Of the object, (3,) [m].
+        rotation: (3, 3).
+        levers: From the origin to each hand, (N, 3) [m].
+        inward: From each hand to the origin, of about length 1; they add up to nothing, (N, 3).
+        sharing: What of the hands' motion is the object's, and how they share its wrench.
+        errors: From each hand to where its grasp says that it is, (N, 6) [m, rad].
+        rates: How fast that changes, (N, 6) [m/s, rad/s].
+        inertias: Inertia at each hand, bounded near singularities, N of (6, 6).
+        inertia_invs: Its inverse, N of (6, 6).
+        hands: Position of each hand, (N, 3) [m].
+
+    Thread: control.
+    """
+
+    def __init__(self, context: Context) -> None:
+        n = context.n_arms
+        places = zip(context.positions_base_in_world, context.rotations_base_in_world)
+        self.bases = [Base(position, rotation) for position, rotation in places]
+        self.position, self.rotation = np.zeros(3), np.eye(3)
+        self.hands, self.levers, self._grasps = (np.zeros((n, 3)) for _ in range(3))
+        self.sharing = sharing = GraspMap(n)
+        ways, rates = sharing.ways.reshape(2, n, 6)
+        self.errors, self.rates = sharing.errors.reshape(n, 6), sharing.rates.reshape(n, 6)
+        self.inward = sharing.inward
+        self.inertias: list[Matrix] = [np.eye(6) for _ in range(n)]
+        self.inertia_invs: list[Matrix] = [np.eye(6) for _ in range(n)]
+        self._inertias, self._inverses = ([np.eye(6) for _ in range(n)] for _ in range(2))
+        self._rotations = [np.eye(3) for _ in range(n)]
+        self._grasp_backs = [np.eye(3) for _ in range(n)]
+        self._said = [np.eye(3) for _ in range(n)]
+        self._share = np.full(n, 1.0 / n)
+        self._mean, self._lean = np.zeros(3), np.zeros(3)
+        self._rotation_back = self.rotation.T
+        self._apart, self._turned = ways[:, :3], [way[3:] for way in ways]
+        self._hand_views, self._rate_views = list(self.hands), list(rates)
+
+    def grasp(self, states: Sequence[ArmState]) -> None:
+        """Take the hands where they are for the grasp, and their centre for the object."""
+        self._sense(states)
+        self.position[:] = self.hands.mean(axis=0)
+        self.rotation[:] = np.eye(3)
+        self._grasps[:] = self.hands - self.position
+        for back, rotation in zip(self._grasp_backs, self._rotations):
+            back[:] = rotation.T
+        self.update(states)
+
+    def update(self, states: Sequence[ArmState], refresh: bool = True) -> None:
+        """Estimate pose and velocity, and every hand's deviation from its grasp.
+
+        Args:
+            states: Of the arms.
+            refresh: Whether levers and inertia of now are to count, which costs the most.
+        """
+        self._sense(states)
+        self._average_rotation()
+        levers = _dot(self._grasps, self._rotation_back, self.levers)
+        _dot(self._share, self.hands, self.position)  # the grasps' own mean is zero
+        _add(levers, self.position, self._apart)
+        _subtract(self._apart, self.hands, self._apart)
+        if refresh:
+            self.sharing.refresh(levers, self.inertias)
+        self.sharing.measure()
+
+    def _sense(self, states: Sequence[ArmState]) -> None:
+        for i, (base, state) in enumerate(zip(self.bases, states)):
+            base.point_to_world(state.position_ee_in_base, self._hand_views[i])
+            base.rotation_to_world(state.rotation_ee_in_base, self._rotations[i])
+            np.negative(base.six_to_world(state.twist_ee_in_base), self._rate_views[i])
+            space = state.operational_space()
+            inertia, inverse = space.inertia, space.inertia_inv
+            if space.damping > 0.0:  # near a singularity
+                w, v = space.eigen()
+                w = np.maximum(w, LIGHTEST)
+                inertia, inverse = _dot(v / w, v.T), _dot(v * w, v.T)
+            self.inertias[i] = base.matrix_to_world(inertia, self._inertias[i])
+            self.inertia_invs[i] = base.matrix_to_world(inverse, self._inverses[i])
+
+    def _average_rotation(self) -> None:
+        """Average what the hands say, and take each hand's rotational error from it."""
+        said, mean = self._said, self._mean
+        for rotation, back, opinion in zip(self._rotations, self._grasp_backs, said):
+            _dot(rotation, back, opinion)
+        first = said[0]
+        mean[:] = 0.0
+        for opinion in said[1:]:
+            _add(mean, _log3(_dot(first.T, opinion)), mean)
+        _multiply(mean, self._share[0], mean)
+        _dot(first, _exp3(mean), self.rotation)
+        if len(said) == 2:  # the mean is half way between them
+            lean = _dot(first, mean, self._lean)
+            self._turned[0][:] = lean
+            np.negative(lean, self._turned[1])
+            return
+        for error, opinion in zip(self._turned, said):
+            error[:] = _log3(_dot(self.rotation, opinion.T))

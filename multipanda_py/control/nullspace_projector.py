@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take out of joint torques what the task would feel."""
+
+from __future__ import annotations
+
+import eigenpy
+import numpy as np
+
+from multipanda_py.dynamics.task_inertia import OperationalSpace, fade, least_eigenvalue
+from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
+
+_dot, _subtract = np.dot, np.subtract
+
+PROJECTORS = ("none", "kinematic", "dynamic")
+
+
+class NullspaceProjector:
+    r"""Project joint torques into the nullspace of the task, in place.
+
+    .. math::
+        N_{kin} = I - J^T (J J^T)^{-1} J, \qquad N_{dyn} = I - J^T \Lambda J M^{-1}
+
+    The kinematic projector leaves torques that exert no wrench in a static equilibrium
+    (:math:`J N_{kin} = 0`); the dynamically consistent one leaves torques that accelerate no
+    task coordinate (:math:`J M^{-1} N_{dyn} = 0`). In either equilibrium what the task feels of
+    a projected torque is zero. An arm with six joints has no nullspace, and :math:`N = 0`.
+
+    Both are exact wherever the smallest singular value of J exceeds
+    :data:`OperationalSpace.LOST <multipanda_py.dynamics.task_inertia.OperationalSpace>`. They need
+    no damping to stay bounded: their norms are 1 and at most :math:`\sqrt{\mathrm{cond} M}`.
+    Below that value a direction of the task joins the nullspace smoothly, as the nullspace of
+    the singular posture has it: its eigenvalue of :math:`(J J^T)^{-1}`, or :math:`\Lambda`, is
+    weighted by :math:`\varphi`, see there.
+
+    Sources: Khatib 1987; Dietrich, Ott and Albu-Schäffer, IJRR 2015 (overview of projectors).
+
+    Args:
+        joints: Number of joints, n.
+
+    Thread: control.
+    """
+
+    def __init__(self, joints: int = JOINTS) -> None:
+        self._task, self._wrench = np.zeros(6), np.zeros(6)
+        self._part = np.zeros(joints)
+        self._normal = np.zeros((6, 6))
+        self._diagonal = self._normal.reshape(-1)[::7]
+        self._solver = eigenpy.LDLT(np.eye(6))
+        self._eigen = eigenpy.SelfAdjointEigenSolver(np.eye(6))
+
+    def dynamic(self, state: ArmState, tau: Vector) -> Vector:
+        """Apply the dynamically consistent projector to ``tau``, (n,) [Nm]."""
+        space = state.operational_space()
+        _dot(tau, space.minv_jt, self._task)
+        inertia = space.projection_inertia() if space.damping else space.inertia
+        wrench = _dot(inertia, self._task, self._wrench)
+        _subtract(tau, _dot(wrench, state.jacobian, self._part), tau)
+        return tau
+
+    def kinematic(self, state: ArmState, tau: Vector) -> Vector:
+        """Apply the kinematic projector to ``tau``, (n,) [Nm]."""
+        jacobian, solver = state.jacobian, self._solver
+        normal: Matrix = _dot(jacobian, jacobian.T, self._normal)
+        solver.compute(normal)
+        task = _dot(jacobian, tau, self._task)
+        if least_eigenvalue(solver, self._diagonal) > OperationalSpace.LOST**2:
+            wrench = solver.solve(task)
+        else:
+            wrench = self._solve_near_singular(normal, task)
+        _subtract(tau, _dot(wrench, jacobian, self._part), tau)
+        return tau
+
+    def _solve_near_singular(self, normal: Matrix, task: Vector) -> Vector:
+        self._eigen.compute(normal)
+        w, v = self._eigen.eigenvalues(), self._eigen.eigenvectors()
+        return _dot(v, fade(w, OperationalSpace.LOST**2) * _dot(task, v), self._wrench)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinematics and dynamics of one arm, from pinocchio."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import eigenpy
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.robots import ARMATURE, ArmDescription
+from multipanda_py.robots.load import Load
+from multipanda_py.robots.urdf import arm_urdf
+from multipanda_py.state import JOINTS, ArmState, Matrix
+
+_crba, _nle = pin.crba, pin.nonLinearEffects
+_update_frame, _frame_jacobian = pin.updateFramePlacement, pin.getFrameJacobian
+_AXES = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+_joint_hessians, _frame_hessian = pin.computeJointKinematicHessians, pin.getFrameKinematicHessian
+_dot = np.dot
+
+
+def build_pinocchio(arm: ArmDescription, *, base_in_world: bool = False) -> Any:
+    """Return the pinocchio model of an arm with its fingers locked.
+
+    The model's root is the arm's base (or the world, on request), and the reflected
+    rotor inertia is its ``armature``, which pinocchio adds to the mass matrix.
+    """
+    if not base_in_world:
+        arm = dataclasses.replace(
+            arm, position_base_in_world=np.zeros(3), rotation_base_in_world=np.eye(3)
+        )
+    full = pin.buildModelFromXML(arm_urdf(arm))
+    q = pin.neutral(full)
+    fingers = [
+        joint for joint in range(1, full.njoints) if full.names[joint] not in arm.joint_names
+    ]
+    for joint in fingers:
+        q[full.joints[joint].idx_q] = arm.finger_opening
+    model = pin.buildReducedModel(full, fingers, q)
+    model.armature = np.array(ARMATURE)
+    return model
+
+
+class Flange:
+    """Let the last link of a pinocchio model carry a load, and then another one.
+
+    Args:
+        model: Without a load.
+        arm: What it is a model of.
+    """
+
+    def __init__(self, model: Any, arm: ArmDescription) -> None:
+        self._model = model
+        self._placement = model.frames[model.getFrameId(f"{arm.prefix}link8")].placement
+        self._unloaded = model.inertias[JOINTS].copy()
+
+    def carry(self, load: Load) -> None:
+        """Count a load, instead of any before, in all dynamics."""
+        link = self._unloaded
+        if load.mass > 0.0:
+            link = link + self._placement.act(pin.Inertia(load.mass, load.com, load.inertia))
+        self._model.inertias[JOINTS] = link
+
+
+class ArmModel:
+    r"""Fill an arm's state with what follows from its joint positions and velocities.
+
+    .. math::
+        M(q),\quad C(q, \dot q) \dot q,\quad {}^{b}T_{ee}(q),\quad J(q),\quad
+        \dot x = J \dot q,\quad F_{ext} = (J J^T + \epsilon I)^{-1} J \tau_{ext}
+
+    The wrench is the least-squares estimate at the tool; :math:`\epsilon` only keeps it
+    finite at singular postures.
+
+    Thread: control.
+    """
+
+    WRENCH_REGULARISATION = 1e-7
+    """Far below the squared singular values of J in any useful posture (1e-3 and up)."""
+
+    def __init__(self, arm: ArmDescription) -> None:
+        self._model = build_pinocchio(arm)
+        self._model.gravity = pin.Motion.Zero()
+        self._flange = Flange(self._model, arm)
+        self._data = self._model.createData()
+        self._frame = self._model.getFrameId(arm.ee_frame)
+        self._convention: tuple[Any, ...] = (
+            (pin.Convention.WORLD,) if hasattr(pin, "Convention") else ()
+        )
+        self._normal = np.zeros((6, 6))
+        self._regular = self.WRENCH_REGULARISATION * np.eye(6)
+        self._projected = np.zeros(6)
+        self._solver = eigenpy.LLT(np.eye(6))
+        self._mislabelled = self._hessian_is_mislabelled()
+        self._bind()
+
+    def _bind(self) -> None:
+        """Keep live views of pinocchio's results; a property costs 0.1 to 0.6 us each."""
+        zero = np.zeros(7)
+        pin.computeAllTerms(self._model, self._data, zero, zero)
+        pin.updateFramePlacements(self._model, self._data)
+        self._mass, self._coriolis = self._data.M, self._data.nle
+        self._placement = self._data.oMf[self._frame]
+        self._position, self._rotation = self._placement.translation, self._placement.rotation
+
+    def attach(self, state: ArmState) -> None:
+        """Give a state the live views of this model's terms, and a way to its Hessian."""
+        state.mass, state.coriolis = self._mass, self._coriolis
+        state.hessian = self.hessian
+
+    def set_load(self, load: Load) -> None:
+        """Count what the flange carries, instead of any load before, in all dynamics."""
+        self._flange.carry(load)
+
+    def hessian(self) -> Matrix:
+        r"""Return :math:`\partial J_{rj} / \partial q_k` at [k, j, r], of the last update."""
+        _joint_hessians(self._model, self._data)
+        hessian = _frame_hessian(self._model, self._data, self._frame, _AXES)
+        return hessian.reshape(JOINTS, JOINTS, 6) if self._mislabelled else self._relabel(hessian)
+
+    @staticmethod
+    def _relabel(hessian: Matrix) -> Matrix:
+        r"""Turn :math:`\partial J_{rj} / \partial q_k` at [r, j, k] into [k, j, r]."""
+        return np.ascontiguousarray(hessian.transpose(2, 1, 0))
+
+    def _hessian_is_mislabelled(self) -> bool:
+        """Find out how this eigenpy hands a third-order tensor over.
+
+        Release 3.13 calls column-major memory row-major. The first element that is not zero
+        at a bent posture tells: a joint does not move the axes of those before it, so the
+        angular part is zero for j <= k.
+        """
+        q = np.linspace(0.3, 0.9, JOINTS)
+        pin.computeJointJacobians(self._model, self._data, q)
+        _joint_hessians(self._model, self._data)
+        hessian = _frame_hessian(self._model, self._data, self._frame, _AXES)
+        return bool(np.abs(hessian[3:][:, np.tri(JOINTS).T.astype(bool)]).max() > 1e-9)
+
+    def update(self, state: ArmState) -> None:
+        """Recompute every model quantity of ``state`` from its ``q``, ``dq`` and ``tau_ext``."""
+        model, data, q, dq = self._model, self._data, state.q, state.dq
+        if self._convention:
+            _crba(model, data, q, *self._convention)
+            _nle(model, data, q, dq)
+        else:
+            pin.computeAllTerms(model, data, q, dq)
+        _update_frame(model, data, self._frame)
+        jacobian = _frame_jacobian(model, data, self._frame, _AXES)
+        state.jacobian = jacobian
+        state.position_ee_in_base[:] = self._position
+        state.rotation_ee_in_base[:] = self._rotation
+        _dot(jacobian, dq, state.twist_ee_in_base)
+        normal = _dot(jacobian, jacobian.T, self._normal)
+        normal += self._regular
+        self._solver.compute(normal)
+        state.wrench_ext_in_base[:] = self._solver.solve(
+            _dot(jacobian, state.tau_ext, self._projected)
+        )
+        state.invalidate()

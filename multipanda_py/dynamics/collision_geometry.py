@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Capsules of arms and solids of the scene in one geometry model, in groups of pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from typing import Any
+
+import coal
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.context import Context
+from multipanda_py.dynamics.arm_model import build_pinocchio
+from multipanda_py.pose import quaternion_from_rotation
+from multipanda_py.robots import ArmDescription, SceneObject
+from multipanda_py.state import JOINTS, Vector
+
+SELF_JOINTS = 3
+"""Links of one arm count as neighbours if fewer joints than this are between them. Two joints
+apart, capsules of a Franka arm are always close and, but for rounded corners, never touch."""
+_SECTIONS = ((0, 1, 2, 3), (4, 5), (6, 7))  # joints of upper arm, forearm, and wrist with hand
+_HAND = ("hand", "tool")
+_TURN = 2.3  # angle between two orientations is below this times the distance of quaternions
+_UP = np.array([0.0, 0.0, 1.0])
+
+
+@dataclass(frozen=True)
+class Solid:
+    """One convex piece of geometry.
+
+    Attributes:
+        shape: As coal knows it.
+        joint: Joint of the combined model that it moves with; 0 is the world.
+        placement: In the frame of that joint.
+        own_joint: Number of the joint in its own arm, 1 to 7; 0 for what is fixed.
+        is_hand: Whether it belongs to a hand or tool; without both, to the flange.
+        names: What it goes by in pairs that are meant to touch.
+    """
+
+    shape: Any
+    joint: int
+    placement: Any
+    own_joint: int = 0
+    is_hand: bool = False
+    names: tuple[str, ...] = ()
+
+    def against(self, other: Solid) -> list[Solid]:
+        """Return what to measure of a capsule against another solid: its ends too, if flat.
+
+        One closest point of a capsule that lies along a face jumps from end to end, and what
+        is pushed there rocks. To a plane the ends are all there is.
+        """
+        if isinstance(other.shape, coal.Capsule | coal.Sphere):
+            return [self]
+        half = pin.SE3(np.eye(3), np.array([0.0, 0.0, self.shape.halfLength]))
+        ball = coal.Sphere(self.shape.radius)
+        ends = [
+            replace(self, shape=ball, placement=self.placement * end)
+            for end in (half, half.inverse())
+        ]
+        return ends if isinstance(other.shape, coal.Halfspace) else [self, *ends]
+
+
+class Group:
+    """Pairs of solids of two bodies, whose distances are computed together or not at all.
+
+    Attributes:
+        kind: ``arms``, ``self``, ``fixed``, ``fixed_hand``, ``movable``, ``movable_hand``,
+            ``floor`` or ``floor_hand``.
+        first: Number of the first body: arms, then movable objects, then the world.
+        second: Number of the second body.
+        pairs: For every pair the number of the joint in its arm that either solid moves with.
+        results: For every pair coal's live result.
+        limit: Travel of both bodies up to which no pair can have touched.
+        begins: For every pair the distance from which it counts as near at rest [m].
+    """
+
+    def __init__(
+        self, kind: str, first: int, second: int, pairs: Sequence[tuple[Solid, Solid]]
+    ) -> None:
+        self.kind, self.first, self.second = kind, first, second
+        self._geometry = pin.GeometryModel()
+        at: dict[int, int] = {}
+        for solid in (solid for pair in pairs for solid in pair):
+            if id(solid) not in at:
+                at[id(solid)] = self._geometry.addGeometryObject(
+                    pin.GeometryObject(str(len(at)), solid.joint, solid.placement, solid.shape)
+                )
+        for a, b in pairs:
+            self._geometry.addCollisionPair(pin.CollisionPair(at[id(a)], at[id(b)]))
+        self._data = self._geometry.createData()
+        self.pairs = [(a.own_joint, b.own_joint) for a, b in pairs]
+        self.results = [self._data.distanceResults[i] for i in range(len(pairs))]
+        self.limit = -1.0
+        self.begins = [math.inf] * len(pairs)
+
+    def measure(self, model: Any, data: Any) -> float:
+        """Return the smallest distance of the group [m], and refresh all results."""
+        pin.updateGeometryPlacements(model, data, self._geometry, self._data)
+        nearest: float = self.results[
+            pin.computeDistances(self._geometry, self._data)
+        ].min_distance
+        return nearest
+
+
+class CollisionGeometry:
+    r"""Where everything is that arms could hit, and how far it may have moved.
+
+    The combined model has 7 joints per arm and a free joint per movable object. ``raw`` is
+    what it is placed by: joint positions of all arms, then the objects' poses. A point of an
+    arm moves at most :math:`\sum_i r_i |\Delta q_i|`, with :math:`r_i` the farthest that
+    anything beyond joint i can be from it; ``reach`` are these weights, one row per body.
+
+    Attributes:
+        model: Kinematics of all bodies.
+        data: Its pinocchio data.
+        raw: (7 n_arms + 7 n_objects,) [rad; m, quaternion w x y z].
+        q: The same for the model, with quaternions x y z w.
+        reach: (bodies, len(raw)); the last row is the world's, zero.
+        groups: All groups of pairs of which at least one solid belongs to an own arm.
+    """
+
+    def __init__(self, context: Context) -> None:
+        arms = (*context.arms, *context.other_arms)
+        objects = [thing for thing in context.objects if thing.mass > 0.0]
+        size = 7 * (len(arms) + len(objects))
+        self.model = pin.Model()
+        self.raw: Vector = np.zeros(size)
+        self.reach = np.zeros((len(arms) + len(objects) + 1, size))
+        self._arms = [self._add_arm(index, arm) for index, arm in enumerate(arms)]
+        self._movable = [
+            self._add_object(len(arms) + index, thing) for index, thing in enumerate(objects)
+        ]
+        self._fixed = [_solid(thing, 0) for thing in context.objects if thing.mass == 0.0]
+        height = min(0.0, *(float(arm.position_base_in_world[2]) for arm in arms))
+        floor = coal.Halfspace(_UP, height)
+        self._floor = Solid(floor, 0, pin.SE3.Identity(), names=("floor",))
+        self._touching = {frozenset(pair) for pair in context.touching}
+        self._hands_meet = "hands" in context.touches
+        self.q: Vector = pin.neutral(self.model)
+        self._order = np.arange(size)
+        for start in range(7 * len(arms), size, 7):
+            self._order[start + 3 : start + 7] = start + np.array([4, 5, 6, 3])
+        for start, thing in zip(range(7 * len(arms), size, 7), objects):
+            x, y, z, w = quaternion_from_rotation(thing.rotation)
+            self.raw[start : start + 7] = *thing.position, w, x, y, z
+        self.data = self.model.createData()
+        self.groups = list(self._make_groups(context.n_arms))
+
+    def _add_arm(self, index: int, arm: ArmDescription) -> list[Solid]:
+        """Add an arm's joints to the model and return its capsules."""
+        own = build_pinocchio(arm, base_in_world=True)
+        joint = 0
+        for number in range(1, JOINTS + 1):
+            joint = self.model.addJoint(
+                joint, pin.JointModelRZ(), own.jointPlacements[number], f"{index}_{number}"
+            )
+        solids, extent = [], np.zeros(JOINTS + 1)
+        for link, capsules in arm.capsules.items():
+            frame = own.frames[own.getFrameId(link)]
+            number = int(frame.parentJoint)
+            for capsule in capsules:
+                start, end = np.array(capsule.start), np.array(capsule.end)
+                for point in (start, end):
+                    far = float(np.linalg.norm(frame.placement.act(point))) + capsule.radius
+                    extent[number] = max(extent[number], far)
+                is_hand = link.removeprefix(arm.prefix) in _HAND or (
+                    number == JOINTS and not arm.hand and arm.tool is None
+                )
+                solids.append(
+                    Solid(
+                        coal.Capsule(capsule.radius, float(np.linalg.norm(end - start))),
+                        7 * index + number if number else 0,
+                        frame.placement * _along(start, end),
+                        number,
+                        is_hand,
+                        (arm.name, f"{arm.name}/hand") if is_hand else (arm.name,),
+                    )
+                )
+        for number in range(JOINTS, 0, -1):
+            self.reach[index, 7 * index + number - 1] = extent[number]
+            step = float(np.linalg.norm(own.jointPlacements[number].translation))
+            extent[number - 1] = max(extent[number - 1], step + extent[number])
+        return solids
+
+    def _add_object(self, body: int, thing: SceneObject) -> Solid:
+        """Add a free joint to the model and return the solid on it."""
+        joint = self.model.addJoint(
+            0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), f"object_{body}"
+        )
+        weights = self.reach[body, 7 * body : 7 * body + 7]
+        weights[:3], weights[3:] = 1.0, _TURN * float(np.linalg.norm(thing.size))
+        if thing.shape == "capsule":
+            weights[3:] = _TURN * sum(thing.size)
+        return _solid(thing, joint)
+
+    def _make_groups(self, n_own: int) -> Iterator[Group]:
+        """Make the groups; pairs that no own joint can part are left out."""
+        n, world = len(self._arms), len(self.reach) - 1
+        for a, b in combinations(range(n), 2):
+            if a < n_own:
+                for here, there in product(_SECTIONS, repeat=2):
+                    yield from self._group("arms", a, b, _within(self._arms[a], here),
+                                           _within(self._arms[b], there), b < n_own)  # fmt: skip
+        for a in range(n_own):
+            mine = self._arms[a]
+            pairs = [
+                (x, y)
+                for x, y in combinations(mine, 2)
+                if abs(x.own_joint - y.own_joint) >= SELF_JOINTS
+            ]
+            if pairs:
+                yield Group("self", a, a, pairs)
+            for suffix, part in (("", [s for s in mine if not s.is_hand]),
+                                 ("_hand", [s for s in mine if s.is_hand])):  # fmt: skip
+                yield from self._group(f"floor{suffix}", a, world, part, [self._floor])
+                for solid in self._fixed:
+                    yield from self._group(f"fixed{suffix}", a, world, part, [solid])
+                for index, solid in enumerate(self._movable):
+                    yield from self._group(f"movable{suffix}", a, n + index, part, [solid])
+
+    def _group(
+        self,
+        kind: str,
+        a: int,
+        b: int,
+        first: Sequence[Solid],
+        second: Sequence[Solid],
+        both_own: bool = False,
+    ) -> Iterator[Group]:
+        """Yield the group of all pairs that a joint can part, and that are not to touch.
+
+        Joint 1 only turns its link's capsule about its own axis, so what is on it counts as
+        fixed.
+        """
+        hands_meet = self._hands_meet and both_own
+        pairs = [
+            (part, y)
+            for x, y in product(first, second)
+            if not (hands_meet and x.is_hand and y.is_hand)
+            and not any(frozenset(names) in self._touching for names in product(x.names, y.names))
+            for part in x.against(y)
+            if x.own_joint > 1 or y.own_joint > 1 or (kind.startswith("movable") and x.own_joint)
+        ]
+        if pairs:
+            yield Group(kind, a, b, pairs)
+
+    def place(self) -> None:
+        """Move all bodies to where ``raw`` says."""
+        np.take(self.raw, self._order, out=self.q)
+        pin.forwardKinematics(self.model, self.data, self.q)
+
+
+def _within(solids: Sequence[Solid], joints: Sequence[int]) -> list[Solid]:
+    return [solid for solid in solids if solid.own_joint in joints]
+
+
+def _along(start: Vector, end: Vector) -> Any:
+    """Return the placement of a solid of revolution about z between two points."""
+    axis = (end - start) / np.linalg.norm(end - start)
+    turn = pin.Quaternion.FromTwoVectors(_UP, axis).toRotationMatrix()
+    return pin.SE3(turn, (start + end) / 2.0)
+
+
+def _solid(thing: SceneObject, joint: int) -> Solid:
+    """Return a thing of the scene, on its joint or fixed at its place."""
+    size = thing.size
+    if thing.shape == "box":
+        shape = coal.Box(2.0 * size[0], 2.0 * size[1], 2.0 * size[2])
+    elif thing.shape == "sphere":
+        shape = coal.Sphere(size[0])
+    elif thing.shape == "cylinder":
+        shape = coal.Cylinder(size[0], 2.0 * size[1])
+    else:
+        shape = coal.Capsule(size[0], 2.0 * size[1])
+    placement = (
+        pin.SE3.Identity()
+        if joint
+        else pin.SE3(np.array(thing.rotation), np.array(thing.position))
+    )
+    return Solid(shape, joint, placement, names=(thing.name,))

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which pairs of bodies are near one another now, and how their distance changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.context import Context
+from multipanda_py.dynamics.collision_geometry import CollisionGeometry, Group
+from multipanda_py.state import JOINTS, ArmState, Vector
+
+_dot, _subtract, _absolute, _concatenate = np.dot, np.subtract, np.absolute, np.concatenate
+
+
+class Pair:
+    """Two solids that are near.
+
+    Attributes:
+        distance: Between their surfaces [m].
+        rate: Its derivative, by all joints of both bodies [m/s].
+        begin: From where it counts as near [m]: less for a pair that was nearer at the start.
+        arms: Numbers of the arms that move one or both of them.
+        gradients: Derivative of the distance by their joints, (7,) [m/rad] each.
+    """
+
+    __slots__ = ("arms", "begin", "distance", "gradients", "rate")
+
+    def __init__(self, distance: float, rate: float, begin: float) -> None:
+        self.distance, self.rate, self.begin = distance, rate, begin
+        self.arms: list[int] = []
+        self.gradients: list[Vector] = []
+
+
+class Proximity:
+    r"""Find the pairs that matter, and measure no others.
+
+    What matters depends on the speed: ``reach`` says from which distance on, given a speed of
+    approach. A group of pairs that was d apart is not looked at again before its bodies can
+    have come within that; the speed of a body is at most :math:`\sum_i r_i |\dot q_i|`. The
+    rate of the pairs then measured is exact:
+
+    .. math::
+        \dot d = w^T (V_2 - V_1), \qquad w = \begin{bmatrix} n \\ p \times n \end{bmatrix}
+
+    with V the twists of both links at the world's origin, n the normal from the first solid
+    to the second and p a closest point. Objects count as being at rest.
+
+    Args:
+        context: The arms and what is around them.
+        reach: Distance from which a pair matters [m], for an approach speed [m/s]; rising.
+
+    Thread: control.
+    """
+
+    FARTHEST = 0.6
+    """Nothing matters from farther away [m]."""
+
+    def __init__(self, context: Context, reach: Callable[[float], float]) -> None:
+        self._scene = scene = CollisionGeometry(context)
+        self._reach, self._context = reach, context
+        n = context.n_arms + len(context.other_arms)
+        # Positions of all bodies, and under them the speeds of the joints; objects count as still.
+        size = len(scene.raw)
+        self._now, self._before = np.zeros((2, size)), np.zeros((2, size))
+        self._now[0] = scene.raw
+        self._raw = scene.raw = self._now[0]
+        self._change = np.zeros((2, size))
+        self._weights = np.ascontiguousarray(scene.reach.T)
+        self._steps = np.zeros((2, len(scene.reach)))
+        movable = context.object_poses[: size // 7 - n].reshape(-1)
+        self._objects, self._still = movable, np.zeros(len(movable))
+        self._flat = self._now.reshape(-1)
+        self._sources: list[Vector] = []
+        self._travel = [0.0] * len(scene.reach)
+        self._clear = -1.0
+        self._none: list[Pair] = []
+        self._distance = 0.0
+        self.groups: list[Group] = []
+        # Twists of the links at the world's origin, of every arm's joints; before them, at rest.
+        self._twists = np.zeros((n, JOINTS + 1, 6))
+        pin.computeJointJacobians(scene.model, scene.data, scene.q)
+        self._jacobians = [scene.data.J[:, 7 * arm : 7 * arm + JOINTS] for arm in range(n)]
+        # Columns of the arms' joints, and none for joint 0, which is fixed.
+        self._columns = [[j[:, :count] for count in range(JOINTS + 1)] for j in self._jacobians]
+
+    def choose(self, kinds: Collection[str], distance: float) -> None:
+        """Keep the groups of some kinds, which matter at rest from ``distance`` [m] on."""
+        self._distance = distance
+        self.groups = [group for group in self._scene.groups if group.kind in kinds]
+        for group in self.groups:
+            group.begins = [min(begin, distance) for begin in group.begins]
+        self._restart()
+
+    def start(self) -> None:
+        """Look at everything anew, and let be what is near already."""
+        _concatenate(self._sources, out=self._flat)
+        self._scene.place()
+        for group in self.groups:
+            group.measure(self._scene.model, self._scene.data)
+            group.begins = [min(r.min_distance, self._distance) for r in group.results]
+        self._restart()
+
+    def _restart(self) -> None:
+        self._travel = [0.0] * len(self._travel)
+        for group in self.groups:
+            group.limit = -1.0
+        self._clear = -1.0
+
+    def follow(self, everyone: Sequence[ArmState]) -> None:
+        """Take positions and speeds from these states from now on, own arms first."""
+        self._everyone = everyone
+        self._sources = [
+            *(state.q for state in everyone), self._objects,
+            *(state.dq for state in everyone), self._still,
+        ]  # fmt: skip
+
+    def find(self) -> list[Pair]:
+        """Return the pairs that matter now."""
+        _concatenate(self._sources, out=self._flat)
+        _subtract(self._now, self._before, self._change)
+        _absolute(self._change, self._change)
+        steps, speeds = _dot(self._change, self._weights, self._steps).tolist()
+        # No two bodies together have moved farther, or are faster.
+        left = self._clear - 2.0 * max(steps)
+        if left >= self._distance and left >= self._reach(2.0 * max(speeds)):
+            return self._none
+        return self._look(steps, speeds)
+
+    def _range(self, speed: float) -> float:
+        return max(self._distance, min(self._reach(speed), self.FARTHEST))
+
+    def _look(self, steps: Sequence[float], speeds: Sequence[float]) -> list[Pair]:
+        """Measure the groups whose bodies may have come near."""
+        scene, travel = self._scene, self._travel
+        for body, step in enumerate(steps):
+            travel[body] += step
+        self._before[0] = scene.raw
+        near: list[tuple[Group, float]] = []
+        clear, placed = math.inf, False
+        for group in self.groups:
+            first, second = group.first, group.second
+            total, speed = travel[first], speeds[first]
+            if first != second:  # within an arm it is one link as seen from another
+                total, speed = total + travel[second], speed + speeds[second]
+            left = group.limit - total
+            if left < self.FARTHEST and left < (matters := self._range(speed)):
+                if not placed:
+                    scene.place()
+                    placed = True
+                left = group.measure(scene.model, scene.data)
+                group.limit = total + left
+                if left < matters:
+                    near.append((group, matters))
+            if left < clear:
+                clear = left
+        self._clear = clear
+        return self._pairs(near) if near else []
+
+    def _pairs(self, near: Sequence[tuple[Group, float]]) -> list[Pair]:
+        """Return the pairs that matter at their true rate."""
+        scene, found = self._scene, []
+        pin.computeJointJacobians(scene.model, scene.data)
+        for jacobian, twists, state in zip(self._jacobians, self._twists, self._everyone):
+            np.cumsum((jacobian * state.dq).T, axis=0, out=twists[1:])
+        twist_of = self._twists.tolist()
+        for group, matters in near:
+            for index, (result, joints) in enumerate(zip(group.results, group.pairs)):
+                distance = result.min_distance
+                if distance >= matters:
+                    continue
+                wrench, rate, begin = _unit_wrench(result), 0.0, group.begins[index]
+                if distance > begin:
+                    group.begins[index] = begin = min(distance, self._distance)
+                if joints[0]:
+                    rate -= _product(wrench, twist_of[group.first][joints[0]])
+                if joints[1]:
+                    rate += _product(wrench, twist_of[group.second][joints[1]])
+                if distance < max(begin, self._reach(-rate)):
+                    found.append(self._pair(group, joints, wrench, Pair(distance, rate, begin)))
+        return found
+
+    def _pair(
+        self, group: Group, joints: tuple[int, int], wrench: list[float], pair: Pair
+    ) -> Pair:
+        """Add the gradients to a pair."""
+        for arm, joint, sign in ((group.first, joints[0], -1.0), (group.second, joints[1], 1.0)):
+            if not joint:
+                continue
+            moment = np.array(wrench) * sign
+            if arm in pair.arms:
+                gradient = pair.gradients[pair.arms.index(arm)]
+            else:
+                gradient = np.zeros(JOINTS)
+                pair.arms.append(arm)
+                pair.gradients.append(gradient)
+            gradient[:joint] += _dot(moment, self._columns[arm][joint])
+        return pair
+
+
+def _unit_wrench(result: Any) -> list[float]:
+    """Return a unit force along the normal at the closest point, as seen at the origin, (6,)."""
+    nx, ny, nz = result.normal.tolist()
+    px, py, pz = result.getNearestPoint1().tolist()
+    return [nx, ny, nz, py * nz - pz * ny, pz * nx - px * nz, px * ny - py * nx]
+
+
+def _product(w: list[float], v: list[float]) -> float:
+    return w[0] * v[0] + w[1] * v[1] + w[2] * v[2] + w[3] * v[3] + w[4] * v[4] + w[5] * v[5]

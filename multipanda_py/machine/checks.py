@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine and its link to a robot need for a loop at 1 kHz, and what is missing."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from multipanda_py.machine.dds_memory import leftovers
+
+FCI_PORT = 1337
+PAUSE = 0.005
+"""Between two connections, so that they do not pile up at the robot [s]."""
+RTT_LIMIT = 300e-6
+"""Round trip to the robot above which commands will be lost, after Franka's guide [s]."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        ok: Whether it is as it should be.
+        what: What was looked at.
+        found: What was found.
+        fix: What to do about it, empty if nothing.
+        required: Whether a real arm cannot be driven without it.
+    """
+
+    ok: bool
+    what: str
+    found: str
+    fix: str = ""
+    required: bool = False
+
+
+def examine_machine() -> Iterator[Finding]:
+    """Look at Python, kernel, limits, cores and clock governor."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding(
+        sys.version_info[:2] in ((3, 10), (3, 11), (3, 12)), "Python", version,
+        "use 3.10, 3.11 or 3.12: pylibfranka has wheels for these", True,
+    )  # fmt: skip
+    yield Finding(
+        find_spec("pylibfranka") is not None, "pylibfranka",
+        "installed" if find_spec("pylibfranka") else "missing",
+        "pip install pylibfranka==0.21.3 (FR3; a Panda needs libfranka below 0.10)", True,
+    )  # fmt: skip
+    flag = Path("/sys/kernel/realtime")
+    realtime = flag.exists() and flag.read_text().strip() == "1"
+    yield Finding(
+        realtime, "kernel", f"{os.uname().release}, {'' if realtime else 'not '}PREEMPT_RT",
+        "install a PREEMPT_RT kernel (Ubuntu Pro: pro enable realtime-kernel); without it a "
+        "cycle may be milliseconds late",
+    )  # fmt: skip
+    yield _limit("rtprio", resource.RLIMIT_RTPRIO, 85)
+    yield _limit("memlock", resource.RLIMIT_MEMLOCK, 2**30)
+    cores = len(os.sched_getaffinity(0))
+    yield Finding(cores >= 2, "cores", str(cores), "the loop wants a core of its own")
+    yield _governor()
+    yield _sleep_states()
+    yield _discovery()
+    yield _leftovers()
+
+
+def _discovery() -> Finding:
+    """Say who may find the node: ROS 2 takes commands from anyone who does."""
+    name = "ROS_AUTOMATIC_DISCOVERY_RANGE"
+    wanted = os.environ.get(name, "")
+    return Finding(
+        wanted in ("LOCALHOST", "OFF"), "ROS 2 on the network",
+        f"{name}={wanted}" if wanted else f"{name} is not set: open to the network",
+        "anyone on a network of this machine may command the arms: use one that only the lab "
+        f"is on and a firewall, and {name}=LOCALHOST if nothing else runs elsewhere",
+    )  # fmt: skip
+
+
+def _leftovers() -> Finding:
+    size = leftovers()
+    return Finding(
+        not size, "shared memory of killed ROS processes", f"{size / 2**20:.1f} MiB",
+        "none of it is in use; the next start of multimode_controller removes it",
+    )  # fmt: skip
+
+
+def _limit(name: str, which: int, wanted: int) -> Finding:
+    _, hard = resource.getrlimit(which)
+    limit = "unlimited" if hard == resource.RLIM_INFINITY else str(hard)
+    ok = os.geteuid() == 0 or hard == resource.RLIM_INFINITY or hard >= wanted
+    value = "98" if name == "rtprio" else "unlimited"
+    return Finding(
+        ok, f"limit {name}", "root" if os.geteuid() == 0 else limit,
+        f"add '@realtime - {name} {value}' to /etc/security/limits.conf, join group realtime "
+        "and log in again",
+    )  # fmt: skip
+
+
+def _governor() -> Finding:
+    files = list(Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
+    governors = {file.read_text().strip() for file in files}
+    return Finding(
+        not governors or governors == {"performance"}, "CPU governor",
+        ", ".join(sorted(governors)) or "none to set",
+        "cpupower frequency-set -g performance",
+    )  # fmt: skip
+
+
+def _sleep_states() -> Finding:
+    file = Path("/dev/cpu_dma_latency")
+    return Finding(
+        os.access(file, os.W_OK), "sleep states of cores",
+        "can be held off" if os.access(file, os.W_OK) else f"{file} cannot be written",
+        "udev rule: KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\"",
+    )  # fmt: skip
+
+
+def examine_link(ip: str, trials: int = 20) -> Iterator[Finding]:
+    """Look at the way to a robot: whether its FCI port answers, and how fast.
+
+    Args:
+        ip: Address of the robot.
+        trials: Number of connections that are timed; none of them speaks to the robot.
+    """
+    times = []
+    for _ in range(trials):
+        time.sleep(PAUSE)
+        begin = time.perf_counter()
+        try:
+            with socket.create_connection((ip, FCI_PORT), timeout=1.0):
+                times.append(time.perf_counter() - begin)
+        except ConnectionRefusedError:
+            yield Finding(
+                False, f"robot {ip}", "reached, but FCI does not answer",
+                "unlock the joints and activate FCI in Desk", True,
+            )  # fmt: skip
+            return
+        except OSError as error:
+            yield Finding(
+                False, f"robot {ip}", str(error),
+                "check cable, address and subnet; plug the robot into the machine directly", True,
+            )  # fmt: skip
+            return
+    median, worst = statistics.median(times), max(times)
+    yield Finding(
+        worst < RTT_LIMIT, f"link to {ip}",
+        f"connects in {median * 1e6:.0f} us, at worst {worst * 1e6:.0f} us",
+        "no switch or hub in between, no power saving on the network card",
+    )  # fmt: skip

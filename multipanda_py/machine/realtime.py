@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask the machine for real-time treatment, and say plainly what it refused."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import struct
+
+from multipanda_py.config.sections import RealtimeConfig
+
+# On fault: what warm-up has touched stays; what is never touched takes no memory.
+_MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
+_PR_SET_TIMERSLACK = 29
+
+
+def loop_cpu(config: RealtimeConfig) -> int | None:
+    """Return the core for the loop, or None when it is not to be pinned."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if config.cpu == -2 or len(cpus) < 2:
+        return None
+    return cpus[-1] if config.cpu == -1 else config.cpu
+
+
+def other_cpus(config: RealtimeConfig) -> list[int]:
+    """Return the cores that the loop leaves to others; all of them when there is no choice."""
+    cpus = set(os.sched_getaffinity(0))
+    return sorted(cpus - {loop_cpu(config)} or cpus)
+
+
+def keep_cores_awake() -> list[str]:
+    """Keep all idle cores out of sleep states for as long as this process lives.
+
+    The kernel takes a wish for a wake-up latency of 0 us from whoever holds the file open.
+
+    Returns:
+        What was refused, as a sentence.
+    """
+    try:
+        file = os.open("/dev/cpu_dma_latency", os.O_WRONLY | os.O_CLOEXEC)
+        os.write(file, struct.pack("i", 0))  # and left open
+    except OSError as error:
+        return [
+            f"cores may sleep between states ({error.strerror}): answers come later, the more so "
+            'on a laptop (allow it by the udev rule \'KERNEL=="cpu_dma_latency", '
+            'GROUP="realtime", MODE="0660"\', or set realtime.keep_awake to false)'
+        ]
+    return []
+
+
+def enter_realtime(config: RealtimeConfig) -> list[str]:
+    """Pin, lock memory, take a FIFO priority and stop the garbage collector.
+
+    Each is optional: what the machine refuses is returned as a sentence that says what
+    it costs and how to allow it. Call last, from the thread that runs the loop.
+
+    Thread: control.
+    """
+    warnings = []
+    libc = ctypes.CDLL(None, use_errno=True)
+    cpu = loop_cpu(config)
+    if cpu is not None:
+        try:
+            os.sched_setaffinity(0, {cpu})
+        except OSError as error:
+            warnings.append(f"cannot pin the loop to core {cpu}: {error.strerror}")
+    if config.lock_memory and libc.mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) != 0:
+        reason = os.strerror(ctypes.get_errno())
+        warnings.append(
+            f"cannot lock memory: {reason}; a page fault may delay a cycle "
+            "(allow it by 'memlock unlimited' in /etc/security/limits.conf)"
+        )
+    if config.priority > 0:
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(config.priority))
+        except OSError as error:
+            libc.prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
+            warnings.append(
+                f"no real-time priority ({error.strerror}): the loop runs at normal priority and "
+                "will be late when the machine is busy (allow it by 'rtprio 98' in "
+                "/etc/security/limits.conf)"
+            )
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    return warnings

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the joints of one arm are to be now: on a path of points, under way, or at rest."""
+
+from __future__ import annotations
+
+import atexit
+import math
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+from ruckig import ControlInterface, InputParameter, Ruckig, Synchronization, Trajectory
+
+from multipanda_py.limits import JointLimits
+from multipanda_py.planning.quintic import (
+    PEAK_CURVATURE,
+    PEAK_CURVATURE_OF_RATE,
+    PEAK_RATE,
+    STATE,
+    Quintic,
+)
+from multipanda_py.planning.trajectory import BLEND_TIME
+from multipanda_py.state import JOINTS, Matrix, Vector
+
+_add, _subtract = np.add, np.subtract
+_RISE = 0.03
+"""Time in which a joint may go from no to full acceleration [s]: what the torque's rate limit
+lets the heaviest posture follow; the datasheet's jerk is for position control."""
+_RESUME = 0.3
+"""Time in which a motion that was stopped is back at its own speed [s]."""
+_BLEND_SHARE = 0.5
+"""Share of the limits that blending an old reference out may use."""
+
+
+def _full(dq: Vector) -> float:
+    """Allow every velocity."""
+    return 1.0
+
+
+_alive: weakref.WeakSet[JointMotion] = weakref.WeakSet()
+
+
+@atexit.register
+def _let_go() -> None:
+    """Drop ruckig's objects before the interpreter ends, or it prints those that are left.
+
+    A loop's process ends with a thread that waits, and holds on to all of its laws.
+    """
+    for motion in _alive:
+        for name in ("_ruckig", "_plan", "_way", "_brake"):
+            motion.__dict__.pop(name, None)
+
+
+class JointMotion:
+    r"""Generate the reference of one arm's joints, continuous in position and velocity.
+
+    A motion is a path and an *offset*: the difference between the present reference and where
+    the path begins, taken back to zero by a quintic. So any motion can begin at any moment.
+
+    - :meth:`follow`: quintic segments through points with times.
+    - :meth:`go_to`: to rest at a posture, within limits of velocity, acceleration and jerk, by
+      ruckig; scaled as if time ran slower by the factor ``speed``: velocity by it,
+      acceleration by its square and jerk by its cube, so the path is the same at any speed.
+      A reference that is too fast for that is stopped first.
+    - :meth:`stop`: to rest as soon as full acceleration and jerk allow.
+
+    Source of the second: Berscheid and Kröger, Robotics: Science and Systems 2021 (ruckig).
+
+    Args:
+        limits: Of the joints.
+
+    Attributes:
+        q: Reference position, (7,) [rad].
+        dq: Reference velocity, (7,) [rad/s].
+        ddq: Reference acceleration, (7,) [rad/s^2].
+        goal: Where the present motion ends, (7,) [rad].
+        time: Since the present motion began [s].
+        duration: Of the present motion [s].
+        moving: Whether it goes on.
+        rate: At which time goes on, 0 to 1; less where it is to slow down.
+
+    Thread: control.
+    """
+
+    def __init__(self, limits: JointLimits) -> None:
+        self._velocity, self._acceleration = limits.velocity, limits.acceleration
+        self._jerk = np.minimum(limits.jerk, limits.acceleration / _RISE)
+        self._state, self._path = np.zeros(STATE), np.zeros(STATE)
+        self.q = self._state[:JOINTS]
+        self.dq = self._state[JOINTS : 2 * JOINTS]
+        self.ddq = self._state[2 * JOINTS :]
+        self.goal = np.zeros(JOINTS)
+        self.time = self.duration = 0.0
+        self.moving = False
+        self._begin, self._zero = np.zeros(STATE), np.zeros(STATE)
+        self._segment, self._offset = Quintic(), Quintic()
+        self._offset_value, self._blend_end = np.zeros(STATE), 0.0
+        self._path_end = 0.0
+        self.rate, self._own_dq = 1.0, np.zeros(JOINTS)
+        self._stops_first = False
+        self._lower, self._upper = limits.lower, limits.upper
+        self._points: Matrix | None = None
+        self._count = self._next = 0
+        self._segment_begin = self._segment_end = 0.0
+        self._ruckig, self._plan = Ruckig(JOINTS), Trajectory(JOINTS)
+        self._way = self._input(ControlInterface.Position)
+        self._brake = self._input(ControlInterface.Velocity)
+        self.set_speed(1.0)
+        self._warm_up()
+        _alive.add(self)
+
+    def _input(self, interface: ControlInterface) -> InputParameter:
+        wanted = InputParameter(JOINTS)
+        wanted.control_interface = interface
+        wanted.synchronization = Synchronization.Phase
+        wanted.max_velocity = self._velocity.tolist()
+        wanted.max_acceleration = self._acceleration.tolist()
+        wanted.max_jerk = self._jerk.tolist()
+        wanted.target_velocity = wanted.target_acceleration = [0.0] * JOINTS
+        return wanted
+
+    def _warm_up(self) -> None:
+        """Do everything once: the first call of anything is many times slower."""
+        points = np.zeros((2, 1 + STATE))
+        points[:, 0] = 0.0, 1.0
+        for _ in range(3):
+            self.follow(points, 2)
+            self.advance(0.5)
+            self.go_to(self.goal + 0.1)
+            self.advance(0.01)
+            self.stop()
+            self.rest(self._zero[:JOINTS], self._zero[:JOINTS])
+
+    def set_speed(self, speed: float) -> None:
+        """Set the share of the speed limits that :meth:`go_to` uses from now on, above 0 to 1."""
+        self._speed = self._velocity * speed
+        self._braking = (self._acceleration * speed**2, self._jerk * speed**3)
+        self._way.max_velocity = self._speed.tolist()
+        self._way.max_acceleration = self._braking[0].tolist()
+        self._way.max_jerk = self._braking[1].tolist()
+
+    def rest(self, q: Vector, dq: Vector) -> None:
+        """Start anew from a measured state: the reference is there, and comes to rest."""
+        self._state[:] = 0.0
+        self.q[:], self.dq[:] = q, dq
+        self.stop()
+
+    def stop(self) -> None:
+        """Bring the reference to rest."""
+        self._go(self._brake, self._state)
+
+    def give_way(self, q: Vector, dq: Vector) -> None:
+        """Come to rest from a measured state, and blend the reference over to that motion."""
+        self._begin[:JOINTS], self._begin[JOINTS : 2 * JOINTS] = q, dq
+        self._begin[2 * JOINTS :] = 0.0
+        self._go(self._brake, self._begin)
+
+    def go_to(self, q: Vector) -> None:
+        """Go to rest at a posture, (7,) [rad]."""
+        self._way.target_position = q.tolist()
+        if (np.abs(self.dq) <= self._speed).all() and self._can_brake():
+            self._go(self._way, self._state)
+        else:
+            self.stop()
+            self._stops_first = True
+
+    def _can_brake(self) -> bool:
+        """Whether the limits of a way leave room to brake before the position limits.
+
+        An upper bound of the room: the acceleration is brought to zero, then braking builds up
+        and ends. (What ruckig says of a plan's extreme positions leaves braking phases out.)
+        """
+        most, jerk = self._braking
+        rate, change = np.abs(self.dq), np.abs(self.ddq)
+        rate = rate + change * change / (2.0 * jerk)
+        room = rate * (change / jerk + rate / (2.0 * most) + most / (2.0 * jerk))
+        up, down = self._upper - self.q, self.q - self._lower
+        ahead = np.where(self.dq > 0.0, up, down)
+        turns = (self.dq * self.ddq < 0.0) | (self.dq == 0.0)
+        ahead = np.where(turns, np.minimum(up, down), ahead)
+        return bool(((room <= ahead) | (rate < 1e-6)).all())
+
+    def _go(self, wanted: InputParameter, begin: Vector) -> None:
+        """Plan from a joint state.
+
+        Raises:
+            ArithmeticError: If ruckig finds no plan.
+        """
+        values = begin.tolist()
+        wanted.current_position = values[:JOINTS]
+        wanted.current_velocity = values[JOINTS : 2 * JOINTS]
+        wanted.current_acceleration = values[2 * JOINTS :]
+        result = self._ruckig.calculate(wanted, self._plan)
+        if result < 0:
+            raise ArithmeticError(f"ruckig finds no way from {values[:JOINTS]}: {result}")
+        self._points, self._stops_first = None, False
+        duration = self._plan.duration
+        self.goal[:] = self._plan.at_time(duration)[0]
+        self._start(begin, duration)
+
+    def follow(self, points: Matrix, count: int) -> None:
+        """Follow points, which must stay as they are until the next motion.
+
+        Args:
+            points: (at least ``count``, 22): time since now [s], then joint states.
+            count: How many of them count.
+        """
+        first, begin = points[0], self._begin
+        time = float(first[0])
+        begin[:] = self._state
+        if time < BLEND_TIME:  # too soon to go there: begin where the path comes from
+            q, dq, ddq = first[1:8], first[8:15], first[15:]
+            begin[2 * JOINTS :] = ddq
+            begin[JOINTS : 2 * JOINTS] = dq - time * ddq
+            begin[:JOINTS] = q - time * dq + (0.5 * time * time) * ddq
+        self._points, self._count, self._stops_first = points, count, False
+        self._segment_begin = self._segment_end = 0.0
+        self._next = 0
+        self._enter(begin)
+        self.goal[:] = points[count - 1, 1:8]
+        self._start(begin, float(points[count - 1, 0]))
+
+    def _enter(self, begin: Vector) -> None:
+        """Join ``begin``, the end of the last segment, to the next point."""
+        points = self._points
+        while points is not None and self._next < self._count:
+            end = float(points[self._next, 0])
+            self._segment_begin, length = self._segment_end, end - self._segment_end
+            target = points[self._next, 1:]
+            self._next += 1
+            if length > 0.0:
+                self._segment_end = end
+                self._segment.join(begin, target, length)
+                return
+            begin = target
+
+    def _start(self, begin: Vector, duration: float) -> None:
+        """Begin a path at a joint state, blending out how far the reference is from there."""
+        offset = _subtract(self._state, begin, self._offset_value)
+        distance = float(np.abs(offset[:JOINTS]).max())
+        rate = float(np.abs(offset[JOINTS : 2 * JOINTS]).max())
+        self._blend_end = 0.0
+        if distance > 1e-9 or rate > 1e-9:
+            v = _BLEND_SHARE * float(self._velocity.min())
+            a = _BLEND_SHARE * float(self._acceleration.min())
+            self._blend_end = max(
+                BLEND_TIME,
+                PEAK_RATE * distance / v,
+                math.sqrt(PEAK_CURVATURE * distance / a),
+                PEAK_CURVATURE_OF_RATE * rate / a,
+            )
+            self._offset.join(offset, self._zero, self._blend_end)
+        self.time, self._path_end = 0.0, duration
+        self.rate, self._own_dq[:] = 1.0, self.dq
+        self.duration = max(duration, self._blend_end)
+        self.moving = True
+
+    def advance(self, period: float, pace: Callable[[Vector], float] = _full) -> None:
+        """Move the reference on by ``period`` [s].
+
+        Args:
+            period: Cycle time.
+            pace: Returns the share of a velocity, (7,) [rad/s], that is allowed. Time goes on
+                at that rate, and comes back to its own gradually; the path is the same.
+        """
+        if not self.moving:
+            return
+        self.rate = rate = min(pace(self._own_dq), self.rate + period / _RESUME)
+        self._move(rate * period)
+        self._own_dq[:] = self.dq
+        if rate < 1.0:
+            self.dq *= rate
+            self.ddq *= rate * rate
+
+    def _move(self, period: float) -> None:
+        """Take the reference from the path at ``period`` after the last one."""
+        self.time += period
+        time, state = self.time, self._state
+        if time >= self.duration:
+            self.moving = False
+            state[JOINTS:] = 0.0
+            self.q[:] = self.goal
+            if self._stops_first:
+                self._go(self._way, state)
+            return
+        if time >= self._path_end:
+            state[JOINTS:] = 0.0
+            self.q[:] = self.goal
+        elif self._points is None:
+            self.q[:], self.dq[:], self.ddq[:] = self._plan.at_time(time)
+        else:
+            while time > self._segment_end and self._next < self._count:
+                self._enter(self._points[self._next - 1, 1:])
+            self._segment.at(time - self._segment_begin, state)
+        if time < self._blend_end:
+            _add(state, self._offset.at(time, self._offset_value), state)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectories as users give them: complete them, thin them out, check them between points."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.limits import JointLimits
+from multipanda_py.planning.quintic import evaluate
+from multipanda_py.state import JOINTS, Matrix, Vector
+
+POINT = 1 + 3 * JOINTS
+"""Numbers in a point: time [s], positions, velocities, accelerations."""
+BLEND_TIME = 0.1
+"""A first point that comes sooner than this should be near the measured posture [s]."""
+VELOCITY_MARGIN = 1.05
+"""Between points a velocity may exceed its limit by this factor; points themselves may not."""
+ACCELERATION_MARGIN = 2.0
+"""Likewise for accelerations, at points too: samplers put them where the path does not."""
+_SAMPLES = 16
+
+
+def complete(
+    times: ArrayLike, q: ArrayLike, dq: ArrayLike | None = None, ddq: ArrayLike | None = None
+) -> Matrix:
+    r"""Return the points of a trajectory, with what was left out filled in.
+
+    Velocities at inner points are central differences, at most twice either adjacent slope,
+    or zero where these differ in sign; accelerations are the smaller of those that a cubic
+    would have on both sides, or zero likewise. The path then stays within the interval between
+    two successive points, and is smooth where the points are dense and lie on a smooth curve.
+    Missing velocities and accelerations of the first and last point are zero.
+
+    Source: van Leer, J. Computational Physics 1977 (limited central differences).
+
+    Args:
+        times: Growing, (n,) [s].
+        q: Positions, (n, 7) [rad].
+        dq: Velocities, (n, 7) [rad/s], or None.
+        ddq: Accelerations, (n, 7) [rad/s^2], or None.
+
+    Returns:
+        Points, (n, 22).
+    """
+    t, p = np.asarray(times, dtype=np.float64), np.asarray(q, dtype=np.float64)
+    step = np.diff(t)[:, None]
+    rise = np.diff(p, axis=0)
+    v = _slopes(step, rise) if dq is None else np.asarray(dq, dtype=np.float64)
+    a = _curvatures(step, rise, v) if ddq is None else np.asarray(ddq, dtype=np.float64)
+    return np.column_stack([t, p, v, a])
+
+
+def _slopes(step: Matrix, rise: Matrix) -> Matrix:
+    slope = rise / step
+    before, after = slope[:-1], slope[1:]
+    v = np.zeros((len(step) + 1, JOINTS))
+    central = (before * step[1:] + after * step[:-1]) / (step[1:] + step[:-1])
+    most = 2.0 * np.minimum(np.abs(before), np.abs(after))
+    v[1:-1] = np.where(before * after > 0.0, np.clip(central, -most, most), 0.0)
+    return v
+
+
+def _curvatures(step: Matrix, rise: Matrix, v: Matrix) -> Matrix:
+    a = np.zeros_like(v)
+    at_begin = (6.0 * rise - (4.0 * v[:-1] + 2.0 * v[1:]) * step) / step**2
+    at_end = (-6.0 * rise + (2.0 * v[:-1] + 4.0 * v[1:]) * step) / step**2
+    before, after = at_end[:-1], at_begin[1:]
+    smaller = np.where(np.abs(before) < np.abs(after), before, after)
+    a[1:-1] = np.where(before * after > 0.0, smaller, 0.0)
+    return a
+
+
+def thin(rows: Matrix, most: int) -> tuple[Matrix, float]:
+    """Leave out points evenly until few enough are left.
+
+    Args:
+        rows: Points, (n, 22).
+        most: How many may stay, at least 2.
+
+    Returns:
+        The points that stay, and how far the path then passes from those left out [rad].
+    """
+    if len(rows) <= most:
+        return rows, 0.0
+    stay = np.unique(np.linspace(0, len(rows) - 1, most).round().astype(int))
+    kept = rows[stay]
+    missed = evaluate(kept, rows[:, 0])[:, 0] - rows[:, 1 : 1 + JOINTS]
+    return kept, float(np.abs(missed).max())
+
+
+def check_between(rows: Matrix, name: str, limits: JointLimits) -> None:
+    """Refuse a path that leaves the limits on its way between the points.
+
+    Args:
+        rows: Points, (n, 22).
+        name: Of the arm.
+        limits: Of its joints.
+
+    Raises:
+        TargetRejected: With the joint, the time, and what is allowed.
+    """
+    if len(rows) < 2:
+        return
+    share = np.arange(_SAMPLES) / _SAMPLES
+    times = np.append((rows[:-1, :1] + np.diff(rows[:, 0])[:, None] * share).ravel(), rows[-1, 0])
+    path = evaluate(rows, times)
+    lower = np.minimum(limits.lower, path[0, 0]) - 1e-9  # an arm that is outside may come back
+    upper = np.maximum(limits.upper, path[0, 0]) + 1e-9
+    for order, what, unit, low, high in (
+        (0, "position", "rad", lower, upper),
+        (1, "velocity", "rad/s", *_both(limits.velocity * VELOCITY_MARGIN)),
+        (2, "acceleration", "rad/s^2", *_both(limits.acceleration * ACCELERATION_MARGIN)),
+    ):
+        values = path[:, order]
+        outside = np.argwhere((values < low) | (values > high))
+        if len(outside):
+            at, joint = outside[0]
+            raise TargetRejected(
+                f"joint {joint + 1} of {name}: trajectory has {what} {values[at, joint]:.3f} "
+                f"{unit} at {times[at]:.3f} s, allowed [{low[joint]:.4g}, {high[joint]:.4g}]"
+            )
+
+
+def _both(bound: Vector) -> tuple[Vector, Vector]:
+    return -bound, bound

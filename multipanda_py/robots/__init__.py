@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Descriptions of arms and cells, and their URDF and MuJoCo models.
+
+:mod:`~multipanda_py.robots.franka` holds the data of the robots; everything else is
+generated from it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from multipanda_py.robots.arm import ArmDescription
+from multipanda_py.robots.franka import (
+    ARMATURE,
+    FINGER_UPPER,
+    MODELS,
+    READY_POSTURE,
+)
+from multipanda_py.robots.scene_object import SceneObject
+from multipanda_py.robots.shapes import Capsule
+from multipanda_py.robots.tool import Tool
+
+if TYPE_CHECKING:
+    from multipanda_py.robots.urdf import arm_urdf as arm_urdf
+    from multipanda_py.robots.urdf import cell_urdf as cell_urdf
+    from multipanda_py.simulation.mjcf import build_scene as build_scene
+
+__all__ = [
+    "ARMATURE",
+    "FINGER_UPPER",
+    "MODELS",
+    "READY_POSTURE",
+    "ArmDescription",
+    "Capsule",
+    "SceneObject",
+    "Tool",
+    "arm_urdf",
+    "build_scene",
+    "cell_urdf",
+]
+_GENERATORS = {"arm_urdf": "urdf", "build_scene": "mjcf", "cell_urdf": "urdf"}
+
+
+def __getattr__(name: str) -> object:
+    """Import a generator on first use (PEP 562): only one of them needs MuJoCo."""
+    if name in _GENERATORS:
+        return getattr(import_module(f"{__name__}.{_GENERATORS[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

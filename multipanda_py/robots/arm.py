@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one arm of a cell is: model, name, place, hand and tool."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import ConfigurationError, UnknownName
+from multipanda_py.limits import JOINTS, JointLimits
+from multipanda_py.robots.checks import rotation_matrix, vector
+from multipanda_py.robots.franka import (
+    FINGER_UPPER,
+    HAND_CAPSULES,
+    LINK_CAPSULES,
+    MODELS,
+    FrankaModel,
+)
+from multipanda_py.robots.shapes import Capsule
+from multipanda_py.robots.tool import Tool
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+
+
+def _zeros() -> NDArray[np.float64]:
+    """Return seven zeros."""
+    return np.zeros(JOINTS)
+
+
+@dataclass(frozen=True, eq=False)
+class ArmDescription:
+    """One arm of a cell; URDF and MJCF are generated from it.
+
+    Attributes:
+        name: Its name in the cell: letters, digits, underscores.
+        model: ``fr3`` or ``fer``.
+        position_base_in_world: Origin of link0, (3,) [m].
+        rotation_base_in_world: Orientation of link0, (3, 3).
+        hand: Whether it carries the Franka Hand.
+        tool: A further load, or None.
+        finger_opening: Position of each finger at the start [m].
+        joint_damping: Viscous friction in simulation, (7,) [Nm s/rad].
+        joint_frictionloss: Coulomb friction in simulation, (7,) [Nm].
+
+    Raises:
+        ConfigurationError: If a value cannot be used; the message says which and why.
+    """
+
+    name: str
+    model: str = "fr3"
+    position_base_in_world: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
+    rotation_base_in_world: NDArray[np.float64] = field(default_factory=lambda: np.eye(3))
+    hand: bool = True
+    tool: Tool | None = None
+    finger_opening: float = FINGER_UPPER
+    joint_damping: NDArray[np.float64] = field(default_factory=_zeros)
+    joint_frictionloss: NDArray[np.float64] = field(default_factory=_zeros)
+
+    def __post_init__(self) -> None:
+        """Copy the arrays, check them and make them read-only."""
+        if not _NAME.match(self.name):
+            raise ConfigurationError(
+                f"arm name {self.name!r}: only a letter, then letters, digits and underscores"
+            )
+        if self.model not in MODELS:
+            raise UnknownName(f"model of arm {self.name}", self.model, tuple(MODELS))
+        if not 0.0 <= self.finger_opening <= FINGER_UPPER:
+            raise ConfigurationError(
+                f"finger_opening of arm {self.name}: {self.finger_opening} m is outside "
+                f"[0, {FINGER_UPPER}]"
+            )
+        where = f"of arm {self.name}"
+        checked = {
+            "position_base_in_world": vector(
+                f"position_base_in_world {where}", self.position_base_in_world, (3,)
+            ),
+            "rotation_base_in_world": rotation_matrix(
+                f"rotation_base_in_world {where}", self.rotation_base_in_world
+            ),
+        }
+        for name in ("joint_damping", "joint_frictionloss"):
+            checked[name] = vector(f"{name} {where}", getattr(self, name), (JOINTS,))
+            if (checked[name] < 0.0).any():
+                raise ConfigurationError(f"{name} {where} must not be negative: {checked[name]}")
+        for name, array in checked.items():
+            object.__setattr__(self, name, array)
+
+    @property
+    def prefix(self) -> str:
+        """Start of every name of this arm in URDF and MJCF, such as ``left_fr3_``."""
+        return f"{self.name}_{self.model}_"
+
+    @property
+    def franka(self) -> FrankaModel:
+        """Data of the robot model."""
+        return MODELS[self.model]
+
+    @property
+    def limits(self) -> JointLimits:
+        """Joint limits of the robot model."""
+        return self.franka.limits
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the seven joints."""
+        return tuple(f"{self.prefix}joint{i}" for i in range(1, JOINTS + 1))
+
+    @property
+    def finger_joint_names(self) -> tuple[str, ...]:
+        """Names of the two finger joints, none without the hand."""
+        return tuple(f"{self.prefix}finger_joint{i}" for i in (1, 2)) if self.hand else ()
+
+    @property
+    def link_names(self) -> tuple[str, ...]:
+        """Names of all links, from link0 to the tool's tip."""
+        links = [f"link{i}" for i in range(9)]
+        if self.hand:
+            links += ["hand", "leftfinger", "rightfinger", "hand_tcp"]
+        if self.tool is not None:
+            links += ["tool", "tool_tcp"]
+        return tuple(self.prefix + link for link in links)
+
+    @property
+    def ee_frame(self) -> str:
+        """Frame that is controlled: tool_tcp, else hand_tcp, else the flange link8."""
+        if self.tool is not None:
+            return f"{self.prefix}tool_tcp"
+        return f"{self.prefix}hand_tcp" if self.hand else f"{self.prefix}link8"
+
+    @property
+    def capsules(self) -> dict[str, tuple[Capsule, ...]]:
+        """Capsules for collision avoidance by link name, in the frame of the link."""
+        by_link = {f"{self.prefix}link{i}": caps for i, caps in enumerate(LINK_CAPSULES)}
+        if self.hand:
+            by_link[f"{self.prefix}hand"] = HAND_CAPSULES
+        if self.tool is not None:
+            by_link[f"{self.prefix}tool"] = self.tool.capsules
+        return by_link

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data of the Franka arms: the one source of URDF, MJCF and collision avoidance.
+
+Unless a comment says otherwise, figures are those of Franka Robotics' franka_description:
+robots/<model>/{kinematics,inertials,joint_limits}.yaml, robots/common/franka_arm.xacro and
+end_effectors/{franka_hand/inertials.yaml,common/franka_hand.xacro}.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import pi
+
+import numpy as np
+
+from multipanda_py.limits import JointLimits
+from multipanda_py.robots.inertial import Inertial
+from multipanda_py.robots.limits import FER_LIMITS, FR3_LIMITS
+from multipanda_py.robots.shapes import Block, Capsule, Point
+
+
+@dataclass(frozen=True)
+class JointOrigin:
+    """Place of a joint's frame in the frame of the link before it; the axis is its z.
+
+    Attributes:
+        position: (3,) [m].
+        roll: Rotation about x [rad].
+    """
+
+    position: Point
+    roll: float
+
+
+@dataclass(frozen=True)
+class FrankaModel:
+    """A robot model.
+
+    Attributes:
+        limits: Joint limits.
+        inertials: Of link 0 to link 7.
+    """
+
+    limits: JointLimits
+    inertials: tuple[Inertial, ...]
+
+
+JOINT_ORIGINS = (
+    JointOrigin((0.0, 0.0, 0.333), 0.0),
+    JointOrigin((0.0, 0.0, 0.0), -pi / 2),
+    JointOrigin((0.0, -0.316, 0.0), pi / 2),
+    JointOrigin((0.0825, 0.0, 0.0), pi / 2),
+    JointOrigin((-0.0825, 0.384, 0.0), -pi / 2),
+    JointOrigin((0.0, 0.0, 0.0), pi / 2),
+    JointOrigin((0.088, 0.0, 0.0), pi / 2),
+)
+FLANGE_HEIGHT = 0.107  # link8 above link7 along z [m]
+HAND_YAW = -pi / 4  # hand on link8, about z [rad]
+HAND_TCP_HEIGHT = 0.1034  # hand_tcp above hand along z [m]
+FINGER_HEIGHT = 0.0584  # finger joints above hand along z [m]
+FINGER_UPPER = 0.04  # travel of one finger [m]
+FINGER_VELOCITY = 0.2  # [m/s]
+FINGER_FORCE = 70.0  # continuous grasping force of the hand, product sheet [N]
+
+# Inertia of the rotors as seen at the joint while the robot's torque feedback is on:
+# B / (1 + kappa), B and kappa as in the control law of multipanda_ros2 [kg m^2].
+ARMATURE = np.array([0.6, 0.6, 0.5, 0.5, 0.2, 0.2, 0.2]) / ([2.5] * 6 + [3.5])
+ARMATURE.flags.writeable = False
+
+# The posture Franka's own examples start from, (7,) [rad].
+READY_POSTURE = np.array([0.0, -pi / 4, 0.0, -3 * pi / 4, 0.0, pi / 2, pi / 4])
+READY_POSTURE.flags.writeable = False
+
+# fmt: off
+_BASE = Inertial(2.3966, (-0.0172, 0.0004, 0.0745), (0.0090, 0.0115, 0.0085, 0.0, 0.0020, 0.0))
+_FR3_INERTIALS = (
+    _BASE,
+    Inertial(2.9274653454, (0.0000004128, -0.0181251324, -0.0386035970),
+             (0.023927316485107913, 0.0224821613275756, 0.006350098258530016,
+              1.3317903455714081e-05, -0.00011404774918616684, -0.0019950320628240115)),
+    Inertial(2.9355370338, (0.0031828864, -0.0743221644, 0.0088146084),
+             (0.041938946257609425, 0.02514514885014724, 0.06170214472888839,
+              0.00020257331521090626, 0.004077784227179924, -0.0042252158006570156)),
+    Inertial(2.2449013699, (0.0407015686, -0.0048200565, -0.0289730823),
+             (0.02410142547240885, 0.01974053266708178, 0.019044494482244823,
+              0.002404694559042109, -0.002856269270114313, -0.002104212683891874)),
+    Inertial(2.6155955791, (-0.0459100965, 0.0630492960, -0.0085187868),
+             (0.03452998321913202, 0.028881621933049058, 0.04125471171146641,
+              0.01322552265982813, 0.01015142998484113, -0.0009762833870704552)),
+    Inertial(2.3271207594, (-0.0016039605, 0.0292536262, -0.0972965990),
+             (0.051610278463662895, 0.04787729713371481, 0.016423625579357254,
+              -0.005715173387783472, -0.0035673167625872135, 0.010673985108535986)),
+    Inertial(1.8170376524, (0.0597131221, -0.0410294666, -0.0101692726),
+             (0.005412333594383447, 0.014058329545509979, 0.016080817924212554,
+              0.006193456360285834, 0.0014219289306117652, -0.0013140753741120031)),
+    Inertial(0.6271432862, (0.0045225817, 0.0086261921, -0.0161633251),
+             (0.00021092389150104718, 0.00017718568002411474, 5.993190599659971e-05,
+              -2.433299114461931e-05, 4.564480393778983e-05, 8.744070223226438e-05)),
+)
+_FER_INERTIALS = (
+    _BASE,
+    Inertial(2.7907, (0.00033, -0.02204, -0.04762),
+             (0.01564782655, 0.01439883526, 0.00500443991,
+              0.00000531236, -0.00003676721, -0.00248480843)),
+    Inertial(2.5420, (0.00038, -0.09211, 0.01908),
+             (0.01662427728, 0.00462501261, 0.01545124526,
+              0.00003086077, 0.00000835940, 0.00355899830)),
+    Inertial(2.2513, (0.05152, 0.01696, -0.02971),
+             (0.00631741992, 0.00866285493, 0.00657804051,
+              0.00097309955, 0.00292525834, 0.00093469224)),
+    Inertial(2.2037, (-0.05113, 0.05825, 0.01698),
+             (0.00784585566, 0.00649543136, 0.01003079917,
+              -0.00339591957, 0.00158704074, -0.00181477884)),
+    Inertial(2.2855, (-0.00005, 0.03730, -0.09280),
+             (0.02297014781, 0.02095060919, 0.00430606551,
+              -0.00000949345, -0.00002063156, 0.00382345782)),
+    Inertial(1.353, (0.06572, -0.00371, 0.00153),
+             (0.00087964522, 0.00277796968, 0.00286701969,
+              -0.00021487814, -0.00011911662, 0.00001274322)),
+    Inertial(0.35973, (0.00089, -0.00044, 0.05491),
+             (0.00019541063, 0.00019210361, 0.00017936256,
+              0.00000165231, 0.00000148826, -0.00000131132)),
+)
+# fmt: on
+HAND_INERTIAL = Inertial(
+    0.6544, (-0.0000376, 0.0119128, 0.0207260), (0.00186, 0.00030, 0.00174, 0.0, 0.0, -0.00002)
+)
+FINGER_INERTIAL = Inertial(
+    0.0291,
+    (0.0, 0.0152850, 0.0219675),
+    (0.00000849, 0.00000853, 0.00000177, 0.0, 0.0, -0.00000106),
+)
+
+MODELS = {
+    "fr3": FrankaModel(FR3_LIMITS, _FR3_INERTIALS),
+    "fer": FrankaModel(FER_LIMITS, _FER_INERTIALS),
+}
+
+_KNOB = 0.5**0.5  # the knob of link 7 points along x = y
+
+# Capsules of link 0 to link 7, the robot's own self-collision model, but for link 0 and link 1:
+# there link 0 covers only the connector and link 1 the whole column, down through the table it
+# stands on. Here the column belongs to link 0 and link 1 ends where it does.
+# Measured on the FR3's collision meshes, the links stick out of all capsules by 20 mm at most, in
+# the bends; the foot of the base by 46 mm, the connector on the back of the hand by 34 mm.
+LINK_CAPSULES: tuple[tuple[Capsule, ...], ...] = (
+    (
+        Capsule((-0.09, 0.0, 0.06), (-0.06, 0.0, 0.06), 0.06),
+        Capsule((0.0, 0.0, 0.07), (0.0, 0.0, 0.12), 0.07),
+    ),
+    (Capsule((0.0, 0.0, -0.19), (0.0, 0.0, -0.05), 0.06),),
+    (Capsule((0.0, 0.0, -0.06), (0.0, 0.0, 0.06), 0.06),),
+    (Capsule((0.0, 0.0, -0.22), (0.0, 0.0, -0.07), 0.06),),
+    (Capsule((0.0, 0.0, -0.06), (0.0, 0.0, 0.06), 0.06),),
+    (
+        Capsule((0.0, 0.0, -0.31), (0.0, 0.0, -0.21), 0.06),
+        Capsule((0.0, 0.08, -0.20), (0.0, 0.08, -0.06), 0.025),
+    ),
+    (Capsule((0.0, 0.0, -0.07), (0.0, 0.0, 0.01), 0.05),),
+    (
+        Capsule((0.0, 0.0, -0.06), (0.0, 0.0, 0.08), 0.04),
+        Capsule(
+            (0.055 * _KNOB, 0.055 * _KNOB, 0.082), (0.065 * _KNOB, 0.065 * _KNOB, 0.082), 0.03
+        ),
+    ),
+)
+# The robot's own model of the hand: the body, and the room the fingers may take. For avoidance.
+HAND_CAPSULES = (
+    Capsule((0.0, -0.05, 0.04), (0.0, 0.05, 0.04), 0.04),
+    Capsule((0.0, -0.05, 0.10), (0.0, 0.05, 0.10), 0.02),
+)
+# For contact, where the second one would keep objects out of the hand and the first one reaches
+# 14 mm past the palm: the body as measured on the hand's collision mesh, and the fingers below.
+HAND_CONTACT = (Capsule((0.0, -0.067, 0.033), (0.0, 0.067, 0.033), 0.033),)
+FINGER_BLOCKS = (
+    Block((0.0, 0.0185, 0.011), (0.011, 0.0075, 0.010)),
+    Block((0.0, 0.0068, 0.0022), (0.011, 0.0044, 0.0019)),
+    Block((0.0, 0.0159, 0.02835), (0.00875, 0.0035, 0.01175), roll=pi / 6),
+    Block((0.0, 0.00758, 0.04525), (0.00875, 0.0076, 0.00925), color="rubber"),
+)

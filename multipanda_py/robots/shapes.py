@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simple solids that collision geometry and pictures of an arm are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Point: TypeAlias = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Capsule:
+    """All points within a distance of a line segment.
+
+    Attributes:
+        start: One end of the segment, in the frame of its link [m].
+        end: The other end [m].
+        radius: Distance [m].
+    """
+
+    start: Point
+    end: Point
+    radius: float
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A solid of revolution: a cone or cylinder with a flat or domed end on either side.
+
+    Attributes:
+        start: Centre of the first end, without its dome, in the frame of its link [m].
+        end: Centre of the second end, without its dome [m].
+        radius_start: Radius at the first end [m].
+        radius_end: Radius at the second end [m].
+        dome_start: Height of the dome on the first end, 0 for a flat one [m].
+        dome_end: Height of the dome on the second end, 0 for a flat one [m].
+        color: Key of :data:`multipanda_py.robots.look.COLORS`.
+    """
+
+    start: Point
+    end: Point
+    radius_start: float
+    radius_end: float
+    dome_start: float = 0.0
+    dome_end: float = 0.0
+    color: str = "shell"
+
+    @property
+    def length(self) -> float:
+        """Distance of the two ends, without domes [m]."""
+        return float(np.linalg.norm(np.subtract(self.end, self.start)))
+
+    def outline(self, steps: int = 6) -> NDArray[np.float64]:
+        """Return the half section, from first to second pole.
+
+        Args:
+            steps: Rings per dome.
+
+        Returns:
+            Rows of height above ``start`` along the axis, and radius, (n, 2) [m].
+        """
+        angle = np.linspace(0.0, np.pi / 2.0, steps + 1)
+        first = np.array([[0.0, 0.0], [0.0, self.radius_start]])
+        if self.dome_start > 0.0:
+            first = np.column_stack(
+                (-self.dome_start * np.cos(angle), self.radius_start * np.sin(angle))
+            )
+        last = np.array([[0.0, self.radius_end], [0.0, 0.0]])
+        if self.dome_end > 0.0:
+            last = np.column_stack(
+                (self.dome_end * np.sin(angle), self.radius_end * np.cos(angle))
+            )
+        last[:, 0] += self.length
+        return np.vstack((first, last))
+
+
+@dataclass(frozen=True)
+class Block:
+    """A box.
+
+    Attributes:
+        center: Its centre, in the frame of its link [m].
+        half_size: Half of its edges [m].
+        roll: Rotation about the x axis of the link [rad].
+        color: Key of :data:`multipanda_py.robots.look.COLORS`.
+    """
+
+    center: Point
+    half_size: Point
+    roll: float = 0.0
+    color: str = "dark"

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Add one arm to a MuJoCo scene."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import mujoco
+import numpy as np
+
+from multipanda_py.robots.arm import ArmDescription
+from multipanda_py.robots.franka import (
+    ARMATURE,
+    FINGER_BLOCKS,
+    FINGER_FORCE,
+    FINGER_HEIGHT,
+    FINGER_INERTIAL,
+    FINGER_UPPER,
+    FLANGE_HEIGHT,
+    HAND_CONTACT,
+    HAND_INERTIAL,
+    HAND_TCP_HEIGHT,
+    HAND_YAW,
+    JOINT_ORIGINS,
+    LINK_CAPSULES,
+)
+from multipanda_py.robots.look import FINGER_LOOK, HAND_LOOK, LINK_LOOK
+from multipanda_py.robots.rotations import rotation_from_rpy
+from multipanda_py.robots.scene_object import SceneObject
+from multipanda_py.robots.tool import Tool
+from multipanda_py.simulation.mjcf_elements import (
+    Materials,
+    add_contact_block,
+    add_contact_capsule,
+    put,
+    quaternion,
+    set_inertia,
+    set_inertial,
+)
+from multipanda_py.simulation.mjcf_meshes import MeshLibrary
+
+# Servo of a finger: our choice, stiff enough to reach FINGER_FORCE with 14 mm of error and
+# critically damped for the mass that it moves.
+FINGER_ARMATURE = 0.1  # mass of the drive as felt at a finger [kg]
+FINGER_STIFFNESS = 5000.0  # [N/m]
+FINGER_DAMPING = 2.0 * np.sqrt(FINGER_STIFFNESS * (FINGER_ARMATURE + FINGER_INERTIAL.mass))
+# A finger is so light that it would sink 4 mm into what it presses with 60 N: time constants [s]
+# of a few cycles make its pad give way by 0.2 mm, and its stop by less.
+PAD = 3  # of FINGER_BLOCKS
+PAD_SOLREF = (0.004, 1.0)
+STOP_SOLREF = (0.002, 1.0)
+
+# One belt drives both fingers of the hand, so that neither moves without the other: as a spring,
+# which costs no constraint. It gives way by 0.1 mm under 5 N, and is damped to a fifth.
+BELT_STIFFNESS = 5.0e4  # [N/m], at most: less where steps are longer than 1.5 ms
+BELT_DAMPING_RATIO = 0.2
+
+_ON_FLANGE = ("link7", "hand", "leftfinger", "rightfinger", "tool")
+
+
+def add_arm(
+    spec: mujoco.MjSpec, arm: ArmDescription, materials: Materials, library: MeshLibrary | None
+) -> None:
+    """Add links, joints, motors, hand and tool of an arm at its base pose."""
+    body = put(spec.worldbody.add_body(), name=f"{arm.prefix}link0")
+    put(body, pos=arm.position_base_in_world, quat=quaternion(arm.rotation_base_in_world))
+    _fill_link(spec, arm, body, 0, materials, library)
+    for i, origin in enumerate(JOINT_ORIGINS):
+        body = put(body.add_body(), name=f"{arm.prefix}link{i + 1}", gravcomp=1.0)
+        rotation = rotation_from_rpy(origin.roll, 0.0, 0.0)
+        put(body, pos=np.array(origin.position), quat=quaternion(rotation))
+        _add_joint(spec, arm, body, i)
+        _fill_link(spec, arm, body, i + 1, materials, library)
+    flange = put(body.add_body(), name=f"{arm.prefix}link8", pos=np.array([0, 0, FLANGE_HEIGHT]))
+    put(flange.add_site(), name=f"{arm.prefix}link8", size=np.full(3, 0.005), group=4)
+    if arm.hand:
+        _add_hand(spec, arm.prefix, flange, materials)
+    if arm.tool is not None:
+        _add_tool(arm.prefix, arm.tool, flange, materials)
+    _add_excludes(spec, arm)
+
+
+def _fill_link(
+    spec: mujoco.MjSpec,
+    arm: ArmDescription,
+    body: mujoco.MjsBody,
+    index: int,
+    materials: Materials,
+    library: MeshLibrary | None,
+) -> None:
+    """Give a link its inertia, picture and contact geometry."""
+    set_inertial(body, arm.franka.inertials[index])
+    if library is None:
+        for shape in LINK_LOOK[index]:
+            materials.add_visual(body, shape)
+    else:
+        library.add_visuals(spec, body, index)
+    for i, capsule in enumerate(LINK_CAPSULES[index]):
+        add_contact_capsule(body, capsule, f"{arm.prefix}link{index}_capsule{i}")
+
+
+def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i: int) -> None:
+    """Add joint i of the arm, counted from 0, and its motor."""
+    name, limits = arm.joint_names[i], arm.limits
+    joint = put(body.add_joint(), name=name, type=mujoco.mjtJoint.mjJNT_HINGE)
+    put(joint, axis=np.array([0.0, 0.0, 1.0]), armature=float(ARMATURE[i]), limited=True)
+    put(joint, range=np.array([limits.lower[i], limits.upper[i]]))
+    damping = np.zeros_like(joint.damping)  # a polynomial since MuJoCo 4, a number before
+    damping.flat[0] = arm.joint_damping[i]
+    put(joint, damping=damping if damping.ndim else float(damping))
+    put(joint, frictionloss=float(arm.joint_frictionloss[i]))
+    span = np.array([-limits.torque[i], limits.torque[i]])
+    motor = put(spec.add_actuator(), name=name, target=name)
+    put(motor, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+    put(motor, ctrllimited=True, ctrlrange=span, forcelimited=True, forcerange=span)
+
+
+def _add_hand(
+    spec: mujoco.MjSpec, prefix: str, flange: mujoco.MjsBody, materials: Materials
+) -> None:
+    """Add the hand, its fingers with their servos, and the site of its tool centre point."""
+    hand = put(flange.add_body(), name=f"{prefix}hand", gravcomp=1.0)
+    put(hand, quat=quaternion(rotation_from_rpy(0.0, 0.0, HAND_YAW)))
+    set_inertial(hand, HAND_INERTIAL)
+    for shape in HAND_LOOK:
+        materials.add_visual(hand, shape)
+    for i, capsule in enumerate(HAND_CONTACT):
+        add_contact_capsule(hand, capsule, f"{prefix}hand_capsule{i}")
+    tcp = put(hand.add_site(), name=f"{prefix}hand_tcp", pos=np.array([0, 0, HAND_TCP_HEIGHT]))
+    put(tcp, size=np.full(3, 0.005), group=4)
+    for i, (side, yaw) in enumerate((("left", 0.0), ("right", np.pi)), start=1):
+        finger = put(hand.add_body(), name=f"{prefix}{side}finger", gravcomp=1.0)
+        put(finger, pos=np.array([0.0, 0.0, FINGER_HEIGHT]))
+        put(finger, quat=quaternion(rotation_from_rpy(0.0, 0.0, yaw)))
+        set_inertial(finger, FINGER_INERTIAL)
+        for shape in FINGER_LOOK:
+            materials.add_visual(finger, shape)
+        for k, block in enumerate(FINGER_BLOCKS):
+            add_contact_block(finger, block, f"{prefix}{side}finger_block{k}")
+        name = f"{prefix}finger_joint{i}"
+        joint = put(finger.add_joint(), name=name, type=mujoco.mjtJoint.mjJNT_SLIDE)
+        put(joint, axis=np.array([0.0, 1.0, 0.0]), limited=True, armature=FINGER_ARMATURE)
+        put(joint, range=np.array([0.0, FINGER_UPPER]), solref_limit=np.array(STOP_SOLREF))
+        _add_servo(spec, name)
+    _add_belt(spec, prefix)
+
+
+def _add_servo(spec: mujoco.MjSpec, joint: str) -> None:
+    """Add the position servo of a finger."""
+    servo = put(spec.add_actuator(), name=joint, target=joint)
+    put(servo, trntype=mujoco.mjtTrn.mjTRN_JOINT, gaintype=mujoco.mjtGain.mjGAIN_FIXED)
+    put(servo, biastype=mujoco.mjtBias.mjBIAS_AFFINE)
+    gain, bias = np.zeros(10), np.zeros(10)
+    gain[0] = FINGER_STIFFNESS
+    bias[1:3] = -FINGER_STIFFNESS, -FINGER_DAMPING
+    put(servo, gainprm=gain, biasprm=bias)
+    put(servo, ctrllimited=True, ctrlrange=np.array([0.0, FINGER_UPPER]))
+    put(servo, forcelimited=True, forcerange=np.array([-FINGER_FORCE, FINGER_FORCE]))
+
+
+def _add_belt(spec: mujoco.MjSpec, prefix: str) -> None:
+    """Add the spring that keeps both fingers equally far from the middle."""
+    belt = put(spec.add_tendon(), name=f"{prefix}finger_belt", springlength=np.zeros(2))
+    for number, side in ((1, 1.0), (2, -1.0)):
+        belt.wrap_joint(f"{prefix}finger_joint{number}", side)
+    mass = FINGER_ARMATURE + FINGER_INERTIAL.mass
+    stiffness = min(BELT_STIFFNESS, mass / spec.option.timestep**2)  # as explicit steps allow
+    damping = BELT_DAMPING_RATIO * np.sqrt(2.0 * stiffness * mass)
+    for name, value in (("stiffness", stiffness), ("damping", damping)):
+        numbers = np.zeros_like(getattr(belt, name))  # a polynomial since MuJoCo 4
+        numbers.flat[0] = value
+        put(belt, **{name: numbers if numbers.ndim else float(numbers)})
+
+
+def add_grip(spec: mujoco.MjSpec, arm: ArmDescription, thing: SceneObject) -> None:
+    """Let the pads of an arm's fingers grip a thing firmly, with the friction of the thing."""
+    sliding, torsional, rolling = thing.friction
+    for side in ("left", "right") if arm.hand else ():
+        grip = put(spec.add_pair(), geomname1=f"{arm.prefix}{side}finger_block{PAD}")
+        put(grip, geomname2=f"{thing.name}_geom", condim=4, solref=np.array(PAD_SOLREF))
+        put(grip, friction=np.array([sliding, sliding, torsional, rolling, rolling]))
+
+
+def _add_tool(prefix: str, tool: Tool, flange: mujoco.MjsBody, materials: Materials) -> None:
+    """Add the tool and the site of its centre point."""
+    body = put(flange.add_body(), name=f"{prefix}tool", gravcomp=1.0)
+    if tool.mass > 0.0:
+        set_inertia(body, tool.mass, tool.com_in_flange, tool.inertia)
+    for shape in tool.look:
+        materials.add_visual(body, shape)
+    for i, capsule in enumerate(tool.capsules):
+        add_contact_capsule(body, capsule, f"{prefix}tool_capsule{i}")
+    pose = tool.pose_tcp_in_flange
+    site = put(body.add_site(), name=f"{prefix}tool_tcp", pos=pose[:3, 3].copy())
+    put(site, quat=quaternion(pose[:3, :3]), size=np.full(3, 0.005), group=4)
+
+
+def _add_excludes(spec: mujoco.MjSpec, arm: ArmDescription) -> None:
+    """Let links of an arm that always are close pass through each other.
+
+    Bodies on the flange count as link 7. Excluded are bodies of the same link and of links
+    that follow each other: their capsules meet in the joint. Also link 1 with link 3: their
+    capsules, not the links, overlap when joint 2 bends past about 1.3 rad, which was a quarter
+    of 3000 random postures within the limits. Every other pair that touched in those postures
+    did so in less than one of forty, as the real links would.
+    """
+    place = {f"link{i}": i for i in range(7)} | dict.fromkeys(_ON_FLANGE, 7)
+    present = [b for b in place if f"{arm.prefix}{b}" in arm.link_names]
+    for one, other in combinations(present, 2):
+        i, j = place[one], place[other]
+        if abs(i - j) <= 1 or (i, j) == (1, 3):
+            exclude = spec.add_exclude()
+            put(exclude, bodyname1=f"{arm.prefix}{one}", bodyname2=f"{arm.prefix}{other}")

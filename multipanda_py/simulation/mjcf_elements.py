@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small helpers to fill a MuJoCo specification."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.robots.inertial import Inertial
+from multipanda_py.robots.look import COLORS
+from multipanda_py.robots.rotations import rotation_from_rpy, rotation_of_axis
+from multipanda_py.robots.shapes import Block, Capsule, Turned
+
+E = TypeVar("E")
+
+VISUAL_GROUP = 2  # shown by default
+COLLISION_GROUP = 3  # hidden by default
+SEGMENTS = 40  # around a turned solid
+_SHININESS = {"shell": 0.55, "metal": 0.7, "cap": 0.5, "dark": 0.3, "tool": 0.7}
+
+
+def put(element: E, **values: object) -> E:
+    """Set attributes of an element of a specification and return it.
+
+    MuJoCo 3.2.0 takes no keyword arguments in its ``add_...`` methods; this works everywhere.
+    """
+    for name, value in values.items():
+        setattr(element, name, value)
+    return element
+
+
+def quaternion(rotation: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the unit quaternion w x y z of a rotation matrix (3, 3)."""
+    quat = np.zeros(4)
+    mujoco.mju_mat2Quat(quat, np.ascontiguousarray(rotation).ravel())
+    return quat
+
+
+def set_inertia(
+    body: mujoco.MjsBody, mass: float, com: NDArray[np.float64], inertia: NDArray[np.float64]
+) -> None:
+    """Set mass [kg], centre of mass (3,) [m] and inertia about it (3, 3) [kg m^2]."""
+    i = inertia
+    full = np.array([i[0, 0], i[1, 1], i[2, 2], i[0, 1], i[0, 2], i[1, 2]])
+    put(body, mass=mass, ipos=np.array(com), fullinertia=full, explicitinertial=True)
+
+
+def set_inertial(body: mujoco.MjsBody, inertial: Inertial) -> None:
+    """Set the inertial properties of a link."""
+    set_inertia(body, inertial.mass, np.array(inertial.com), inertial.inertia)
+
+
+class Materials:
+    """Materials of a scene, and the meshes of turned solids, each added once."""
+
+    def __init__(self, spec: mujoco.MjSpec) -> None:
+        """Add the materials to a specification."""
+        self._spec = spec
+        self._meshes: dict[tuple[float, ...], str] = {}
+        for name, rgba in COLORS.items():
+            shine = _SHININESS.get(name, 0.1)
+            material = put(spec.add_material(), name=name, rgba=np.array(rgba))
+            put(material, specular=shine, shininess=shine, reflectance=0.0)
+
+    def add_visual(self, body: mujoco.MjsBody, shape: Turned | Block) -> None:
+        """Add a picture to a body."""
+        geom = put(body.add_geom(), contype=0, conaffinity=0, group=VISUAL_GROUP, mass=0.0)
+        put(geom, material=shape.color)
+        if isinstance(shape, Block):
+            _place_block(geom, shape)
+            return
+        put(geom, type=mujoco.mjtGeom.mjGEOM_MESH, meshname=self._mesh(shape))
+        axis = np.subtract(shape.end, shape.start)
+        put(geom, pos=np.array(shape.start), quat=quaternion(rotation_of_axis(axis)))
+
+    def _mesh(self, shape: Turned) -> str:
+        """Return the name of the mesh of a turned solid, made on first use."""
+        outline = shape.outline()
+        key = tuple(np.round(outline, 9).ravel().tolist())
+        if key not in self._meshes:
+            self._meshes[key] = name = f"turned_{len(self._meshes)}"
+            vertices, faces = revolve(outline)
+            mesh = put(self._spec.add_mesh(), name=name)
+            put(mesh, uservert=vertices.ravel(), userface=faces.ravel())
+        return self._meshes[key]
+
+
+def revolve(outline: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Turn a half section about the z axis.
+
+    Args:
+        outline: Height and radius from pole to pole; both ends have radius 0, (n, 2) [m].
+
+    Returns:
+        Vertices (2 + (n - 2) * SEGMENTS, 3) [m] and triangles, outward, (m, 3).
+    """
+    angle = 2.0 * np.pi * np.arange(SEGMENTS) / SEGMENTS
+    circle = np.column_stack((np.cos(angle), np.sin(angle)))
+    rings = outline[1:-1]
+    sides = np.concatenate(
+        [np.column_stack((r * circle, np.full(SEGMENTS, z))) for z, r in rings], axis=0
+    )
+    poles = np.array([[0.0, 0.0, outline[0, 0]], [0.0, 0.0, outline[-1, 0]]])
+    here = np.arange(SEGMENTS)
+    after = (here + 1) % SEGMENTS
+    faces = [np.column_stack((np.zeros_like(here), 2 + after, 2 + here))]
+    for ring in range(len(rings) - 1):
+        low, high = 2 + ring * SEGMENTS, 2 + (ring + 1) * SEGMENTS
+        faces.append(np.column_stack((low + here, low + after, high + after)))
+        faces.append(np.column_stack((low + here, high + after, high + here)))
+    top = 2 + (len(rings) - 1) * SEGMENTS
+    faces.append(np.column_stack((np.ones_like(here), top + here, top + after)))
+    return np.vstack((poles, sides)), np.concatenate(faces).astype(np.int32)
+
+
+def _place_block(geom: mujoco.MjsGeom, block: Block) -> None:
+    """Make a geom a box."""
+    put(geom, type=mujoco.mjtGeom.mjGEOM_BOX, size=np.array(block.half_size))
+    rotation = rotation_from_rpy(block.roll, 0.0, 0.0)
+    put(geom, pos=np.array(block.center), quat=quaternion(rotation))
+
+
+def add_contact_capsule(body: mujoco.MjsBody, capsule: Capsule, name: str) -> None:
+    """Add a capsule that collides."""
+    geom = put(body.add_geom(), name=name, group=COLLISION_GROUP, mass=0.0)
+    start, end = np.array(capsule.start), np.array(capsule.end)
+    half = float(np.linalg.norm(end - start)) / 2.0
+    put(geom, type=mujoco.mjtGeom.mjGEOM_CAPSULE, size=np.array([capsule.radius, half, 0.0]))
+    put(geom, pos=(start + end) / 2.0, quat=quaternion(rotation_of_axis(end - start)))
+    put(geom, rgba=np.array([0.9, 0.5, 0.1, 0.4]))
+
+
+def add_contact_block(body: mujoco.MjsBody, block: Block, name: str) -> None:
+    """Add a box that collides, with the friction of rubber."""
+    geom = put(body.add_geom(), name=name, group=COLLISION_GROUP, mass=0.0)
+    _place_block(geom, block)
+    put(geom, friction=np.array([1.0, 0.05, 0.0001]), condim=4)
+    put(geom, rgba=np.array([0.9, 0.5, 0.1, 0.4]))

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated arm that differs from what its laws believe."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+from multipanda_py.config.sections import PerturbationConfig
+from multipanda_py.robots import ArmDescription
+from multipanda_py.simulation.drive import Stage
+from multipanda_py.simulation.mjcf_elements import put
+from multipanda_py.state import JOINTS, ArmState, Vector
+
+PAYLOAD_RADIUS = 0.03
+"""Of the sphere whose rotational inertia an unknown payload has [m]."""
+
+
+def add_payload(spec: mujoco.MjSpec, arm: ArmDescription, settings: PerturbationConfig) -> None:
+    """Hang the unknown payload on the flange of an arm.
+
+    Its weight is compensated like the arm's own here; :class:`Perturbation` takes that
+    compensation away again, so that the weight is felt as an external torque.
+    """
+    if settings.payload <= 0.0:
+        return
+    flange = next(body for body in spec.bodies if body.name == f"{arm.prefix}link8")
+    load = put(flange.add_body(), name=f"{arm.prefix}payload", gravcomp=1.0)
+    put(load, pos=np.array(settings.payload_com), mass=settings.payload)
+    inertia = 0.4 * settings.payload * PAYLOAD_RADIUS**2
+    put(load, inertia=np.full(3, inertia), explicitinertial=True)
+
+
+def scale_inertia(model: mujoco.MjModel, arm: ArmDescription, factor: float) -> None:
+    """Scale all inertia of an arm that moves, hand, tool and rotors included."""
+    for body in range(model.nbody):
+        name = model.body(body).name
+        if name in arm.link_names and model.body_weldid[body]:
+            model.body_mass[body] *= factor
+            model.body_inertia[body] *= factor
+    first = int(model.joint(arm.joint_names[0]).dofadr[0])
+    model.dof_armature[first : first + JOINTS] *= factor
+    mujoco.mj_setConst(model, mujoco.MjData(model))
+
+
+class Perturbation(Stage):
+    r"""Spoil the torque that an arm executes.
+
+    .. math::
+        T \dot\tau_m = \tau - \tau_m, \qquad
+        \tau_{joint} = \tau_m + \tau_{bias} + J_c^T m g
+
+    Args:
+        settings: What is wrong with the arm.
+        model: MuJoCo's model.
+        data: MuJoCo's data.
+        arm: The arm.
+        dof: The first of its velocities.
+        period: Cycle time [s].
+
+    Thread: control.
+    """
+
+    def __init__(
+        self,
+        settings: PerturbationConfig,
+        model: mujoco.MjModel,
+        data: mujoco.MjData,
+        arm: ArmDescription,
+        dof: int,
+        period: float,
+    ) -> None:
+        self._model, self._data = model, data
+        self._dofs = slice(dof, dof + JOINTS)
+        lag = settings.torque_lag
+        self._follow = 1.0 - float(np.exp(-period / lag)) if lag > 0.0 else 1.0
+        self._motor: Vector | None = None
+        self._bias = np.array(settings.torque_bias)
+        self._payload = settings.payload
+        self._body = int(model.body(f"{arm.prefix}payload").id) if self._payload else -1
+        self._jacobian, self._weight = np.zeros((3, model.nv)), np.zeros(JOINTS)
+
+    def measure(self, state: ArmState) -> None:
+        """Add what the estimate of external torques feels of it."""
+        if self._payload:
+            state.tau_ext += self._weigh()
+        state.tau_ext += self._bias
+
+    def execute(self, tau: Vector) -> None:
+        """Turn commanded torques (7,) [Nm] into executed ones, in place."""
+        if self._motor is None:
+            self._motor = tau.copy()
+        self._motor += self._follow * (tau - self._motor)
+        tau[:] = self._motor
+        tau += self._bias
+        if self._payload:
+            tau += self._weigh()
+
+    def _weigh(self) -> Vector:
+        """Return what the payload's weight does to the joints, (7,) [Nm]."""
+        centre = self._data.xipos[self._body]
+        mujoco.mj_jac(self._model, self._data, self._jacobian, None, centre, self._body)
+        force = self._payload * self._model.opt.gravity
+        return np.dot(force, self._jacobian[:, self._dofs], out=self._weight)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Imperfect sensors and motors of a simulated arm, the same in every run."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from multipanda_py.config.sections import NoiseConfig
+from multipanda_py.simulation.drive import Stage
+from multipanda_py.state import JOINTS, ArmState, Vector
+
+
+class SensorNoise(Stage):
+    r"""Add white noise to what is measured, and to torques a constant and a random walk.
+
+    .. math::
+        \tau_{seen} = \tau + \tau_{bias} + w + n, \qquad w_{k+1} = w_k + d \sqrt{T}\,\nu_k
+
+    with :math:`n, \nu` white; measured and external torques are off by the same, as an estimate
+    is by its sensors.
+
+    Args:
+        config: Standard deviations, bias and drift.
+        seed: Of the noise; equal seeds give equal runs.
+        period: Cycle time T [s].
+
+    Thread: control.
+    """
+
+    def __init__(self, config: NoiseConfig, seed: int, period: float) -> None:
+        self._config = config
+        self._random = np.random.default_rng(seed)
+        self._walking = np.random.default_rng((seed, 1))  # leaves the other draws as they are
+        self._offset = np.array(config.tau_bias)
+        self._step = np.array(config.tau_drift) * math.sqrt(period)
+        self._drifts = bool(self._step.any())
+
+    def measure(self, state: ArmState) -> None:
+        """Disturb positions, velocities and torques of a state."""
+        config, normal = self._config, self._random.standard_normal
+        state.q += config.q * normal(JOINTS)
+        state.dq += config.dq * normal(JOINTS)
+        torque = config.tau * normal(JOINTS)
+        if self._drifts:
+            self._offset += self._step * self._walking.standard_normal(JOINTS)
+        torque += self._offset
+        state.tau_J += torque
+        state.tau_ext += torque
+
+
+class TorqueStep(Stage):
+    """Round torques to multiples of the step in which they are executed.
+
+    Args:
+        step: The step [Nm].
+    """
+
+    def __init__(self, step: float) -> None:
+        self._step = step
+
+    def execute(self, tau: Vector) -> None:
+        """Round torques (7,) [Nm]. Thread: control."""
+        tau /= self._step
+        np.rint(tau, out=tau)
+        tau *= self._step

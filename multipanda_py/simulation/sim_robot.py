@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a robot does by itself, for one simulated arm: carry a load, stop at a collision, hold."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+from multipanda_py.franka.errors import describe_errors
+from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.pose import Pose
+from multipanda_py.robots import ArmDescription
+from multipanda_py.simulation.drive import Stage
+from multipanda_py.simulation.elasticity import Springs
+from multipanda_py.state import JOINTS, ArmState, Vector
+
+STABLE = 0.01
+"""Largest square of natural frequency times period of a joint that holds: explicit steps of all
+joints together are stable far beyond it."""
+_AXES = ("x", "y", "z", "rotation about x", "rotation about y", "rotation about z")
+
+
+class SimRobot(Stage):
+    r"""Compensate the load, watch the thresholds, and hold after a collision.
+
+    The load weighs on the joints with :math:`-J_c^T m g` at its centre of mass c, which the
+    robot adds to any torque and expects to meet. Thresholds count if they were given explicitly.
+    The wrench is compared in the stiffness frame K:
+
+    .. math::
+        f_K = R_K^T f, \quad m_K = R_K^T (m - p_K \times f)
+
+    An arm that has stopped is held by :math:`\tau = K (q_0 - q) - D \dot q`, critically damped
+    joint by joint, with the stiffness of the robot's own controller as far as explicit steps
+    stay stable. On elastic joints it holds the motors, with gains for their inertia alone: that of
+    the links comes late.
+
+    What is compared with the thresholds is what this robot measures: as noisy as its sensors
+    are, not delayed on the way to the laws, and not tared.
+
+    Args:
+        model: MuJoCo's model.
+        data: MuJoCo's data.
+        arm: The arm.
+        state: Its live state.
+        dof: The first of its velocities.
+        options: Its settings.
+        period: Cycle time [s].
+        springs: Of elastic joints, whose motors it holds.
+
+    Attributes:
+        stopped: Whether it holds by itself and executes no torques.
+        fault: Why it has stopped; whoever reads clears it.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        data: mujoco.MjData,
+        arm: ArmDescription,
+        state: ArmState,
+        dof: int,
+        options: FrankaConfig,
+        period: float,
+        springs: Springs | None = None,
+    ) -> None:
+        self._period, self._springs = period, springs
+        self._model, self._data, self._state = model, data, state
+        self._dofs = slice(dof, dof + JOINTS)
+        self._flange = int(model.body(f"{arm.prefix}link8").id)
+        self._jacobian = np.zeros((3, model.nv))
+        self._weight = np.zeros(JOINTS)
+        self._limit = arm.limits.torque
+        self._q, self._stiffness, self._damping, self._felt = np.zeros((4, JOINTS))
+        self.stopped = False
+        self.fault = ""
+        self.configure(options)
+
+    def configure(self, options: FrankaConfig) -> None:
+        """Take settings; those of the robot's own motions mean nothing here."""
+        given = options.model_fields_set
+        self._options = options
+        self._torques = self._wrench = None
+        if "upper_torque_thresholds" in given:
+            self._torques = np.array(options.upper_torque_thresholds)
+        if "upper_force_thresholds" in given:
+            self._wrench = np.array(options.upper_force_thresholds)
+        self._frame = Pose.from_rpy(options.stiffness_position, options.stiffness_rpy)
+        self._load = options.load
+        if self._load.mass <= 0.0:
+            self._weight[:] = 0.0
+
+    def measure(self, state: ArmState) -> None:
+        """Complete a state that was measured after the last :meth:`execute`."""
+        if self._load.mass > 0.0:
+            state.tau_ext += self._weight
+        self._felt[:] = state.tau_ext
+
+    def execute(self, tau: Vector) -> None:
+        """Turn commanded torques (7,) [Nm] into those of the motors, without the arm's gravity."""
+        if not self.stopped and (self._torques is not None or self._wrench is not None):
+            self._watch()
+        if self.stopped:
+            state = self._state
+            q, dq = (state.q, state.dq) if self._springs is None else self._springs.motors
+            tau[:] = self._stiffness * (self._q - q) - self._damping * dq
+            np.clip(tau, -self._limit, self._limit, out=tau)
+            state.tau[:] = 0.0
+        if self._load.mass > 0.0:
+            self._weigh()
+            tau += self._weight
+
+    def _weigh(self) -> None:
+        """Compute what carries the load, (7,) [Nm]."""
+        data, body = self._data, self._flange
+        centre = data.xpos[body] + data.xmat[body].reshape(3, 3) @ self._load.com
+        mujoco.mj_jac(self._model, data, self._jacobian, None, centre, body)
+        force = -self._load.mass * self._model.opt.gravity
+        np.dot(force, self._jacobian[:, self._dofs], out=self._weight)
+
+    def _watch(self) -> None:
+        """Stop if a threshold is passed."""
+        errors, places = [], []
+        if self._torques is not None:
+            tau = self._felt
+            for i in np.flatnonzero(np.abs(tau) > self._torques):
+                errors.append("joint_reflex")
+                places.append(f"joint {i + 1}: {tau[i]:.3g} Nm, allowed {self._torques[i]:g} Nm")
+        if self._wrench is not None:
+            wrench = self._wrench_in_stiffness_frame()
+            for i in np.flatnonzero(np.abs(wrench) > self._wrench):
+                errors.append("cartesian_reflex")
+                unit = "N" if i < 3 else "Nm"
+                places.append(
+                    f"{_AXES[i]} of the stiffness frame: {wrench[i]:.3g} {unit}, "
+                    f"allowed {self._wrench[i]:g} {unit}"
+                )
+        if errors:
+            text = describe_errors(dict.fromkeys(errors))
+            self.fault = (
+                f"reflex: arm {self._state.name}: {text}: {'; '.join(places)}; recover it to go on"
+            )
+            self._stop()
+
+    def _wrench_in_stiffness_frame(self) -> Vector:
+        state = self._state
+        wrench = state.wrench_ext_in_base
+        if not np.array_equal(self._felt, state.tau_ext):  # the laws' estimate is tared, or late
+            beyond = self._felt - state.tau_ext
+            wrench = wrench + np.linalg.lstsq(state.jacobian.T, beyond, rcond=None)[0]
+        force, torque = wrench[:3], wrench[3:]
+        lever = state.rotation_ee_in_base @ self._frame.position
+        turn = state.rotation_ee_in_base @ self._frame.rotation
+        return np.concatenate([force @ turn, (torque - np.cross(lever, force)) @ turn])
+
+    def _stop(self) -> None:
+        """Hold where the arm is, with gains for its inertia there."""
+        compliance = np.linalg.inv(self._state.mass).diagonal()  # inverse of what a joint moves
+        self._q = self._state.q.copy()
+        if self._springs is not None:
+            compliance = np.maximum(compliance, self._springs.rotor_compliance)
+            self._q = self._springs.motors[0]
+        bound = STABLE / (self._period**2 * compliance)
+        self._stiffness = np.minimum(self._options.joint_impedance, bound)
+        self._damping = 2.0 * np.sqrt(self._stiffness / compliance)
+        self.stopped = True

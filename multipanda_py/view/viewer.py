@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A window on a running cell, in a process of its own that never disturbs the loop.
+
+Run as ``python -m multipanda_py.view.viewer FD``: the cell comes as JSON on the first line of
+standard input and its rows from the shared memory behind ``FD``, which is only read. The
+window closes when standard input ends, that is when the cell's owner closes it or dies;
+closing the window ends nothing but this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import blueprints
+from multipanda_py.exceptions import MultipandaError, RenderingUnavailable
+from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
+from multipanda_py.machine.child import module_command
+from multipanda_py.machine.realtime import loop_cpu
+
+if TYPE_CHECKING:
+    from multipanda_py.cell import Cell
+
+RATE = 60.0
+"""Pictures per second."""
+ROOM = 1.3
+"""How much further away than MuJoCo's default the camera begins."""
+NICENESS = 10
+
+
+def start_viewer(cell: Cell) -> subprocess.Popen[bytes]:
+    """Open a window on a started cell, and return its process.
+
+    Close the process's standard input to close the window. A machine without a display
+    costs one line on standard error, and the process ends with code 1.
+
+    Args:
+        cell: A started cell.
+
+    Raises:
+        LoopError: If the cell is not started.
+    """
+    fd = cell._box().fd
+    process = subprocess.Popen(
+        module_command("multipanda_py.view.viewer", str(fd)),
+        stdin=subprocess.PIPE,
+        pass_fds=(fd,),
+    )
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):  # it says itself why it could not start
+            process.stdin.write(cell.config.model_dump_json().encode() + b"\n")
+            process.stdin.flush()
+    return process
+
+
+def stop_viewer(process: subprocess.Popen[bytes], timeout: float = 3.0) -> int:
+    """Close the window and return the exit code of its process; safe to call twice."""
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+    try:
+        return process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def view(config: CellConfig, mailbox: Mailbox, ended: threading.Event) -> None:
+    """Show the newest rows in a window until it is closed, or ``ended`` is set.
+
+    Raises:
+        RenderingUnavailable: If no window can be opened.
+    """
+    require_display()
+    import mujoco.viewer
+
+    from multipanda_py.view.scene_view import SceneView
+
+    scene = SceneView(config)
+    handle = mujoco.viewer.launch_passive(
+        scene.model, scene.data, show_left_ui=False, show_right_ui=False
+    )
+    with handle:
+        with handle.lock():
+            mujoco.mjv_defaultFreeCamera(scene.model, handle.cam)
+            handle.cam.distance *= ROOM
+        shown = 0
+        while handle.is_running() and not ended.wait(1.0 / RATE):
+            total = mailbox.words[Word.ROWS]
+            if total > shown:
+                with handle.lock():
+                    scene.show(mailbox.rows[(total - 1) % ROWS].copy())
+                handle.sync(state_only=True)
+                shown = total
+            else:
+                handle.sync()
+
+
+def require_display() -> None:
+    """Open the window system, or say in one line why that cannot be.
+
+    Raises:
+        RenderingUnavailable: If there is no display, or no OpenGL on it.
+    """
+    if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        raise RenderingUnavailable("no display: neither DISPLAY nor WAYLAND_DISPLAY is set")
+    try:
+        import glfw
+    except ImportError as error:
+        raise RenderingUnavailable(f"no window library ({error}): pip install glfw") from error
+    glfw.set_error_callback(lambda code, text: None)  # said below, in one line
+    if not glfw.init():
+        where = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        raise RenderingUnavailable(f"no window can be opened on display {where!r}")
+    glfw.window_hint(glfw.VISIBLE, glfw.FALSE)
+    window = glfw.create_window(64, 64, "", None, None)
+    glfw.default_window_hints()
+    if not window:  # found out here, because MuJoCo's own thread would wait for ever
+        raise RenderingUnavailable("the display has no OpenGL: no window can be opened")
+    glfw.destroy_window(window)
+
+
+def main() -> int:
+    """Show the cell that standard input describes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # goes to the owner, who then ends this
+    os.nice(NICENESS)
+    ended = threading.Event()
+    try:
+        config = CellConfig.from_dict(json.loads(_read_line()))
+        _leave_core_of_loop(config)
+        mailbox = Mailbox(config, blueprints(config), int(sys.argv[1]))
+        threading.Thread(target=_wait_for_end_of_input, args=(ended,), daemon=True).start()
+        view(config, mailbox, ended)
+    except (MultipandaError, ImportError) as error:
+        sys.stderr.write(f"multipanda viewer: {error}\n")
+        return 1
+    except Exception as error:
+        sys.stderr.write(f"multipanda viewer: {type(error).__name__}: {error}\n")
+        return 1
+    return 0
+
+
+def _leave_core_of_loop(config: CellConfig) -> None:
+    cpu = loop_cpu(config.realtime)
+    others = os.sched_getaffinity(0) - {cpu}
+    if cpu is not None and others:
+        os.sched_setaffinity(0, others)
+
+
+def _read_line() -> bytes:
+    """Read one line of standard input without buffering what follows it."""
+    with open(0, "rb", buffering=0, closefd=False) as unbuffered:
+        return unbuffered.readline()
+
+
+def _wait_for_end_of_input(ended: threading.Event) -> None:
+    while os.read(0, 4096):
+        pass
+    ended.set()
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # MuJoCo's window thread may outlive the window and hold up a normal exit

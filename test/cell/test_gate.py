@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets are checked before they reach the loop: frames, steps, limits."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from multipanda_py.config.sections import GateConfig
+from multipanda_py.robots.limits import LIMITS
+
+from multipanda_py.cell.gate import (
+    Frames,
+    check_joint,
+    check_pose,
+    check_stiffness,
+)
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.pose import Pose
+
+GATE = GateConfig()
+LIMIT = LIMITS["fr3"]
+READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
+STATE: Any = SimpleNamespace(
+    name="left",
+    position_ee_in_base=np.array([0.4, 0.1, 0.5]),
+    rotation_ee_in_base=np.eye(3),
+    q=READY,
+)
+CELL = CellConfig.from_dict(
+    {
+        "arms": {
+            "left": {"position": [1.0, 2.0, 3.0], "rpy": [0.0, 0.0, math.pi / 2]},
+            "right": {"model": "fer"},
+        }
+    }
+)
+
+
+def turned(index: int, angle: float) -> np.ndarray:
+    rpy = np.zeros(3)
+    rpy[index] = angle
+    return Pose.from_rpy(np.zeros(3), rpy).rotation
+
+
+def test_a_point_of_the_world_is_found_in_a_turned_base() -> None:
+    frames = Frames(CELL)
+    point = frames.base_from("world", "left") @ Pose(np.array([1.0, 3.0, 3.5]), np.eye(3))
+    np.testing.assert_allclose(point.position, [1.0, 0.0, 0.5], atol=1e-12)
+    np.testing.assert_allclose(point.rotation, turned(2, -math.pi / 2), atol=1e-12)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("count", [6, 36])
+def test_a_stiffness_that_is_not_finite_is_not_called_one_of_another_shape(
+    value: float, count: int
+) -> None:
+    asked = np.eye(6).reshape(-1) if count == 36 else np.ones(6)
+    asked[0] = value
+    with pytest.raises(TargetRejected, match=f"left: stiffness: got {value}, allowed finite"):
+        check_stiffness(asked, STATE)
+
+
+def test_frames_of_other_arms_and_its_own_are_known() -> None:
+    frames = Frames(CELL)
+    assert frames.base_of("right") == "right_fer_link0"
+    for own in ("", "left_fr3_link0"):
+        np.testing.assert_array_equal(frames.base_from(own, "left").position, np.zeros(3))
+    there = frames.base_from("right_fer_link0", "left")
+    back = frames.base_from("left_fr3_link0", "right")
+    np.testing.assert_allclose((there @ back).position, np.zeros(3), atol=1e-12)
+
+
+def test_an_unknown_frame_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(TargetRejected, match="'map' is unknown; known: world, left_fr3_link0"):
+        Frames(CELL).base_from("map", "left")
+
+
+@given(
+    st.lists(st.floats(-0.3, 0.3), min_size=3, max_size=3), st.integers(0, 2), st.floats(-1.5, 1.5)
+)
+def test_a_pose_passes_if_and_only_if_it_is_near(
+    step: list[float], index: int, angle: float
+) -> None:
+    pose = Pose(STATE.position_ee_in_base + np.array(step), turned(index, angle))
+    near = math.dist(step, [0, 0, 0]) <= GATE.position and abs(angle) <= GATE.rotation
+    if abs(math.dist(step, [0, 0, 0]) - GATE.position) < 1e-9:
+        return
+    if abs(abs(angle) - GATE.rotation) < 1e-9:
+        return
+    if near:
+        record = check_pose(pose, STATE, GATE)
+        np.testing.assert_array_equal(record[:3], pose.position)
+        np.testing.assert_array_equal(record[3:].reshape(3, 3), pose.rotation)
+    else:
+        with pytest.raises(TargetRejected, match=r"left: target is .*gate\."):
+            check_pose(pose, STATE, GATE)
+
+
+@given(st.lists(st.floats(-0.6, 0.6), min_size=7, max_size=7))
+def test_joints_pass_if_and_only_if_they_are_near_and_within_limits(step: list[float]) -> None:
+    q = READY + np.array(step)
+    near = np.abs(q - READY).max() <= GATE.joint
+    if near and ((q >= LIMIT.lower) & (q <= LIMIT.upper)).all():
+        record = check_joint(q, None, STATE, LIMIT, GATE)
+        np.testing.assert_array_equal(record, [*q, *np.zeros(7)])
+    else:
+        with pytest.raises(TargetRejected, match="of left: target"):
+            check_joint(q, None, STATE, LIMIT, GATE)
+
+
+def test_a_joint_out_of_limits_is_named_with_its_limits() -> None:
+    q = READY.copy()
+    q[3] = 0.0
+    with pytest.raises(TargetRejected, match=r"joint 4 of left: .* \[-3.0421, -0.1518\]"):
+        check_joint(q, None, STATE, LIMIT, GATE)
+
+
+def test_a_target_velocity_above_the_limit_is_refused() -> None:
+    with pytest.raises(TargetRejected, match="joint 7 of left: target velocity"):
+        check_joint(READY, [0, 0, 0, 0, 0, 0, -6.0], STATE, LIMIT, GATE)
+
+
+@pytest.mark.parametrize(
+    "q", [READY[:6], [math.nan] * 7, [math.inf] * 7, "home", None, [[0] * 7], [10**400] * 7, {}]
+)
+def test_what_is_not_seven_finite_numbers_is_refused(q: Any) -> None:
+    with pytest.raises(TargetRejected, match="left: q: got"):
+        check_joint(q, None, STATE, LIMIT, GATE)
+    if q is not None:
+        with pytest.raises(TargetRejected, match="left: dq: got"):
+            check_joint(READY, q, STATE, LIMIT, GATE)

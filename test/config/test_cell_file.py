@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cell file is refused as a whole, with every fault: path, what was got, what is allowed."""
+
+from __future__ import annotations
+
+import copy
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from multipanda_py.config.cell_file import CellConfig, read_parameters
+from multipanda_py.exceptions import ConfigurationError
+
+GOOD: dict[str, Any] = {
+    "cell": {"name": "lab", "rate": 500.0},
+    "gate": {"position": 0.1},
+    "arms": {
+        "left": {"position": [0.0, 0.3, 0.0], "tool": {"mass": 0.5, "com": [0.0, 0.0, 0.05]}},
+        "right": {"backend": "mock", "model": "fer"},
+    },
+    "objects": {
+        "table": {"shape": "box", "size": [0.1, 0.1, 0.1], "position": [1.0, 0.0, 0.0]},
+        "ball": {"shape": "sphere", "size": [0.1], "position": [1.0, 0.0, 1.0], "mass": 1.0},
+    },
+    "controllets": {
+        "soft": {
+            "type": "cartesian_impedance",
+            "params": {"stiffness": [100.0] * 6, "nullspace": {"stiffness": [5.0] * 7}},
+        },
+        "stiff": {"type": "joint_impedance", "target_timeout": 0.5},
+        "both": {"type": "cartesian_impedance", "arms": ["left", "right"],
+                 "features": ["coriolis"]},
+    },
+    "active": ["left/soft", "right/stiff"],
+}  # fmt: skip
+DELETE = object()
+FAULTS: list[tuple[str, Any, str]] = [
+    ("arms", DELETE, "arms: missing"),
+    ("arms", {}, "arms: got {}; "),
+    ("arms", {f"a{i}": {} for i in range(9)}, "arms: got "),
+    ("arms.left.positon", [0, 0, 0], "arms.left.positon: unknown key; known: backend, model, pos"),
+    ("arms.left.tool.weight", 1.0, "arms.left.tool.weight: unknown key; known: mass, com"),
+    ("arms.left.noise.bias", 1.0, "arms.left.noise.bias: unknown key; known: q, dq, tau, tau_b"),
+    ("arms.left.joints.gear", 1, "arms.left.joints.gear: unknown key; known: stiffness, damping"),
+    ("arms.left.perturbation.lag", 1, "arms.left.perturbation.lag: unknown key; known: delay"),
+    ("arms.left.joints.stiffness", [-1.0] * 7, "arms.left.joints.stiffness.0: got -1.0"),
+    ("speed", 1.0, "speed: unknown key; known: cell, realtime, gate, arms"),
+    ("cell.freq", 1.0, "cell.freq: unknown key; known: name, rate"),
+    ("objects.table.colour", "red", "objects.table.colour: unknown key; known: shape, size"),
+    ("controllets.soft.gains", 1, "controllets.soft.gains: unknown key; known: type, arms"),
+    ("arms.left.position", [0.0, 1.0], "arms.left.position: got [0.0, 1.0]; "),
+    ("arms.left.position", [0.0, math.nan, 0.0], "arms.left.position.1: got nan; "),
+    ("arms.left.rpy", [math.inf, 0.0, 0.0], "arms.left.rpy.0: got inf; "),
+    ("arms.left.position", "here", "arms.left.position: got 'here'; "),
+    ("arms.left.model", "panda", "arms.left.model: got 'panda'; input should be 'fr3' or 'fer'"),
+    ("arms.left.backend", "gazebo", "arms.left.backend: got 'gazebo', which does not exist"),
+    ("arms.left.q_start", [0.0] * 7, "arms.left.q_start: joint 4: got 0 rad, allowed [-3"),
+    ("arms.left.q_start", [0.0] * 6, "arms.left.q_start: got "),
+    ("arms.left.joint_damping", [-1.0] * 7, "arms.left.joint_damping.0: got -1.0; "),
+    ("arms.left.tool.mass", -1, "arms.left.tool.mass: got -1; "),
+    ("arms.left.tool.mass", DELETE, "arms.left.tool.mass: missing"),
+    ("arms.Left", {}, "arms.Left: got 'Left'; "),
+    ("cell.rate", 50.0, "cell.rate: got 50.0; "),
+    ("cell.rate", "fast", "cell.rate: got 'fast'; "),
+    ("cell.rate", math.nan, "cell.rate: got nan; "),
+    ("cell.placement", "cloud", "cell.placement: got 'cloud'; "),
+    ("gate.position", 0.0, "gate.position: got 0.0; "),
+    ("realtime.priority", 99, "realtime.priority: got 99; "),
+    ("objects.table.size", [0.1], "objects.table.size: got 1 numbers, allowed 3 for a box"),
+    ("objects.table.size", [0.1, 0.1, -0.1], "objects.table.size.2: got -0.1; "),
+    ("objects.table.shape", "torus", "objects.table.shape: got 'torus'; "),
+    ("objects.left", {"shape": "sphere", "size": [1.0], "position": [0.0] * 3},
+     "objects.left: this name is taken by an arm"),
+    ("controllets.left", {"type": "joint_impedance"}, "controllets.left: this name is taken"),
+    ("controllets.hold", {"type": "hold"}, "controllets.hold: this name is taken"),
+    ("controllets.soft.type", "cartesian_impedence",
+     "controllets.soft.type: controllet 'cartesian_impedence' does not exist; known: "),
+    ("controllets.both.arms", ["left", "middle"],
+     "controllets.both.arms: got 'middle', which does not exist; known: left, right"),
+    ("controllets.both.arms", ["left", "left"], "controllets.both.arms: got ['left', 'left']"),
+    ("controllets.both.arms", [], "controllets.both.arms: got []; "),
+    ("controllets.both.features", ["nulspace"],
+     "controllets.both.features: feature 'nulspace' does not exist; known: "),
+    ("controllets.stiff.features", ["nullspace"],
+     "controllets.stiff.features: nullspace does not fit joint_impedance: its"),
+    ("controllets.soft.params.stiffness", [1.0] * 5, "controllets.soft.params: stiffness: got [1"),
+    ("controllets.soft.params.stiffness", [math.nan] * 6, "controllets.soft.params: stiff"),
+    ("controllets.soft.params.stifness", 1.0,
+     "controllets.soft.params: parameter 'stifness' does not exist; known: stiffness, "),
+    ("controllets.soft.params.gain_frame", "flange",
+     "controllets.soft.params: gain_frame: got 'flange', allowed one of base, tool"),
+    ("controllets.soft.params.nullspace.stiffness", [-1.0] * 7,
+     "controllets.soft.params: nullspace.stiffness: got [-1.0, "),
+    ("controllets.soft.target_timeout", -1.0, "controllets.soft.target_timeout: got -1.0; "),
+    ("controllets.path", {"type": "joint_trajectory", "target_timeout": 0.5},
+     "controllets.path.target_timeout: got 0.5 s, allowed 0 for joint_trajectory"),
+    ("active", ["left/sofd"], "active: got 'left/sofd', which does not exist; known: left/hold, "),
+    ("active", ["left/soft", "left/stiff"], "active: left/stiff and left/soft both claim"),
+    ("active", ["left/soft", "both"], "active: both and left/soft both claim arm left"),
+]  # fmt: skip
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """Return the good cell with one thing changed."""
+    cell = copy.deepcopy(GOOD)
+    *parents, last = path.split(".")
+    part = cell
+    for key in parents:
+        part = part.setdefault(key, {})
+    if value is DELETE:
+        del part[last]
+    else:
+        part[last] = value
+    return cell
+
+
+def faults_of(cell: dict[str, Any]) -> tuple[str, ...]:
+    with pytest.raises(ConfigurationError) as refusal:
+        CellConfig.from_dict(cell, "file")
+    return refusal.value.faults
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_good_cell_is_good_and_stays_itself() -> None:
+    config = CellConfig.from_dict(GOOD)
+    assert [instance.name for instance in config.instances()] == [
+        "left/hold", "right/hold", "left/soft", "right/soft", "left/stiff", "right/stiff", "both"
+    ]  # fmt: skip
+    assert CellConfig.model_validate_json(config.model_dump_json()) == config
+    assert CellConfig.from_dict(config.model_dump()) == config
+
+
+@pytest.mark.parametrize(("path", "value", "sentence"), FAULTS)
+def test_a_fault_is_said_with_its_path(path: str, value: Any, sentence: str) -> None:
+    faults = faults_of(changed(path, value))
+    assert any(fault.startswith(f"file: {sentence}") for fault in faults), faults
+
+
+UNUSABLE: list[tuple[str, Any]] = [
+    ("cell.name", "a" * 240),
+    ("arms." + "a" * 240, {}),
+    ("controllets." + "a" * 240, {"type": "joint_impedance"}),
+    ("arms.left.position", [2e19, 0.0, 0.0]),
+    ("arms.left.rpy", [9e18, 0.0, 0.0]),
+    ("arms.left.tool.com", [1e9, 0.0, 0.0]),
+    ("arms.left.tool.inertia", [1e30, 1e30, 1e30, 0.0, 0.0, 0.0]),
+    ("arms.left.noise.tau_drift", [1e300] * 7),
+    ("arms.left.perturbation.torque_bias", [1e300] * 7),
+    ("arms.left.joint_friction", [1e300] * 7),
+    ("arms.left.joints.damping", [1e300] * 7),
+    ("arms.left.franka.tolerance_mass", 1e308),
+    ("arms.left.franka.stiffness_position", [1e308, 0.0, 0.0]),
+    ("objects.table.size", [1e308, 0.1, 0.1]),
+    ("objects.table.size", [1e-300, 0.1, 0.1]),
+    ("objects.table.position", [2e19, 0.0, 0.0]),
+    ("objects.table.rgba", [1e300, 0.0, 0.0, 1.0]),
+    ("realtime.cpu", 2147483648),
+    ("gate.position", 1e308),
+    ("gate.force", 1e308),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), UNUSABLE)
+def test_a_value_that_no_cell_could_use_is_refused(path: str, value: Any) -> None:
+    fault = faults_of(changed(path, value))[0]
+    assert fault.startswith(f"file: {path}")
+    assert "got" in fault
+    assert "should" in fault  # and what is allowed
+
+
+def test_the_largest_allowed_cell_can_be_built_and_moves(make_cell: Any) -> None:
+    cell = make_cell(
+        arms={"a" * 64: {"position": [100.0, -100.0, 100.0], "rpy": [6.283, -6.283, 6.283],
+                         "tool": {"mass": 20, "com": [0.0, 0.0, 2.0]},
+                         "joint_friction": [100.0] * 7, "joint_damping": [100.0] * 7}},
+        objects={"b" * 64: {"shape": "box", "size": [1e-4, 100.0, 1.0],
+                            "position": [-100.0, 0.0, -100.0]},
+                 "c" * 64: {"shape": "sphere", "size": [100.0], "mass": 1000.0,
+                            "position": [-100.0, 100.0, -100.0]}},
+    )  # fmt: skip
+    before = cell.state("a" * 64).q.copy()
+    cell.step(200)
+    assert np.isfinite(cell.state("a" * 64).q).all()
+    assert np.abs(cell.state("a" * 64).q - before).max() < 0.2
+
+
+def test_all_faults_of_one_kind_are_said_at_once() -> None:
+    cell = changed("arms.left.position", [0.0])
+    cell["cell"]["rate"] = 5
+    cell["arms"]["right"]["colour"] = "red"
+    assert len(faults_of(cell)) == 3
+    cell = changed("arms.left.q_start", [0.0] * 7)
+    cell["controllets"]["soft"]["params"] = {"stiffness": 1.0, "nonsense": 2}
+    cell["controllets"]["stiff"]["type"] = "nothing"
+    cell["active"] = ["nobody"]
+    assert len(faults_of(cell)) >= 5
+
+
+def test_every_fault_is_one_line() -> None:
+    for path, value, _ in FAULTS:
+        assert not any("\n" in fault for fault in faults_of(changed(path, value)))
+
+
+def test_no_features_can_be_written_for_ros() -> None:
+    config = CellConfig.from_dict(changed("controllets.stiff.features", [""]))
+    assert config.controllets["stiff"].features == []
+
+
+def test_configurations_cannot_be_changed() -> None:
+    config = CellConfig.from_dict(GOOD)
+    with pytest.raises(ValueError, match="frozen"):
+        config.cell.rate = 1.0  # type: ignore[misc]
+
+
+_keys = st.sampled_from(
+    [*GOOD, *GOOD["arms"], *GOOD["controllets"], "size", "type", "params", "position", "features",
+     "tool", "q_start", "shape", "", "x.y"]
+)  # fmt: skip
+_scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.binary(max_size=2),
+    st.sampled_from(["left", "soft", "joint_impedance", "box", "fr3", 10**400]),
+)
+_garbage = st.recursive(
+    _scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(_keys | st.text(max_size=3), inner, max_size=4),
+    ),
+    max_leaves=12,
+)
+PATHS = sorted({path for path, _, _ in FAULTS})
+
+
+@given(_garbage)
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@example({"arms": {1: {}}})
+def test_any_garbage_is_refused_in_words(garbage: Any) -> None:
+    with pytest.raises(ConfigurationError) as refusal:
+        CellConfig.from_dict(garbage)
+    assert refusal.value.faults
+
+
+@given(st.sampled_from(PATHS), _garbage)
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_garbage_in_a_good_cell_is_taken_or_refused_in_words(path: str, garbage: Any) -> None:
+    config, faults = None, ()
+    try:
+        config = CellConfig.from_dict(changed(path, garbage))
+    except ConfigurationError as refusal:
+        faults = refusal.faults
+    assert (config is None) == bool(faults)
+    if config is not None:
+        assert CellConfig.model_validate_json(config.model_dump_json()) == config
+
+
+def test_a_file_names_itself_and_all_its_faults(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "cell.yaml",
+        "/**:\n  ros__parameters:\n    arms:\n      left: {position: [0, 0.5, 0.0]}\n"
+        "    controllets: {}\n    speed: 1\n",
+    )
+    with pytest.raises(ConfigurationError) as refusal:
+        CellConfig.from_yaml(path)
+    faults = refusal.value.faults
+    assert all(fault.startswith(f"{path}: ") for fault in faults)
+    assert [fault.split(": ")[1] for fault in faults] == [
+        "arms.left.position",
+        "controllets",
+        "speed",
+    ]
+    with pytest.raises(ConfigurationError, match=r"write 0 as 0\.0"):
+        read_parameters(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("", "not a ROS 2 parameter file"), ("a: 1", "not a ROS 2 parameter file"),
+     ("[1, 2]", "not a ROS 2 parameter file"), ("/**: {x: 1}", "not a ROS 2 parameter file"),
+     ("a: [", "not valid YAML"), ("\x00", "not valid YAML"), ("a: &b 1\nc: *b", "no aliases"),
+     ("/**: {ros__parameters: {cell: {rate: 1" + "0" * 400 + "}}}", "401 digits are no number"),
+     ("/**: {ros__parameters: {cell: {rate: 1" + "0" * 9000 + "}}}", "9001 digits are no number"),
+     ("/**: {ros__parameters: {cell: {rate: 0x" + "f" * 900 + "}}}", "902 digits are no number")],
+)  # fmt: skip
+def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        CellConfig.from_yaml(write(tmp_path / "cell.yaml", text))
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="No such file"):
+        CellConfig.from_yaml(tmp_path / "nothing.yaml")
+    with pytest.raises(ConfigurationError, match="directory"):
+        CellConfig.from_yaml(tmp_path)
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(ConfigurationError, match="not valid YAML"):
+        CellConfig.from_yaml(tmp_path / "binary.yaml")
+
+
+def test_a_feature_that_would_act_twice_is_refused():
+    with pytest.raises(ConfigurationError, match="takes wrench targets itself"):
+        CellConfig.from_dict(
+            {
+                "arms": {"left": {}},
+                "controllets": {"force": {"type": "force_impedance", "features": ["wrench"]}},
+            }
+        )

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every cell file that is shipped is good, and its simulated arms start at rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
+
+FILES = sorted((Path(__file__).parent.parent / "config").glob("*.yaml"))
+SIMULATED = [file for file in FILES if file.stem.endswith("_sim")]
+SECONDS = 2.0
+
+
+def test_there_are_cells_of_one_two_and_four_arms() -> None:
+    sizes = {file.stem: len(CellConfig.from_yaml(file).arms) for file in SIMULATED}
+    assert {"single_sim": 1, "dual_sim": 2, "quad_sim": 4}.items() <= sizes.items()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_file_is_good_and_names_its_cell(file: Path) -> None:
+    assert CellConfig.from_yaml(file).cell.name == file.stem
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("file", SIMULATED, ids=lambda file: file.stem)
+def test_a_simulated_cell_rests(file: Path) -> None:
+    with Cell.from_yaml(file, placement="inline") as cell:
+        cell.step(1)
+        start = {arm: cell.state(arm) for arm in cell.arms}
+        things = cell.objects()
+        assert set(cell.active) >= set(cell.config.active)
+        cell.step(round(SECONDS * cell.config.cell.rate))
+        assert cell.events() == []
+        for arm in cell.arms:
+            state = cell.state(arm)
+            assert state.fault == ""
+            np.testing.assert_allclose(state.q, start[arm].q, atol=1e-4)
+            np.testing.assert_allclose(state.dq, 0.0, atol=1e-4)
+            np.testing.assert_allclose(state.tau_ext, 0.0, atol=1e-2)
+        for name, pose in cell.objects().items():
+            assert pose.distance(things[name])[0] < 1e-3, name
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("file", SIMULATED, ids=lambda file: file.stem)
+def test_every_controllet_of_a_cell_can_take_its_arms(file: Path) -> None:
+    with Cell.from_yaml(file, placement="inline") as cell:
+        for plan in cell.plans:
+            if not plan.is_hold:
+                if plan.name not in cell.active:
+                    cell.switch([plan.name], strictness="force_auto")
+                cell.step(100)
+                assert plan.name in cell.active
+        assert not any(cell.state(arm).fault for arm in cell.arms)
+        assert all(np.abs(cell.state(arm).dq).max() < 1e-3 for arm in cell.arms)

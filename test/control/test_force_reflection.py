@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the leader feels: turned, filtered, without noise, bounded, scaled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from multipanda_py.control.force_reflection import ForceReflection
+
+OPEN = (0.0, np.inf, 1.0)
+
+
+def made(force=OPEN, torque=OPEN, time_constant=0.0):
+    reflection = ForceReflection()
+    reflection.set_filter(time_constant, 1e-3)
+    reflection.set_shape(force, torque)
+    return reflection
+
+
+def test_dead_zone_bound_and_gain():
+    reflection = made((2.0, 30.0, 0.5), (0.3, 4.0, 0.8))
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        turn = pin.exp3(rng.normal(size=3))
+        wrench = rng.normal(size=6) * rng.choice([0.1, 1.0, 30.0])
+        felt = reflection.feel(wrench, turn)
+        for part, (threshold, bound, gain) in (
+            (slice(0, 3), (2.0, 30.0, 0.5)),
+            (slice(3, 6), (0.3, 4.0, 0.8)),
+        ):
+            size = np.linalg.norm(wrench[part])
+            kept = size**3 / (size**2 + threshold**2)
+            direction = turn.T @ wrench[part] / size
+            assert np.allclose(felt[part], gain * min(kept, bound) * direction, atol=1e-12)
+        assert reflection.force == pytest.approx(np.linalg.norm(felt[:3]))
+
+
+def test_dead_zone_is_nowhere_steeper_than_it_says():
+    reflection = made((2.0, np.inf, 1.0))
+    forces = np.linspace(0.0, 20.0, 4001)
+    felt = [reflection.feel(np.array([f, 0, 0, 0, 0, 0]), np.eye(3))[0] for f in forces]
+    slope = np.diff(felt) / np.diff(forces)
+    assert slope.max() == pytest.approx(ForceReflection.STEEPEST, abs=1e-3)
+    assert slope.min() >= 0.0
+
+
+def test_filter_has_its_time_constant_at_any_period():
+    for period in (1e-3, 5e-3):
+        reflection = ForceReflection()
+        reflection.set_shape(OPEN, OPEN)
+        reflection.set_filter(0.05, period)
+        for _ in range(round(0.05 / period)):
+            felt = reflection.feel(np.array([10.0, 0, 0, 0, 0, 0]), np.eye(3))
+        assert felt[0] == pytest.approx(10.0 * (1 - np.exp(-1)))
+        reflection.reset()
+        assert np.abs(reflection.feel(np.zeros(6), np.eye(3))).max() == 0.0
+
+
+@pytest.mark.parametrize("frequency", [0.5, 5.0, 40.0])
+def test_delay_gives_no_more_energy_than_the_damping_condition_counts_on(frequency):
+    """A sine of the leader against a spring: work on the operator, over one period of it."""
+    period, time_constant, stiffness, amplitude, gain = 1e-4, 2e-3, 800.0, 0.02, 0.5
+    reflection = ForceReflection()
+    reflection.set_filter(time_constant, period)
+    reflection.set_shape((1.0, 30.0, gain), OPEN)
+    cycle = round(1.0 / frequency / period)
+    omega = 2.0 * np.pi / (cycle * period)
+    x = amplitude * np.sin(omega * period * np.arange(3 * cycle + 1))
+    force = [reflection.feel(np.array([-stiffness * at, 0, 0, 0, 0, 0]), np.eye(3))[0] for at in x]
+    work = float(np.dot(force[2 * cycle : -1], np.diff(x)[2 * cycle :]))
+    delay = time_constant + 0.5 * period
+    counted = np.pi * ForceReflection.STEEPEST * gain * stiffness * amplitude**2 * omega * delay
+    assert 0.0 < work <= counted

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sharing of an object's wrench, against statics and the motion of free rigid bodies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.control.grasp_map import GraspMap
+
+
+def spd(rng):
+    """Inertia of a hand: kilograms, and hundredths of kg m^2."""
+    a = rng.normal(size=(6, 6)) * np.sqrt([3.0, 3, 3, 0.02, 0.02, 0.02])[:, None]
+    return a @ a.T + np.diag([2.0, 2, 2, 0.02, 0.02, 0.02])
+
+
+def resultant(levers, wrenches):
+    """Force and moment at the origin of what acts at the levers."""
+    force = sum(w[:3] for w in wrenches)
+    return np.concatenate(
+        [force, sum(w[3:] + np.cross(r, w[:3]) for r, w in zip(levers, wrenches))]
+    )
+
+
+def made(rng, n, collinear=False):
+    levers = rng.normal(size=(n, 3)) * 0.3
+    if collinear:
+        levers = np.outer(rng.uniform(0.1, 0.4, n) * (-1) ** np.arange(n), [1.0, 2, 0.5])
+    levers -= levers.mean(axis=0)
+    sharing = GraspMap(n)
+    sharing.refresh(levers, [spd(rng) for _ in range(n)])
+    return sharing, levers
+
+
+@pytest.mark.parametrize("collinear", [False, True])
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_hands_together_do_exactly_what_is_asked_for_and_do_not_press_the_object(n, collinear):
+    rng = np.random.default_rng(n)
+    for _ in range(20):
+        sharing, levers = made(rng, n, collinear or n == 2)
+        wrench = rng.normal(size=6) * [50, 50, 50, 10, 10, 10]
+        sharing.wrench[:] = wrench
+        shared = [w.copy() for w in sharing.share()]
+        assert np.abs(resultant(levers, shared) - wrench).max() < 1e-9
+        assert abs(sum(w[:3] @ i for w, i in zip(shared, sharing.inward))) < 1e-9
+        # Formation and squeeze change nothing of that.
+        sharing.springs[:], sharing.dampers[:] = rng.normal(size=(2, 6 * n)) * 30.0
+        sharing.squeeze[0] = 25.0
+        shared = [w.copy() for w in sharing.share()]
+        assert np.abs(resultant(levers, shared) - wrench).max() < 1e-8
+
+
+def test_light_wrists_get_little_of_a_moment():
+    """Shared equally as pure torque, a moment swings wrists of 0.02 kg m^2."""
+    levers = np.array([[0.0, 0.3, 0.0], [0.0, -0.3, 0.0]])
+    sharing = GraspMap(2)
+    sharing.refresh(levers, [np.diag([3.0, 3, 3, 0.02, 0.02, 0.02])] * 2)
+    sharing.wrench[3] = 10.0  # across the line of the hands
+    left, right = sharing.share()
+    inertia = 2 * (0.02 + 3.0 * 0.3**2)
+    assert left[3] == pytest.approx(10.0 * 0.02 / inertia)
+    assert left[2] == pytest.approx(10.0 * 3.0 * 0.3 / inertia)
+    assert right[2] == pytest.approx(-left[2])
+    sharing.wrench[:] = [0, 0, 0, 0, 10.0, 0]  # about it there is no lever
+    left, right = sharing.share()
+    assert left[4] == pytest.approx(5.0)
+    assert np.abs(left[:3]).max() < 1e-12
+
+
+def test_a_rigid_motion_is_the_objects_and_leaves_nothing():
+    rng = np.random.default_rng(1)
+    for n in (2, 3):
+        sharing, levers = made(rng, n)
+        v, w = rng.normal(size=(2, 3))
+        twists = np.array([[*(v + np.cross(w, r)), *w] for r in levers])
+        sharing.ways[0], sharing.ways[1] = 0.01 * twists.reshape(-1), -twists.reshape(-1)
+        sharing.measure()
+        assert np.allclose(sharing.rate, -np.array([*v, *w]), atol=1e-12)
+        assert np.allclose(sharing.shift, 0.01 * np.array([*v, *w]), atol=1e-12)
+        assert np.abs(sharing.rates).max() < 1e-12
+        assert np.abs(sharing.errors).max() < 1e-12

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated hand: forces as MuJoCo's contacts have them, objects that hang on friction."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pytest
+
+from multipanda_py.grippers.gripper import Outcome
+from multipanda_py.pose import Pose
+
+pytestmark = pytest.mark.sim
+
+TCP = np.array([0.30689, 0.0, 0.48688])  # of the start posture, in the base
+CARTESIAN = "arm/cartesian_impedance_controller"
+
+
+def world(cell):
+    backend = cell._runner._loop.backends[0]
+    return backend.model, backend.data
+
+
+def forces_on(cell, thing):
+    """Return the normal force of every body that touches a thing, by name [N]."""
+    model, data = world(cell)
+    geom, force, found = model.geom(f"{thing}_geom").id, np.zeros(6), {}
+    for number in range(data.ncon):
+        contact = data.contact[number]
+        if geom in (contact.geom1, contact.geom2):
+            other = contact.geom1 if contact.geom2 == geom else contact.geom2
+            body = model.body(model.geom_bodyid[other]).name
+            mujoco.mj_contactForce(model, data, number, force)
+            found[body] = found.get(body, 0.0) + force[0]
+    return found
+
+
+@pytest.fixture
+def with_box(make_cell):
+    """Return a cell with a box on a column between the fingers, and the gripper."""
+
+    def make(width=0.04, mass=0.3, hover=False, **settings):
+        column = {"shape": "box", "size": [0.04, 0.04, 0.1],
+                  "position": (TCP - [0.0, 0.0, 0.13]).tolist()}  # fmt: skip
+        box = {"shape": "box", "size": [0.02, width / 2.0, 0.03], "position": TCP.tolist(),
+               "mass": mass, "friction": 0.8}  # fmt: skip
+        cell = make_cell(
+            arms={"arm": {}}, objects={"column": column, "box": box}, active=[CARTESIAN],
+            **settings,
+        )  # fmt: skip
+        return cell, cell.gripper("arm")
+
+    return make
+
+
+def grasped(cell, gripper, **arguments):
+    result = gripper.grasp(**arguments).wait()
+    cell.step(200)
+    return result
+
+
+@pytest.mark.parametrize("force", [5.0, 20.0, 70.0, 140.0])
+@pytest.mark.parametrize(("width", "speed"), [(0.04, 0.1), (0.01, 0.05)])
+def test_a_held_object_is_pressed_with_the_commanded_force(with_box, force, width, speed):
+    cell, gripper = with_box(width)
+    result = grasped(cell, gripper, width=width, speed=speed, force=force)
+    assert result.succeeded
+    assert gripper.state().is_grasped
+    found = forces_on(cell, "box")
+    for side in ("left", "right"):
+        assert found[f"arm_fr3_{side}finger"] == pytest.approx(force, rel=0.05)
+    assert gripper.state().width == pytest.approx(width, abs=1.5e-3)
+
+
+def test_the_force_is_never_far_above_what_was_asked_for_once_the_fingers_touch(with_box):
+    cell, gripper = with_box()
+    gripper.grasp(0.04, 0.02, 10.0)
+    largest = 0.0
+    for _ in range(3000):
+        cell.step()
+        largest = max(largest, forces_on(cell, "box").get("arm_fr3_leftfinger", 0.0))
+    assert 9.5 < largest < 15.0
+
+
+@pytest.mark.parametrize(
+    ("width", "inner", "outer", "succeeds"),
+    [(0.04, 0.002, 0.002, True), (0.046, 0.002, 0.002, False), (0.046, 0.008, 0.0, True),
+     (0.034, 0.002, 0.002, False), (0.034, 0.0, 0.008, True)],
+)  # fmt: skip
+def test_a_grasp_succeeds_when_the_object_is_as_wide_as_it_should_be(
+    with_box, width, inner, outer, succeeds
+):
+    cell, gripper = with_box()
+    result = grasped(
+        cell, gripper, width=width, force=10.0, epsilon_inner=inner, epsilon_outer=outer
+    )
+    assert result.outcome is (Outcome.SUCCEEDED if succeeds else Outcome.UNSUCCESSFUL)
+    assert result.width == pytest.approx(0.04, abs=5e-4)
+    assert gripper.state().is_grasped is succeeds
+
+
+@pytest.mark.parametrize("width", [0.0, 0.002, 0.04])
+def test_nothing_between_the_fingers_is_no_grasp_whatever_the_width(make_cell, width):
+    cell = make_cell(arms={"arm": {}})
+    gripper = cell.gripper("arm")
+    result = gripper.grasp(width).wait()
+    assert result.outcome is Outcome.UNSUCCESSFUL
+    assert "nothing is held" in result.text
+    assert gripper.state().width == pytest.approx(0.0, abs=5e-4)
+    assert not gripper.state().is_grasped
+
+
+def lift(cell, height=0.1):
+    pose = cell.pose("arm")
+    cell.set_target("arm", Pose(pose.position + [0.0, 0.0, height], pose.rotation))
+    cell.step(3000)
+
+
+def test_a_held_object_is_lifted_and_falls_when_the_hand_opens(with_box):
+    cell, gripper = with_box()
+    cell.step(300)
+    before = cell.objects()["box"].position
+    assert grasped(cell, gripper, width=0.04, force=20.0).succeeded
+    lift(cell)
+    held = cell.objects()["box"].position
+    assert held[2] - before[2] > 0.09
+    assert np.linalg.norm(held - cell.pose("arm").position) < 0.004
+    assert gripper.state().is_grasped
+    found = forces_on(cell, "box")
+    assert found["arm_fr3_leftfinger"] == pytest.approx(20.0, rel=0.15)
+    assert set(found) == {"arm_fr3_leftfinger", "arm_fr3_rightfinger"}
+    gripper.stop().wait()
+    cell.step(300)
+    assert gripper.state().is_grasped
+    assert cell.objects()["box"].position[2] == pytest.approx(held[2], abs=2e-3)
+    assert gripper.move(0.08).wait().succeeded
+    cell.step(300)
+    assert not gripper.state().is_grasped
+    assert cell.objects()["box"].position[2] < before[2] + 0.01
+
+
+def test_friction_holds_no_more_than_it_can(with_box):
+    """Twice 0.8 * 1 N is less than 0.3 kg weigh."""
+    cell, gripper = with_box()
+    cell.step(300)
+    before = cell.objects()["box"].position
+    assert grasped(cell, gripper, width=0.04, force=1.0).succeeded
+    lift(cell)
+    cell.step(1000)
+    assert cell.objects()["box"].position[2] < before[2] + 0.03
+    assert not gripper.state().is_grasped  # it has slipped out
+    assert gripper.state().width == pytest.approx(0.0, abs=5e-4)
+
+
+def test_the_object_stays_in_the_middle_when_it_is_pushed_sideways(with_box):
+    """One belt drives both fingers: a push of 10 N along them does not carry them away."""
+    cell, gripper = with_box(mass=0.1)
+    assert grasped(cell, gripper, width=0.04, force=30.0).succeeded
+    lift(cell, 0.05)
+    before = cell.objects()["box"].position - cell.pose("arm").position
+    model, data = world(cell)
+    data.xfrc_applied[model.body("box").id, 1] = 10.0
+    cell.step(1000)
+    moved = cell.objects()["box"].position - cell.pose("arm").position - before
+    assert abs(moved[1]) < 2e-3
+
+
+@pytest.mark.parametrize("speed", [0.02, 0.1, 0.2])
+def test_the_fingers_move_at_the_commanded_speed(make_cell, speed):
+    cell = make_cell(arms={"arm": {}})
+    gripper = cell.gripper("arm")
+    motion = gripper.move(0.02, speed)
+    cell.step(round(0.01 / speed * 1e3))
+    first = gripper.state().width
+    cell.step(round(0.04 / speed * 1e3))
+    assert (first - gripper.state().width) * speed / 0.04 == pytest.approx(speed, rel=0.03)
+    assert gripper.state().is_moving
+    assert not motion.done
+    assert motion.wait().succeeded
+    assert gripper.state().width == pytest.approx(0.02, abs=1e-4)
+    assert not gripper.state().is_moving
+
+
+def test_stop_stops_and_the_motion_says_so(make_cell):
+    cell = make_cell(arms={"arm": {}})
+    gripper = cell.gripper("arm")
+    motion = gripper.move(0.0, 0.05)
+    cell.step(500)
+    at = gripper.state().width
+    assert gripper.stop().wait().succeeded
+    assert motion.result.outcome is Outcome.ABORTED
+    assert "ended by stop" in motion.result.text
+    cell.step(1000)
+    assert gripper.state().width == pytest.approx(at, abs=2e-3)
+
+
+def test_a_move_against_an_object_is_unsuccessful_and_lets_go_of_it(with_box):
+    cell, gripper = with_box()
+    result = gripper.move(0.02).wait()
+    assert result.outcome is Outcome.UNSUCCESSFUL
+    assert result.width == pytest.approx(0.04, abs=1e-3)
+    cell.step(200)
+    assert forces_on(cell, "box").get("arm_fr3_leftfinger", 0.0) < 3.0
+
+
+def test_homing_closes_opens_and_is_done(make_cell):
+    cell = make_cell(arms={"arm": {}})
+    gripper = cell.gripper("arm")
+    widths = []
+    motion = gripper.homing()
+    while not motion.done:
+        cell.step(10)
+        widths.append(gripper.state().width)
+    assert motion.result.succeeded
+    assert min(widths) < 1e-3
+    assert widths[-1] == pytest.approx(0.08, abs=1e-4)
+
+
+@pytest.mark.parametrize("rate", [100.0, 500.0, 2000.0])
+def test_the_hand_works_at_every_rate_of_the_cell(with_box, rate):
+    cell, gripper = with_box(rate=rate)
+    assert gripper.grasp(0.04, 0.1, 20.0).wait().succeeded
+    cell.step(round(0.3 * rate))
+    assert forces_on(cell, "box")["arm_fr3_leftfinger"] == pytest.approx(20.0, rel=0.15)
+    assert np.ptp(cell.state("arm").fingers) < 1e-3
+    assert gripper.move(0.08, 0.2).wait().succeeded
+
+
+def test_two_hands_obey_their_own_commands(make_cell):
+    cell = make_cell()
+    left, right = cell.gripper("left"), cell.gripper("right")
+    motions = left.move(0.01), right.move(0.05)
+    assert [motion.wait().width for motion in motions] == pytest.approx([0.01, 0.05], abs=1e-4)
+    assert np.allclose(cell.state("left").fingers, 0.005, atol=1e-4)
+    assert np.allclose(cell.state("right").fingers, 0.025, atol=1e-4)

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated arm carries what it is told, and stops at a threshold as a real one does."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pytest
+from multipanda_py.robots.limits import FR3_LIMITS
+
+from multipanda_py.exceptions import SettingsRejected
+from multipanda_py.pose import Pose
+
+pytestmark = pytest.mark.sim
+
+FLOAT = {"float": {"type": "gravity_compensation"}}
+CART = {"cart": {"type": "cartesian_impedance"}}
+SOFT = [3.0, 3.0, 3.0, 3.0, 2.0, 2.0, 2.0]
+MASS, CENTRE = 0.9, [0.04, -0.03, 0.12]
+
+
+def world(cell):
+    backend = cell._runner._loop.backends[0]
+    return backend.model, backend.data
+
+
+def push_joint(cell, arm, joint, torque):
+    model, data = world(cell)
+    data.qfrc_applied[int(model.joint(f"{arm}_fr3_joint{joint}").dofadr[0])] = torque
+
+
+def hang(cell, arm, mass=MASS, centre=CENTRE):
+    """Let the weight of a body pull at a point of the flange, for one cycle."""
+    model, data = world(cell)
+    flange = model.body(f"{arm}_fr3_link8").id
+    lever = data.xmat[flange].reshape(3, 3) @ centre
+    offset = data.xpos[flange] + lever - data.xipos[flange]
+    force = mass * model.opt.gravity
+    data.xfrc_applied[flange] = [*force, *np.cross(offset, force)]
+
+
+def step_loaded(cell, arm, cycles):
+    for _ in range(cycles):
+        hang(cell, arm)
+        cell.step(1)
+
+
+def kinds(cell):
+    return [(event.event.name, event.arm) for event in cell.events()]
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_carried_load_floats_if_the_robot_is_told_of_it(make_cell, told):
+    cell = make_cell(controllets=FLOAT)
+    cell.step(10)
+    if told:
+        cell.set_robot_settings("left", load_mass=MASS, load_com=CENTRE)
+    step_loaded(cell, "left", 50)
+    cell.switch(["left/float"])
+    before = cell.pose("left").position
+    step_loaded(cell, "left", 500)
+    drift = np.linalg.norm(cell.pose("left").position - before)
+    felt = np.abs(cell.state("left").tau_ext).max()
+    if told:
+        assert drift < 5e-3
+        assert felt < 0.05
+    else:
+        assert drift > 0.05
+        assert felt > 2.0
+
+
+def test_a_load_in_the_cell_file_is_there_from_the_start(make_cell):
+    cell = make_cell(arms={"left": {"franka": {"load_mass": MASS, "load_com": CENTRE}}})
+    model, data = world(cell)
+    bare = make_cell()
+    for _ in range(20):
+        hang(cell, "left")
+        cell.step(1)
+        bare.step(1)
+    assert np.abs(cell.state("left").tau_ext).max() < 0.02
+    # Sensors feel the weight, as on the real arm: the same torque from MuJoCo's Jacobian.
+    flange = model.body("left_fr3_link8").id
+    point = data.xpos[flange] + data.xmat[flange].reshape(3, 3) @ CENTRE
+    jacobian = np.zeros((3, model.nv))
+    mujoco.mj_jac(model, data, jacobian, None, point, flange)
+    weight = jacobian[:, :7].T @ (-MASS * model.opt.gravity)
+    state = cell.state("left")
+    assert np.allclose(state.tau_J - state.tau - bare.state("left").tau_J, weight, atol=0.02)
+    assert np.abs(weight).max() > 3.0
+
+
+def test_what_is_told_but_not_carried_is_felt(make_cell):
+    cell = make_cell()
+    cell.step(10)
+    cell.set_robot_settings("left", load_mass=1.0)
+    cell.step(20)
+    wrench = cell.state("left").wrench_ext_in_base
+    assert np.allclose(wrench[:3], [0.0, 0.0, 9.81], atol=0.05)
+    cell.set_robot_settings("left", load_mass=0.0)
+    cell.step(500)
+    assert np.abs(cell.state("left").tau_ext).max() < 1e-6
+
+
+def test_a_joint_threshold_stops_one_arm_and_the_other_goes_on(make_cell):
+    cell = make_cell(controllets=CART, active=["right/cart"])
+    cell.step(10)
+    cell.set_robot_settings("left", upper_torque_thresholds=SOFT)
+    start = cell.pose("right")
+    goal = start.position + [0.0, 0.0, 0.05]
+    cell.set_target("right", Pose(goal, start.rotation))
+    push_joint(cell, "left", 4, 2.9)
+    cell.step(200)
+    assert cell.state("left").fault == ""
+    push_joint(cell, "left", 4, 3.5)
+    cell.step(5)
+    assert cell.state("left").fault == "arm_stopped"
+    report = next(event for event in cell.events() if event.event.is_fault)
+    assert report.text == (
+        "reflex: arm left: joint_reflex (an external joint torque was above "
+        "upper_torque_thresholds): joint 4: 3.5 Nm, allowed 3 Nm; recover it to go on"
+    )
+    stopped = cell.state("left").q
+    cell.step(2000)
+    held = cell.state("left")
+    assert np.allclose(held.tau, 0.0)
+    # The robot's own controller: 3.5 Nm against 2500 Nm/rad, as far as steps of 1 ms allow.
+    assert np.abs(held.q - stopped).max() < 4e-3
+    assert np.abs(held.dq).max() < 1e-4
+    assert np.linalg.norm(cell.pose("right").position - goal) < 5e-3
+    assert cell.state("right").fault == ""
+    assert "right/cart" in cell.active
+
+
+def test_recovered_it_holds_and_stops_again_while_the_push_goes_on(make_cell):
+    cell = make_cell()
+    cell.step(10)
+    cell.set_robot_settings("left", upper_torque_thresholds=SOFT)
+    push_joint(cell, "left", 4, 3.5)
+    cell.step(5)
+    cell.events()
+    assert cell.recover(["left"]) == ("left",)
+    cell.step(5)
+    assert kinds(cell) == [("RECOVERED", "left"), ("ARM_STOPPED", "left")]
+    push_joint(cell, "left", 4, 0.0)
+    cell.step(300)
+    cell.recover(["left"])
+    cell.step(1)
+    here = cell.state("left").q
+    taus = []
+    for _ in range(500):
+        cell.step(1)
+        taus.append(cell.state("left").tau)
+    state = cell.state("left")
+    assert state.fault == ""
+    assert state.owner == "left/hold"
+    assert np.abs(np.diff(taus, axis=0)).max() <= 1.0 + 1e-9
+    assert np.abs(state.q - here).max() < 5e-3
+
+
+@pytest.mark.parametrize(
+    ("rpy", "axis"), [([0.0, 0.0, 0.0], "z"), ([0.0, np.pi / 2, 0.0], "x")], ids=["ee", "turned"]
+)
+def test_a_force_threshold_is_in_the_stiffness_frame(make_cell, rpy, axis):
+    """Along the tool's axis the limit is 5 N, across 50 N: a pull of 10 N down the tool stops."""
+    limits = [50.0, 50.0, 50.0, 50.0, 50.0, 50.0]
+    limits["xyz".index(axis)] = 5.0
+    cell = make_cell()
+    cell.step(10)
+    cell.set_robot_settings("left", upper_force_thresholds=limits, stiffness_rpy=rpy)
+    model, data = world(cell)
+    site, hand = data.site("left_fr3_hand_tcp"), model.body("left_fr3_hand").id
+    for force, stops in (([9.0, 0.0, 0.0], False), ([0.0, 0.0, -9.0], True)):
+        for _ in range(30):
+            data.xfrc_applied[hand] = [*force, *np.cross(site.xpos - data.xipos[hand], force)]
+            cell.step(1)
+        assert bool(cell.state("left").fault) is stops
+    text = cell.events()[-1].text
+    assert (
+        f"cartesian_reflex (an external wrench was above upper_force_thresholds): {axis} " in text
+    )
+    assert "9 N, allowed 5 N" in text
+
+
+def test_a_moment_threshold_is_about_the_origin_of_the_stiffness_frame(make_cell):
+    """9 N across the tool, 0.3 m away: 2.7 Nm, and none about the point where it pulls."""
+    cell = make_cell()
+    cell.step(10)
+    limits = [50.0, 50.0, 50.0, 2.0, 2.0, 2.0]
+    model, data = world(cell)
+    site, hand = data.site("left_fr3_hand_tcp"), model.body("left_fr3_hand").id
+
+    def pull():
+        for _ in range(30):
+            force = np.array([9.0, 0.0, 0.0])
+            data.xfrc_applied[hand] = [*force, *np.cross(site.xpos - data.xipos[hand], force)]
+            cell.step(1)
+
+    cell.set_robot_settings("left", upper_force_thresholds=limits)
+    pull()
+    assert cell.state("left").fault == ""
+    cell.set_robot_settings("left", stiffness_position=[0.0, 0.0, -0.3])
+    pull()
+    text = cell.events()[-1].text
+    assert "rotation about" in text
+    assert "2.7 Nm, allowed 2 Nm" in text
+
+
+def test_default_thresholds_do_not_count_in_simulation(make_cell):
+    cell = make_cell()
+    push_joint(cell, "left", 4, 60.0)
+    cell.step(20)
+    assert cell.state("left").fault == ""
+    assert np.abs(cell.state("left").tau_ext).max() > 50.0
+
+
+def test_thresholds_of_the_cell_file_count_in_a_loop_of_its_own(make_cell, tmp_path):
+    """They must come through to the other process as given, and the defaults as not given."""
+    arms = {"left": {"franka": {"upper_torque_thresholds": SOFT}}}
+    cell = make_cell(arms, placement="process", name=f"thresholds_{tmp_path.name}",
+                     realtime={"priority": 0, "cpu": -2})  # fmt: skip
+    cell.set_robot_settings("left", load_mass=3.0, load_com=[0.1, 0.0, 0.1])  # not really there
+    cell.wait(lambda: cell.state("left").fault == "arm_stopped", 5.0, "reflex")
+    assert "joint_reflex" in next(e.text for e in cell.events() if e.event.is_fault)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_arm_s_own_controller_is_stable_at_the_stiffest(make_cell, seed):
+    """In any posture and with the largest stiffness, a push is answered without a tremble."""
+    rng = np.random.default_rng(seed)
+    share = rng.uniform(0.2, 0.8, 7)
+    q = FR3_LIMITS.lower + share * (FR3_LIMITS.upper - FR3_LIMITS.lower)
+    arm = {"q_start": q.tolist(), "position": [0.0, 0.0, 2.0], "franka": {
+        "joint_impedance": [14250.0] * 7, "upper_torque_thresholds": SOFT}}  # fmt: skip
+    cell = make_cell({"left": arm})
+    push_joint(cell, "left", 2, 8.0)
+    cell.step(5)
+    assert cell.state("left").fault
+    cell.step(200)
+    push_joint(cell, "left", 2, 0.0)
+    cell.step(600)
+    state = cell.state("left")
+    assert np.abs(state.dq).max() < 1e-4
+    assert np.abs(state.q - q).max() < 0.02
+
+
+def test_an_arm_under_a_law_is_refused_in_simulation_too(make_cell):
+    cell = make_cell(controllets=CART, active=["left/cart"])
+    cell.step(5)
+    with pytest.raises(SettingsRejected, match=r"follows left/cart, .* deactivate left/cart"):
+        cell.set_robot_settings("left", load_mass=0.5)
+    assert cell.robot_settings("left").load_mass == 0.0
+
+
+def test_settings_do_not_move_a_held_arm(make_cell):
+    cell = make_cell()
+    cell.step(10)
+    before = cell.state("left").q
+    cell.set_robot_settings("left", joint_impedance=[100.0] * 7, lower_force_thresholds=[1.0] * 6)
+    cell.step(100)
+    assert np.allclose(cell.state("left").q, before, rtol=0.0, atol=1e-12)
+    assert cell.robot_settings("left").joint_impedance == [100.0] * 7
+
+
+def test_mock_arms_carry_what_they_are_told(make_cell):
+    """A carried load takes the same torque and moves less; both kinds of arm stay still."""
+    cell = make_cell(
+        arms={"left": {"backend": "mock"}, "right": {"backend": "mock"}},
+        controllets={"free": {"type": "misbehaving"}}, active=["right/free"],
+    )  # fmt: skip
+    cell.step(5)
+    cell.set_robot_settings("left", load_mass=2.0, load_com=[0.1, 0.0, 0.1])
+    weight = cell.state("left").tau_J
+    cell.step(50)
+    left, right = cell.state("left"), cell.state("right")
+    assert np.abs(left.tau_J - right.tau_J).max() > 5.0
+    assert np.abs(left.tau_J - weight).max() > 5.0
+    assert np.abs(left.dq).max() < 1e-6
