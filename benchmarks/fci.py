@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from multipanda_py.config.sections import RealtimeConfig
-
 from multipanda_py.fci_sim import FciSim
 from multipanda_py.machine.realtime import keep_cores_awake, other_cpus
 from multipanda_py.testing import simple_cell

@@ -78,7 +78,7 @@ class Backend(ABC):
         Args:
             arm: Index in the cell.
             number: Of the command: where ``state.gripper`` begins from now on.
-            record: As :attr:`multipanda_py.grippers.gripper.GripperCommand.record`; for a measurement
+            record: As :attr:`.GripperCommand.record`; for a measurement
                 action, width [m], whether an object is held.
 
         Thread: control.

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multipanda_py.robots import ArmDescription, SceneObject
 from multipanda_py.state import ArmState, Matrix, Vector
+
+if TYPE_CHECKING:
+    from multipanda_py.robots import ArmDescription, SceneObject
 
 MOST_NOTICES = 4
 """Notices of one instance in one cycle; more are dropped."""

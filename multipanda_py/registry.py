@@ -17,7 +17,6 @@ from typing import Any
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 
 KINDS = ("controllets", "features", "backends")
-_NOT_A_KIND = {"__init__", "backend", "perturbation", "sim_gripper", "sim_robot"}
 
 
 @cache
@@ -66,7 +65,7 @@ def _built_in(kind: str) -> tuple[str, ...]:
     stems = (
         entry.name.removesuffix(".py") for entry in folder.iterdir() if entry.name.endswith(".py")
     )
-    return tuple(sorted(stem for stem in stems if stem not in _NOT_A_KIND))
+    return tuple(sorted(stem for stem in stems if stem != "__init__"))
 
 
 @cache

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.dynamics.task_inertia import OperationalSpace
 from multipanda_py.limits import JointLimits
+
+if TYPE_CHECKING:
+    from multipanda_py.dynamics.task_inertia import TaskInertia
 
 Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
@@ -41,7 +43,7 @@ ARM_RECORD = np.dtype(
             "gripper",
             "i8",
             3,
-        ),  # number of its last command, multipanda_py.grippers.gripper.Outcome, held
+        ),  # number of its last command, grippers' Outcome, held
         ("owner", "i8"),  # index of the controllet that owns the arm
         ("fault", "i8"),  # 0: none, else multipanda_py.loop.events.Event
     ]
@@ -152,14 +154,20 @@ class ArmState:
         self.mass: Matrix = np.eye(JOINTS)
         self.coriolis: Vector = np.zeros(JOINTS)
         self.hessian: Callable[[], Matrix] = _no_hessian
-        self._space = OperationalSpace()
+        self._space: TaskInertia
         self._space_is_fresh = False
+
+    def attach(
+        self, mass: Matrix, coriolis: Vector, hessian: Callable[[], Matrix], space: TaskInertia
+    ) -> None:
+        """Take live views of a model's terms, which it fills every cycle. Thread: any, once."""
+        self.mass, self.coriolis, self.hessian, self._space = mass, coriolis, hessian, space
 
     def invalidate(self) -> None:
         """Mark the cached operational-space terms as belonging to an older state."""
         self._space_is_fresh = False
 
-    def operational_space(self) -> OperationalSpace:
+    def operational_space(self) -> TaskInertia:
         """Return the operational-space terms of this state, computed at most once a cycle."""
         if not self._space_is_fresh:
             self._space.update(self.mass, self.jacobian)

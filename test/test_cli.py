@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from multipanda_py.config.sections import Q_READY
 
 from multipanda_py import registry
 from multipanda_py.cell import Cell
@@ -21,6 +20,7 @@ from multipanda_py.cli import COMMANDS, main
 from multipanda_py.commands import render
 from multipanda_py.commands.demo import Demo
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.sections import Q_READY
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.testing import StateMaker
 from multipanda_py.view.rendering import Renderer

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pinocchio as pin
 from cases import Condition, Law
-from multipanda_py.robots.limits import FR3_LIMITS
 from rig import Rig
 from verdict import WINDOW, Verdict, judge_contact, judge_fault, judge_rest
 
 from multipanda_py import Pose
+from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.state import Vector
 
 PUSH = 0.3  # largest joint speed of a push [rad/s]

@@ -1,1 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The handle of a cell, and the parts it is made of."""
+
+from multipanda_py.cell.cell import Cell
+
+__all__ = ["Cell"]

@@ -103,7 +103,7 @@ class CellRequests(CellSwitching):
         Args:
             arm: The arm.
             points: One row per point, (n, 22): time from the start [s], positions, velocities
-                and accelerations, as :func:`~multipanda_py.planning.trajectory.complete` returns them;
+                and accelerations, as :func:`.complete` returns them;
                 a row that comes at once should be near the measured posture, and the last one
                 at rest. None at all (``[]``) ask for a smooth stop.
             path_tolerance: Largest error on the way, (7,) or one number [rad]; by default, and

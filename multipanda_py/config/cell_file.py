@@ -9,248 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from multipanda_py.config.bounds import (
-    Color,
-    Inertia,
-    JointFriction,
-    JointStiffness,
-    JointTorques,
-    Name,
-    Offset,
-    Position,
-    Posture,
-    Rpy,
-    Size,
-    SpringDamping,
-)
+from multipanda_py.config.bounds import Name
 from multipanda_py.config.ros_yaml import load, ros_faults
 from multipanda_py.config.rules import Faults, check_cell, sentences
+from multipanda_py.config.sections import (
+    ArmConfig,
+    CellSettings,
+    CollisionsConfig,
+    ControlletConfig,
+    GateConfig,
+    InstanceConfig,
+    ObjectConfig,
+    RealtimeConfig,
+    Section,
+)
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.franka.options import FrankaConfig
-
-Q_READY = [0.0, -0.7853981633974483, 0.0, -2.356194490192345, 0.0, 1.5707963267948966,
-           0.7853981633974483]  # fmt: skip
-"""Franka's usual start posture [rad]."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ToolConfig(_Part):
-    """A tool bolted to the flange, or held by the hand for good.
-
-    ``position`` and ``rpy`` place the tool's working point in the flange frame.
-    """
-
-    mass: Annotated[float, Field(ge=0, le=20)]
-    com: Offset = [0.0, 0.0, 0.0]
-    inertia: Inertia = [
-        1e-4, 1e-4, 1e-4, 0.0, 0.0, 0.0]  # fmt: skip
-    """xx yy zz xy xz yz about the centre of mass [kg m^2]."""
-    position: Offset = [0.0, 0.0, 0.0]
-    rpy: Rpy = [0.0, 0.0, 0.0]
-
-
-class NoiseConfig(_Part):
-    """What a simulated arm measures and executes less than perfectly; zero by default.
-
-    Standard deviations of white noise per cycle, errors of the torque sensors, and the step in
-    which torque is executed.
-    """
-
-    q: Annotated[float, Field(ge=0, le=0.01)] = 0.0
-    """[rad]"""
-    dq: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """[rad/s]"""
-    tau: Annotated[float, Field(ge=0, le=5)] = 0.0
-    """Of measured and external joint torques [Nm]."""
-    tau_bias: JointTorques = [0.0] * 7
-    """Constant error of measured and external joint torques [Nm]."""
-    tau_drift: JointFriction = [0.0] * 7
-    """Random walk of that error: its standard deviation after one second [Nm/sqrt(s)]."""
-    torque_step: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """[Nm]"""
-
-
-class PerturbationConfig(_Part):
-    """How a simulated arm differs from what its laws believe; nothing by default.
-
-    For trying laws on an arm that is late, heavier or lighter than its model, or carries
-    something that nobody told the robot about.
-    """
-
-    delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0
-    """Age of every measured state when a law sees it, in whole cycles [s]."""
-    torque_lag: Annotated[float, Field(ge=0, le=0.05)] = 0.0
-    """Time constant of the first-order lag from commanded to executed torque [s]."""
-    inertia_scale: Annotated[float, Field(ge=0.5, le=2)] = 1.0
-    """Factor on all masses, inertias and rotor inertias that move."""
-    torque_bias: JointTorques = [0.0] * 7
-    """Added to every executed torque [Nm]."""
-    payload: Annotated[float, Field(ge=0, le=20)] = 0.0
-    """Mass that hangs at the flange and that nothing compensates [kg]."""
-    payload_com: Offset = [0.0, 0.0, 0.1]
-    """Its centre of mass in the flange's frame [m]."""
-
-
-class JointsConfig(_Part):
-    """What lies between the motors and the joints of a simulated arm; stiff and smooth by default.
-
-    A Franka has strain wave gears and torque sensors that give way. libfranka takes joint
-    stiffnesses up to 14250 Nm/rad, and lightweight arms of this build are reported with 5000 to
-    15000 (Albu-Schäffer, Ott and Hirzinger, 2007): 14000 for joints 1 to 4 and 9000 for the
-    wrist, with a damping of a thousandth of that, is a fair guess at an FR3. A catalogue allows
-    gears an error of 3e-4 rad, of which the robot's torque loop leaves a few tenths of a Nm.
-    """
-
-    stiffness: JointStiffness = [0.0] * 7
-    """Of the spring between motor and joint; 0 is a rigid joint [Nm/rad]."""
-    damping: SpringDamping = [0.0] * 7
-    """Of the same [Nm s/rad]."""
-    ripple: JointFriction = [0.0] * 7
-    """Amplitude of the torque that the gear adds as it turns [Nm]."""
-    ripple_waves: JointStiffness = [200.0] * 7
-    """Its waves per turn of the joint; twice the gear's ratio for a strain wave gear."""
-
-
-class ArmConfig(_Part):
-    """One arm: what moves it, what it is, where it stands."""
-
-    backend: str = "mujoco"
-    model: Literal["fr3", "fer"] = "fr3"
-    position: Position = [0.0, 0.0, 0.0]
-    rpy: Rpy = [0.0, 0.0, 0.0]
-    hand: bool = True
-    tool: ToolConfig | None = None
-    q_start: Posture = Q_READY
-    torque_rate: Annotated[float, Field(ge=100, le=1000)] | None = None
-    """Fastest that torque may change [Nm/s], if less than the robot allows."""
-    joint_damping: JointFriction = [0.0] * 7
-    joint_friction: JointFriction = [0.0] * 7
-    noise: NoiseConfig = NoiseConfig()
-    perturbation: PerturbationConfig = PerturbationConfig()
-    joints: JointsConfig = JointsConfig()
-    robot_ip: Annotated[str, Field(pattern=r"^[A-Za-z0-9.:-]*$")] = ""
-    """Address of the robot, for backend ``franka``."""
-    franka: FrankaConfig = FrankaConfig()
-
-
-class ObjectConfig(_Part):
-    """A thing in the simulated scene; fixed to the world when its mass is zero."""
-
-    shape: Literal["box", "sphere", "cylinder", "capsule"]
-    size: Size
-    position: Position
-    rpy: Rpy = [0.0, 0.0, 0.0]
-    mass: Annotated[float, Field(ge=0, le=1000)] = 0.0
-    rgba: Color = [0.6, 0.6, 0.65, 1.0]
-    friction: Annotated[float, Field(ge=0, le=5)] = 0.8
-
-
-def _empty_list(value: object) -> object:
-    return [] if value == [""] else value
-
-
-class ControlletConfig(_Part):
-    """One controllet; without ``arms`` it is declared for every arm of the cell."""
-
-    type: str
-    arms: Annotated[list[str], Field(min_length=1)] | None = None
-    features: Annotated[list[str] | None, BeforeValidator(_empty_list)] = None
-    """Instead of the law's own; ``['']`` for none, as ROS 2 has no empty lists."""
-    params: dict[str, Any] = {}
-    target_timeout: Annotated[float, Field(ge=0, le=3600)] = 0.0
-    """Hold the measured state when a stream of targets pauses this long [s]; 0 is never.
-
-    Not for laws that take trajectories.
-    """
-
-
-class CollisionsConfig(_Part):
-    """What collision avoidance is not told by the shapes of things."""
-
-    touching: Annotated[
-        list[Annotated[str, Field(pattern=r"^\S+ \S+$")]], BeforeValidator(_empty_list)
-    ] = []
-    """Pairs that are meant to touch, as two names: ``left/hand table``.
-
-    Names are those of arms, an arm's hand with its tool (``left/hand``), objects, and ``floor``.
-    """
-
-    def pairs(self) -> list[tuple[str, str]]:
-        """Return the two names of every pair."""
-        return [(first, second) for first, second in (text.split() for text in self.touching)]
-
-
-class RealtimeConfig(_Part):
-    """How the loop's process asks for its place on the machine."""
-
-    priority: Annotated[int, Field(ge=0, le=98)] = 80
-    """SCHED_FIFO priority; 0 keeps the normal scheduler."""
-    cpu: Annotated[int, Field(ge=-2, le=1023)] = -1
-    """Core to pin the loop to; -1 is the last one, -2 none."""
-    lock_memory: bool = True
-    keep_awake: bool = True
-    """Keep idle cores out of sleep states while real arms run; takes power, answers sooner."""
-
-
-class GateConfig(_Part):
-    """How far a target may be from the measured state when it arrives, and how large."""
-
-    position: Annotated[float, Field(gt=0, le=5)] = 0.15
-    rotation: Annotated[float, Field(gt=0, le=3.2)] = 0.6
-    joint: Annotated[float, Field(gt=0, le=7)] = 0.4
-    force: Annotated[float, Field(gt=0, le=500)] = 100.0
-    """Largest force that a target may ask for [N]."""
-    torque: Annotated[float, Field(gt=0, le=200)] = 20.0
-    """Largest torque that a target may ask for [Nm]."""
-    speed: Annotated[float, Field(gt=0, le=5)] = 1.0
-    """Largest linear velocity that a target may ask for [m/s]."""
-    turn: Annotated[float, Field(gt=0, le=20)] = 2.5
-    """Largest angular velocity that a target may ask for [rad/s]."""
-
-
-class CellSettings(_Part):
-    """What concerns the cell as a whole."""
-
-    name: Name = "cell"
-    rate: Annotated[float, Field(ge=100, le=2000)] = 1000.0
-    """Cycles per second; also the physics step."""
-    placement: Literal["process", "thread", "inline"] = "process"
-    blend_time: Annotated[float, Field(ge=0, le=1)] = 0.005
-    """Over which torque is blended when an arm changes its controllet [s]."""
-    heartbeat_timeout: Annotated[float, Field(ge=0.05, le=60)] = 1.0
-    """Silence of the owning process after which all arms hold [s]."""
-    joint_state_rate: Annotated[float, Field(gt=0, le=1000)] = 100.0
-    viewer: bool = False
-    meshes: str = ""
-    """Folder with the obj meshes of mujoco_menagerie's franka_fr3; empty: primitives."""
-
-
-class InstanceConfig(_Part):
-    """A controllet on its arms, as the loop builds it.
-
-    ``name`` addresses it in the cell (``left/cartesian_impedance_controller``),
-    ``short_name`` in its own namespace.
-    """
-
-    name: str
-    short_name: str
-    type: str
-    arms: tuple[str, ...]
-    features: tuple[str, ...] | None = None
-    params: dict[str, Any] = {}
-    target_timeout: float = 0.0
-    per_arm: bool = False
-
-
-class CellConfig(_Part):
+class CellConfig(Section):
     """A whole cell. Raises what pydantic raises; use :meth:`from_dict` for sentences."""
 
     cell: CellSettings = CellSettings()
@@ -275,7 +56,7 @@ class CellConfig(_Part):
         try:
             config = cls.model_validate(data)
         except ValidationError as error:
-            faults.extend(sentences(error))
+            faults.extend(sentences(error, cls))
         if config is not None:
             check_cell(config, faults)
         if config is None or faults:

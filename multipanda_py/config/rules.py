@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args, get_origin
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from multipanda_py import registry
 from multipanda_py.config.standing import feature_names, feature_specs
@@ -24,12 +24,12 @@ Faults: TypeAlias = list[str]
 _SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
 
 
-def sentences(error: ValidationError) -> Iterator[str]:
+def sentences(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
     """Word every fault that pydantic found: path, what was got, what is allowed."""
     for fault in error.errors(include_url=False):
         path = ".".join(str(part) for part in fault["loc"] if part != "[key]")
         if fault["type"] == "extra_forbidden":
-            yield f"{path}: unknown key; known: {', '.join(_siblings(fault['loc']))}"
+            yield f"{path}: unknown key; known: {', '.join(_siblings(cell, fault['loc']))}"
         elif fault["type"] == "missing":
             yield f"{path}: missing"
         else:
@@ -38,26 +38,23 @@ def sentences(error: ValidationError) -> Iterator[str]:
             yield f"{path}: got {fault['input']!r:.80}; {message}"
 
 
-def _siblings(path: tuple[int | str, ...]) -> list[str]:
+def _siblings(cell: type[BaseModel], path: Sequence[int | str]) -> list[str]:
     """List the keys that exist beside an unknown one."""
-    from multipanda_py.config import cell_file as config
-    from multipanda_py.franka.options import FrankaConfig
+    section, keys = cell, iter(path[:-1])
+    for key in keys:
+        annotation = section.model_fields[str(key)].annotation
+        if get_origin(annotation) is dict:
+            next(keys, None)  # a name that the user has given
+        section = next(_sections_in(annotation))
+    return list(section.model_fields)
 
-    parts: dict[str, Any] = {
-        "cell": config.CellSettings, "realtime": config.RealtimeConfig, "gate": config.GateConfig,
-        "arms": config.ArmConfig, "objects": config.ObjectConfig,
-        "controllets": config.ControlletConfig, "collisions": config.CollisionsConfig,
-    }  # fmt: skip
-    part = parts.get(str(path[0]))
-    for section, nested in (
-        ("tool", config.ToolConfig), ("noise", config.NoiseConfig), ("franka", FrankaConfig),
-        ("perturbation", config.PerturbationConfig), ("joints", config.JointsConfig),
-    ):  # fmt: skip
-        if section in path[:-1]:
-            part = nested
-    if len(path) == 1 or part is None:
-        part = config.CellConfig
-    return list(part.model_fields)
+
+def _sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the sections that a type is made of: a mapping, an optional section."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _sections_in(part)
 
 
 def check_cell(config: CellConfig, faults: Faults) -> None:

@@ -22,7 +22,7 @@ class CartesianSpring:
         F = K \,\mathrm{clip}(e) + D (\dot x_d - \dot x), \quad
         e = \begin{bmatrix} p_d - p \\ \log(R_d R^T)^\vee \end{bmatrix}
 
-    with D from :class:`~multipanda_py.control.modal_damping.ModalDamping`. K is any symmetric positive
+    with D from :class:`.ModalDamping`. K is any symmetric positive
     semidefinite matrix, the damping ratios Z are diagonal. A change of gains is spread
     over some cycles: the square root of K is interpolated, so that every K on the way is
     positive semidefinite and the torque has no step. Damping always belongs to the present K

@@ -10,13 +10,13 @@ import pinocchio as pin
 
 from multipanda_py.context import Context
 from multipanda_py.control.grasp_map import GraspMap
-from multipanda_py.dynamics.task_inertia import OperationalSpace
+from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _log3, _exp3 = pin.log3, pin.exp3
 
-LIGHTEST = OperationalSpace.THRESHOLD
+LIGHTEST = TaskInertia.THRESHOLD
 """Least inverse inertia that a hand counts with. A hand that cannot move in some direction would
 else be braked there relative to the others as if they were as heavy [1/kg]."""
 

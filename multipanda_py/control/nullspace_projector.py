@@ -6,7 +6,7 @@ from __future__ import annotations
 import eigenpy
 import numpy as np
 
-from multipanda_py.dynamics.task_inertia import OperationalSpace, fade, least_eigenvalue
+from multipanda_py.dynamics.task_inertia import TaskInertia, fade, least_eigenvalue
 from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 
 _dot, _subtract = np.dot, np.subtract
@@ -26,7 +26,7 @@ class NullspaceProjector:
     a projected torque is zero. An arm with six joints has no nullspace, and :math:`N = 0`.
 
     Both are exact wherever the smallest singular value of J exceeds
-    :data:`OperationalSpace.LOST <multipanda_py.dynamics.task_inertia.OperationalSpace>`. They need
+    :data:`TaskInertia.LOST <multipanda_py.dynamics.task_inertia.TaskInertia>`. They need
     no damping to stay bounded: their norms are 1 and at most :math:`\sqrt{\mathrm{cond} M}`.
     Below that value a direction of the task joins the nullspace smoothly, as the nullspace of
     the singular posture has it: its eigenvalue of :math:`(J J^T)^{-1}`, or :math:`\Lambda`, is
@@ -63,7 +63,7 @@ class NullspaceProjector:
         normal: Matrix = _dot(jacobian, jacobian.T, self._normal)
         solver.compute(normal)
         task = _dot(jacobian, tau, self._task)
-        if least_eigenvalue(solver, self._diagonal) > OperationalSpace.LOST**2:
+        if least_eigenvalue(solver, self._diagonal) > TaskInertia.LOST**2:
             wrench = solver.solve(task)
         else:
             wrench = self._solve_near_singular(normal, task)
@@ -73,4 +73,4 @@ class NullspaceProjector:
     def _solve_near_singular(self, normal: Matrix, task: Vector) -> Vector:
         self._eigen.compute(normal)
         w, v = self._eigen.eigenvalues(), self._eigen.eigenvectors()
-        return _dot(v, fade(w, OperationalSpace.LOST**2) * _dot(task, v), self._wrench)
+        return _dot(v, fade(w, TaskInertia.LOST**2) * _dot(task, v), self._wrench)

@@ -92,7 +92,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 
     A stiffer :class:`~multipanda_py.controllets.cartesian_impedance.CartesianImpedance` draws
     the tool to :math:`p_c, R_c`. Translation and rotation are integrated apart and about the
-    fixed axes of the base, see :class:`~multipanda_py.control.virtual_body.VirtualBody`: a pure rotation
+    fixed axes of the base, see :class:`.VirtualBody`: a pure rotation
     leaves the tool's point where it is. Displacement and speed are bounded, and the integration
     stops at the bounds.
 

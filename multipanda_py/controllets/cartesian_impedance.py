@@ -45,7 +45,7 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
         \tau = J^T \left( \Lambda \ddot x_d + K e + D (\dot x_d - J \dot q) \right)
 
     with error, clipping, damping and frames as in
-    :class:`~multipanda_py.control.cartesian_spring.CartesianSpring`. One instance owns as many arms as
+    :class:`.CartesianSpring`. One instance owns as many arms as
     its list names, each with its own target. A full 6 x 6 stiffness may be streamed
     (``target_stiffness``); the parameter takes over again when it is set.
 

@@ -30,7 +30,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
     r"""Control the internal force of the coupled law with the unified force controller.
 
     The squeeze :math:`F_s` is :math:`F'_f` of
-    :class:`~multipanda_py.control.force_control.ForceController`: its measured force is the mean of what
+    :class:`.ForceController`: its measured force is the mean of what
     the hands exert towards each other, its contact point the distance of the hands at which
     contact was last felt, and its motion the rate at which that distance closes. When the object
     slips out, the squeeze fades as on a lost contact and the formation holds the hands.

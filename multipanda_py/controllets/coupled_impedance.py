@@ -73,7 +73,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     W exactly, and light wrists get little of a moment.
     The squeeze adds up to nothing, so it strains the object and does not move it. All damping
     comes from the inertia it acts on: :math:`D_o` from that of the object, :math:`D_r` from that
-    of each hand (:class:`~multipanda_py.control.modal_damping.ModalDamping`). One of them, or the levers
+    of each hand (:class:`.ModalDamping`). One of them, or the levers
     and inertia in B, is taken anew per cycle, in turn: in N + 2 cycles they hardly change. A push
     on one hand moves the object, so both hands give way together; the pair of them does not come
     apart.

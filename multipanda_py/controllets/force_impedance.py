@@ -249,8 +249,8 @@ class ForceImpedance(Controllet[ForceTarget, ForceImpedanceParams]):
     across it the impedance acts alone, along it force control alone:
     :class:`~multipanda_py.control.force_subspace.ForceSubspace` takes the spring out with
     :math:`P = I - u u^T` and brings it back in relaxed when the force is withdrawn. Force part
-    F and its tank: :class:`~multipanda_py.control.force_control.ForceController`; impedance tank and
-    :math:`x'_d = x_d + \alpha_i (x_d - x)`: :class:`~multipanda_py.control.energy_tank.SpringTank`.
+    F and its tank: :class:`.ForceController`; impedance tank and
+    :math:`x'_d = x_d + \alpha_i (x_d - x)`: :class:`.SpringTank`.
 
     Every cycle the work that the torques of spring, damper and force have done is booked,
     :math:`W = \tau_k^T (\dot q_k + \dot q_{k+1}) T / 2`; what the dampers took and what overflows

@@ -163,7 +163,7 @@ class Hold(Controllet[HeldPosture, HoldParams]):
         \tau = \mathrm{brake}(M, w) + \tau_0, \qquad
         w = \dot q + \lambda\, (q - q_a)
 
-    with :class:`~multipanda_py.control.momentum_brake.MomentumBrake`, which knows the limits of torque and
+    with :class:`.MomentumBrake`, which knows the limits of torque and
     torque rate, :math:`\lambda` the ``return_rate``, and the anchor :math:`q_a`, which a joint
     gets when it is slow, loses when it is thrown, and drags along when it is pushed with more than
     its torque can hold. (w is looked ahead, and joints brake together only after a while: there.)

@@ -74,7 +74,7 @@ class JointTrajectoryParams(JointImpedanceParams):
 
 
 class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
-    r"""Follow a reference of :class:`~multipanda_py.planning.joint_motion.JointMotion`, compliantly.
+    r"""Follow a reference of :class:`.JointMotion`, compliantly.
 
     .. math::
         \tau = K (q_d - q) + D (\dot q_d - \dot q) + M \ddot q_d

@@ -13,7 +13,7 @@ from multipanda_py.context import Context
 from multipanda_py.control.cartesian_gains import CartesianGains
 from multipanda_py.control.ramp import Ramp
 from multipanda_py.controllet import Controllet
-from multipanda_py.dynamics.task_inertia import OperationalSpace as Terms
+from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.handover import Handover, bounded_error, share_of
 from multipanda_py.parameters import vector
 from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
@@ -160,7 +160,7 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
                 _add(wrench, self._rest_of(space, state, target.posture[arm]), wrench)
             _dot(wrench, state.jacobian, self.tau[arm])
 
-    def _rest_of(self, space: Terms, state: ArmState, posture: Vector) -> Vector:
+    def _rest_of(self, space: TaskInertia, state: ArmState, posture: Vector) -> Vector:
         """Return the wrench that pulls what is lost towards the posture, (6,) [N, Nm]."""
         pull, brake = self._pull, self._slow
         _multiply(_subtract(posture, state.q, pull), self._posture_rate2, pull)

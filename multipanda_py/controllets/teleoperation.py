@@ -93,9 +93,9 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         \tau_F = J_F^T \left( K e + D (\dot x_d - J_F \dot q_F) \right) + N \tau_0
 
     The first arm leads, the second follows. The follower's pose is the leader's motion since
-    both were coupled (:class:`~multipanda_py.control.motion_mapping.Clutch`), in the axes of the world, bounded
-    in speed and in its distance from the tool (:class:`~multipanda_py.control.bounded_pose.BoundedPose`);
-    spring and damper are :class:`~multipanda_py.control.cartesian_spring.CartesianSpring`. The leader
+    both were coupled (:class:`.Clutch`), in the axes of the world, bounded
+    in speed and in its distance from the tool (:class:`.BoundedPose`);
+    spring and damper are :class:`.CartesianSpring`. The leader
     floats, and feels the wrench that the world exerts on the follower
     (:class:`~multipanda_py.control.force_reflection.ForceReflection`), with gain
     :math:`g \min(1, \alpha)` for forces: where the follower moves less than the leader

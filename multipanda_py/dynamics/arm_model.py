@@ -10,6 +10,7 @@ import eigenpy
 import numpy as np
 import pinocchio as pin
 
+from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.robots import ARMATURE, ArmDescription
 from multipanda_py.robots.load import Load
 from multipanda_py.robots.urdf import arm_urdf
@@ -108,8 +109,7 @@ class ArmModel:
 
     def attach(self, state: ArmState) -> None:
         """Give a state the live views of this model's terms, and a way to its Hessian."""
-        state.mass, state.coriolis = self._mass, self._coriolis
-        state.hessian = self.hessian
+        state.attach(self._mass, self._coriolis, self.hessian, TaskInertia())
 
     def set_load(self, load: Load) -> None:
         """Count what the flange carries, instead of any load before, in all dynamics."""

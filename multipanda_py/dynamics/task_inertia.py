@@ -35,7 +35,7 @@ def least_eigenvalue(solver: Any, diagonal: NDArray[np.float64]) -> float:
     return math.prod(pivots) / mean**5
 
 
-class OperationalSpace:
+class TaskInertia:
     r"""Compute the terms that task-space laws share, once per arm and cycle.
 
     .. math::

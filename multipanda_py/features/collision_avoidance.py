@@ -90,7 +90,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         \tau \mathrel{+}= \sum_j g_j \lambda_j
 
     are the smallest for which the law's own torque, within the torque limits, keeps
-    :class:`~multipanda_py.control.approach_barrier.ApproachBarrier`: approach is slowed down from a
+    :class:`.ApproachBarrier`: approach is slowed down from a
     distance that grows with the speed, and ends at ``stop_distance``. Motion along the obstacle
     stays free. The push comes on top, and answers to what the law does not know of.
 
@@ -102,7 +102,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     out.
 
     Capsules are those of the robots' own models; positions come from the measured joint
-    positions, distances from coal (:class:`~multipanda_py.dynamics.proximity.Proximity`). Where closest
+    positions, distances from coal (:class:`.Proximity`). Where closest
     points are not unique (parallel capsules) they may jump along the capsules; the distance
     does not. Sources: Dietrich et al., IEEE Trans. Robotics 2012 (repulsion and inertia-aware
     damping); Ames et al., European Control Conference 2019 (barriers).

@@ -64,7 +64,7 @@ class Nullspace(Feature[NullspaceParams]):
         \tau = N \tau_0, \quad
         \tau_0 = \mathrm{clamp}(K_n (q_n - q) + 2 Z_n K_n^{1/2} (\dot q_n - \dot q), \pm\tau_{max})
 
-    with :math:`N` one of :class:`~multipanda_py.control.nullspace_projector.NullspaceProjector`, the
+    with :math:`N` one of :class:`.NullspaceProjector`, the
     dynamically consistent one by default. The clamp comes first: clamped after the projection,
     the torques would not be in the nullspace any more. A posture may come with its velocity
     :math:`\dot q_n`, which must be renewed. Sources: Khatib 1987; CRISP section III, equation 7,

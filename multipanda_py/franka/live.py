@@ -73,7 +73,7 @@ def changed(options: FrankaConfig, values: Mapping[str, object], arm: str) -> Fr
     try:
         result = FrankaConfig.model_validate(options.model_dump() | plain)
     except ValidationError as error:
-        faults.extend(f"{arm}: {fault}" for fault in sentences(error))
+        faults.extend(f"{arm}: {fault}" for fault in sentences(error, FrankaConfig))
     if faults:
         raise SettingsRejected("\n".join(faults))
     return result

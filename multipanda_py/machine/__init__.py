@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The computer: real-time treatment, child processes, locks, and what ``doctor`` asks of it."""

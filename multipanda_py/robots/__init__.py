@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptions of arms and cells, and their URDF and MuJoCo models.
+"""Descriptions of arms and cells, and their URDF.
 
 :mod:`~multipanda_py.robots.franka` holds the data of the robots; everything else is
 generated from it.
@@ -24,7 +24,6 @@ from multipanda_py.robots.tool import Tool
 if TYPE_CHECKING:
     from multipanda_py.robots.urdf import arm_urdf as arm_urdf
     from multipanda_py.robots.urdf import cell_urdf as cell_urdf
-    from multipanda_py.simulation.mjcf import build_scene as build_scene
 
 __all__ = [
     "ARMATURE",
@@ -36,14 +35,13 @@ __all__ = [
     "SceneObject",
     "Tool",
     "arm_urdf",
-    "build_scene",
     "cell_urdf",
 ]
-_GENERATORS = {"arm_urdf": "urdf", "build_scene": "mjcf", "cell_urdf": "urdf"}
+_GENERATORS = ("arm_urdf", "cell_urdf")
 
 
 def __getattr__(name: str) -> object:
-    """Import a generator on first use (PEP 562): only one of them needs MuJoCo."""
+    """Import a generator on first use (PEP 562)."""
     if name in _GENERATORS:
-        return getattr(import_module(f"{__name__}.{_GENERATORS[name]}"), name)
+        return getattr(import_module(f"{__name__}.urdf"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -54,7 +54,7 @@ def read_goal(goal: Any, names: Sequence[str], now_ns: int) -> TrajectoryGoal:
     """Return what a goal asks of an arm.
 
     Joints may come in any order. What the points leave out is filled in by
-    :func:`~multipanda_py.planning.trajectory.complete`; times count from the header's stamp, points
+    :func:`.complete`; times count from the header's stamp, points
     that are past are left out, and more points than fit are thinned out.
 
     Args:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
+
 from multipanda_py.robots.limits import FR3_LIMITS
 
 pytestmark = pytest.mark.sim

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from multipanda_py.config.sections import GateConfig
-from multipanda_py.robots.limits import LIMITS
 
 from multipanda_py.cell.gate import (
     Frames,
@@ -21,8 +19,10 @@ from multipanda_py.cell.gate import (
     check_stiffness,
 )
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.sections import GateConfig
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
+from multipanda_py.robots.limits import LIMITS
 
 GATE = GateConfig()
 LIMIT = LIMITS["fr3"]

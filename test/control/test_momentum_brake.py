@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from multipanda_py.robots.limits import FR3_LIMITS
 
 from multipanda_py.control.momentum_brake import MomentumBrake
+from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.testing import StateMaker
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from multipanda_py.robots.limits import FR3_LIMITS
 
 from multipanda_py.control.nullspace_projector import NullspaceProjector
-from multipanda_py.dynamics.task_inertia import OperationalSpace
+from multipanda_py.dynamics.task_inertia import TaskInertia
+from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.testing import StateMaker
 
 KINDS = ["kinematic", "dynamic"]
@@ -102,7 +102,7 @@ def test_six_joints_leave_no_nullspace(kind):
         jacobian, mass = state.jacobian[:, :6].copy(), state.mass[:6, :6].copy()
 
         def operational_space(self):
-            space = OperationalSpace()
+            space = TaskInertia()
             space.update(self.mass, self.jacobian)
             return space
 

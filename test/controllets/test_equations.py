@@ -12,7 +12,7 @@ from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedanceParams,
 )
 from multipanda_py.controllets.joint_impedance import JointImpedance, JointImpedanceParams
-from multipanda_py.dynamics.task_inertia import OperationalSpace
+from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.targets import JointTarget, MovingCartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
@@ -76,7 +76,7 @@ def test_cartesian_impedance(frame):
             j, m = s.jacobian, s.mass
             r, r_d = s.rotation_ee_in_base, target.rotation_ee_in_base[arm]
             inverse = j @ np.linalg.inv(m) @ j.T
-            if np.linalg.eigvalsh(inverse)[0] < 1.1 * OperationalSpace.THRESHOLD:
+            if np.linalg.eigvalsh(inverse)[0] < 1.1 * TaskInertia.THRESHOLD:
                 continue
             checked += 1
             e_p = target.position_ee_in_base[arm] - s.position_ee_in_base

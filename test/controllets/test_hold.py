@@ -6,10 +6,10 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from multipanda_py.robots.limits import FR3_LIMITS
 from stopping import Rigs, StopRig, Throw
 
 from multipanda_py.loop.events import Event
+from multipanda_py.robots.limits import FR3_LIMITS
 
 pytestmark = pytest.mark.sim
 

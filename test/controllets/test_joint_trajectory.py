@@ -8,7 +8,6 @@ import tracemalloc
 import numpy as np
 import pytest
 from dense_impedance import impedance
-from multipanda_py.robots.limits import LIMITS
 
 from multipanda_py.controllets.joint_trajectory import (
     JointTrajectory,
@@ -18,6 +17,7 @@ from multipanda_py.controllets.joint_trajectory import (
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.planning.quintic import evaluate
 from multipanda_py.planning.trajectory import complete
+from multipanda_py.robots.limits import LIMITS
 from multipanda_py.targets import TrajectoryTarget
 from multipanda_py.testing import PERIOD, StateMaker
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dense_impedance import impedance
-from multipanda_py.robots.limits import LIMITS
 
 from multipanda_py.controllets.joint_velocity import JointVelocity, JointVelocityParams
+from multipanda_py.robots.limits import LIMITS
 from multipanda_py.targets import JointTarget
 from multipanda_py.testing import PERIOD, StateMaker
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from multipanda_py.robots.limits import FR3_LIMITS
 
 from multipanda_py import registry
 from multipanda_py.parameters import specs_of
+from multipanda_py.robots.limits import FR3_LIMITS
 
 pytestmark = [pytest.mark.sim, pytest.mark.robustness]
 

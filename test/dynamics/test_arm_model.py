@@ -7,10 +7,10 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
-from multipanda_py.robots.limits import LIMITS
 
 from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.robots import ArmDescription, Tool
+from multipanda_py.robots.limits import LIMITS
 from multipanda_py.robots.load import NO_LOAD, Load, combined
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.state import ArmState, row_dtype

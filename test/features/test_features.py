@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.dynamics.task_inertia import OperationalSpace
+from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.features.coriolis import Coriolis
 from multipanda_py.features.nullspace import Nullspace, NullspaceParams
 from multipanda_py.parameters import NoParams
@@ -31,7 +31,7 @@ def test_nullspace_accelerates_no_task_coordinate():
             minv = np.linalg.inv(s.mass)
             if (
                 np.linalg.eigvalsh(s.jacobian @ minv @ s.jacobian.T)[0]
-                < 1.1 * OperationalSpace.THRESHOLD
+                < 1.1 * TaskInertia.THRESHOLD
             ):
                 continue
             checked += 1

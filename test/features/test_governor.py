@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
-from multipanda_py.config.sections import Q_READY, GateConfig
-from multipanda_py.robots.limits import FR3_LIMITS
 
+from multipanda_py.config.sections import Q_READY, GateConfig
 from multipanda_py.pose import Pose
+from multipanda_py.robots.limits import FR3_LIMITS
 
 READY = np.array(Q_READY)
 GATE = GateConfig()

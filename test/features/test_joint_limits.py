@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from multipanda_py.robots.limits import FR3_LIMITS
 
 from multipanda_py.features.joint_limits import JointLimits, JointLimitsParams
+from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.targets import JointTarget
 from multipanda_py.testing import PERIOD, StateMaker
 

@@ -7,10 +7,10 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
-from multipanda_py.robots.limits import FR3_LIMITS
 
 from multipanda_py.features.nullspace import Nullspace, NullspaceParams
 from multipanda_py.pose import Pose
+from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.targets import CartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 

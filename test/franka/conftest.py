@@ -10,12 +10,12 @@ import time
 
 import numpy as np
 import pytest
-from multipanda_py.robots.limits import LIMITS
 from robots import unused_address
 
 from multipanda_py.backends.franka import Franka
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.fci_sim import FciSim
+from multipanda_py.robots.limits import LIMITS
 from multipanda_py.state import ArmState, row_dtype
 
 NAMES = ("left", "right")

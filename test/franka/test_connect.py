@@ -11,7 +11,6 @@ import sys
 
 import numpy as np
 import pytest
-from multipanda_py.robots.limits import LIMITS
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
@@ -19,6 +18,7 @@ from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.exceptions import BackendError, ConfigurationError
 from multipanda_py.fci_sim import FciSim
 from multipanda_py.robots import READY_POSTURE
+from multipanda_py.robots.limits import LIMITS
 from multipanda_py.state import ArmState, row_dtype
 
 TOOL = {"mass": 0.4, "com": [0.01, 0.0, 0.05], "position": [0.0, 0.02, 0.2],

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pinocchio as pin
 import pytest
-from multipanda_py.robots.limits import FR3_LIMITS
 
 from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.franka.connecting import PROBE_SPEED
@@ -20,6 +19,7 @@ from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.franka.settings import from_frame
 from multipanda_py.franka.torque_guard import RAMP_TIME, TorqueGuard
 from multipanda_py.robots import ARMATURE, READY_POSTURE, ArmDescription
+from multipanda_py.robots.limits import FR3_LIMITS
 
 LIMITS = FR3_LIMITS.torque.tolist()
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import mujoco
 import numpy as np
-from multipanda_py.robots.limits import FR3_LIMITS
 
 from multipanda_py.loop.events import Event
+from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.testing import simple_cell
 
 GRAVITY = 9.81

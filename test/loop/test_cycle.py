@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from multipanda_py.robots.limits import FR3_LIMITS
 
 from multipanda_py.backends.mock import Mock
 from multipanda_py.backends.mujoco import Mujoco
 from multipanda_py.exceptions import ParameterRejected, SwitchRejected, TargetRejected
 from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
+from multipanda_py.robots.limits import FR3_LIMITS
 
 pytestmark = pytest.mark.sim
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from multipanda_py.robots.limits import FR3_LIMITS
 
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.safety import StateGuard, TorqueGuard, is_finite
+from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.testing import StateMaker
 
 any_torque = arrays(np.float64, 7, elements=st.floats(-1e9, 1e9))

@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from multipanda_py.config.sections import RealtimeConfig
 
+from multipanda_py.config.sections import RealtimeConfig
 from multipanda_py.machine.realtime import loop_cpu, other_cpus
 
 LATENCY = "/dev/cpu_dma_latency"

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from multipanda_py.robots.limits import LIMITS
 
 from multipanda_py.planning.joint_motion import JointMotion
 from multipanda_py.planning.quintic import evaluate
 from multipanda_py.planning.trajectory import complete
+from multipanda_py.robots.limits import LIMITS
 
 LIMIT = LIMITS["fr3"]
 T = 1e-3

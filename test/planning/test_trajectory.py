@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from multipanda_py.config.sections import GateConfig
-from multipanda_py.robots.limits import LIMITS
 
 from multipanda_py.cell.trajectory_gate import check_tolerances, check_trajectory
+from multipanda_py.config.sections import GateConfig
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.planning.quintic import evaluate
 from multipanda_py.planning.trajectory import check_between, complete, thin
+from multipanda_py.robots.limits import LIMITS
 from multipanda_py.targets import CHANNELS
 
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])

@@ -7,7 +7,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from multipanda_py.robots.limits import FER_LIMITS, FR3_LIMITS
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.limits import JointLimits
@@ -19,6 +18,7 @@ from multipanda_py.robots import (
 )
 from multipanda_py.robots.franka import FINGER_INERTIAL, HAND_INERTIAL
 from multipanda_py.robots.inertial import nearest_consistent
+from multipanda_py.robots.limits import FER_LIMITS, FR3_LIMITS
 from multipanda_py.robots.rotations import rotation_from_rpy, rpy_from_rotation
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from multipanda_py.config.sections import NoiseConfig
 
+from multipanda_py.config.sections import NoiseConfig
 from multipanda_py.simulation.sensor_noise import SensorNoise
 from multipanda_py.testing import StateMaker
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from multipanda_py.robots.limits import FR3_LIMITS
 
 from multipanda_py.exceptions import SettingsRejected
 from multipanda_py.pose import Pose
+from multipanda_py.robots.limits import FR3_LIMITS
 
 pytestmark = pytest.mark.sim
 
