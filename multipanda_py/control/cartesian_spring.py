@@ -10,7 +10,7 @@ from multipanda_py.control.modal_damping import ModalDamping
 from multipanda_py.handover import bounded_error, share_of
 from multipanda_py.state import ArmState, Matrix, Vector
 
-_dot, _add, _subtract = np.dot, np.add, np.subtract
+_add, _subtract = np.add, np.subtract
 _minimum, _maximum = np.minimum, np.maximum
 _log3 = pin.log3
 
@@ -35,6 +35,7 @@ class CartesianSpring:
         spring: K times the error, along the axes of the gains, (6,) [N, Nm].
         stiffness: The present K, or K' where that is softer, (6, 6).
         brake: Damper part, along the axes of the gains, (6,) [N, Nm].
+        kept: Smallest share of the stiffness that any mode has kept at this posture; 1 is all.
 
     Thread: control.
     """
@@ -42,13 +43,14 @@ class CartesianSpring:
     def __init__(self) -> None:
         self.error, self.spring = np.zeros(6), np.zeros(6)
         self._asked = np.zeros((6, 6))
-        self.stiffness = self._asked
+        self.stiffness, self.kept = self._asked, 1.0
         self._modal = ModalDamping()
         self._root, self._from, self._to = (np.zeros((6, 6)) for _ in range(3))
         self._ratio = np.ones(6)
         self._left = self._cycles = 0
         self._in_tool = False
         self._clip_high, self._clip_low = np.full(6, np.inf), np.full(6, -np.inf)
+        self._least_clip = np.inf
         self._position, self._rotation = self.error[:3], self.error[3:]
         self._turned = np.zeros((3, 3))
         self._turned_inertia, self._turn = np.zeros((6, 6)), np.zeros((6, 6))
@@ -59,6 +61,7 @@ class CartesianSpring:
         self._ratio = np.array(damping_ratio)
         self._clip_high = np.array(error_clip)
         self._clip_low = -self._clip_high
+        self._least_clip = float(self._clip_high.min()) ** 2
         self._in_tool = in_tool
         self._rescale()
 
@@ -85,7 +88,7 @@ class CartesianSpring:
         self._rescale()
 
     def _rescale(self) -> None:
-        _dot(self._root, self._root, self._asked)
+        np.dot(self._root, self._root, self._asked)
         self._modal.set_root(self._root, self._ratio)
 
     def wrench(
@@ -101,7 +104,7 @@ class CartesianSpring:
         """
         self.measure(state, position, rotation, twist)
         wrench = _add(self.spring, self.brake, self._wrench)
-        return _dot(self._turn, wrench) if self._in_tool else wrench
+        return self._turn.dot(wrench) if self._in_tool else wrench
 
     def measure(
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
@@ -109,27 +112,27 @@ class CartesianSpring:
         """Update error, gains, spring and damper, all along the axes of the gains."""
         if self._left:
             self._approach()
+        error, modal, rate = self.error, self._modal, state.twist_ee_in_base
         _subtract(position, state.position_ee_in_base, self._position)
-        _dot(rotation, state.rotation_ee_in_base.T, self._turned)
+        rotation.dot(state.rotation_ee_in_base.T, self._turned)
         self._rotation[:] = _log3(self._turned)
         inertia_inv = state.operational_space().inertia_inv
-        rate = self._twist
-        if twist is None:
-            np.negative(state.twist_ee_in_base, rate)
-        else:
-            _subtract(twist, state.twist_ee_in_base, rate)
+        if twist is not None:
+            rate = _subtract(rate, twist, self._twist)
         if self._in_tool:
             turn = self._turn
             turn[:3, :3] = turn[3:, 3:] = state.rotation_ee_in_base
-            self.error[:] = _dot(self.error, turn)
-            rate[:] = _dot(rate, turn)
-            inertia_inv = _dot(_dot(turn.T, inertia_inv), turn, self._turned_inertia)
-        _minimum(self.error, self._clip_high, out=self.error)
-        _maximum(self.error, self._clip_low, out=self.error)
-        modal = self._modal
-        self.brake = modal.brake(inertia_inv, rate)
-        self.stiffness = self._asked if modal.kept == 1.0 else modal.stiffness
-        _dot(self.stiffness, self.error, self.spring)
+            error[:] = error.dot(turn)
+            rate = rate.dot(turn)
+            inertia_inv = turn.T.dot(inertia_inv).dot(turn, self._turned_inertia)
+        if error.dot(error) > self._least_clip:  # else no element is beyond any bound
+            _minimum(error, self._clip_high, out=error)
+            _maximum(error, self._clip_low, out=error)
+        modal.design(inertia_inv)
+        self.brake = modal.oppose(rate)
+        self.kept = kept = modal.kept
+        self.stiffness = self._asked if kept == 1.0 else modal.stiffness
+        self.stiffness.dot(error, self.spring)
 
     def error_for(self, state: ArmState, wrench: Vector) -> tuple[Vector, float]:
         """Return where the target has to be for the spring to exert a wrench.
@@ -165,7 +168,8 @@ class CartesianSpring:
         # What this posture leaves of the stiffness, which may be less than where it was used last.
         modal = self._modal
         modal.design(np.dot(np.dot(turn.T, state.operational_space().inertia_inv), turn))
-        self.stiffness = self._asked if modal.kept == 1.0 else modal.stiffness
+        self.kept = modal.kept
+        self.stiffness = self._asked if self.kept == 1.0 else modal.stiffness
         return np.array(np.linalg.pinv(self.stiffness, rcond=1e-3), dtype=np.float64)
 
     @property
@@ -177,8 +181,3 @@ class CartesianSpring:
     def damping(self) -> Matrix:
         """The present D, along the axes of the gains, (6, 6)."""
         return np.array(self._modal.matrix())
-
-    @property
-    def kept(self) -> float:
-        """Smallest share of the stiffness that any mode has kept at this posture; 1 is all."""
-        return self._modal.kept

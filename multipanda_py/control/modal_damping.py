@@ -99,6 +99,7 @@ class ModalDamping:
         self._root = self._half * self._ratio
         self._axes = self._root.diagonal().copy()
         self._pairs = np.outer(self._axes, self._axes)
+        self._twice, self._against = 2.0 * self._axes, -2.0 * self._axes
         self._is_diagonal = not np.any(self._root - np.diag(self._axes))
 
     def brake(self, inertia_inv: Matrix, rate: Vector) -> Vector:
@@ -150,13 +151,22 @@ class ModalDamping:
         """
         modes, brake = self._modes, self._brake
         if self._is_diagonal:
-            np.multiply(rate, self._axes, modes)
-            _dot(self._core, modes, brake)
-            np.multiply(brake, self._axes, brake)
-        else:
-            _dot(rate, self._root, modes)
-            _dot(self._root, _dot(self._core, modes), brake)
+            self._core.dot(np.multiply(rate, self._axes, modes), brake)
+            return np.multiply(brake, self._twice, brake if out is None else out)
+        rate.dot(self._root, modes)
+        self._root.dot(self._core.dot(modes), brake)
         return np.multiply(brake, 2.0, brake if out is None else out)
+
+    def oppose(self, rate: Vector) -> Vector:
+        r"""Return :math:`-D \dot x`, (n,), with the D of the last :meth:`design`.
+
+        Overwritten by the next call.
+        """
+        if not self._is_diagonal:
+            return np.negative(self.apply(rate), self._brake)
+        modes, brake = self._modes, self._brake
+        self._core.dot(np.multiply(rate, self._axes, modes), brake)
+        return np.multiply(brake, self._against, brake)
 
     def matrix(self) -> Matrix:
         """Return D of the last :meth:`design`, (n, n); overwritten by the next call."""

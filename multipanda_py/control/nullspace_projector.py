@@ -51,23 +51,22 @@ class NullspaceProjector:
     def dynamic(self, state: ArmState, tau: Vector) -> Vector:
         """Apply the dynamically consistent projector to ``tau``, (n,) [Nm]."""
         space = state.operational_space()
-        _dot(tau, space.minv_jt, self._task)
+        task = tau.dot(space.minv_jt, self._task)
         inertia = space.projection_inertia() if space.damping else space.inertia
-        wrench = _dot(inertia, self._task, self._wrench)
-        _subtract(tau, _dot(wrench, state.jacobian, self._part), tau)
-        return tau
+        wrench = inertia.dot(task, self._wrench)
+        return _subtract(tau, wrench.dot(state.jacobian, self._part), tau)
 
     def kinematic(self, state: ArmState, tau: Vector) -> Vector:
         """Apply the kinematic projector to ``tau``, (n,) [Nm]."""
         jacobian, solver = state.jacobian, self._solver
-        normal: Matrix = _dot(jacobian, jacobian.T, self._normal)
+        normal: Matrix = jacobian.dot(jacobian.T, self._normal)
         solver.compute(normal)
-        task = _dot(jacobian, tau, self._task)
+        task = jacobian.dot(tau, self._task)
         if least_eigenvalue(solver, self._diagonal) > TaskInertia.LOST**2:
             wrench = solver.solve(task)
         else:
             wrench = self._solve_near_singular(normal, task)
-        _subtract(tau, _dot(wrench, jacobian, self._part), tau)
+        _subtract(tau, wrench.dot(jacobian, self._part), tau)
         return tau
 
     def _solve_near_singular(self, normal: Matrix, task: Vector) -> Vector:

@@ -19,7 +19,7 @@ from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Matrix
 from multipanda_py.targets import MovingCartesianTarget
 
-_dot, _add, _multiply = np.dot, np.add, np.multiply
+_add, _multiply = np.add, np.multiply
 _TargetT = TypeVar("_TargetT", bound=MovingCartesianTarget)
 
 FAST, FASTEST = 0.35, 0.65
@@ -125,8 +125,9 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
         self, states: Sequence[ArmState], target: MovingCartesianTarget, period: float
     ) -> None:
         """Write the joint torques of every arm."""
+        kept = 1.0
         for arm, state in enumerate(states):
-            twist = None
+            spring, twist = self._springs[arm], None
             if self._twist_left[arm] > 0:
                 self._twist_left[arm] -= 1
                 twist = target.twist_ee_in_base[arm]
@@ -135,7 +136,7 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
             if motion.moving and self.params.feedforward:
                 share = self._followed(arm, state)
                 twist = _multiply(motion.twist, share, self._forward)
-            wrench = self._springs[arm].wrench(
+            wrench = spring.wrench(
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
             if share > 0.0:
@@ -143,8 +144,10 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
                     motion.acceleration, self._forward
                 )
                 _add(wrench, _multiply(forward, share, forward), wrench)
-            _dot(wrench, state.jacobian, self.tau[arm])
-        self.report[0] = self.kept
+            wrench.dot(state.jacobian, self.tau[arm])
+            if spring.kept < kept:
+                kept = spring.kept
+        self.report[0] = kept
 
     def _followed(self, arm: int, state: ArmState) -> float:
         """Return the share to feed forward: all of it where an arm follows with ease."""

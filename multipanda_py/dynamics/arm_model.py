@@ -19,8 +19,8 @@ from multipanda_py.state import JOINTS, ArmState, Matrix
 _crba, _nle = pin.crba, pin.nonLinearEffects
 _update_frame, _frame_jacobian = pin.updateFramePlacement, pin.getFrameJacobian
 _AXES = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+_add = np.add
 _joint_hessians, _frame_hessian = pin.computeJointKinematicHessians, pin.getFrameKinematicHessian
-_dot = np.dot
 
 
 def build_pinocchio(arm: ArmDescription, *, base_in_world: bool = False) -> Any:
@@ -88,9 +88,7 @@ class ArmModel:
         self._flange = Flange(self._model, arm)
         self._data = self._model.createData()
         self._frame = self._model.getFrameId(arm.ee_frame)
-        self._convention: tuple[Any, ...] = (
-            (pin.Convention.WORLD,) if hasattr(pin, "Convention") else ()
-        )
+        self._convention: Any = getattr(pin, "Convention", None) and pin.Convention.WORLD
         self._normal = np.zeros((6, 6))
         self._regular = self.WRENCH_REGULARISATION * np.eye(6)
         self._projected = np.zeros(6)
@@ -142,8 +140,8 @@ class ArmModel:
     def update(self, state: ArmState) -> None:
         """Recompute every model quantity of ``state`` from its ``q``, ``dq`` and ``tau_ext``."""
         model, data, q, dq = self._model, self._data, state.q, state.dq
-        if self._convention:
-            _crba(model, data, q, *self._convention)
+        if self._convention is not None:
+            _crba(model, data, q, self._convention)
             _nle(model, data, q, dq)
         else:
             pin.computeAllTerms(model, data, q, dq)
@@ -152,11 +150,10 @@ class ArmModel:
         state.jacobian = jacobian
         state.position_ee_in_base[:] = self._position
         state.rotation_ee_in_base[:] = self._rotation
-        _dot(jacobian, dq, state.twist_ee_in_base)
-        normal = _dot(jacobian, jacobian.T, self._normal)
-        normal += self._regular
-        self._solver.compute(normal)
+        jacobian.dot(dq, state.twist_ee_in_base)
+        normal = jacobian.dot(jacobian.T, self._normal)
+        self._solver.compute(_add(normal, self._regular, normal))
         state.wrench_ext_in_base[:] = self._solver.solve(
-            _dot(jacobian, state.tau_ext, self._projected)
+            jacobian.dot(state.tau_ext, self._projected)
         )
         state.invalidate()

@@ -89,6 +89,7 @@ class TaskInertia:
     """Largest lambda [1/kg]; with it the apparent mass is at most 58 kg in any posture."""
     LOST = 0.01
     """sigma_p: smallest singular value of J down to which projection is exact."""
+    _FAR = THRESHOLD**-2
 
     __slots__ = (
         "_axes",
@@ -130,12 +131,12 @@ class TaskInertia:
         self._jacobian = jacobian
         self._mass.compute(mass)
         self.minv_jt = self._mass.solve(jacobian.T)
-        self._task.compute(_dot(jacobian, self.minv_jt, self.inertia_inv))
+        self._task.compute(jacobian.dot(self.minv_jt, self.inertia_inv))
         self._eigen_is_fresh = False
         self._exact = inertia = self._task.solve(self._unit)
         # 1 / |inertia|_F is at most w_min: far from singularities no eigenvalues are needed.
         entries = inertia.ravel("K")
-        sound = _dot(entries, entries) < self.THRESHOLD**-2
+        sound = entries.dot(entries) < self._FAR
         # A solver that met a negative pivot gives finite nonsense, not an inverse; an arm does
         # not come to such a posture in one cycle, but it may start there.
         if sound and (not self.damping or abs(_dot(entries, self._entries) - 6.0) < 1e-3):
@@ -196,4 +197,4 @@ class TaskInertia:
         self, acceleration: NDArray[np.float64], out: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         r"""Write :math:`\Lambda_d a` for a task acceleration (6,) into ``out`` (6,)."""
-        return _dot(self.inertia, acceleration, out)
+        return self.inertia.dot(acceleration, out)

@@ -17,7 +17,7 @@ from multipanda_py.parameters import flag, number
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import Target
 
-_dot, _multiply, _add = np.dot, np.multiply, np.add
+_multiply, _add = np.multiply, np.add
 _SINGULAR = 1e-16
 
 
@@ -66,13 +66,13 @@ class Manipulability(Feature[ManipulabilityParams]):
         limit, torque = self.params.threshold**2, self._tau
         for arm, state in enumerate(states):
             jacobian, solver = state.jacobian, self._solver
-            solver.compute(_dot(jacobian, jacobian.T, self._normal))
+            solver.compute(jacobian.dot(jacobian.T, self._normal))
             squared = math.prod(solver.vectorD().tolist())
             if not _SINGULAR < squared < limit:
                 continue
             m = math.sqrt(squared)
-            gradient = _dot(
-                state.hessian().reshape(JOINTS, 42), solver.solve(jacobian).T.reshape(42)
+            gradient = (
+                state.hessian().reshape(JOINTS, 42).dot(solver.solve(jacobian).T.reshape(42))
             )
             slope = -2.0 * self.params.gain * (m - self.params.threshold) * m
             _multiply(gradient, slope, torque)

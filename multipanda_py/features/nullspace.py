@@ -17,7 +17,7 @@ from multipanda_py.parameters import choice, number, vector
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import CartesianTarget
 
-_dot, _multiply, _subtract, _add = np.dot, np.multiply, np.subtract, np.add
+_multiply, _subtract, _add = np.multiply, np.subtract, np.add
 _minimum, _maximum = np.minimum, np.maximum
 
 NO_CLAMP = 100.0
@@ -126,17 +126,17 @@ class Nullspace(Feature[NullspaceParams]):
     ) -> None:
         """Add the projected posture torques of every arm."""
         tau_0, brake, project = self._tau, self._brake, self._project
-        stiffness = self.params.stiffness
+        stiffness, damping = self.params.stiffness, self._damping
         for arm, state in enumerate(states):
-            _subtract(target.posture[arm], state.q, tau_0)
-            _multiply(tau_0, stiffness, tau_0)
-            _subtract(tau_0, _multiply(state.dq, self._damping, brake), tau_0)
+            _multiply(_subtract(target.posture[arm], state.q, tau_0), stiffness, tau_0)
+            _subtract(tau_0, _multiply(state.dq, damping, brake), tau_0)
             if self._left[arm]:
                 self._left[arm] -= 1
-                _add(tau_0, _multiply(self._velocities[arm], self._damping, brake), tau_0)
-            if _dot(tau_0, tau_0) > self._least:
+                _add(tau_0, _multiply(self._velocities[arm], damping, brake), tau_0)
+            if tau_0.dot(tau_0) > self._least:
                 _minimum(tau_0, self._high, out=tau_0)
                 _maximum(tau_0, self._low, out=tau_0)
             if project is not None:
                 project(state, tau_0)
-            _add(tau[arm], tau_0, tau[arm])
+            torque = tau[arm]
+            _add(torque, tau_0, torque)

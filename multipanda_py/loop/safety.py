@@ -11,7 +11,7 @@ from multipanda_py.limits import JointLimits
 from multipanda_py.loop.events import Event
 from multipanda_py.state import ArmState, Vector
 
-_dot, _subtract, _add = np.dot, np.subtract, np.add
+_subtract, _add = np.subtract, np.add
 _minimum, _maximum = np.minimum, np.maximum
 
 VELOCITY_MARGIN = 1.1
@@ -22,7 +22,7 @@ POSITION_MARGIN = 0.02
 
 def is_finite(vector: Vector) -> bool:
     """Return whether all elements are finite, in one product: inf and nan both survive it."""
-    return math.isfinite(_dot(vector, vector))
+    return math.isfinite(vector.dot(vector))
 
 
 class TorqueGuard:
