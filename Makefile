@@ -23,10 +23,11 @@ sim: env ## run the dual-arm MuJoCo cell as a ROS 2 node (CELL=config/other.yaml
 test: env ## run all tests (ARGS="-m 'not slow'")
 	$(BIN)/python -m pytest $(ARGS)
 
-check: env ## format, lint and types
+check: env ## format, lint, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
 
 render: env ## render a film of the simulated cell, for the README
 	$(BIN)/multipanda render config/dual_sim.yaml -o doc/images/dual_sim.gif --demo --seconds 6 $(ARGS)

@@ -18,7 +18,7 @@ MEASURE = """
 from pathlib import Path
 import numpy as np
 from multipanda_py.pose import Pose
-from multipanda_py.quaternion import quaternion_from_rotation
+from multipanda_py.pose import quaternion_from_rotation
 
 pose = Pose.from_rpy([0.1, 0.2, 0.3], [0.4, -0.5, 0.6])
 other = Pose.from_quaternion([0.0, 0.1, 0.2], [0.5, 0.5, 0.5, 0.5])

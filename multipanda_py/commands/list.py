@@ -20,7 +20,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.franka.live import SPECS
 from multipanda_py.parameters import Bound, Spec, specs_of
 
-_ROLE = re.compile(r":\w+:`(?:~[\w.]*\.)?([^`]*)`")
+_ROLE = re.compile(r":\w+:`(?:~[\w.]*\.|\.)?([^`]*)`")
 SUMMARY = "List controllets, features and backends with their parameters."
 
 

@@ -11,7 +11,7 @@ import pytest
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 
-FILES = sorted((Path(__file__).parent.parent / "config").glob("*.yaml"))
+FILES = sorted((Path(__file__).parents[2] / "config").glob("*.yaml"))
 SIMULATED = [file for file in FILES if file.stem.endswith("_sim")]
 SECONDS = 2.0
 

@@ -17,8 +17,8 @@ from multipanda_py.exceptions import BackendError
 LOOP = """
 import sys, numpy as np
 from multipanda_py.backends.franka import Franka
-from multipanda_py.config import CellConfig
-from multipanda_py.limits import LIMITS
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.robots.limits import LIMITS
 from multipanda_py.state import ArmState, row_dtype
 import select
 arm = {"backend": "franka", "robot_ip": sys.argv[1]}

@@ -15,7 +15,7 @@ from multipanda_py.machine.realtime import loop_cpu, other_cpus
 LATENCY = "/dev/cpu_dma_latency"
 ASK = f"""
 import struct
-from multipanda_py.realtime import keep_cores_awake
+from multipanda_py.machine.realtime import keep_cores_awake
 refused = keep_cores_awake()
 with open({LATENCY!r}, "rb") as file:
     print(len(refused), struct.unpack("i", file.read(4))[0])
