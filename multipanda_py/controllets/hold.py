@@ -22,8 +22,8 @@ _dot, _add, _subtract, _multiply = np.dot, np.add, np.subtract, np.multiply
 _absolute, _minimum, _maximum = np.absolute, np.minimum, np.maximum
 
 MAX_FORCE = 50.0
-"""Largest force that an arm goes on pressing with: below the 65 N that ISO/TS 15066 allows for a
-quasi-static contact with a face, the least of its table, and enough to keep a held object [N]."""
+"""Largest force that an arm goes on pressing with: a choice, enough to keep a held object. What a
+person may be pressed with depends on the region of the body and on the tool's edges [N]."""
 
 
 @dataclass(frozen=True, eq=False)

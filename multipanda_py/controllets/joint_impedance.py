@@ -70,6 +70,8 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     default_features: ClassVar[tuple[str, ...]] = ("coriolis",)
     report_names: ClassVar[tuple[str, ...]] = (KEPT,)
     """Those of a derived law end with this one."""
+    max_lead = MAX_STEP
+    """Farthest that a seeded target may lie from a measured joint [rad]."""
 
     def __init__(self, context: Context, params: JointImpedanceParams) -> None:
         self._modal = ModalDamping(JOINTS)
@@ -115,7 +117,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
             held = self.params.stiffness >= SOFT
             step = np.zeros(JOINTS)
             step[held] = np.linalg.solve(stiffness[np.ix_(held, held)], handover.tau[held])
-            step /= max(1.0, float(np.abs(step).max()) / MAX_STEP)
+            step /= max(1.0, float(np.abs(step).max()) / self.max_lead)
             limits = state.limits
             q += np.clip(step, limits.lower - q, limits.upper - q)
             wrench = tool_wrench(state, stiffness @ (q - state.q))

@@ -159,6 +159,14 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         self._motions, self._largest = 0, 0.0
         self._contact = (0, 0.0)
 
+    def on_handover(
+        self, states: Sequence[ArmState], target: TrajectoryTarget, handovers: Sequence[Handover]
+    ) -> str:
+        """Begin where the joint springs press as before; what comes next starts from there."""
+        words = super().on_handover(states, self._reference, handovers)
+        self._motion.rest(self._motion.q.copy(), states[0].dq)
+        return words
+
     def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
         """Begin a motion, or a stop."""
         motion, count = self._motion, int(target.count[0][0])

@@ -13,6 +13,7 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
+from multipanda_py.handover import Handover
 from multipanda_py.limits import JointLimits
 from multipanda_py.parameters import number
 from multipanda_py.robots.limits import LIMITS
@@ -156,6 +157,7 @@ class JointVelocity(JointImpedanceLaw[JointTarget]):
     def on_parameters(self) -> None:
         """Prepare damping and bounds."""
         super().on_parameters()
+        self.max_lead = self.params.leash  # beyond it, the reference would not stay there
         for reference in self._references:
             reference.set_bounds(self.params)
 
@@ -164,6 +166,12 @@ class JointVelocity(JointImpedanceLaw[JointTarget]):
         super().on_activate(states, target)
         for reference, state in zip(self._references, states):
             reference.start(state)
+
+    def on_handover(
+        self, states: Sequence[ArmState], target: JointTarget, handovers: Sequence[Handover]
+    ) -> str:
+        """Begin where the joint springs press as before, as far as the leash allows."""
+        return super().on_handover(states, self._followed, handovers)
 
     def on_target(self, channel: str, place: int, target: JointTarget) -> None:
         """Count from when the velocities came."""

@@ -32,6 +32,7 @@ class Arm:
         owner: The instance whose torque it follows.
         fault: The latched fault, or ``Event.NONE``.
         released: Even hold cannot produce a torque; it decays to zero.
+        interrupted: It may not have done what it was told at some time since the fault.
         busy: Why no other law may have it now, or an empty string.
         tare: What is taken off its estimated external torques, (7,) [Nm].
 
@@ -53,7 +54,7 @@ class Arm:
         self.owner: Instance
         self._slot = 0
         self._fault = Event.NONE
-        self.released = False
+        self.released = self.interrupted = False
         self.busy = ""
         self.tare = np.zeros(7)
 
@@ -65,6 +66,7 @@ class Arm:
     @fault.setter
     def fault(self, event: Event) -> None:
         self._fault = event
+        self.interrupted = event is not Event.NONE and (self.interrupted or event.takes_torque)
         self._fault_word[...] = int(event)
 
     def give_to(self, instance: Instance, slot: int) -> None:
@@ -86,10 +88,15 @@ class Arm:
         return self._state_guard.describe(self.state, fault)
 
     def recover(self, handover: Handover | None = None) -> Event:
-        """Clear the latched fault and hold the posture of now; return what it was."""
-        was = self._fault
+        """Clear the latched fault and hold; return what it was.
+
+        A hold that has had the arm since the fault goes on as it is: begun anew, it would let a
+        load sink that nobody told of, and a hand that pushes would be pushed for good.
+        """
+        was, anew = self._fault, self.released or self.interrupted
         self.fault, self.released = Event.NONE, False
-        self.start_anew(handover)
+        if anew:
+            self.start_anew(handover)
         return was
 
     def start_anew(self, handover: Handover | None = None) -> None:

@@ -243,7 +243,7 @@ class ControlLoop:
             if backend.is_ready(index):
                 self._recovering.discard(index)
                 was = self._owners.recover(self._arms[index])
-                text = f"{was.name.lower()} cleared; holding the measured posture"
+                text = f"{was.name.lower()} cleared; holding"
                 if backend.warnings:  # of a robot that has been connected only now
                     text = f"{text}; but {'; '.join(backend.warnings)}"
                     backend.warnings.clear()
@@ -274,7 +274,9 @@ class ControlLoop:
     def _blame(self, backend: Backend, error: Exception, now_ns: int) -> None:
         for index in backend.arms:
             arm = self._arms[index]
-            if not arm.fault:
+            if arm.fault:
+                arm.interrupted = True
+            else:
                 self._owners.fail(arm.owner, Event.BACKEND_ERROR, describe(error), now_ns)
 
     def _record(self, wake_ns: int, deadline_ns: int) -> None:

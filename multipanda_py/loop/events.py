@@ -37,6 +37,11 @@ class Event(IntEnum):
         return self in (Event.POSITION_LIMIT, Event.VELOCITY_LIMIT, Event.ARM_STOPPED)
 
     @property
+    def takes_torque(self) -> bool:
+        """Whether an arm with this fault may not do what it is told."""
+        return self in (Event.NON_FINITE_STATE, Event.BACKEND_ERROR, Event.ARM_STOPPED)
+
+    @property
     def is_fault(self) -> bool:
         """Whether the arm stays faulted until it is recovered."""
         return self >= Event.NON_FINITE_TORQUE

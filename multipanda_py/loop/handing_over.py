@@ -25,7 +25,7 @@ DISAGREEMENT = np.array([8.0, 8.0, 8.0, 8.0, 4.0, 4.0, 4.0])
 """Torque asked for beyond what is measured, by friction and bias; more is not executed [Nm]."""
 FREE_FORCE, FREE_TORQUE = 2.0, 0.4
 """What the estimate of a free arm in motion may show [N], [Nm]."""
-TORQUE_AWAY = (Event.NON_FINITE_STATE, Event.BACKEND_ERROR, Event.ARM_STOPPED)
+TORQUE_AWAY = tuple(event for event in Event if event.takes_torque)
 """Faults under which an arm does not do what it is told."""
 UNFIT = (*TORQUE_AWAY, Event.VELOCITY_LIMIT, Event.POSITION_LIMIT)
 """Faults that end with an arm that is too fast, or presses against its own stops."""

@@ -245,7 +245,7 @@ def test_a_failed_law_does_not_take_the_pressing_force_with_it(make_cell):
 
 @pytest.mark.sim
 def test_a_stop_does_not_go_on_pressing_hard(make_cell):
-    """80 N before; a stop presses on with no more than what a face may be pressed with."""
+    """80 N before; a stop presses on with no more than what holds an object."""
     laws = {
         "cartesian": {
             "type": "cartesian_impedance",

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recoveries and switches of arms that carry or are pushed with what nobody told of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.handover import tool_wrench
+
+pytestmark = pytest.mark.sim
+
+LOADED = {"arm": {"perturbation": {"payload": 3.0}}}
+LAWS = {
+    "stiff": {"type": "cartesian_impedance", "params": {"stiffness": [2000.0] * 3 + [100.0] * 3}},
+    "velocity": {"type": "joint_velocity"},
+    "trajectory": {"type": "joint_trajectory"},
+}
+
+
+def throw(cell):
+    """Give the last joint a speed that is a fault; what the tool carries hardly feels it."""
+    cell._runner._loop.backends[0].data.qvel[6] = 6.0
+    cell.step(2)
+    assert cell.state("arm").fault == "velocity_limit"
+
+
+def motion(cell, cycles):
+    """Return how far the tool gets from where it is now [m], and the largest joint speed."""
+    before, (start, _) = cell.pose("arm").position, cell.rows()
+    cell.step(cycles)
+    arm = cell.rows(start)[1]["arms"][:, 0]
+    away = np.linalg.norm(arm["position_ee_in_base"] - before, axis=1)
+    return float(away.max()), float(np.abs(arm["dq"]).max())
+
+
+@pytest.mark.parametrize("wait", [1500, 150])
+def test_a_recovery_dropped_a_load_that_nobody_told_of(make_cell, wait):
+    """21 mm with 0.2 rad/s: hold began anew, with no torque, when it had the arm already."""
+    cell = make_cell(LOADED, LAWS, ["arm/stiff"])
+    cell.step(1500)
+    throw(cell)
+    cell.step(wait)
+    _, speed = motion(cell, 1)
+    cell.recover()
+    away, fastest = motion(cell, 1000)
+    assert cell.state("arm").fault == ""
+    assert fastest < max(1.2 * speed, 0.05)
+    if wait > 1000:
+        assert away < 1e-3
+    cell.switch(["arm/stiff"])
+    away, fastest = motion(cell, 1000)
+    assert away < 3e-3
+    assert fastest < 0.05
+
+
+@pytest.mark.parametrize("name", ["velocity", "trajectory"])
+def test_joint_laws_let_a_load_sink_that_they_said_they_carry(make_cell, name):
+    """15 mm: the way to press on was written to a target that these laws do not look at."""
+    cell = make_cell(LOADED, LAWS, ["arm/stiff"])
+    cell.step(1500)
+    result = cell.switch([f"arm/{name}"], strictness="force_auto")
+    assert "arm goes on with 29.4 N" in result.message
+    away, fastest = motion(cell, 1000)
+    assert away < 1e-3
+    assert fastest < 0.05
+
+
+def test_a_short_leash_carries_less_and_says_so(make_cell):
+    """Two springs: what is carried at once is the share that was said, and the rest sinks."""
+    soft = {"type": "joint_velocity", "params": {"leash": 0.02}}
+    cell = make_cell(LOADED, {**LAWS, "soft": soft}, ["arm/stiff"])
+    cell.step(1500)
+    words = cell.switch(["arm/soft"], strictness="force_auto").message
+    said, whole = words.split("goes on with ")[1].split(" of ")
+    cell.step(1)
+    arm = cell._runner._loop.arms[0]
+    law = cell._runner._loop._owners.active[0]._law
+    assert np.abs(law._references[0].q - arm.state.q).max() <= 0.02 + 1e-9
+    carried = tool_wrench(arm.state, law.tau[0])[:3]
+    assert float(whole.split(" N")[0]) == pytest.approx(29.4, abs=0.1)
+    assert float(said) == pytest.approx(carried[2], abs=0.3)
+    assert 5.0 < float(said) < 26.0
+
+
+def test_a_trajectory_begins_where_the_law_presses_as_before(make_cell):
+    """Without a jump of the torque, and it arrives."""
+    cell = make_cell({"arm": {"perturbation": {"payload": 0.8}}}, LAWS, ["arm/stiff"])
+    cell.step(1500)
+    cell.switch(["arm/trajectory"], strictness="force_auto")
+    cell.step(100)
+    start, _ = cell.rows()
+    goal = np.array(cell.state("arm").q) + [0.2, 0.1, 0.0, 0.1, 0.0, -0.1, 0.0]
+    cell.set_target("arm", q=goal)
+    cell.step(4000)
+    tau = cell.rows(start)[1]["arms"]["tau"][:, 0]
+    assert np.abs(np.diff(tau, axis=0)).max() < 0.3
+    assert cell.report("arm/trajectory")["state"] == 2.0  # done
+    assert np.abs(np.array(cell.state("arm").q) - goal).max() < 0.05
+
+
+def test_a_push_that_ends_after_a_recovery_does_not_set_the_arm_in_motion(make_cell):
+    """It goes back to where it was before the push, not beyond, as a hold that was not faulted."""
+    cell = make_cell({"arm": {}}, LAWS, ["arm/stiff"])
+    cell.step(200)
+    throw(cell)
+    cell.step(1500)
+    free = cell.pose("arm")
+    backend = cell._runner._loop.backends[0]
+    force = backend.data.xfrc_applied[backend.model.body("arm_fr3_hand").id]
+    force[1] = 25.0
+    cell.step(1500)
+    pushed = cell.pose("arm").distance(free)[0]
+    assert pushed > 5e-3
+    cell.recover()
+    assert motion(cell, 500)[0] < 1e-3
+    force[1] = 0.0
+    away, fastest = motion(cell, 2000)
+    assert cell.pose("arm").distance(free)[0] < 2e-3
+    assert away < 1.3 * pushed
+    assert fastest < 0.3
+
+
+def test_a_robot_that_stopped_by_itself_is_recovered_without_the_force_it_met(make_cell):
+    """What is measured then may be a person who is clamped; a load sinks, slowly."""
+    cell = make_cell(LOADED, LAWS, ["arm/stiff"])
+    cell.step(1500)
+    throw(cell)  # two faults: hold has had the arm in between, but not since
+    cell.step(1000)
+    robot = cell._runner._loop.backends[0]._robots[0]
+    robot.fault = "stopped by hand"
+    robot._stop()
+    cell.step(500)
+    assert cell.state("arm").fault == "arm_stopped"
+    cell.recover()
+    cell.step(1)
+    assert np.abs(cell.state("arm").tau).max() < 2.0
+    away, fastest = motion(cell, 1000)
+    assert away < 0.025
+    assert fastest < 0.25
