@@ -15,6 +15,7 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
+from multipanda_py.handover import Handover
 from multipanda_py.parameters import flag, number, vector
 from multipanda_py.planning.joint_motion import JointMotion
 from multipanda_py.robots.limits import LIMITS
