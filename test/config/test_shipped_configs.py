@@ -50,11 +50,11 @@ def test_a_simulated_cell_rests(file: Path) -> None:
 @pytest.mark.parametrize("file", SIMULATED, ids=lambda file: file.stem)
 def test_every_controllet_of_a_cell_can_take_its_arms(file: Path) -> None:
     with Cell.from_yaml(file, placement="inline") as cell:
-        for plan in cell.plans:
-            if not plan.is_hold:
-                if plan.name not in cell.active:
-                    cell.switch([plan.name], strictness="force_auto")
+        for spec in cell.specs:
+            if not spec.is_hold:
+                if spec.name not in cell.active:
+                    cell.switch([spec.name], strictness="force_auto")
                 cell.step(100)
-                assert plan.name in cell.active
+                assert spec.name in cell.active
         assert not any(cell.state(arm).fault for arm in cell.arms)
         assert all(np.abs(cell.state(arm).dq).max() < 1e-3 for arm in cell.arms)
