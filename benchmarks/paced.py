@@ -92,11 +92,11 @@ class Rows:
 
     def __init__(self, node: Node) -> None:
         from multipanda_py.config.cell_file import CellConfig
-        from multipanda_py.config.instance_spec import blueprints
+        from multipanda_py.config.instance_spec import instance_specs
         from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
 
         config = CellConfig.from_yaml(CONFIG)
-        self.box = Mailbox(config, blueprints(config), os.open(node.fd, os.O_RDWR))
+        self.box = Mailbox(config, instance_specs(config), os.open(node.fd, os.O_RDWR))
         self._size, self._word = ROWS, Word.ROWS
 
     @property

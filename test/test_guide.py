@@ -126,8 +126,8 @@ def test_its_ros_calls_name_parameters_that_exist(found: Path):
             assert cell.parameters("arm/rail")[name] == float(value)
         with pytest.raises(ParameterRejected, match=r"stiffness: got -1\.0, allowed a number in"):
             cell.set_parameters("arm/rail", {"stiffness": -1.0})
-        (plan,) = (plan for plan in cell.plans if plan.name == "arm/rail")
-        assert plan.channels == ("pose", "joint")
+        (spec,) = (spec for spec in cell.specs if spec.name == "arm/rail")
+        assert spec.channels == ("pose", "joint")
 
 
 @pytest.mark.sim

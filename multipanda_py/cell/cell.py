@@ -88,8 +88,8 @@ class Cell(CellGrippers):
         placement = self.config.cell.placement
         if placement != "inline":
             self._file_lock = CellLock(self.config.cell.name)
-        self._mailbox = Mailbox(self.config, self.plans)
-        arguments = (self.config, self.plans, self._mailbox)
+        self._mailbox = Mailbox(self.config, self.specs)
+        arguments = (self.config, self.specs, self._mailbox)
         if placement == "process" and self._file_lock is not None:
             self._runner = ProcessRunner(*arguments, inherited=[self._file_lock.fd])
         else:

@@ -175,9 +175,9 @@ class PendingSwitch:
         away = [name for name, state in cell._lifecycle.items() if state != "inactive"]
         if self._is_stop:
             self._deactivate = tuple(
-                plan.name for plan, flag in zip(cell.plans, flags) if flag and not plan.is_hold
+                spec.name for spec, flag in zip(cell.specs, flags) if flag and not spec.is_hold
             )
-        plan = plan_switch(cell.plans, flags, self._activate, self._deactivate, self._rule, away)
+        plan = plan_switch(cell.specs, flags, self._activate, self._deactivate, self._rule, away)
         self._plan = plan
         is_sure = not self._is_stop or (before is None and not cell.silence_reason())
         if is_sure and not plan.activated and not plan.deactivated:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.instance_spec import Blueprint, blueprints
+from multipanda_py.config.instance_spec import InstanceSpec, instance_specs
 from multipanda_py.exceptions import LoopError, LoopTimeout, UnknownName
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
@@ -33,9 +33,9 @@ class CellReadout(ABC):
 
     def __init__(self, config: CellConfig) -> None:
         self.config = config
-        self.plans: list[Blueprint] = blueprints(config)
+        self.specs: list[InstanceSpec] = instance_specs(config)
         self._arm_index = {name: index for index, name in enumerate(config.arms)}
-        self._index = {plan.name: plan.index for plan in self.plans}
+        self._index = {spec.name: spec.index for spec in self.specs}
         self._movable = [name for name, thing in config.objects.items() if thing.mass > 0]
         self._events_seen = 0
         self._mailbox: Mailbox | None = None
@@ -76,9 +76,9 @@ class CellReadout(ABC):
     def active(self) -> tuple[str, ...]:
         """Names of the active instances, holds included."""
         flags = self._box().active
-        return tuple(plan.name for plan in self.plans if flags[plan.index])
+        return tuple(spec.name for spec in self.specs if flags[spec.index])
 
-    def plan(self, name: str) -> Blueprint:
+    def spec(self, name: str) -> InstanceSpec:
         """Return what an instance is made of.
 
         Raises:
@@ -86,7 +86,7 @@ class CellReadout(ABC):
         """
         if name not in self._index:
             raise UnknownName("controllet", name, list(self._index))
-        return self.plans[self._index[name]]
+        return self.specs[self._index[name]]
 
     def state(self, arm: str) -> ArmSnapshot:
         """Return a copy of the newest state of an arm.
@@ -108,7 +108,7 @@ class CellReadout(ABC):
         return ArmSnapshot(
             name=arm,
             time=float(box.rows["time"][latest]),
-            owner=self.plans[int(record["owner"])].name,
+            owner=self.specs[int(record["owner"])].name,
             fault=Event(fault).name.lower() if fault else "",
             **fields,
         )
@@ -127,9 +127,9 @@ class CellReadout(ABC):
 
     def report(self, name: str) -> dict[str, float]:
         """Return what a controllet reports of its last cycle, by name."""
-        plan = self.plan(name)
-        values = self._newest()["reports"][plan.index]
-        return {title: float(value) for title, value in zip(plan.law.report_names, values)}
+        spec = self.spec(name)
+        values = self._newest()["reports"][spec.index]
+        return {title: float(value) for title, value in zip(spec.law.report_names, values)}
 
     def row(self) -> NDArray[np.void]:
         """Return a copy of the newest row: the cycle's times and every arm's state."""

@@ -13,7 +13,7 @@ from multipanda_py.cell import gate
 from multipanda_py.cell.switching import CellSwitching
 from multipanda_py.cell.trajectory_gate import check_tolerances, check_trajectory
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.instance_spec import Blueprint
+from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import (
     MultipandaError,
     ParameterRejected,
@@ -31,7 +31,7 @@ class CellRequests(CellSwitching):
     def __init__(self, config: CellConfig) -> None:
         super().__init__(config)
         self.frames = gate.Frames(config)
-        self._values = [plan.initial_values() for plan in self.plans]
+        self._values = [spec.initial_values() for spec in self.specs]
 
     def set_target(
         self,
@@ -67,13 +67,13 @@ class CellRequests(CellSwitching):
             state = self.state(arm)
             limits, bounds = LIMITS[self.config.arms[arm].model], self.config.gate
             in_base = self.frames.base_from(frame, arm)
-            plan = self._owner(arm)
+            spec = self._owner(arm)
             records: dict[str, Vector] = {}
             if pose is not None:
                 placed = pose if in_base is gate.HERE else in_base @ pose
                 records["pose"] = gate.check_pose(placed, state, bounds)
             if q is not None:
-                far = "joint" in plan.law.Target.far
+                far = "joint" in spec.law.Target.far
                 records["joint"] = gate.check_joint(q, dq, state, limits, bounds, far)
             elif dq is not None:
                 here = np.clip(state.q, limits.lower, limits.upper)
@@ -84,7 +84,7 @@ class CellRequests(CellSwitching):
                 records["wrench"] = gate.check_wrench(wrench, in_base.rotation, state, bounds)
             if stiffness is not None:
                 records["stiffness"] = gate.check_stiffness(stiffness, state)
-            self._post(plan, plan.config.arms.index(arm), records)
+            self._post(spec, spec.config.arms.index(arm), records)
         except (TargetRejected, UnknownName):
             self.rejected[f"{arm} target"] += 1
             raise
@@ -121,8 +121,8 @@ class CellRequests(CellSwitching):
             record = check_trajectory(points, state, limits, self.config.gate)
             tolerances = check_tolerances(path_tolerance, goal_tolerance, goal_time, arm)
             record[-len(tolerances) :] = tolerances
-            plan = self._owner(arm)
-            self._post(plan, plan.config.arms.index(arm), {"trajectory": record})
+            spec = self._owner(arm)
+            self._post(spec, spec.config.arms.index(arm), {"trajectory": record})
         except (TargetRejected, UnknownName):
             self.rejected[f"{arm} target"] += 1
             raise
@@ -142,9 +142,9 @@ class CellRequests(CellSwitching):
             TargetRejected: If it is not acceptable; the controllet keeps what it has.
         """
         try:
-            plan = self.plan(name)
+            spec = self.spec(name)
             self._refuse_if_silent(name)
-            if not self._box().active[plan.index]:
+            if not self._box().active[spec.index]:
                 raise TargetRejected(f"{name}: is not active; switch to it first")
             records: dict[str, Vector] = {}
             if pose is not None:
@@ -152,22 +152,22 @@ class CellRequests(CellSwitching):
                 records["object"] = np.concatenate(
                     [in_world.position, in_world.rotation.reshape(-1)]
                 )
-                self._check_object(plan, in_world)
+                self._check_object(spec, in_world)
             if squeeze is not None:
                 records["squeeze"] = gate.check_squeeze(squeeze, name, self.config.gate)
-            self._post(plan, 0, records)
+            self._post(spec, 0, records)
         except (TargetRejected, UnknownName):
             self.rejected[f"{name} target"] += 1
             raise
 
-    def _check_object(self, plan: Blueprint, pose_in_world: Pose) -> None:
+    def _check_object(self, spec: InstanceSpec, pose_in_world: Pose) -> None:
         """Refuse an object pose that is far from where its law says that it is."""
-        report = self.report(plan.name)
+        report = self.report(spec.name)
         here = np.array([report.get(f"object_{axis} [m]", np.nan) for axis in "xyz"])
         distance = float(np.linalg.norm(here - pose_in_world.position))
         if distance > self.config.gate.position:
             raise TargetRejected(
-                f"{plan.name}: target is {distance:.3f} m from the object, allowed "
+                f"{spec.name}: target is {distance:.3f} m from the object, allowed "
                 f"{self.config.gate.position:g} m (gate.position)"
             )
 
@@ -176,27 +176,27 @@ class CellRequests(CellSwitching):
         if reason := self.silence_reason():
             raise TargetRejected(f"{who}: {reason}")
 
-    def _owner(self, arm: str) -> Blueprint:
+    def _owner(self, arm: str) -> InstanceSpec:
         flags, index = self._box().active, self._arm_index[arm]
-        return next(plan for plan in self.plans if flags[plan.index] and index in plan.arms)
+        return next(spec for spec in self.specs if flags[spec.index] and index in spec.arms)
 
-    def _post(self, plan: Blueprint, place: int, records: Mapping[str, Vector]) -> None:
+    def _post(self, spec: InstanceSpec, place: int, records: Mapping[str, Vector]) -> None:
         for channel in records:
-            if channel not in plan.channels:
-                takes = ", ".join(plan.channels) or "no target"
+            if channel not in spec.channels:
+                takes = ", ".join(spec.channels) or "no target"
                 raise TargetRejected(
-                    f"{plan.name} takes {takes}, got {channel}; switch the controllet first"
+                    f"{spec.name} takes {takes}, got {channel}; switch the controllet first"
                 )
         with self._lock:
             box = self._box()
             for channel, record in records.items():
-                slots = box.targets[plan.index][channel]
+                slots = box.targets[spec.index][channel]
                 slots[place if len(slots) > place else 0].write(record)
             box.ring_bell()
 
     def parameters(self, name: str) -> dict[str, Any]:
         """Return all parameters of an instance by name."""
-        return dict(self._values[self.plan(name).index])
+        return dict(self._values[self.spec(name).index])
 
     def set_parameters(self, name: str, values: Mapping[str, object]) -> None:
         """Change parameters of an instance, all together between two cycles.
@@ -204,18 +204,18 @@ class CellRequests(CellSwitching):
         Raises:
             ParameterRejected: With every fault; nothing has changed.
         """
-        plan = self.plan(name)
+        spec = self.spec(name)
         try:
-            accepted = plan.checked(values)
+            accepted = spec.checked(values)
             if reason := self.silence_reason():
                 raise ParameterRejected(f"{name}: {reason}")
         except MultipandaError:
             self.rejected["parameter"] += 1
             raise
         with self._lock:
-            changed = self._values[plan.index] | accepted
-            if plan.parameter_width:
+            changed = self._values[spec.index] | accepted
+            if spec.parameter_width:
                 box = self._box()
-                box.parameters[plan.index].write(plan.encode(changed))
+                box.parameters[spec.index].write(spec.encode(changed))
                 box.ring_bell()
-            self._values[plan.index] = changed
+            self._values[spec.index] = changed

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from multipanda_py.config.instance_spec import Blueprint
+from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import SwitchRejected
 
 KEEP, RESTART = 1, 2
@@ -47,7 +47,7 @@ class SwitchPlan:
 
 
 def plan_switch(
-    plans: Sequence[Blueprint],
+    specs: Sequence[InstanceSpec],
     active: Sequence[bool],
     activate: Sequence[str],
     deactivate: Sequence[str],
@@ -60,7 +60,7 @@ def plan_switch(
     A name in both lists is restarted.
 
     Args:
-        plans: All instances.
+        specs: All instances.
         active: Whether each is active now.
         activate: Names to activate.
         deactivate: Names to deactivate.
@@ -70,8 +70,8 @@ def plan_switch(
     Raises:
         SwitchRejected: With every reason, one per line.
     """
-    index = {plan.name: plan.index for plan in plans}
-    result = SwitchPlan([int(flag and not plan.is_hold) for flag, plan in zip(active, plans)])
+    index = {spec.name: spec.index for spec in specs}
+    result = SwitchPlan([int(flag and not spec.is_hold) for flag, spec in zip(active, specs)])
     faults: list[str] = []
     usable = [n for n in dict.fromkeys(activate) if _is_known(n, index, unavailable, faults)]
     stopped = [n for n in dict.fromkeys(deactivate) if _is_known(n, index, (), faults)]
@@ -81,12 +81,12 @@ def plan_switch(
         elif strictness in (Strictness.STRICT, Strictness.BEST_EFFORT):
             faults.append(f"{name}: cannot be deactivated, it is not active")
     for name in usable:
-        plan = plans[index[name]]
-        if active[plan.index] and name not in stopped:
+        spec = specs[index[name]]
+        if active[spec.index] and name not in stopped:
             if strictness in (Strictness.STRICT, Strictness.BEST_EFFORT):
                 faults.append(f"{name}: cannot be activated, it is active already")
             continue
-        rivals = [p for p in plans if result.flags[p.index] and set(p.arms) & set(plan.arms)]
+        rivals = [p for p in specs if result.flags[p.index] and set(p.arms) & set(spec.arms)]
         asked_too = [p for p in rivals if p.name in usable]
         if strictness is Strictness.FORCE_AUTO and not asked_too:
             for rival in rivals:
@@ -94,17 +94,17 @@ def plan_switch(
             rivals = []
         if rivals:
             claims = " and ".join(p.name for p in rivals)
-            faults.append(f"{name}: conflicts with {claims} over {_shared(plan, rivals)}")
+            faults.append(f"{name}: conflicts with {claims} over {_shared(spec, rivals)}")
             continue
-        result.flags[plan.index] = RESTART if active[plan.index] else KEEP
+        result.flags[spec.index] = RESTART if active[spec.index] else KEEP
     if faults and strictness is not Strictness.BEST_EFFORT:
         raise SwitchRejected("\n".join(faults))
     result.skipped = faults
-    for plan, flag, was in zip(plans, result.flags, active):
+    for spec, flag, was in zip(specs, result.flags, active):
         if flag and (not was or flag == RESTART):
-            result.activated.append(plan.name)
-        elif was and not flag and not plan.is_hold:
-            result.deactivated.append(plan.name)
+            result.activated.append(spec.name)
+        elif was and not flag and not spec.is_hold:
+            result.deactivated.append(spec.name)
     return result
 
 
@@ -120,8 +120,8 @@ def _is_known(
     return True
 
 
-def _shared(plan: Blueprint, rivals: Sequence[Blueprint]) -> str:
+def _shared(spec: InstanceSpec, rivals: Sequence[InstanceSpec]) -> str:
     names = [
-        name for name in plan.config.arms if any(name in rival.config.arms for rival in rivals)
+        name for name in spec.config.arms if any(name in rival.config.arms for rival in rivals)
     ]
     return " and ".join(f"arm {name}" for name in names)

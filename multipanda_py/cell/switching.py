@@ -73,7 +73,7 @@ class CellSwitching(CellReadout):
         self.withdrawn: Counter[str] = Counter()
         self._open_switch: PendingSwitch | None = None
         self._stop_number = 0
-        self._lifecycle = {plan.name: "inactive" for plan in self.plans}
+        self._lifecycle = {spec.name: "inactive" for spec in self.specs}
         self._lock = threading.RLock()
 
     def controllets(self) -> list[ControlletInfo]:
@@ -81,15 +81,15 @@ class CellSwitching(CellReadout):
         flags = self._box().active
         return [
             ControlletInfo(
-                plan.name,
-                plan.config.short_name,
-                plan.config.type,
-                plan.config.arms,
-                "active" if flags[plan.index] else self._lifecycle[plan.name],
-                plan.config.per_arm,
-                plan.channels,
+                spec.name,
+                spec.config.short_name,
+                spec.config.type,
+                spec.config.arms,
+                "active" if flags[spec.index] else self._lifecycle[spec.name],
+                spec.config.per_arm,
+                spec.channels,
             )
-            for plan in self.plans
+            for spec in self.specs
         ]
 
     def set_lifecycle(self, name: str, state: str) -> None:
@@ -102,16 +102,16 @@ class CellSwitching(CellReadout):
         Raises:
             SwitchRejected: If the instance is active, or is a hold.
         """
-        plan = self.plan(name)
-        if plan.is_hold and state != "inactive":
+        spec = self.spec(name)
+        if spec.is_hold and state != "inactive":
             raise SwitchRejected(f"{name}: hold is always ready")
-        if self._box().active[plan.index]:
+        if self._box().active[spec.index]:
             raise SwitchRejected(f"{name}: is active; deactivate it first")
         self._lifecycle[name] = state
 
     def lifecycle(self, name: str) -> str:
         """Return the lifecycle state of an instance that is not active."""
-        return self._lifecycle[self.plan(name).name]
+        return self._lifecycle[self.spec(name).name]
 
     def switch(
         self,

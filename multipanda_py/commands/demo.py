@@ -7,7 +7,7 @@ import numpy as np
 
 from multipanda_py.cell import Cell
 from multipanda_py.cell.switch_planning import Strictness
-from multipanda_py.config.instance_spec import Blueprint
+from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
@@ -40,14 +40,14 @@ class Demo:
         gate = cell.config.gate
         self._radius = min(RADIUS, 0.4 * gate.position)
         self._swing = min(SWING, 0.4 * gate.joint)
-        idle = [arm for arm in cell.arms if not cell.plan(cell.state(arm).owner).channels]
+        idle = [arm for arm in cell.arms if not cell.spec(cell.state(arm).owner).channels]
         taken: set[str] = set()
         chosen = []
-        for plan in cell.plans:  # arms that only hold get the first controllet that moves them
-            arms = set(plan.config.arms)
-            if plan.channels and arms <= set(idle) and not arms & taken:
+        for spec in cell.specs:  # arms that only hold get the first controllet that moves them
+            arms = set(spec.config.arms)
+            if spec.channels and arms <= set(idle) and not arms & taken:
                 taken |= arms
-                chosen.append(plan.name)
+                chosen.append(spec.name)
         if chosen:
             cell.switch(chosen, strictness=Strictness.AUTO)
         self._pose = {arm: cell.pose(arm) for arm in cell.arms}
@@ -70,7 +70,7 @@ class Demo:
         left = min(time, self._duration - time)
         size = 0.5 - 0.5 * np.cos(np.pi * min(1.0, max(0.0, left / RAMP)))
         for place, arm in enumerate(self._cell.arms):
-            channels = self._cell.plan(self._cell.state(arm).owner).channels
+            channels = self._cell.spec(self._cell.state(arm).owner).channels
             turn = angle if place % 2 == 0 else -angle
             if "pose" in channels:
                 step = size * self._radius * _circle(turn)
@@ -87,18 +87,18 @@ class Demo:
         cell = self._cell
         active, taken = set(cell.active), set[str]()
         chosen = []
-        for plan in sorted(cell.plans, key=_fitness):
-            arms = set(plan.config.arms)
-            if plan.channels and plan.name not in active and not arms & taken:
+        for spec in sorted(cell.specs, key=_fitness):
+            arms = set(spec.config.arms)
+            if spec.channels and spec.name not in active and not arms & taken:
                 taken |= arms
-                chosen.append(plan.name)
+                chosen.append(spec.name)
         if not chosen:
             return ""
         return cell.switch(chosen, strictness=Strictness.FORCE_AUTO).message
 
 
-def _fitness(plan: Blueprint) -> tuple[bool, int]:
-    return ("pose" not in plan.channels, -len(plan.arms))
+def _fitness(spec: InstanceSpec) -> tuple[bool, int]:
+    return ("pose" not in spec.channels, -len(spec.arms))
 
 
 def _circle(angle: float) -> Vector:

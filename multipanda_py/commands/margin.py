@@ -12,7 +12,7 @@ import numpy as np
 
 from multipanda_py.commands.output import OK, say
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.instance_spec import blueprints
+from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.control.margin import LONGEST, Probe, linearise
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.loop.build import build_loop
@@ -80,33 +80,33 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
             }
         }
     )
-    plans = blueprints(unconnected)
-    known = [plan.name for plan in plans]
+    specs = instance_specs(unconnected)
+    known = [spec.name for spec in specs]
     wanted = options.controllet or known
     for name in wanted:
         if name not in known:
             raise UnknownName("controllet", name, known)
-    loop = build_loop(unconnected, plans, Mailbox(unconnected, plans))
+    loop = build_loop(unconnected, specs, Mailbox(unconnected, specs))
     period = 1.0 / config.cell.rate
     try:
         loop.start([], warm_up=2)
         for instance in loop.instances:
-            if instance.plan.name not in wanted:
+            if instance.spec.name not in wanted:
                 continue
-            arms = [loop.arms[arm] for arm in instance.plan.arms]
+            arms = [loop.arms[arm] for arm in instance.spec.arms]
             probe = Probe(
                 instance.states, [arm.model for arm in arms], instance.tau,
                 instance.activate, instance.update,
             )  # fmt: skip
             found = [
                 (around.bandwidth, around.delay_margin(options.lag, options.inertia, period), q)
-                for q in _postures(config, instance.plan.arms, options)
+                for q in _postures(config, instance.spec.arms, options)
                 for around in [linearise(probe, q)]
             ]
             _, least, worst = min(found, key=lambda row: (row[1], -row[0]))
             yield {
-                "controllet": instance.plan.name,
-                "type": instance.plan.config.type,
+                "controllet": instance.spec.name,
+                "type": instance.spec.config.type,
                 "bandwidth": max(row[0] for row in found),
                 "delay_margin_ms": None if least < 0 else 1e3 * period * least,
                 "longest_ms": 1e3 * period * LONGEST,

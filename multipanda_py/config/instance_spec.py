@@ -23,7 +23,7 @@ from multipanda_py.state import Vector
 
 
 @dataclass(frozen=True)
-class Blueprint:
+class InstanceSpec:
     """An instance's law, features, parameters and channels.
 
     Attributes:
@@ -65,7 +65,7 @@ class Blueprint:
         return tuple(sets)
 
     @cached_property
-    def specs(self) -> tuple[Spec, ...]:
+    def parameter_specs(self) -> tuple[Spec, ...]:
         """Specs of all parameters, law first."""
         return tuple(spec for part in self.parameter_sets for spec in part.specs)
 
@@ -80,14 +80,14 @@ class Blueprint:
         Raises:
             ParameterRejected: With one line for every fault.
         """
-        accepted, faults = check_values(self.specs, values, self.name)
+        accepted, faults = check_values(self.parameter_specs, values, self.name)
         if faults:
             raise ParameterRejected("\n".join(faults))
         return accepted
 
     def initial_values(self) -> dict[str, Any]:
         """Return the parameters at start-up: defaults, overridden by the cell file."""
-        values = {spec.name: spec.default for spec in self.specs}
+        values = {spec.name: spec.default for spec in self.parameter_specs}
         return values | self.checked(flatten(self.config.params))
 
     def encode(self, values: Mapping[str, Any]) -> Vector:
@@ -103,7 +103,7 @@ class Blueprint:
         return parts
 
 
-def blueprints(config: CellConfig) -> list[Blueprint]:
+def instance_specs(config: CellConfig) -> list[InstanceSpec]:
     """Resolve every instance of a checked cell."""
     arm_index = {name: index for index, name in enumerate(config.arms)}
     result = []
@@ -112,5 +112,5 @@ def blueprints(config: CellConfig) -> list[Blueprint]:
         names = feature_names(law, instance.features)
         features = {name: registry.find("features", name) for name in names}
         arms = tuple(arm_index[name] for name in instance.arms)
-        result.append(Blueprint(index, instance, law, features, arms))
+        result.append(InstanceSpec(index, instance, law, features, arms))
     return result

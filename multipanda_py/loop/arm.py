@@ -72,7 +72,7 @@ class Arm:
     def give_to(self, instance: Instance, slot: int) -> None:
         """Make ``instance`` the owner; the arm is number ``slot`` of its arms."""
         self.owner, self._slot = instance, slot
-        self._owner_word[...] = instance.plan.index
+        self._owner_word[...] = instance.spec.index
 
     def blend(self, cycles: int) -> None:
         """Blend from the torque commanded last to the owner's, over ``cycles``."""

@@ -66,7 +66,7 @@ class ArmSettings:
 
     def _begin(self, arm: Arm, number: int, options: FrankaConfig) -> str:
         """Hand settings to the backend; return why that cannot be, or an empty string."""
-        name, owner = arm.state.name, arm.owner.plan
+        name, owner = arm.state.name, arm.owner.spec
         if arm.busy:
             return f"{name} {arm.busy}"
         if not owner.is_hold:

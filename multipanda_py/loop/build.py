@@ -11,7 +11,7 @@ from multipanda_py import registry
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm, describe_objects
-from multipanda_py.config.instance_spec import Blueprint
+from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.context import Context
 from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.loop.arm import Arm
@@ -24,7 +24,7 @@ from multipanda_py.robots.limits import LIMITS
 from multipanda_py.state import ArmState, Vector
 
 
-def build_loop(config: CellConfig, plans: Sequence[Blueprint], mailbox: Mailbox) -> ControlLoop:
+def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailbox) -> ControlLoop:
     """Return a loop that is ready for :meth:`~multipanda_py.loop.cycle.ControlLoop.start`.
 
     Raises:
@@ -44,13 +44,13 @@ def build_loop(config: CellConfig, plans: Sequence[Blueprint], mailbox: Mailbox)
     descriptions = [describe_arm(name, arm) for name, arm in config.arms.items()]
     instances = [
         Instance(
-            plan,
-            make_context(config, plan, descriptions, states, objects),
+            spec,
+            make_context(config, spec, descriptions, states, objects),
             states,
             mailbox,
-            reports[plan.index],
+            reports[spec.index],
         )
-        for plan in plans
+        for spec in specs
     ]
     blend_cycles = round(config.cell.blend_time * config.cell.rate)
     timeout = 0 if config.cell.placement == "inline" else config.cell.heartbeat_timeout
@@ -61,21 +61,21 @@ def build_loop(config: CellConfig, plans: Sequence[Blueprint], mailbox: Mailbox)
 
 def make_context(
     config: CellConfig,
-    plan: Blueprint,
+    spec: InstanceSpec,
     descriptions: Sequence[ArmDescription],
     states: Sequence[ArmState],
     objects: Vector,
 ) -> Context:
     """Return the context of one instance in its cell."""
-    others = [index for index in range(len(states)) if index not in plan.arms]
+    others = [index for index in range(len(states)) if index not in spec.arms]
     return Context(
         period=1.0 / config.cell.rate,
-        arms=tuple(descriptions[index] for index in plan.arms),
+        arms=tuple(descriptions[index] for index in spec.arms),
         other_arms=tuple(descriptions[index] for index in others),
         other_states=tuple(states[index] for index in others),
         objects=tuple(describe_objects(config)),
         object_poses=objects,
-        touches=plan.law.touches,
+        touches=spec.law.touches,
         touching=tuple(config.collisions.pairs()),
     )
 

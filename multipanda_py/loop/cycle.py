@@ -108,7 +108,7 @@ class ControlLoop:
                 instance.update()
             instance.deactivate()
         gc.collect()
-        self._owners.apply([instance.plan.name in active for instance in self._instances])
+        self._owners.apply([instance.spec.name in active for instance in self._instances])
         for arm in self._arms:
             arm.blend_left = 0
         for index, text in not_ready:
@@ -144,7 +144,7 @@ class ControlLoop:
         if self._tares.pending:
             self._tares.look(chosen, wake_ns)
         for instance in self._owners.active:
-            if fresh is None or instance.is_new or instance.plan.arms[0] in fresh:
+            if fresh is None or instance.is_new or instance.spec.arms[0] in fresh:
                 self._owners.update(instance, wake_ns)
         for index in chosen:
             self._arms[index].command()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from multipanda_py.config.instance_spec import Blueprint
+from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.context import Context
 from multipanda_py.handover import Handover
 from multipanda_py.loop.feature_set import FeatureSet
@@ -24,7 +24,7 @@ class Instance:
     """One controllet on its arms.
 
     Attributes:
-        plan: What it is made of.
+        spec: What it is made of.
         states: Live states of its arms, in its own order.
         active: Whether it owns its arms now.
         is_new: Whether it has not been updated since its activation.
@@ -36,39 +36,39 @@ class Instance:
 
     def __init__(
         self,
-        plan: Blueprint,
+        spec: InstanceSpec,
         context: Context,
         states: Sequence[ArmState],
         mailbox: Mailbox,
         report: Vector,
     ) -> None:
-        self.plan = plan
-        self.states = [states[arm] for arm in plan.arms]
+        self.spec = spec
+        self.states = [states[arm] for arm in spec.arms]
         self.active = False
         self.is_new = False
         self._period = context.period
         self.notices: list[str] = context.notices
-        values = plan.decode(plan.encode(plan.initial_values()))
-        self._law = plan.law(context, values[0])
+        values = spec.decode(spec.encode(spec.initial_values()))
+        self._law = spec.law(context, values[0])
         self._law.report = report
         self._features = FeatureSet(
-            [feature(context, own) for feature, own in zip(plan.features.values(), values[2::2])],
+            [feature(context, own) for feature, own in zip(spec.features.values(), values[2::2])],
             [switch.enabled for switch in values[1::2]],
             context.period,
         )
         self._law.pacers = self._features.pacing
-        self._target: Any = plan.law.Target(len(plan.arms), plan.channels)
+        self._target: Any = spec.law.Target(len(spec.arms), spec.channels)
         records = [r for name in GOALS for r in self._target.data.get(name, ())]
         self._goals = [(record, record.copy()) for record in records]
         self.tau: list[Vector] = self._law.tau
-        self._parameter_mail = mailbox.parameters[plan.index]
+        self._parameter_mail = mailbox.parameters[spec.index]
         self._target_mail = [
             (slot, self._target.data[channel][place], channel, place)
-            for channel, slots in mailbox.targets[plan.index].items()
+            for channel, slots in mailbox.targets[spec.index].items()
             for place, slot in enumerate(slots)
         ]
         self._idle = False
-        self._timeout_ns = int(plan.config.target_timeout * 1e9)
+        self._timeout_ns = int(spec.config.target_timeout * 1e9)
         self._newest_ns = 0
 
     def activate(self, handovers: Sequence[Handover] | None = None) -> str:
@@ -107,7 +107,7 @@ class Instance:
         if flat is None:
             return
         self._idle = False
-        values = self.plan.decode(flat)
+        values = self.spec.decode(flat)
         self._law.params = values[0]
         self._law.on_parameters()
         self._features.set_parameters(values[2::2])
@@ -180,5 +180,5 @@ class Instance:
         for torque in tau:
             if not is_finite(torque):
                 raise NonFiniteTorque(
-                    f"{self.plan.name} wrote torque {torque.tolist()}, allowed finite numbers"
+                    f"{self.spec.name} wrote torque {torque.tolist()}, allowed finite numbers"
                 )

@@ -21,7 +21,7 @@ from enum import IntEnum
 import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.instance_spec import Blueprint
+from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.franka.live import WIDTH as SETTINGS
 from multipanda_py.grippers.gripper import RECORD as GRIPPER_RECORD
 from multipanda_py.loop.events import Event, LoopEvent
@@ -154,26 +154,26 @@ class Mailbox:
 
     Args:
         config: The cell.
-        plans: Its instances; both sides derive the same layout from them.
+        specs: Its instances; both sides derive the same layout from them.
         fd: File descriptor of a mailbox that the owner made, or None to make one.
     """
 
     def __init__(
-        self, config: CellConfig, plans: Sequence[Blueprint], fd: int | None = None
+        self, config: CellConfig, specs: Sequence[InstanceSpec], fd: int | None = None
     ) -> None:
         self._arm_names = tuple(config.arms)
-        self._names = tuple(plan.name for plan in plans)
+        self._names = tuple(spec.name for spec in specs)
         movable = sum(thing.mass > 0 for thing in config.objects.values())
-        self.row_dtype = row_dtype(len(config.arms), movable, len(plans))
-        widths = [2 + len(plans), len(config.arms)] + [GRIPPER_RECORD] * len(config.arms)
+        self.row_dtype = row_dtype(len(config.arms), movable, len(specs))
+        widths = [2 + len(specs), len(config.arms)] + [GRIPPER_RECORD] * len(config.arms)
         widths += [SETTINGS, ANSWER] * len(config.arms)
         widths += [1, TARE] * len(config.arms)
-        widths += [plan.parameter_width for plan in plans]
-        for plan in plans:
+        widths += [spec.parameter_width for spec in specs]
+        for spec in specs:
             widths += [
-                CHANNELS[c] for c in plan.channels for _ in range(places(c, len(plan.arms)))
+                CHANNELS[c] for c in spec.channels for _ in range(places(c, len(spec.arms)))
             ]
-        n_words = 16 + len(plans) + sum(HEAD + width for width in widths)
+        n_words = 16 + len(specs) + sum(HEAD + width for width in widths)
         events_at = -(-8 * n_words // 64) * 64
         rows_at = events_at + EVENTS * _EVENT.itemsize
         size = rows_at + ROWS * self.row_dtype.itemsize
@@ -182,14 +182,14 @@ class Mailbox:
             os.ftruncate(self.fd, size)
         self._map = mmap.mmap(self.fd, size)
         self.words = memoryview(self._map)[: 8 * n_words].cast("q")
-        self.active = self.words[16 : 16 + len(plans)]
+        self.active = self.words[16 : 16 + len(specs)]
         self._events = np.frombuffer(self._map, _EVENT, EVENTS, events_at)
         self.rows = np.frombuffer(self._map, self.row_dtype, ROWS, rows_at)
         self.rows_flat = np.frombuffer(
             self._map, np.float64, ROWS * (self.row_dtype.itemsize // 8), rows_at
         ).reshape(ROWS, -1)
         floats = np.frombuffer(self._map, np.float64, n_words)
-        start = 16 + len(plans)
+        start = 16 + len(specs)
         slots = []
         for width in widths:
             slots.append(Slot(self.words, floats, start, width))
@@ -201,10 +201,10 @@ class Mailbox:
         self.settings, self.settings_answers = zip(*pairs)
         pairs = [(next(supply), next(supply)) for _ in config.arms]
         self.tares, self.tare_answers = zip(*pairs)
-        self.parameters = [next(supply) for _ in plans]
+        self.parameters = [next(supply) for _ in specs]
         self.targets: list[dict[str, list[Slot]]] = [
-            {c: [next(supply) for _ in range(places(c, len(plan.arms)))] for c in plan.channels}
-            for plan in plans
+            {c: [next(supply) for _ in range(places(c, len(spec.arms)))] for c in spec.channels}
+            for spec in specs
         ]
 
     def ring_bell(self) -> None:

@@ -72,19 +72,19 @@ class Ownership:
 
     def _activate(self, instance: Instance) -> str:
         """Activate an instance; return why it cannot be, or an empty string."""
-        for index in () if instance.plan.is_hold else instance.plan.arms:
+        for index in () if instance.spec.is_hold else instance.spec.arms:
             arm = self._arms[index]
             if arm.fault:
                 return (
-                    f"{instance.plan.name}: arm {arm.state.name} has a latched fault "
+                    f"{instance.spec.name}: arm {arm.state.name} has a latched fault "
                     f"({arm.fault.name.lower()}); call {arm.state.name}/error_recovery first"
                 )
             if arm.busy:
-                return f"{instance.plan.name}: arm {arm.state.name} {arm.busy}"
+                return f"{instance.spec.name}: arm {arm.state.name} {arm.busy}"
         try:
             self._start(instance)
         except Exception as error:
-            return f"{instance.plan.name}: {describe(error)}"
+            return f"{instance.spec.name}: {describe(error)}"
         return ""
 
     def restart(self, instance: Instance, now_ns: int) -> None:
@@ -98,7 +98,7 @@ class Ownership:
 
     def _start(self, instance: Instance) -> None:
         """Activate an instance on what its arms are pressing with; note what goes on."""
-        words = instance.activate([self._past.of(self._arms[i]) for i in instance.plan.arms])
+        words = instance.activate([self._past.of(self._arms[i]) for i in instance.spec.arms])
         if words:
             self._said.append((instance, words))
 
@@ -131,8 +131,8 @@ class Ownership:
             for instance in started:
                 self._start(instance)
         flags = list(wanted)
-        taken = {arm for i, flag in zip(self._instances, flags) if flag for arm in i.plan.arms}
-        changed = [arm for i in started for arm in i.plan.arms]
+        taken = {arm for i, flag in zip(self._instances, flags) if flag for arm in i.spec.arms}
+        changed = [arm for i in started for arm in i.spec.arms]
         for index, hold in enumerate(self._holds):
             if index not in taken:
                 flags[index] = True
@@ -143,10 +143,10 @@ class Ownership:
             if instance.active and not flag:
                 self._leave(instance)
             instance.active = flag
-            self._mailbox.active[instance.plan.index] = flag
+            self._mailbox.active[instance.spec.index] = flag
         self.active = [instance for instance in self._instances if instance.active]
         for instance in self.active:
-            for slot, arm in enumerate(instance.plan.arms):
+            for slot, arm in enumerate(instance.spec.arms):
                 self._arms[arm].give_to(instance, slot)
         for arm in changed:
             self._arms[arm].blend(self._blend_cycles)
@@ -191,23 +191,23 @@ class Ownership:
 
         A hold that goes on failing, cycle after cycle, is reported once.
         """
-        is_hold = instance.plan.is_hold
-        if arms is None and is_hold and self._arms[instance.plan.arms[0]].released:
+        is_hold = instance.spec.is_hold
+        if arms is None and is_hold and self._arms[instance.spec.arms[0]].released:
             return
-        for arm in arms if arms is not None else [self._arms[i] for i in instance.plan.arms]:
+        for arm in arms if arms is not None else [self._arms[i] for i in instance.spec.arms]:
             arm.fault = event
-            self._mailbox.report(event, now_ns, arm.index, instance.plan.index, text)
+            self._mailbox.report(event, now_ns, arm.index, instance.spec.index, text)
         if is_hold:
             if not event.leaves_hold_able:
-                self._arms[instance.plan.arms[0]].released = True
+                self._arms[instance.spec.arms[0]].released = True
             return
         self.apply([i.active and i is not instance for i in self._instances], now_ns=now_ns)
-        for index in instance.plan.arms:
+        for index in instance.spec.arms:
             self.update(self._holds[index], now_ns)
 
     def report(self, event: Event, instance: Instance, text: str, now_ns: int) -> None:
         """Report an event of an instance that latches no fault."""
-        self._mailbox.report(event, now_ns, -1, instance.plan.index, text)
+        self._mailbox.report(event, now_ns, -1, instance.spec.index, text)
 
     def _leave(self, instance: Instance) -> None:
         """Deactivate; a law that fails to let go is reported, and let go of all the same."""

@@ -18,7 +18,7 @@ import threading
 import time
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.instance_spec import blueprints
+from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.loop.build import build_loop
 from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.events import Event
@@ -76,9 +76,9 @@ def main() -> int:
     try:
         config = CellConfig.from_dict(json.loads(_read_line()))
         name = config.cell.name
-        plans = blueprints(config)
-        mailbox = Mailbox(config, plans, fd)
-        loop = build_loop(config, plans, mailbox)
+        specs = instance_specs(config)
+        mailbox = Mailbox(config, specs, fd)
+        loop = build_loop(config, specs, mailbox)
         loop.start(config.active)
         warnings = [text for backend in loop.backends for text in backend.warnings]
         for backend in loop.backends:

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.instance_spec import Blueprint
+from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LoopError
 from multipanda_py.loop.build import build_loop
 from multipanda_py.loop.cycle import ControlLoop
@@ -30,8 +30,10 @@ HEARTBEAT_PERIOD = 0.05
 class Runner(ABC):
     """Starts, watches and stops one loop."""
 
-    def __init__(self, config: CellConfig, plans: Sequence[Blueprint], mailbox: Mailbox) -> None:
-        self._config, self._plans, self._mailbox = config, plans, mailbox
+    def __init__(
+        self, config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailbox
+    ) -> None:
+        self._config, self._specs, self._mailbox = config, specs, mailbox
 
     @abstractmethod
     def start(self) -> list[str]:
@@ -59,7 +61,7 @@ class InlineRunner(Runner):
 
     def start(self) -> list[str]:
         """Build and start the loop at cycle time zero."""
-        self._loop = build_loop(self._config, self._plans, self._mailbox)
+        self._loop = build_loop(self._config, self._specs, self._mailbox)
         _start(self._loop, self._config, warm_up=2)
         self._period_ns = round(1e9 / self._config.cell.rate)
         self._now_ns = 0
@@ -92,7 +94,7 @@ class ThreadRunner(Runner):
     def start(self) -> list[str]:
         """Start the thread."""
         self.beat()
-        self._loop = build_loop(self._config, self._plans, self._mailbox)
+        self._loop = build_loop(self._config, self._specs, self._mailbox)
         _start(self._loop, self._config)
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
@@ -132,12 +134,12 @@ class ProcessRunner(Runner):
     def __init__(
         self,
         config: CellConfig,
-        plans: Sequence[Blueprint],
+        specs: Sequence[InstanceSpec],
         mailbox: Mailbox,
         inherited: Sequence[int] = (),
     ) -> None:
         """Keep descriptors in ``inherited`` open in the loop's process for as long as it lives."""
-        super().__init__(config, plans, mailbox)
+        super().__init__(config, specs, mailbox)
         self._inherited = tuple(inherited)
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -138,7 +138,7 @@ class Tares:
 
     def _obstacle(self, arm: Arm) -> str:
         """Return why an arm cannot be tared now, or an empty string."""
-        name, owner = arm.state.name, arm.owner.plan
+        name, owner = arm.state.name, arm.owner.spec
         if arm.fault:
             return f"{name} has a latched fault ({arm.fault.name.lower()}); recover it first"
         if arm.busy:

@@ -8,7 +8,7 @@ import time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from multipanda_py.cell import Cell
-from multipanda_py.config.instance_spec import Blueprint
+from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.statistics import LoopStatistics
@@ -75,9 +75,9 @@ class Diagnostics:
         message.status = [self._loop(), *(self._arm(arm) for arm in self._cell.arms)]
         active = self._cell.active
         message.status += [
-            self._controllet(plan)
-            for plan in self._cell.plans
-            if plan.name in active and plan.law.report_names and not plan.is_hold
+            self._controllet(spec)
+            for spec in self._cell.specs
+            if spec.name in active and spec.law.report_names and not spec.is_hold
         ]
         self._publisher.publish(message)
 
@@ -132,21 +132,21 @@ class Diagnostics:
         offset = self._cell.tare_offset(arm)
         return " ".join(f"{value:.2f}" for value in offset) if offset.any() else "none"
 
-    def _controllet(self, plan: Blueprint) -> DiagnosticStatus:
+    def _controllet(self, spec: InstanceSpec) -> DiagnosticStatus:
         """Say what an active controllet reports of itself."""
-        report = self._cell.report(plan.name)
+        report = self._cell.report(spec.name)
         values = {title: f"{value:.4g}" for title, value in report.items()}
-        if "object" in plan.channels:
-            values["refused targets"] = str(self._cell.rejected[f"{plan.name} target"])
-            values["last refusal"] = self._targets.last_reason.get(plan.name, "")
-        hardware = f"{self._cell.config.cell.name}/{plan.name}"
-        summary = plan.config.type
+        if "object" in spec.channels:
+            values["refused targets"] = str(self._cell.rejected[f"{spec.name} target"])
+            values["last refusal"] = self._targets.last_reason.get(spec.name, "")
+        hardware = f"{self._cell.config.cell.name}/{spec.name}"
+        summary = spec.config.type
         if report.get(KEPT, 1.0) < 1.0:
             summary = (
                 f"{summary}, as soft as {report[KEPT]:.0%} of its stiffness in some direction: "
                 "at this posture more would swing with latency"
             )
-        return self._status(plan.name, hardware, DiagnosticStatus.OK, summary, values)
+        return self._status(spec.name, hardware, DiagnosticStatus.OK, summary, values)
 
     def _status(
         self, name: str, hardware: str, level: bytes, summary: str, values: dict[str, str]

@@ -13,7 +13,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from multipanda_py.cell import Cell
-from multipanda_py.config.instance_spec import Blueprint
+from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.parameters import Spec
 from multipanda_py.ros.guard import GuardedNode
@@ -31,9 +31,9 @@ def parameter_nodes(main: GuardedNode, cell: Cell) -> Iterator[GuardedNode]:
         main: The node that stands for the cell; gives the namespace.
         cell: The cell.
     """
-    for plan in cell.plans:
-        if not plan.is_hold:
-            yield _parameter_node(main, cell, plan)
+    for instance in cell.specs:
+        if not instance.is_hold:
+            yield _parameter_node(main, cell, instance)
 
 
 def describe(spec: Spec) -> ParameterDescriptor:
@@ -70,17 +70,17 @@ def plain_node(name: str, main: GuardedNode, arm: str) -> GuardedNode:
     )
 
 
-def _parameter_node(main: GuardedNode, cell: Cell, plan: Blueprint) -> GuardedNode:
-    arm = plan.config.arms[0] if plan.config.per_arm else ""
-    node = plain_node(plan.config.short_name, main, arm)
-    values = cell.parameters(plan.name)
-    for spec in plan.specs:
+def _parameter_node(main: GuardedNode, cell: Cell, instance: InstanceSpec) -> GuardedNode:
+    arm = instance.config.arms[0] if instance.config.per_arm else ""
+    node = plain_node(instance.config.short_name, main, arm)
+    values = cell.parameters(instance.name)
+    for spec in instance.parameter_specs:
         value = values[spec.name]
         node.declare_parameter(
             spec.name, value.tolist() if spec.kind == "vector" else value, describe(spec)
         )
-    names = {spec.name for spec in plan.specs}
-    hand_over(node, names, lambda asked: cell.set_parameters(plan.name, asked))
+    names = {spec.name for spec in instance.parameter_specs}
+    hand_over(node, names, lambda asked: cell.set_parameters(instance.name, asked))
     return node
 
 

@@ -56,7 +56,7 @@ class Targets:
         self._warn_at: defaultdict[str, float] = defaultdict(float)
         self._unsaid: Counter[str] = Counter()
         for arm in cell.arms:
-            taken = {c for plan in cell.plans if arm in plan.config.arms for c in plan.channels}
+            taken = {c for spec in cell.specs if arm in spec.config.arms for c in spec.channels}
             if "pose" in taken:
                 self._listen(arm, "target_pose", PoseStamped, self._ask_pose, raw=True)
             if "joint" in taken:
@@ -67,11 +67,11 @@ class Targets:
                 self._listen(arm, "target_wrench", WrenchStamped, self._ask_wrench)
             if "stiffness" in taken:
                 self._listen(arm, "target_stiffness", Float64MultiArray, self._ask_stiffness)
-        for plan in cell.plans:
-            if "object" in plan.channels:
-                self._listen(plan.name, "target_pose", PoseStamped, self._ask_object, raw=True)
-            if "squeeze" in plan.channels:
-                self._listen(plan.name, "target_squeeze", Float64, self._ask_squeeze)
+        for spec in cell.specs:
+            if "object" in spec.channels:
+                self._listen(spec.name, "target_pose", PoseStamped, self._ask_object, raw=True)
+            if "squeeze" in spec.channels:
+                self._listen(spec.name, "target_squeeze", Float64, self._ask_squeeze)
 
     def _listen(
         self, who: str, topic: str, kind: type, ask: Callable[[str, Any], None], raw: bool = False

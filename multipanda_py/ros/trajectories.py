@@ -13,7 +13,7 @@ from rclpy.action import CancelResponse, GoalResponse
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from multipanda_py.cell import Cell
-from multipanda_py.config.instance_spec import Blueprint
+from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.controllets.joint_trajectory import MotionState
 from multipanda_py.exceptions import MultipandaError, TargetRejected
 from multipanda_py.planning.quintic import evaluate
@@ -47,7 +47,7 @@ class Trajectories:
 
     def __init__(self, node: GuardedNode, cell: Cell) -> None:
         self._servers = [
-            _Follower(node, cell, plan) for plan in cell.plans if plan.config.type == TYPE
+            _Follower(node, cell, spec) for spec in cell.specs if spec.config.type == TYPE
         ]
         if self._servers:
             every(node, PERIOD, self._tick)
@@ -77,15 +77,15 @@ class _Goal:
 class _Follower:
     """The action of one controllet."""
 
-    def __init__(self, node: GuardedNode, cell: Cell, plan: Blueprint) -> None:
-        self._cell, self._name, self._arm = cell, plan.name, plan.config.arms[0]
+    def __init__(self, node: GuardedNode, cell: Cell, spec: InstanceSpec) -> None:
+        self._cell, self._name, self._arm = cell, spec.name, spec.config.arms[0]
         self._clock, self._logger = node.get_clock(), node.get_logger()
         self._names = joint_names(cell.config, self._arm)
         self._goal: _Goal | None = None
         self._server = PlainActionServer(
             node,
             FollowJointTrajectory,
-            f"{plan.name}/follow_joint_trajectory",
+            f"{spec.name}/follow_joint_trajectory",
             execute_callback=self._begin,
             goal_callback=self._accept,
             cancel_callback=self._cancel,

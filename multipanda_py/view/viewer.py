@@ -19,7 +19,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.instance_spec import blueprints
+from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import MultipandaError, RenderingUnavailable
 from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
 from multipanda_py.machine.child import module_command
@@ -135,7 +135,7 @@ def main() -> int:
     try:
         config = CellConfig.from_dict(json.loads(_read_line()))
         _leave_core_of_loop(config)
-        mailbox = Mailbox(config, blueprints(config), int(sys.argv[1]))
+        mailbox = Mailbox(config, instance_specs(config), int(sys.argv[1]))
         threading.Thread(target=_wait_for_end_of_input, args=(ended,), daemon=True).start()
         view(config, mailbox, ended)
     except (MultipandaError, ImportError) as error:

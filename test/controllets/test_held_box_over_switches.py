@@ -116,13 +116,13 @@ class HeldBox:
 
     def fail(self, rng):
         """Let a law of one arm break, see its arms hold, and recover."""
-        active = [i for i in self.cell._runner._loop._owners.active if not i.plan.is_hold]
+        active = [i for i in self.cell._runner._loop._owners.active if not i.spec.is_hold]
         if active:
             broken = active[int(rng.integers(len(active)))]
             broken._law.update, update = None, broken._law.update
             self.cell.step(1)
             broken._law.update = update
-            assert all(self.cell.state(arm).fault for arm in broken.plan.config.arms)
+            assert all(self.cell.state(arm).fault for arm in broken.spec.config.arms)
             self.cell.step(int(rng.integers(1, 300)))
             self.cell.recover()
             self.cell.step(5)

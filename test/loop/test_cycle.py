@@ -177,7 +177,7 @@ def test_switch_of_a_pair_is_one_cycle(make_cell):
     cell.switch(["pair"], strictness="force_auto")
     cell.step(5)
     owners = cell.rows(start)[1]["arms"]["owner"]
-    index = cell.plan("pair").index
+    index = cell.spec("pair").index
     assert (owners == index).all()
     assert cell.active == ("pair",)
 
@@ -205,7 +205,7 @@ def test_a_target_sent_before_activation_is_not_applied_after_it(make_cell):
     """CRISP applies a target that arrived while its controller was inactive."""
     cell = make_cell(controllets=LAWS, active=["left/cart"])
     cell.step(10)
-    slot = cell._mailbox.targets[cell.plan("pair").index]["pose"][0]
+    slot = cell._mailbox.targets[cell.spec("pair").index]["pose"][0]
     far = np.concatenate([[0.3, 0.0, 0.9], np.eye(3).ravel()])
     slot.write(far)
     cell._mailbox.ring_bell()

@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 
-from multipanda_py.config.instance_spec import blueprints
+from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import EVENTS, Mailbox
 from multipanda_py.testing import simple_cell
@@ -16,7 +16,7 @@ from multipanda_py.testing import simple_cell
 
 def two_ends():
     config = simple_cell().config
-    plans = blueprints(config)
+    plans = instance_specs(config)
     writer = Mailbox(config, plans)
     return writer, Mailbox(config, plans, os.dup(writer.fd))
 

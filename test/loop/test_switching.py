@@ -15,10 +15,10 @@ from multipanda_py.cell.switch_planning import (
     plan_switch,
 )
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.instance_spec import blueprints
+from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import SwitchRejected
 
-PLANS = blueprints(
+PLANS = instance_specs(
     CellConfig.from_dict(
         {
             "arms": {"a": {}, "b": {}, "c": {}},
