@@ -49,6 +49,11 @@ ARM_RECORD = np.dtype(
     ]
 )
 
+_MEASURED = np.dtype(
+    {"names": ["q_dq"], "formats": [("f8", 2 * JOINTS)], "itemsize": ARM_RECORD.itemsize}
+)
+"""The first two fields of an arm's record as one."""
+
 
 def row_dtype(n_arms: int, n_objects: int, n_instances: int) -> np.dtype[np.void]:
     """Return the record of one cycle: times, arms, movable objects, controllets' reports.
@@ -89,6 +94,7 @@ class ArmState:
         limits: Joint limits of the robot model.
         q: Joint positions, (7,) [rad].
         dq: Joint velocities, (7,) [rad/s].
+        q_dq: Both one after the other, (14,).
         tau_J: Measured joint torques, gravity included, (7,) [Nm].
         tau_ext: Estimated external joint torques, (7,) [Nm].
         tau: Torques commanded in the last cycle, gravity excluded, (7,) [Nm].
@@ -121,6 +127,7 @@ class ArmState:
         "name",
         "position_ee_in_base",
         "q",
+        "q_dq",
         "rotation_ee_in_base",
         "tau",
         "tau_J",
@@ -141,6 +148,7 @@ class ArmState:
         self.limits = limits
         self.q: Vector = record["q"]
         self.dq: Vector = record["dq"]
+        self.q_dq: Vector = record.view(_MEASURED)["q_dq"]
         self.tau_J: Vector = record["tau_J"]
         self.tau_ext: Vector = record["tau_ext"]
         self.tau: Vector = record["tau"]

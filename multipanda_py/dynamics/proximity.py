@@ -12,9 +12,9 @@ import pinocchio as pin
 
 from multipanda_py.context import Context
 from multipanda_py.dynamics.collision_geometry import CollisionGeometry, Group
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 
-_dot, _subtract, _absolute, _concatenate = np.dot, np.subtract, np.absolute, np.concatenate
+_subtract, _absolute, _concatenate = np.subtract, np.absolute, np.concatenate
 
 
 class Pair:
@@ -64,19 +64,21 @@ class Proximity:
         self._scene = scene = CollisionGeometry(context)
         self._reach, self._context = reach, context
         n = context.n_arms + len(context.other_arms)
-        # Positions of all bodies, and under them the speeds of the joints; objects count as still.
-        size = len(scene.raw)
-        self._now, self._before = np.zeros((2, size)), np.zeros((2, size))
-        self._now[0] = scene.raw
-        self._raw = scene.raw = self._now[0]
-        self._change = np.zeros((2, size))
-        self._weights = np.ascontiguousarray(scene.reach.T)
-        self._steps = np.zeros((2, len(scene.reach)))
-        movable = context.object_poses[: size // 7 - n].reshape(-1)
-        self._objects, self._still = movable, np.zeros(len(movable))
-        self._flat = self._now.reshape(-1)
+        # Positions and speeds of every arm's joints, then poses of objects, which count as still.
+        # Of them at the last look, speeds zero, the weighted differences are steps and speeds.
+        joints, self._bodies = JOINTS * n, len(scene.reach)
+        self._now = np.concatenate([np.zeros(2 * joints), scene.raw[joints:]])
+        self._before, self._change = np.zeros((2, len(self._now)))
+        self._weights = np.zeros((len(self._now), 2 * self._bodies))
+        self._weights[2 * joints :, : self._bodies] = scene.reach.T[joints:]
+        for arm in range(n):
+            own, at = scene.reach.T[JOINTS * arm : JOINTS * (arm + 1)], 2 * JOINTS * arm
+            self._weights[at : at + JOINTS, : self._bodies] = own
+            self._weights[at + JOINTS : at + 2 * JOINTS, self._bodies :] = own
+        self._moved = np.zeros(2 * self._bodies)
+        self._objects = context.object_poses[: len(scene.raw) // 7 - n].reshape(-1)
         self._sources: list[Vector] = []
-        self._travel = [0.0] * len(scene.reach)
+        self._travel = [0.0] * self._bodies
         self._clear = -1.0
         self._none: list[Pair] = []
         self._distance = 0.0
@@ -98,8 +100,8 @@ class Proximity:
 
     def start(self) -> None:
         """Look at everything anew, and let be what is near already."""
-        _concatenate(self._sources, out=self._flat)
-        self._scene.place()
+        _concatenate(self._sources, out=self._now)
+        self._place()
         for group in self.groups:
             group.measure(self._scene.model, self._scene.data)
             group.begins = [min(r.min_distance, self._distance) for r in group.results]
@@ -114,17 +116,17 @@ class Proximity:
     def follow(self, everyone: Sequence[ArmState]) -> None:
         """Take positions and speeds from these states from now on, own arms first."""
         self._everyone = everyone
-        self._sources = [
-            *(state.q for state in everyone), self._objects,
-            *(state.dq for state in everyone), self._still,
-        ]  # fmt: skip
+        self._sources = [state.q_dq for state in everyone]
+        if self._objects.size:
+            self._sources.append(self._objects)
 
     def find(self) -> list[Pair]:
         """Return the pairs that matter now."""
-        _concatenate(self._sources, out=self._flat)
-        _subtract(self._now, self._before, self._change)
-        _absolute(self._change, self._change)
-        steps, speeds = _dot(self._change, self._weights, self._steps).tolist()
+        change, bodies = self._change, self._bodies
+        _concatenate(self._sources, out=self._now)
+        _absolute(_subtract(self._now, self._before, change), change)
+        moved = change.dot(self._weights, self._moved).tolist()
+        steps, speeds = moved[:bodies], moved[bodies:]
         # No two bodies together have moved farther, or are faster.
         left = self._clear - 2.0 * max(steps)
         if left >= self._distance and left >= self._reach(2.0 * max(speeds)):
@@ -139,7 +141,8 @@ class Proximity:
         scene, travel = self._scene, self._travel
         for body, step in enumerate(steps):
             travel[body] += step
-        self._before[0] = scene.raw
+        self._before[:] = self._now
+        self._arms(self._before)[:, JOINTS:] = 0.0
         near: list[tuple[Group, float]] = []
         clear, placed = math.inf, False
         for group in self.groups:
@@ -150,7 +153,7 @@ class Proximity:
             left = group.limit - total
             if left < self.FARTHEST and left < (matters := self._range(speed)):
                 if not placed:
-                    scene.place()
+                    self._place()
                     placed = True
                 left = group.measure(scene.model, scene.data)
                 group.limit = total + left
@@ -160,6 +163,18 @@ class Proximity:
                 clear = left
         self._clear = clear
         return self._pairs(near) if near else []
+
+    def _arms(self, values: Vector) -> Matrix:
+        """Return the part of ``_now`` or its like that is about the arms, (n, 14)."""
+        size = 2 * JOINTS * len(self._twists)
+        return values[:size].reshape(-1, 2 * JOINTS)
+
+    def _place(self) -> None:
+        """Put all bodies where they are now."""
+        raw, joints = self._scene.raw, JOINTS * len(self._twists)
+        raw[:joints].reshape(-1, JOINTS)[:] = self._arms(self._now)[:, :JOINTS]
+        raw[joints:] = self._now[2 * joints :]
+        self._scene.place()
 
     def _pairs(self, near: Sequence[tuple[Group, float]]) -> list[Pair]:
         """Return the pairs that matter at their true rate."""
@@ -198,7 +213,7 @@ class Proximity:
                 gradient = np.zeros(JOINTS)
                 pair.arms.append(arm)
                 pair.gradients.append(gradient)
-            gradient[:joint] += _dot(moment, self._columns[arm][joint])
+            gradient[:joint] += moment.dot(self._columns[arm][joint])
         return pair
 
 
