@@ -11,18 +11,31 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from importlib.resources import files
+from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import Any
 
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 
 KINDS = ("controllets", "features", "backends")
+_BASES = {
+    "controllets": ("controllet", "Controllet"),
+    "features": ("feature", "Feature"),
+    "backends": ("backend", "Backend"),
+}
 
 
 @cache
 def names(kind: str) -> tuple[str, ...]:
     """Return the names of a kind, built-ins first."""
-    return tuple(dict.fromkeys((*_built_in(kind), *_third_party(kind))))
+    return tuple(dict.fromkeys((*built_in(kind), *_third_party(kind))))
+
+
+@cache
+def built_in(kind: str) -> tuple[str, ...]:
+    """Return the names of what this package brings, in the order of the alphabet."""
+    folders = import_module(f"multipanda_py.{kind}").__path__
+    return tuple(sorted(found.name for found in iter_modules(folders) if not found.ispkg))
 
 
 @cache
@@ -35,37 +48,40 @@ def find(kind: str, name: str) -> type[Any]:
 
     Raises:
         UnknownName: If there is none; lists the names that exist.
-        ConfigurationError: If a plug-in's module cannot be imported; names its distribution.
+        ConfigurationError: If its module cannot be imported or has no such class; names the
+            file, or the distribution of a plug-in. Whatever else is known stays usable.
     """
-    if name in _built_in(kind):
-        module = import_module(f"multipanda_py.{kind}.{name}")
-        found: type[Any] = getattr(module, class_name(name))
-        return found
-    plug_in = _third_party(kind).get(name)
-    if plug_in is None:
-        raise UnknownName(kind.removesuffix("s"), name, names(kind))
-    try:
-        loaded: type[Any] = plug_in.load()
-    except Exception as error:
+    what = f"{kind.removesuffix('s')} {name!r}"
+    if name in built_in(kind):
+        spec = find_spec(f"multipanda_py.{kind}.{name}")
+        origin, plug_in = str(spec.origin if spec else name), None
+    else:
+        plug_in = _third_party(kind).get(name)
+        if plug_in is None:
+            raise UnknownName(kind.removesuffix("s"), name, names(kind))
         origin = plug_in.dist.name if plug_in.dist else plug_in.value
+    try:
+        if plug_in is not None:
+            loaded = plug_in.load()
+        else:
+            module = import_module(f"multipanda_py.{kind}.{name}")
+            loaded = getattr(module, class_name(name), None)
+    except (Exception, SystemExit) as error:  # what a module does when it is imported
+        reason = f"{type(error).__name__}: {error}"
+        raise ConfigurationError(f"{what} of {origin} cannot be loaded: {reason}") from error
+    base = getattr(import_module(f"multipanda_py.{_BASES[kind][0]}"), _BASES[kind][1])
+    if not isinstance(loaded, type) or not issubclass(loaded, base):
+        got = f"it has no class {class_name(name)}" if loaded is None else f"got {loaded!r}"
         raise ConfigurationError(
-            f"{kind.removesuffix('s')} {name!r} of {origin} cannot be loaded: {error}"
-        ) from error
+            f"{what} of {origin} cannot be loaded: {got}, allowed a class derived from "
+            f"multipanda_py.{'.'.join(_BASES[kind])}"
+        )
     return loaded
 
 
 def class_name(name: str) -> str:
     """Return the class name that the rule gives: ``joint_impedance`` is ``JointImpedance``."""
     return "".join(part.capitalize() for part in name.split("_"))
-
-
-@cache
-def _built_in(kind: str) -> tuple[str, ...]:
-    folder = files(f"multipanda_py.{kind}")
-    stems = (
-        entry.name.removesuffix(".py") for entry in folder.iterdir() if entry.name.endswith(".py")
-    )
-    return tuple(sorted(stem for stem in stems if stem != "__init__"))
 
 
 @cache

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from multipanda_py import registry
 from multipanda_py.backend import Backend
+from multipanda_py.cli import main
 from multipanda_py.controllet import Controllet
 from multipanda_py.controllets.hold import Hold
 from multipanda_py.exceptions import ConfigurationError, UnknownName
@@ -17,7 +20,7 @@ from multipanda_py.feature import Feature
 from multipanda_py.parameters import specs_of
 
 BASES = {"controllets": Controllet, "features": Feature, "backends": Backend}
-BUILT_IN = [(kind, name) for kind in registry.KINDS for name in registry._built_in(kind)]
+BUILT_IN = [(kind, name) for kind in registry.KINDS for name in registry.built_in(kind)]
 
 
 @pytest.fixture
@@ -34,14 +37,16 @@ def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
         "from multipanda_py.controllets.hold import Hold\nclass Theirs(Hold):\n    pass\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "their_laws", raising=False)
     forget()
     yield tmp_path
+    sys.modules.pop("their_laws", None)
     monkeypatch.undo()
     forget()
 
 
 def forget() -> None:
-    for function in (registry.names, registry.find, registry._built_in, registry._third_party):
+    for function in (registry.names, registry.find, registry.built_in, registry._third_party):
         function.cache_clear()
 
 
@@ -90,3 +95,69 @@ def test_a_built_in_cannot_be_replaced(distribution: Path) -> None:
 
 def test_parts_of_the_simulation_are_not_offered_as_backends():
     assert set(registry.names("backends")) == {"franka", "mock", "mujoco"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder whose files count as this package's backends."""
+    found = import_module("multipanda_py.backends").__path__
+    monkeypatch.setattr("multipanda_py.backends.__path__", [*found, str(tmp_path)])
+    forget()
+    yield tmp_path
+    sys.modules.pop("multipanda_py.backends.new_file", None)
+    monkeypatch.undo()
+    forget()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of_that"),
+        ("def x(:", "SyntaxError"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("Helper = 1", "it has no class NewFile, allowed a class derived from"),
+        ("class NewFile:\n    pass", "allowed a class derived from .*backends.backend.Backend"),
+        ("NewFile = 7", "got 7, allowed a class"),
+    ],
+)
+def test_a_new_file_among_the_backends_that_is_none_is_refused_and_the_rest_is_listed(
+    folder: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
+) -> None:
+    """``multipanda list`` died of it with a bare trace."""
+    path = folder / "new_file.py"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=f"backend 'new_file' of {path} .*{reason}"):
+        registry.find("backends", "new_file")
+    assert main(["list"]) == 0
+    out = capsys.readouterr().out
+    assert f"BROKEN: backend 'new_file' of {path} cannot be loaded" in out
+    assert "\n  mujoco\n    Simulate" in out
+    assert "cartesian_impedance" in out
+    assert main(["list", "--markdown", "--built-in"]) == 1
+    found = capsys.readouterr()
+    assert not found.out
+    assert str(path) in found.err
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("raise RuntimeError('no licence')", "RuntimeError: no licence"),
+        ("Theirs = print", "allowed a class derived from multipanda_py.controllet.Controllet"),
+        ("class Theirs:\n    pass", "allowed a class derived from"),
+        (
+            "from multipanda_py.controllets.hold import Hold\n"
+            "class Theirs(Hold):\n    Params = None\n",
+            "its declarations raise",
+        ),
+    ],
+)
+def test_a_plug_in_of_any_brokenness_is_listed_with_the_reason(
+    distribution: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
+) -> None:
+    (distribution / "their_laws.py").write_text(text)
+    assert main(["list", "controllets"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("BROKEN") == 2  # theirs and broken
+    assert reason in out
+    assert "cartesian_impedance" in out

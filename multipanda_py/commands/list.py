@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from multipanda_py import registry
-from multipanda_py.commands.output import OK, say
+from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.commands.reference import markdown
 from multipanda_py.config.standing import feature_names, feature_specs
 from multipanda_py.exceptions import ConfigurationError
@@ -38,10 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print everything that the registry knows."""
     kinds = [options.kind] if options.kind else registry.KINDS
-    found = {kind: [entry(kind, name) for name in registry.names(kind)] for kind in kinds}
-    if options.built_in:
-        found = {kind: [item for item in found[kind] if _is_built_in(item)] for kind in found}
+    names = registry.built_in if options.built_in else registry.names
+    found = {kind: [entry(kind, name) for name in names(kind)] for kind in kinds}
     if options.markdown:
+        broken = [item for entries in found.values() for item in entries if "error" in item]
+        if broken:  # a page without a law that is there would not be true
+            complain("\n".join(f"multipanda list: {item['error']}" for item in broken))
+            return FAILED
         say(markdown(found, [_parameter(spec) for spec in SPECS.values()]))
         return OK
     if options.json:
@@ -54,16 +57,18 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _is_built_in(item: dict[str, Any]) -> bool:
-    return str(item.get("class", "")).startswith("multipanda_py.")
-
-
 def entry(kind: str, name: str) -> dict[str, Any]:
-    """Describe one name; a plug-in that cannot be loaded has an ``error`` instead."""
+    """Describe one name; what cannot be loaded or described has an ``error`` instead."""
     try:
-        part = registry.find(kind, name)
+        return _described(kind, name)
     except ConfigurationError as error:
         return {"name": name, "error": str(error)}
+    except Exception as error:  # of declarations that are other people's
+        return {"name": name, "error": f"its declarations raise {type(error).__name__}: {error}"}
+
+
+def _described(kind: str, name: str) -> dict[str, Any]:
+    part = registry.find(kind, name)
     item: dict[str, Any] = {
         "name": name,
         "summary": _ROLE.sub(r"\1", (inspect.getdoc(part) or "").split("\n\n")[0]).replace(
