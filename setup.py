@@ -44,8 +44,8 @@ setup(
     zip_safe=False,
     entry_points={
         "console_scripts": [
-            "multimode_controller = multipanda_py.ros.node:main",
-            "multipanda = multipanda_py.cli:main",
+            "multimode_controller = multipanda_py.start:multimode_controller",
+            "multipanda = multipanda_py.start:multipanda",
         ],
         # Other packages add to these groups in their own setup.py; what is built in is found by
         # its file name and not listed:

@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before what takes a second to import
+    from multipanda_py.start import end_at_once
+
+    end_at_once("multipanda")
+
 import argparse
 import os
 import sys
@@ -12,6 +17,7 @@ from importlib import import_module
 from multipanda_py import __version__
 from multipanda_py.commands.output import FAILED, INTERRUPTED, complain
 from multipanda_py.exceptions import MultipandaError
+from multipanda_py.start import Interrupted
 
 COMMANDS = ("run", "check", "list", "render", "margin", "doctor", "fci-sim", "inject")
 
@@ -36,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        0, 1 after an error that was said in words, 2 for wrong usage, 130 when interrupted.
+        0, 1 after an error that was said in words, 2 for wrong usage, 130 or 143 when a signal
+        ended it.
     """
     command = "multipanda"
     try:
@@ -49,6 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (MultipandaError, OSError) as error:
         complain(f"{command}: {error}")
         return FAILED
+    except Interrupted as signal:
+        complain(f"{command}: {signal.name} before it was done")
+        return signal.code
     except KeyboardInterrupt:
         complain(f"{command}: interrupted")
         return INTERRUPTED

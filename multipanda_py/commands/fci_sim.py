@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import argparse
-import signal
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from multipanda_py.commands.output import OK, say
 from multipanda_py.fci_sim.arguments import add_arguments as add_shared_arguments
+from multipanda_py.start import end_in_order
 
 if TYPE_CHECKING:
     from multipanda_py.fci_sim.server import Server
@@ -30,9 +29,8 @@ def run(options: argparse.Namespace) -> int:
     """Serve and report once a second."""
     from multipanda_py.fci_sim.process import make_server
 
-    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell had them ignored
-        signal.signal(number, _interrupt)
     server = make_server(options)
+    end_in_order()
     try:
         for station in server.stations:
             station.gripper.put_object(options.object_width)
@@ -44,10 +42,6 @@ def run(options: argparse.Namespace) -> int:
     finally:
         server.close()
     return OK
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _report(server: Server) -> None:

@@ -18,6 +18,7 @@ from multipanda_py.commands.options import pixels, positive
 from multipanda_py.commands.output import OK, complain, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.start import end_in_order
 from multipanda_py.view.rendering import Renderer, render_png
 from multipanda_py.view.scene_view import SceneView
 
@@ -67,6 +68,7 @@ def run(options: argparse.Namespace) -> int:
         render_png(view.model, view.data, output, *size, options.camera)
     else:
         fps = options.fps or FPS[suffix]
+        end_in_order()
         with Renderer(view.model, *size) as renderer, open_film(output, fps) as film:
             for _ in performance(config, options.seconds, fps, options.demo, view):
                 film.append(renderer.frame(view.data, options.camera))

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import argparse
 import math
-import signal
 import subprocess
 import sys
 import time
-from types import FrameType
 
 from multipanda_py.cell import Cell
 from multipanda_py.commands.options import positive
 from multipanda_py.commands.output import FAILED, OK, complain, say
+from multipanda_py.start import end_in_order
 
 SUMMARY = "Run a cell without ROS; Ctrl-C ends it."
 
@@ -38,18 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the cell and report once a second."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell had them ignored
-        signal.signal(number, _interrupt)
+    cell = Cell.from_yaml(options.file, placement=options.placement)
+    end_in_order()
     try:
-        cell = Cell.from_yaml(options.file, placement=options.placement)
-        with cell:
-            return _watch(cell, options)
-    except KeyboardInterrupt:
-        return OK
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+        cell.start()
+        return _watch(cell, options)
+    finally:
+        cell.close()
 
 
 def _watch(cell: Cell, options: argparse.Namespace) -> int:

@@ -77,7 +77,10 @@ class FciSim:
             BackendError: If it could not be started.
         """
         command = module_command(__name__, *self._arguments)
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the owner
+        )  # fmt: skip
         out = self._process.stdout
         if out is None or not select.select([out], [], [], START_TIMEOUT)[0]:
             self.close()

@@ -8,8 +8,8 @@ import sys
 _SAFE_PATH = (3, 11)
 """First Python with ``-P``."""
 _BOOTSTRAP = (
-    "import sys; del sys.path[0], sys.argv[0]; import runpy; "
-    "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+    "import sys; del {}sys.argv[0]; import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
 )
 
 
@@ -23,11 +23,14 @@ def module_command(
     ``PYTHONPATH``, through which colcon's workspaces are found, is kept; ``-I`` would ignore it.
     An older Python cannot be told so, and takes the directory out before it imports anything.
 
+    Ctrl-C is for the owner, who ends its children; one that is still importing would answer with
+    a trace.
+
     Args:
         module: Its full name.
         arguments: What follows.
         version: Of the interpreter.
     """
     if version >= _SAFE_PATH:
-        return [sys.executable, "-P", "-m", module, *arguments]
-    return [sys.executable, "-c", _BOOTSTRAP, module, *arguments]
+        return [sys.executable, "-P", "-c", _BOOTSTRAP.format(""), module, *arguments]
+    return [sys.executable, "-c", _BOOTSTRAP.format("sys.path[0], "), module, *arguments]

@@ -6,6 +6,11 @@ Run as ``multimode_controller --ros-args --params-file config/dual_sim.yaml``.
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before what takes a second to import
+    from multipanda_py.start import end_at_once
+
+    end_at_once("multimode_controller")
+
 import sys
 import time
 from collections.abc import Sequence
@@ -38,6 +43,7 @@ from multipanda_py.ros.settings import cell_config, check_files, max_target_age
 from multipanda_py.ros.tare import Tare
 from multipanda_py.ros.targets import Targets
 from multipanda_py.ros.trajectories import Trajectories
+from multipanda_py.start import Interrupted
 
 NAME = "multimode_controller"
 WATCH_PERIOD = 0.1
@@ -95,7 +101,11 @@ class MultimodeController:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the node until it is told to stop; return 0, or 1 after a fatal log entry."""
+    """Run the node until it is told to stop.
+
+    Returns:
+        0, or 1 after a fatal log entry, or 130 or 143 if a signal ended it before it was active.
+    """
     started = time.monotonic()
     signals = StopSignals()
     never_wait_for_output()
@@ -105,9 +115,11 @@ def main(args: Sequence[str] | None = None) -> int:
         get_logger(NAME).fatal(f"{type(error).__name__}: {' '.join(str(error).split())}")
         return 1
     try:
+        signals.check()
         node = GuardedNode(NAME)
         logger = node.get_logger()
         try:
+            signals.check()
             check_files(sys.argv if args is None else args)
             if freed := remove_leftovers():
                 logger.info(f"freed {freed / 2**20:.1f} MiB that killed ROS processes had left")
@@ -118,9 +130,9 @@ def main(args: Sequence[str] | None = None) -> int:
         except MultipandaError as error:
             logger.fatal(str(error))
         return 1
-    except KeyboardInterrupt:
-        get_logger(NAME).info("interrupted before the cell was active")
-        return 0
+    except Interrupted as signal:
+        get_logger(NAME).info(f"{signal.name} before the cell was active; it is closed")
+        return signal.code
     finally:
         rclpy.try_shutdown()
 
@@ -128,17 +140,22 @@ def main(args: Sequence[str] | None = None) -> int:
 def _serve(node: GuardedNode, signals: StopSignals, started: float) -> int:
     logger = node.get_logger()
     executor = make_executor()
-    with Cell(cell_config(node)) as cell:
+    cell = Cell(cell_config(node))
+    try:
+        with signals.interruptible():
+            cell.start()
         controller = MultimodeController(node, cell)
         refused = leave_loop_core(cell)
         for warning in (*cell.warnings, *([refused] if refused else [])):
             logger.warning(warning)
-        signals.defer()
+        signals.check()
         logger.info(
             f"cell {cell.config.cell.name!r} is active: arms {', '.join(cell.arms)}; "
             f"controllets {', '.join(cell.active)}; {time.monotonic() - started:.1f} s from start"
         )
         controller.run(executor, signals)
+    finally:
+        cell.close()
     if controller.failure:
         logger.fatal(controller.failure)
         return 1

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -17,6 +17,7 @@ from rclpy.node import Node
 
 from multipanda_py.cell import Cell
 from multipanda_py.machine.realtime import loop_cpu
+from multipanda_py.start import SIGNALS, Interrupted
 
 SPIN_TIMEOUT = 0.2
 """Longest wait for an event before signals are looked at [s]."""
@@ -25,8 +26,9 @@ SPIN_TIMEOUT = 0.2
 class StopSignals:
     """Turn SIGINT and SIGTERM into a quiet end.
 
-    Before ``defer`` a signal interrupts whatever is being started; from then on it only
-    sets ``received``, so that no callback and no clean-up is cut in two.
+    A signal only sets ``received``, so that no callback, no call of the middleware and no
+    clean-up is cut in two; the main thread looks at it between two steps of the start. Only
+    what is within :meth:`interruptible`, where the start waits for others, is left at once.
 
     Attributes:
         received: Name of the first signal, or an empty string.
@@ -34,19 +36,33 @@ class StopSignals:
 
     def __init__(self) -> None:
         self.received = ""
-        self._deferred = False
-        for number in (signal.SIGINT, signal.SIGTERM):
+        self._number = 0
+        self._interruptible = False
+        for number in SIGNALS:
             signal.signal(number, self._on_signal)
 
-    def defer(self) -> None:
-        """Let signals wait until the main thread looks at ``received``."""
-        self._deferred = True
+    def check(self) -> None:
+        """Raise :class:`~multipanda_py.start.Interrupted` if a signal has come."""
+        if self._number:
+            raise Interrupted(self._number)
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Let the first signal raise :class:`~multipanda_py.start.Interrupted` within."""
+        self._interruptible = True
+        try:
+            self.check()
+            yield
+        finally:
+            self._interruptible = False
+        self.check()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._number = self._number or number
         self.received = self.received or signal.Signals(number).name
-        if not self._deferred:
-            self._deferred = True
-            raise KeyboardInterrupt
+        if self._interruptible:
+            self._interruptible = False
+            raise Interrupted(number)
 
 
 def make_executor() -> Executor:

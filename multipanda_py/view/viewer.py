@@ -52,6 +52,7 @@ def start_viewer(cell: Cell) -> subprocess.Popen[bytes]:
         module_command("multipanda_py.view.viewer", str(fd)),
         stdin=subprocess.PIPE,
         pass_fds=(fd,),
+        start_new_session=True,  # Ctrl-C is for the owner
     )
     if process.stdin is not None:
         with contextlib.suppress(BrokenPipeError):  # it says itself why it could not start
