@@ -30,8 +30,8 @@ def run(options: argparse.Namespace) -> int:
     from multipanda_py.fci_sim.process import make_server
 
     server = make_server(options)
-    end_in_order()
     try:
+        end_in_order()
         for station in server.stations:
             station.gripper.put_object(options.object_width)
         kind = "in lockstep" if options.lockstep or options.together else "at 1 kHz"

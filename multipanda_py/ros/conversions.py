@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from geometry_msgs.msg import TwistStamped, WrenchStamped
-from rclpy.clock import Clock
-from rclpy.clock_type import ClockType
 from sensor_msgs.msg import JointState
 
 from multipanda_py.config.cell_file import CellConfig
@@ -21,8 +19,6 @@ from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.state import JOINTS
 
-MAX_AHEAD = 0.2
-"""How far a stamp may be ahead of the node's time [s]: clocks differ, /clock comes in steps."""
 _ENCAPSULATION = 4
 _LITTLE_ENDIAN = 1
 
@@ -122,45 +118,3 @@ def read_wrench(message: WrenchStamped) -> list[float]:
     """Return force [N] and torque [Nm], in the frame of the header."""
     force, torque = message.wrench.force, message.wrench.torque
     return [force.x, force.y, force.z, torque.x, torque.y, torque.z]
-
-
-def check_clock(clock: Clock) -> None:
-    """Refuse whatever comes while nobody knows how late it is.
-
-    Raises:
-        TargetRejected: If the node was told to take its time from ``/clock``, and there is none.
-    """
-    simulated = clock.clock_type == ClockType.ROS_TIME and clock.ros_time_is_active
-    if simulated and not clock.now().nanoseconds:
-        raise TargetRejected(
-            "use_sim_time: true, but nothing has come on /clock, so that no target's age is "
-            "known; publish /clock, or set use_sim_time to false"
-        )
-
-
-def check_age(stamp_ns: int, clock: Clock, max_age: float) -> None:
-    """Refuse a stamp too old or in the future; a zero stamp or ``max_age``: no one cares.
-
-    A sender whose clock is ahead could be late for that long and nobody would see it.
-
-    Args:
-        stamp_ns: Time of the header [ns].
-        clock: The node's time.
-        max_age: Allowed age [s].
-
-    Raises:
-        TargetRejected: If it is older, or newer than now by more than ``MAX_AHEAD``.
-    """
-    if not stamp_ns or not max_age:
-        return
-    age = (clock.now().nanoseconds - stamp_ns) * 1e-9
-    if age > max_age:
-        raise TargetRejected(
-            f"header.stamp: got one {age:.3f} s old, allowed {max_age:g} s (max_target_age)"
-        )
-    ahead = min(MAX_AHEAD, max_age)
-    if -age > ahead:
-        raise TargetRejected(
-            f"header.stamp: got one {-age:.3f} s in the future, allowed {ahead:g} s: "
-            "set the clocks of both machines by one another (chrony, ntp)"
-        )

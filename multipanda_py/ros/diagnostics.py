@@ -12,6 +12,7 @@ from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.statistics import LoopStatistics
+from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
 from multipanda_py.ros.targets import Targets
@@ -33,15 +34,15 @@ class Diagnostics:
     Thread: executor.
     """
 
-    def __init__(self, node: GuardedNode, cell: Cell, targets: Targets) -> None:
-        self._node, self._cell, self._targets = node, cell, targets
+    def __init__(self, node: GuardedNode, cell: Cell, targets: Targets, clock: NodeClock) -> None:
+        self._node, self._cell, self._targets, self._clock = node, cell, targets, clock
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self._received = 0
         self._since = time.monotonic()
         self.faults: dict[str, LoopEvent] = {}
-        self._stuck = False
+        self._stuck, self._timeless = False, False
         every(node, PERIOD, self._tick)
-        every(node, LOOK_PERIOD, self._look_at_loop)
+        every(node, LOOK_PERIOD, self._look)
 
     def log_events(self) -> None:
         """Log what the loop has reported since the last call."""
@@ -55,8 +56,17 @@ class Diagnostics:
             else:
                 logger.warning(str(event))
 
+    def _look(self) -> None:
+        """Say at once when the loop or the time stands still, and when it goes on."""
+        self._look_at_loop()
+        worry = self._clock.worry()
+        if bool(worry) != self._timeless:
+            self._timeless = bool(worry)
+            text = f"{worry}; {self._consequence()}" if worry else "/clock goes on"
+            self._node.get_logger().warning(text)
+            self._tick()
+
     def _look_at_loop(self) -> None:
-        """Say at once when the loop stands still, and when it goes on."""
         reason = self._cell.silence_reason()
         if bool(reason) == self._stuck:
             return
@@ -67,6 +77,12 @@ class Diagnostics:
         else:
             logger.warning("the loop runs again")
         self._tick()
+
+    def _consequence(self) -> str:
+        """Say what a time that cannot be trusted means."""
+        if self._clock.has_begun:
+            return "stamps stand still with it, and targets are refused"
+        return "states are not published, and targets are refused"
 
     def _tick(self) -> None:
         self.log_events()  # so that a fault does not come without its reason
@@ -86,6 +102,10 @@ class Diagnostics:
         rate = cell.config.cell.rate
         measured = cell.statistics(round(rate * PERIOD))
         level, summary = judge(measured, rate)
+        worry = self._clock.worry()
+        if worry:
+            level = DiagnosticStatus.WARN if self._clock.has_begun else DiagnosticStatus.ERROR
+            summary = f"{worry}; {self._consequence()}"
         if reason := cell.silence_reason():
             level, summary = DiagnosticStatus.ERROR, f"{reason}; targets are refused"
         now, received = time.monotonic(), self._targets.received.total()
@@ -100,6 +120,7 @@ class Diagnostics:
             "compute p99 [us]": f"{measured.compute_p99 * 1e6:.0f}",
             "compute max [us]": f"{measured.compute_max * 1e6:.0f}",
             "missed cycles": f"{measured.missed} of {measured.cycles}",
+            "time": worry or ("/clock" if self._clock.comes_from_topic else "system"),
             "real-time factor": f"{measured.real_time_factor:.3f}",
             "target messages [1/s]": f"{per_second:.1f}",
             "since newest cycle [ms]": f"{cell.silence() * 1e3:.1f}",

@@ -24,6 +24,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
 from multipanda_py.machine.dds_memory import remove_leftovers
 from multipanda_py.machine.outputs import never_wait_for_output
+from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.diagnostics import Diagnostics
 from multipanda_py.ros.grippers import Grippers
 from multipanda_py.ros.guard import GuardedNode
@@ -64,13 +65,14 @@ class MultimodeController:
     def __init__(self, node: GuardedNode, cell: Cell) -> None:
         self._cell, self._guard, self._answers = cell, node.guard, node.answers
         self._guard.rejected = cell.rejected
-        targets = Targets(node, cell, max_target_age(node))
-        self._diagnostics = Diagnostics(node, cell, targets)
-        self._publishers = StatePublishers(node, cell)
+        clock = NodeClock(node.get_clock())
+        targets = Targets(node, cell, clock, max_target_age(node))
+        self._diagnostics = Diagnostics(node, cell, targets, clock)
+        self._publishers = StatePublishers(node, cell, clock)
         self._managers = [ControllerManager(node, cell, arm) for arm in ("", *cell.arms)]
         self._recovery = Recovery(node, cell, self._diagnostics)
         self._tare = Tare(node, cell)
-        self._trajectories = Trajectories(node, cell)
+        self._trajectories = Trajectories(node, cell, clock)
         self._grippers = Grippers(node, cell)
         self.nodes = [node, *parameter_nodes(node, cell), *robot_nodes(node, cell)]
         every(node, WATCH_PERIOD, self._watch)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections.abc import Iterable
 
@@ -20,6 +19,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots.urdf import cell_urdf
+from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.conversions import finger_names, joint_names
 from multipanda_py.ros.running import every
 
@@ -87,11 +87,12 @@ class _ArmTopics:
 class StatePublishers:
     """Every state topic of the cell, from one timer and one copy of the newest cycle.
 
-    Stamps are the node's time at which the cycle began. Thread: executor.
+    Stamps are the node's time at which the cycle began; while the node is told to take its time
+    from ``/clock`` and there is none, nothing is sent. Thread: executor.
     """
 
-    def __init__(self, node: Node, cell: Cell) -> None:
-        self._cell, self._clock = cell, node.get_clock()
+    def __init__(self, node: Node, cell: Cell, clock: NodeClock) -> None:
+        self._cell, self._clock = cell, clock
         self._arms = [_ArmTopics(node, cell, arm) for arm in cell.arms]
         self._merged = _Topic(node, JointState, "joint_states")
         self._fingers = [finger_names(cell.config, arm) for arm in cell.arms]
@@ -112,8 +113,9 @@ class StatePublishers:
         if cycle == self._cycle:  # the loop stands still: nothing is measured
             return
         self._cycle = cycle
-        age_ns = time.monotonic_ns() - int(row["wake_ns"])
-        stamp = divmod(max(0, self._clock.now().nanoseconds - age_ns), 1_000_000_000)
+        if not self._clock.has_begun:  # as of 1970 they would be wrong, and diagnostics say why
+            return
+        stamp = self._clock.stamp(int(row["wake_ns"]))
         records = row["arms"]
         for topics, record in zip(self._arms, records):
             topics.send(record, stamp)

@@ -17,9 +17,8 @@ from std_msgs.msg import Float64, Float64MultiArray
 
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import TargetRejected
+from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.conversions import (
-    check_age,
-    check_clock,
     joint_names,
     read_joints,
     read_pose,
@@ -47,9 +46,9 @@ class Targets:
     Thread: executor.
     """
 
-    def __init__(self, node: Node, cell: Cell, max_age: float) -> None:
+    def __init__(self, node: Node, cell: Cell, clock: NodeClock, max_age: float) -> None:
         self._node, self._cell, self._max_age = node, cell, max_age
-        self._clock, self._logger = node.get_clock(), node.get_logger()
+        self._clock, self._logger = clock, node.get_logger()
         self._names = {arm: joint_names(cell.config, arm) for arm in cell.arms}
         self.received: Counter[str] = Counter()
         self.last_reason: dict[str, str] = {}
@@ -83,7 +82,7 @@ class Targets:
         self.received[who] += 1
         counted = self._cell.rejected[f"{who} target"]
         try:
-            check_clock(self._clock)
+            self._clock.check()
             ask(who, message)
         except TargetRejected as error:
             if self._cell.rejected[f"{who} target"] == counted:  # refused before the cell saw it
@@ -92,7 +91,7 @@ class Targets:
 
     def _ask_pose(self, arm: str, raw: bytes) -> None:
         stamped = read_pose(raw)
-        check_age(stamped.stamp_ns, self._clock, self._max_age)
+        self._clock.check_age(stamped.stamp_ns, self._max_age)
         self._cell.set_target(arm, stamped.pose, frame=stamped.frame)
 
     def _ask_joints(self, arm: str, message: JointState) -> None:
@@ -113,7 +112,7 @@ class Targets:
 
     def _ask_object(self, name: str, raw: bytes) -> None:
         stamped = read_pose(raw)
-        check_age(stamped.stamp_ns, self._clock, self._max_age)
+        self._clock.check_age(stamped.stamp_ns, self._max_age)
         self._cell.set_object_target(name, stamped.pose, frame=stamped.frame)
 
     def _ask_squeeze(self, name: str, message: Float64) -> None:
@@ -121,7 +120,7 @@ class Targets:
 
     def _check_stamp(self, message: Any) -> None:
         stamp = message.header.stamp
-        check_age(stamp.sec * 1_000_000_000 + stamp.nanosec, self._clock, self._max_age)
+        self._clock.check_age(stamp.sec * 1_000_000_000 + stamp.nanosec, self._max_age)
 
     def _refuse(self, who: str, reason: str) -> None:
         """Remember why, and say so at most once per ``WARN_PERIOD``; it is counted already."""

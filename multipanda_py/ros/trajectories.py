@@ -10,6 +10,7 @@ import numpy as np
 from builtin_interfaces.msg import Duration
 from control_msgs.action import FollowJointTrajectory
 from rclpy.action import CancelResponse, GoalResponse
+from rclpy.time import Time
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from multipanda_py.cell import Cell
@@ -18,6 +19,7 @@ from multipanda_py.controllets.joint_trajectory import MotionState
 from multipanda_py.exceptions import MultipandaError, TargetRejected
 from multipanda_py.planning.quintic import evaluate
 from multipanda_py.ros.answers import PlainActionServer
+from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.conversions import joint_names
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
@@ -41,13 +43,14 @@ class Trajectories:
     Args:
         node: Offers the actions.
         cell: The cell.
+        clock: The node's time.
 
     Thread: executor.
     """
 
-    def __init__(self, node: GuardedNode, cell: Cell) -> None:
+    def __init__(self, node: GuardedNode, cell: Cell, clock: NodeClock) -> None:
         self._servers = [
-            _Follower(node, cell, spec) for spec in cell.specs if spec.config.type == TYPE
+            _Follower(node, cell, spec, clock) for spec in cell.specs if spec.config.type == TYPE
         ]
         if self._servers:
             every(node, PERIOD, self._tick)
@@ -77,9 +80,11 @@ class _Goal:
 class _Follower:
     """The action of one controllet."""
 
-    def __init__(self, node: GuardedNode, cell: Cell, spec: InstanceSpec) -> None:
+    def __init__(
+        self, node: GuardedNode, cell: Cell, spec: InstanceSpec, clock: NodeClock
+    ) -> None:
         self._cell, self._name, self._arm = cell, spec.name, spec.config.arms[0]
-        self._clock, self._logger = node.get_clock(), node.get_logger()
+        self._clock, self._logger = clock, node.get_logger()
         self._names = joint_names(cell.config, self._arm)
         self._goal: _Goal | None = None
         self._server = PlainActionServer(
@@ -104,10 +109,12 @@ class _Follower:
     def _begin(self, handle: Any) -> None:
         """Hand the goal to the loop, or end it at once."""
         try:
-            goal = read_goal(handle.request, self._names, self._clock.now().nanoseconds)
-        except GoalRefused as error:
+            self._clock.check()
+            goal = read_goal(handle.request, self._names, self._clock.nanoseconds)
+        except TargetRejected as error:
             self._cell.rejected[f"{self._arm} target"] += 1
-            self._end(handle, "abort", error.code, str(error))
+            code = error.code if isinstance(error, GoalRefused) else Result.INVALID_GOAL
+            self._end(handle, "abort", code, str(error))
             return
         state, before = self._cell.state(self._arm), self._motions()
         try:
@@ -210,7 +217,7 @@ class _Follower:
         now = min(elapsed, float(points[-1, 0]))
         desired = evaluate(points, np.array([now]))[0]
         feedback = FollowJointTrajectory.Feedback()
-        feedback.header.stamp = self._clock.now().to_msg()
+        feedback.header.stamp = Time(nanoseconds=self._clock.nanoseconds).to_msg()
         feedback.joint_names = list(self._names)
         since = _duration(elapsed)
         feedback.desired = JointTrajectoryPoint(

@@ -18,6 +18,9 @@ from multipanda_py.state import JOINTS, Matrix, Vector
 from multipanda_py.targets import TRAJECTORY_POINTS
 
 Result = FollowJointTrajectory.Result
+MAX_DELAY = 10.0
+"""How long after its arrival a motion may begin [s]: enough to start arms together; an arm that
+moves an hour later because two clocks differ is a danger."""
 THIN_TOLERANCE = 5e-3
 """How far a path through fewer points may pass from the points left out [rad]."""
 
@@ -84,6 +87,13 @@ def read_goal(goal: Any, names: Sequence[str], now_ns: int) -> TrajectoryGoal:
     )
     stamp_ns = _nanoseconds(trajectory.header.stamp)
     if stamp_ns:
+        ahead = (stamp_ns - now_ns) * 1e-9
+        if ahead > MAX_DELAY:
+            raise GoalRefused(
+                Result.INVALID_GOAL,
+                f"header.stamp: got one {ahead:.3f} s in the future, allowed {MAX_DELAY:g} s: "
+                "set the clocks of both machines by one another (chrony, ntp)",
+            )
         rows[:, 0] += (stamp_ns - now_ns) * 1e-9
         if rows[-1, 0] <= 0:
             raise GoalRefused(

@@ -14,7 +14,8 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 
 from multipanda_py.exceptions import ConfigurationError, TargetRejected
-from multipanda_py.ros.conversions import check_age, read_joints, read_pose
+from multipanda_py.ros.clock import NodeClock
+from multipanda_py.ros.conversions import read_joints, read_pose
 from multipanda_py.ros.settings import nested
 
 NAMES = tuple(f"joint{number}" for number in range(1, 8))
@@ -55,10 +56,10 @@ def test_a_stamp_from_the_future_is_refused_as_an_old_one_is(ahead, max_age, all
     clock = Clock()
     stamp = clock.now().nanoseconds + int(ahead * 1e9)
     if allowed:
-        check_age(stamp, clock, max_age)
+        NodeClock(clock).check_age(stamp, max_age)
         return
     with pytest.raises(TargetRejected, match=r"in the future|s old"):
-        check_age(stamp, clock, max_age)
+        NodeClock(clock).check_age(stamp, max_age)
 
 
 def test_every_cut_of_a_message_is_refused():

@@ -11,6 +11,7 @@ from pathlib import Path
 import rclpy
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from sensor_msgs.msg import JointState
+from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.publishers import StatePublishers
 from multipanda_py.testing import simple_cell
 
@@ -20,7 +21,7 @@ kinds = {"joint_states": JointState, "arm/joint_states": JointState,
          "arm/current_pose": PoseStamped, "arm/current_twist": TwistStamped,
          "arm/external_wrench": WrenchStamped}
 with simple_cell(arms={"arm": {}}) as cell:
-    publishers = StatePublishers(node, cell)
+    publishers = StatePublishers(node, cell, NodeClock(node.get_clock()))
     for topic, kind in kinds.items():
         listener.create_subscription(kind, topic, print, 1)  # never served: only wanted
     while any(node.count_subscribers(topic) < 1 for topic in kinds):

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals at any moment of the start of any program: one line, a code, nothing left."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from processes import is_running, wait_until
+
+from multipanda_py.machine.child import module_command
+
+ROOT = Path(__file__).resolve().parents[1]
+SPAN = 2.0
+"""Within which signals come [s]."""
+NODE = pytest.param(
+    "multimode_controller",
+    ["--ros-args", "--params-file", str(ROOT / "config/dual_sim.yaml")],
+    id="node",
+    marks=pytest.mark.skipif(find_spec("rclpy") is None, reason="needs rclpy"),
+)
+RUN = pytest.param("multipanda", ["run", str(ROOT / "config/dual_sim.yaml")], id="run")
+OTHERS = [
+    pytest.param("multipanda", ["list"], id="list"),
+    pytest.param("multipanda", ["fci-sim", "127.0.0.77"], id="fci-sim"),
+]
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+SEEDS = range(40 if os.environ.get("MULTIPANDA_LONG") else 2)
+
+
+def of(mark):
+    """Return the living processes that inherited a mark."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (entry / "environ").read_bytes() and is_running(int(entry.name)):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def catches(pid, number):
+    """Return whether a process has a handler for a signal."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Start programs as their entry points do; afterwards none of their processes runs."""
+    mark = f"MULTIPANDA_TEST_MARK={os.getpid()}_{tmp_path.name}"
+    name, value = mark.split("=")
+    started = []
+
+    def start(entry, arguments):
+        if entry == "multimode_controller":
+            arguments = [*arguments, "-p", f"cell.name:=start_{os.getpid()}"]
+        process = subprocess.Popen(
+            [sys.executable, "-c", f"import sys; from multipanda_py.start import {entry}; "
+             f"sys.argv[0] = {entry!r}; sys.exit({entry}())", *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env={**os.environ, name: value, "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"},
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+    wait_until(lambda: not of(mark), 20.0, lambda: f"end of {of(mark)}")
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("entry", "arguments"), [NODE, RUN, *OTHERS])
+def test_a_signal_while_it_starts_ends_a_program_in_one_line_without_a_trace(
+    program, entry, arguments, seed
+):
+    """There was the trace of whatever was being imported, or no word at all."""
+    chance = random.Random(f"{entry} {arguments[0]} {seed}")
+    number = chance.choice(list(CODES))
+    process = program(entry, arguments)
+    # What comes before the first line of ours is Python's own.
+    wait_until(lambda: process.poll() is not None or catches(process.pid, signal.SIGTERM))
+    time.sleep(chance.uniform(0.0, SPAN))
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=30.0)
+    assert "Traceback" not in said
+    assert "Exception ignored" not in said
+    assert process.returncode in (0, CODES[number]), said
+    if process.returncode:
+        assert said.count(number.name) == 1, said
+        assert "before" in said.splitlines()[-1]
+    else:  # it was there already, or done
+        assert any(text in said for text in ("the cell is closed", "stopped", "backends")), said
+
+
+@pytest.mark.parametrize("number", list(CODES))
+def test_a_signal_during_imports_says_that_nothing_was_started(program, number):
+    process = program("multipanda", ["list"])
+    wait_until(lambda: catches(process.pid, signal.SIGTERM), turn=lambda: None)
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=30.0)
+    assert said == f"multipanda: {number.name} before anything was started\n"
+    assert process.returncode == CODES[number]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ctrl_c_does_not_reach_a_child_that_is_still_importing(seed):
+    """It is for the owner; the child answered with a trace."""
+    chance = random.Random(seed)
+    process = subprocess.Popen(
+        module_command("multipanda_py.loop.process", "0"),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+    def ignores():
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        ignored = next(line for line in status.splitlines() if line.startswith("SigIgn:"))
+        return int(ignored.split()[1], 16) >> (signal.SIGINT - 1) & 1
+
+    wait_until(ignores, turn=lambda: None)
+    time.sleep(chance.uniform(0.0, 0.5))
+    process.send_signal(signal.SIGINT)
+    said, error = process.communicate("{}\n", timeout=30.0)
+    assert process.returncode == 1
+    assert '{"error": "ConfigurationError' in said
+    assert not error
