@@ -27,12 +27,10 @@ NODE = pytest.param(
     marks=pytest.mark.skipif(find_spec("rclpy") is None, reason="needs rclpy"),
 )
 RUN = pytest.param("multipanda", ["run", str(ROOT / "config/dual_sim.yaml")], id="run")
-OTHERS = [
-    pytest.param("multipanda", ["list"], id="list"),
-    pytest.param("multipanda", ["fci-sim", "127.0.0.77"], id="fci-sim"),
-]
+LIST = pytest.param("multipanda", ["list"], id="list")
+FCI_SIM = pytest.param("multipanda", ["fci-sim", "127.0.0.77"], id="fci-sim")
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-SEEDS = range(40 if os.environ.get("MULTIPANDA_LONG") else 2)
+COUNT = 40 if os.environ.get("MULTIPANDA_LONG") else 2
 
 
 def of(mark):
@@ -82,8 +80,8 @@ def program(tmp_path):
 
 
 @pytest.mark.robustness
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("entry", "arguments"), [NODE, RUN, *OTHERS])
+@pytest.mark.parametrize("seed", range(COUNT))
+@pytest.mark.parametrize(("entry", "arguments"), [NODE, RUN, LIST, FCI_SIM])
 def test_a_signal_while_it_starts_ends_a_program_in_one_line_without_a_trace(
     program, entry, arguments, seed
 ):

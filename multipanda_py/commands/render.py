@@ -7,20 +7,21 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.cell import Cell
 from multipanda_py.commands.demo import Demo
-from multipanda_py.commands.film import open_film
 from multipanda_py.commands.options import pixels, positive
 from multipanda_py.commands.output import OK, complain, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.start import end_in_order
-from multipanda_py.view.rendering import Renderer, render_png
-from multipanda_py.view.scene_view import SceneView
+
+if TYPE_CHECKING:
+    from multipanda_py.view.scene_view import SceneView
 
 SUMMARY = "Draw a cell without a window: a picture of its start (png) or a film (mp4, gif, webp)."
 
@@ -55,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Draw what the suffix of the output asks for."""
+    # Not above: MuJoCo takes half a second that no other command has to wait for.
+    from multipanda_py.commands.film import open_film
+    from multipanda_py.view.rendering import Renderer, render_png
+    from multipanda_py.view.scene_view import SceneView
+
     config = simulated(CellConfig.from_yaml(options.file))
     output = options.output or Path(f"{config.cell.name}.png")
     suffix = output.suffix.lower()

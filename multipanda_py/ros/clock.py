@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
@@ -24,12 +25,13 @@ class NodeClock:
 
     Args:
         clock: Of the node.
+        steady: The machine's time [s].
 
     Thread: executor.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, steady: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._steady = clock, steady
         self._newest_ns, self._since = -1, 0.0
 
     @property
@@ -53,7 +55,7 @@ class NodeClock:
         """Say why stamps cannot be judged, or nothing. To be asked at least once a second."""
         if not self.comes_from_topic:
             return ""
-        now_ns, steady = self.nanoseconds, time.monotonic()
+        now_ns, steady = self.nanoseconds, self._steady()
         if not now_ns:
             return "use_sim_time: true, but nothing has come on /clock"
         if now_ns != self._newest_ns:

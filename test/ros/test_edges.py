@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
+from rclpy.time import Time
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
@@ -52,6 +53,57 @@ def test_targets_without_a_clock_are_refused_until_there_is_one(start, client):
     client.stream("/timeless/left/target_joint", target, taken, "a target that is taken")
     level = client.diagnosis(f"{node.name}/left")[0].level
     assert level == DiagnosticStatus.OK
+
+
+@pytest.fixture
+def on_clock(start, client):
+    """A node that takes its time from /clock, which nobody has published yet."""
+    node = start("use_sim_time:=true", remap=["__ns:=/timeless"]).wait_for("is active")
+    return node, lambda: client.diagnosis(node.name)
+
+
+def tick(client, seconds):
+    client.publish("/clock", Clock(clock=Time(seconds=seconds).to_msg()))
+
+
+def test_states_are_not_stamped_zero_and_a_clock_that_stops_is_said(on_clock, client):
+    node, status = on_clock
+    newest = client.listen(JointState, "/timeless/joint_states")
+
+    def summary(text, level):
+        return lambda: text in status()[0].message and status()[0].level == level
+
+    nothing = "nothing has come on /clock; states are not published, and targets are refused"
+    client.until(summary(nothing, DiagnosticStatus.ERROR), what=nothing)
+    assert status()[1]["time"].endswith("nothing has come on /clock")
+    assert newest() is None
+
+    seconds, stamps = 1000, []
+
+    def ticking():
+        nonlocal seconds
+        seconds += 1
+        tick(client, seconds)
+        if newest() is not None:
+            stamps.append(Time.from_msg(newest().header.stamp).nanoseconds)
+        return len(stamps) > 20 and status()[1]["time"] == "/clock"
+
+    client.until(ticking, what="states stamped by /clock")
+    assert min(stamps) > 1000e9
+    assert max(stamps) <= seconds * 1e9
+    assert stamps == sorted(stamps)
+
+    target = JointState(name=NAMES, position=[0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
+    stands = "/clock stands still since"
+    client.until(summary(stands, DiagnosticStatus.WARN), what=stands)
+    target.header.stamp = Time(seconds=seconds).to_msg()  # as of now, by a clock that has stopped
+    values = lambda: client.diagnosis(f"{node.name}/left")[1]  # noqa: E731
+    client.stream(
+        "/timeless/left/target_joint", target, lambda: stands in values()["last refusal"], stands
+    )
+    assert stands in node.log
+    client.until(lambda: ticking() and stands not in status()[0].message, what="time goes on")
+    assert "/clock goes on" in node.log
 
 
 def is_free(name):

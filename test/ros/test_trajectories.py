@@ -191,6 +191,9 @@ def spoil(goal, case):
     if case == "velocity tolerance":
         goal.goal_tolerance = [JointTolerance(name=NAMES[0], velocity=0.1)]
         return Result.INVALID_GOAL, "only positions are watched"
+    if case == "begins in an hour":
+        trajectory.header.stamp.sec = int(time.time()) + 3600
+        return Result.INVALID_GOAL, "s in the future, allowed 10 s: set the clocks"
     trajectory.header.stamp.sec = 1
     return Result.OLD_HEADER_TIMESTAMP, "header.stamp: the trajectory ended"
 
@@ -199,7 +202,8 @@ def spoil(goal, case):
     "case",
     ["missing joint", "unknown joint", "doubled joint", "tolerance of an unknown joint",
      "no points", "time stands still", "too few positions", "velocities in one point", "effort",
-     "nan", "outside limits", "starts elsewhere", "too fast", "velocity tolerance", "old"],
+     "nan", "outside limits", "starts elsewhere", "too fast", "velocity tolerance", "old",
+     "begins in an hour"],
 )  # fmt: skip
 def test_goal_that_cannot_be_followed_says_why_and_moves_nothing(ready, planner, client, case):
     goal = there_and_back(ready)
