@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before what takes a second to import
-    from multipanda_py.start import end_at_once
+    from multipanda_py.machine.interruption import end_at_once
 
     end_at_once("multipanda")
 
@@ -17,7 +17,7 @@ from importlib import import_module
 from multipanda_py import __version__
 from multipanda_py.commands.output import FAILED, INTERRUPTED, complain
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.start import Interrupted
+from multipanda_py.machine.interruption import Interrupted
 
 COMMANDS = ("run", "check", "list", "render", "margin", "doctor", "fci-sim", "inject")
 

@@ -1,59 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the programs start, and what Ctrl-C does to them before they own anything.
-
-Importing takes a second, and an interrupted import ends in a trace of somebody else's code. So
-this module, which imports next to nothing, takes the signals first: until a program begins to
-start things that have to be ended in order, a signal ends it at once, in one line. Nothing is
-left behind then: no arm is connected, no process started, no file locked.
-"""
+"""Where the programs start: they take the signals before they import anything large."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-from types import FrameType
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-BEYOND_SIGNALS = 128
-"""What shells add to the number of a signal to make an exit code of it: 130, 143."""
-_ending = ""
-
-
-class Interrupted(KeyboardInterrupt):
-    """A signal that asks for the end.
-
-    Args:
-        number: Of the signal.
-
-    Attributes:
-        code: The exit code that tells of it.
-        name: Of the signal.
-    """
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.code = BEYOND_SIGNALS + number
-        self.name = signal.Signals(number).name
-
-
-def end_at_once(program: str) -> None:
-    """Have signals end this process at once, in a line and with 130 or 143. Thread: main."""
-    global _ending
-    _ending = program
-    for number in SIGNALS:
-        signal.signal(number, _end)
-
-
-def end_in_order() -> None:
-    """Have signals raise :class:`Interrupted`: from here on there is something to end.
-
-    The handlers of a process that was not started as one of our programs are its own.
-    Thread: main.
-    """
-    if _ending:
-        for number in SIGNALS:
-            signal.signal(number, _raise)
+from multipanda_py.machine.interruption import end_at_once
 
 
 def multimode_controller() -> int:
@@ -70,21 +20,3 @@ def multipanda() -> int:
     from multipanda_py.cli import main
 
     return main()
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    text = f"{_ending}: {signal.Signals(number).name} before anything was started\n"
-    with contextlib.suppress(OSError):  # nobody reads it
-        os.write(2, text.encode())
-    with contextlib.suppress(OSError):  # what an import has started: glfw asks for its version
-        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-            children = file.read().split()
-        for child in children:
-            os.kill(int(child), signal.SIGKILL)
-    os._exit(BEYOND_SIGNALS + number)
-
-
-def _raise(number: int, frame: FrameType | None) -> None:
-    for other in SIGNALS:  # what ends now is not to be cut in two
-        signal.signal(other, signal.SIG_IGN)
-    raise Interrupted(number)

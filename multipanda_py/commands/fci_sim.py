@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from multipanda_py.commands.output import OK, say
 from multipanda_py.fci_sim.arguments import add_arguments as add_shared_arguments
-from multipanda_py.start import end_in_order
+from multipanda_py.machine.interruption import end_in_order
 
 if TYPE_CHECKING:
     from multipanda_py.fci_sim.server import Server

@@ -18,7 +18,7 @@ from multipanda_py.commands.options import pixels, positive
 from multipanda_py.commands.output import OK, complain, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.start import end_in_order
+from multipanda_py.machine.interruption import end_in_order
 
 if TYPE_CHECKING:
     from multipanda_py.view.scene_view import SceneView

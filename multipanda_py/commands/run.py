@@ -12,7 +12,7 @@ import time
 from multipanda_py.cell import Cell
 from multipanda_py.commands.options import positive
 from multipanda_py.commands.output import FAILED, OK, complain, say
-from multipanda_py.start import end_in_order
+from multipanda_py.machine.interruption import end_in_order
 
 SUMMARY = "Run a cell without ROS; Ctrl-C ends it."
 

@@ -7,7 +7,7 @@ Run as ``multimode_controller --ros-args --params-file config/dual_sim.yaml``.
 from __future__ import annotations
 
 if __name__ == "__main__":  # before what takes a second to import
-    from multipanda_py.start import end_at_once
+    from multipanda_py.machine.interruption import end_at_once
 
     end_at_once("multimode_controller")
 
@@ -23,6 +23,7 @@ from rclpy.signals import SignalHandlerOptions
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
 from multipanda_py.machine.dds_memory import remove_leftovers
+from multipanda_py.machine.interruption import Interrupted
 from multipanda_py.machine.outputs import never_wait_for_output
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.diagnostics import Diagnostics
@@ -44,7 +45,6 @@ from multipanda_py.ros.settings import cell_config, check_files, max_target_age
 from multipanda_py.ros.tare import Tare
 from multipanda_py.ros.targets import Targets
 from multipanda_py.ros.trajectories import Trajectories
-from multipanda_py.start import Interrupted
 
 NAME = "multimode_controller"
 WATCH_PERIOD = 0.1

@@ -16,8 +16,8 @@ from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.node import Node
 
 from multipanda_py.cell import Cell
+from multipanda_py.machine.interruption import SIGNALS, Interrupted
 from multipanda_py.machine.realtime import loop_cpu
-from multipanda_py.start import SIGNALS, Interrupted
 
 SPIN_TIMEOUT = 0.2
 """Longest wait for an event before signals are looked at [s]."""
@@ -42,13 +42,13 @@ class StopSignals:
             signal.signal(number, self._on_signal)
 
     def check(self) -> None:
-        """Raise :class:`~multipanda_py.start.Interrupted` if a signal has come."""
+        """Raise :class:`~multipanda_py.machine.interruption.Interrupted` if a signal has come."""
         if self._number:
             raise Interrupted(self._number)
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Let the first signal raise :class:`~multipanda_py.start.Interrupted` within."""
+        """Let the first signal raise :class:`~multipanda_py.machine.interruption.Interrupted` within."""
         self._interruptible = True
         try:
             self.check()
