@@ -189,7 +189,8 @@ class RealtimeConfig(Section):
     """Core to pin the loop to; -1 is the last one, -2 none."""
     lock_memory: bool = True
     keep_awake: bool = True
-    """Keep idle cores out of sleep states while real arms run; takes power, answers sooner."""
+    """Keep idle cores out of sleep states while the loop has a process of its own with a
+    real-time priority, or real arms run; takes power, and the loop is on time."""
 
 
 class GateConfig(Section):

@@ -25,7 +25,7 @@ from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.pacing import run
 from multipanda_py.machine.outputs import never_wait_for_output, say
-from multipanda_py.machine.realtime import enter_realtime, keep_cores_awake
+from multipanda_py.machine.realtime import enter_realtime, has_priority, keep_cores_awake
 
 REST_TIMEOUT = 3.0
 """How long arms may take to come to rest after their owner is gone [s]."""
@@ -84,7 +84,8 @@ def main() -> int:
         for backend in loop.backends:
             backend.warnings.clear()
         warnings += enter_realtime(config.realtime)
-        if config.realtime.keep_awake and any(backend.wake_fds for backend in loop.backends):
+        real = any(backend.wake_fds for backend in loop.backends)
+        if config.realtime.keep_awake and (real or has_priority()):
             warnings += keep_cores_awake()
     except Exception as error:
         _answer({"error": f"{type(error).__name__}: {error}"})

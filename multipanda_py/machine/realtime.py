@@ -42,11 +42,16 @@ def keep_cores_awake() -> list[str]:
         os.write(file, struct.pack("i", 0))  # and left open
     except OSError as error:
         return [
-            f"cores may sleep between states ({error.strerror}): answers come later, the more so "
-            'on a laptop (allow it by the udev rule \'KERNEL=="cpu_dma_latency", '
+            f"cores may sleep between cycles ({error.strerror}): they begin late and last longer, "
+            'the more so on a laptop (allow it by the udev rule \'KERNEL=="cpu_dma_latency", '
             'GROUP="realtime", MODE="0660"\', or set realtime.keep_awake to false)'
         ]
     return []
+
+
+def has_priority() -> bool:
+    """Return whether this thread runs at a real-time priority."""
+    return os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
 
 
 def enter_realtime(config: RealtimeConfig) -> list[str]:

@@ -48,7 +48,7 @@ class StopSignals:
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Let the first signal raise :class:`~multipanda_py.machine.interruption.Interrupted` within."""
+        """Let the first signal raise :class:`.Interrupted` within."""
         self._interruptible = True
         try:
             self.check()

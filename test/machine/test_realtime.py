@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import uuid
+from pathlib import Path
 
 import pytest
 
@@ -58,3 +60,20 @@ def test_a_single_core_is_shared(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3})
     assert loop_cpu(RealtimeConfig()) is None
     assert other_cpus(RealtimeConfig()) == [3]
+
+
+def keeps_cores_awake(loop):
+    """Whether a process asks the kernel for it, whatever others on this machine do."""
+    return any(os.readlink(fd) == LATENCY for fd in Path(f"/proc/{loop}/fd").iterdir())
+
+
+@pytest.mark.skipif(not os.access(LATENCY, os.W_OK), reason="not allowed to on this machine")
+@pytest.mark.parametrize(
+    ("realtime", "allowed"), [({}, True), ({"keep_awake": False}, False), ({"priority": 0}, False)]
+)
+def test_a_simulated_loop_with_priority_is_not_late_because_its_core_sleeps(
+    make_cell, realtime, allowed
+):
+    cell = make_cell(placement="process", name=f"test_{uuid.uuid4().hex[:12]}", realtime=realtime)
+    has_priority = os.sched_getscheduler(cell.loop_pid) == os.SCHED_FIFO
+    assert keeps_cores_awake(cell.loop_pid) == (allowed and has_priority)
