@@ -64,9 +64,8 @@ def benchmark(rounds: int = 20) -> dict[str, Any]:
                 instance.update()
 
         def safety() -> None:
-            for arm in arms:
-                arm.check()
-                arm.command()
+            loop._together.are_sound()
+            loop._together.command()
 
         results = measure(
             {

@@ -11,7 +11,7 @@ from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.handover import Handover
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.safety import StateGuard, TorqueGuard
-from multipanda_py.state import ArmState
+from multipanda_py.state import ArmState, Vector
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,9 +106,16 @@ class Arm:
 
     def command(self) -> None:
         """Write this cycle's torque to the state: blended, clamped, rate limited."""
+        self._torque_guard.apply(self.wanted(), self.state.tau)
+
+    def wanted(self) -> Vector:
+        """Return this cycle's torque before it is bounded, (7,) [Nm]; ask once a cycle.
+
+        The torque of an arm that is released decays in the state itself.
+        """
         if self.released:
             self.state.tau *= self._decay
-            return
+            return self.state.tau
         tau = self.owner.tau[self._slot]
         if self.blend_left > 0:
             share = self.blend_left / (self._blend_cycles + 1)
@@ -116,4 +123,4 @@ class Arm:
             np.multiply(tau, 1.0 - share, out=self._blended)
             self._blended += share * self._from
             tau = self._blended
-        self._torque_guard.apply(tau, self.state.tau)
+        return tau

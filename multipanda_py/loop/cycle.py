@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.backend import Backend
+from multipanda_py.loop.all_arms import AllArms
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.arm_settings import ArmSettings
 from multipanda_py.loop.events import Event
@@ -67,6 +68,7 @@ class ControlLoop:
         self._header = row.view(np.int64).reshape(-1).data[:_HEADER]
         self._time = row["time"]
         self._all = range(len(arms))
+        self._together = AllArms(arms, row["arms"][0], backends[0].period)
         self._backend_of = {arm: backend for backend in backends for arm in backend.arms}
         self._heartbeat_timeout_ns = heartbeat_timeout_ns
         self._client_silent, self._first_ns = False, 0
@@ -128,8 +130,9 @@ class ControlLoop:
             fresh: Arms with a new state; None is all.
         """
         chosen: Sequence[int] = self._all if fresh is None else fresh
+        everyone = len(chosen) == len(self._all)
         self._sense(chosen, wake_ns)
-        for index in chosen:
+        for index in () if everyone and self._together.are_sound() else chosen:
             arm = self._arms[index]
             if fault := arm.check():
                 self._owners.fail(arm.owner, fault, arm.describe(fault), wake_ns, (arm,))
@@ -146,8 +149,11 @@ class ControlLoop:
         for instance in self._owners.active:
             if fresh is None or instance.is_new or instance.spec.arms[0] in fresh:
                 self._owners.update(instance, wake_ns)
-        for index in chosen:
-            self._arms[index].command()
+        if everyone:
+            self._together.command()
+        else:
+            for index in chosen:
+                self._arms[index].command()
         for backend in self._writing:
             try:
                 backend.write(chosen)

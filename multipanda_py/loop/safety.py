@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from multipanda_py.limits import JointLimits
 from multipanda_py.loop.events import Event
 from multipanda_py.state import ArmState, Vector
 
-_subtract, _add = np.subtract, np.add
+_add = np.add
 _minimum, _maximum = np.minimum, np.maximum
 
 VELOCITY_MARGIN = 1.1
@@ -36,20 +37,30 @@ class TorqueGuard:
     ones. The caller tests :func:`is_finite` first.
 
     Args:
-        limits: Joint limits of the robot.
+        limits: Joint limits of the robot, or of n robots that are bounded together.
         period: Cycle time [s].
     """
 
-    def __init__(self, limits: JointLimits, period: float) -> None:
-        self._high = np.array(limits.torque)
-        self._low = -self._high
-        self._step = np.array(limits.torque_rate) * period
-        self._from, self._to = np.zeros(7), np.zeros(7)
+    def __init__(self, limits: JointLimits | Sequence[JointLimits], period: float) -> None:
+        if isinstance(limits, JointLimits):
+            torque, rate = limits.torque, limits.torque_rate
+        else:
+            torque = np.array([own.torque for own in limits])
+            rate = np.array([own.torque_rate for own in limits])
+        self._high, self._low = np.array(torque), -torque
+        self._steps = np.array([-rate, rate]) * period
+        self._bounds = np.zeros_like(self._steps)
+        self._lowest, self._highest = self._bounds
 
     def apply(self, tau: Vector, commanded: Vector) -> None:
-        """Move ``commanded`` (last cycle's torque, (7,) [Nm]) to ``tau`` as far as allowed."""
-        lowest = _subtract(commanded, self._step, self._from)
-        highest = _add(commanded, self._step, self._to)
+        """Move ``commanded`` to ``tau`` as far as allowed.
+
+        Args:
+            tau: Wanted torques, (7,) or (n, 7) [Nm].
+            commanded: Those of the last cycle, of the same shape; overwritten.
+        """
+        lowest, highest = self._lowest, self._highest
+        _add(self._steps, commanded, self._bounds)
         _maximum(lowest, self._low, out=lowest)
         _minimum(highest, self._high, out=highest)
         _maximum(tau, lowest, out=commanded)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks that every arm passes in every cycle, done for all arms at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.loop.arm import Arm
+from multipanda_py.loop.safety import POSITION_MARGIN, VELOCITY_MARGIN, TorqueGuard
+from multipanda_py.state import ARM_RECORD, JOINTS
+
+_absolute, _subtract, _less_equal = np.absolute, np.subtract, np.less_equal
+
+
+class AllArms:
+    r"""Check the states and bound the torques of all arms of a cell together.
+
+    A state is sound if, for positions and speeds alike,
+
+    .. math:: |x - m| \le h
+
+    with the middle m and half the width h of what :class:`~multipanda_py.loop.safety.StateGuard`
+    allows, which also is the one to say what is wrong with a state that is not. The records of
+    the arms lie one after the other in the row, so both cost about as much as for one arm.
+
+    Args:
+        arms: All arms of the cell.
+        records: Their records, (n,) with dtype ARM_RECORD.
+        period: Cycle time [s].
+
+    Thread: control.
+    """
+
+    def __init__(self, arms: Sequence[Arm], records: NDArray[np.void], period: float) -> None:
+        n = len(arms)
+        rows = records.view(np.float64).reshape(n, -1)
+        first = _place_of("q")
+        self._measured = rows[:, first : first + 2 * JOINTS]  # q and dq lie side by side
+        first = _place_of("tau")
+        self._tau = rows[:, first : first + JOINTS]
+        limits = [arm.state.limits for arm in arms]
+        self._middle, self._half = np.zeros((n, 2 * JOINTS)), np.zeros((n, 2 * JOINTS))
+        for middle, half, own in zip(self._middle, self._half, limits):
+            middle[:JOINTS] = 0.5 * (own.lower + own.upper)
+            half[:JOINTS] = 0.5 * (own.upper - own.lower) + POSITION_MARGIN
+            half[JOINTS:] = VELOCITY_MARGIN * own.velocity
+        self._off, self._within = np.zeros((n, 2 * JOINTS)), np.zeros((n, 2 * JOINTS), bool)
+        self._all_within = np.ones_like(self._within).tobytes()
+        self._guard = TorqueGuard(limits, period)
+        self._wanted = np.zeros((n, JOINTS))
+        self._pairs = list(zip(arms, self._wanted))
+
+    def are_sound(self) -> bool:
+        """Return whether nothing is wrong with any measured state."""
+        off = self._off
+        _absolute(_subtract(self._measured, self._middle, off), off)
+        within = _less_equal(off, self._half, self._within)  # never true of what is not a number
+        return within.tobytes() == self._all_within
+
+    def command(self) -> None:
+        """Write this cycle's torques of all arms to their states."""
+        for arm, wanted in self._pairs:
+            wanted[:] = arm.wanted()
+        self._guard.apply(self._wanted, self._tau)
+
+
+def _place_of(field: str) -> int:
+    """Return where a field begins in an arm's record, in numbers."""
+    fields = ARM_RECORD.fields
+    return int(fields[field][1]) // 8 if fields is not None else 0
