@@ -126,6 +126,11 @@ class Mujoco(Backend):
                 at = int(model.joint(f"{name}_joint").qposadr[0])
                 self._objects.append(data.qpos[at : at + 7])
         self._external = np.zeros(model.nv)
+        # MuJoCo keeps its arrays where they are; to ask for one costs 0.3 us each time.
+        self._smooth, self._bias = data.qfrc_smooth, data.qfrc_bias
+        self._passive, self._actuator = data.qfrc_passive, data.qfrc_actuator
+        self._felt = [self._external[dofs] for dofs in self._dofs]
+        self._carried = [data.qfrc_gravcomp[dofs] for dofs in self._dofs]
         self._contact = np.zeros(model.nv)
         mujoco.mj_forward(model, data)
         self.time = 0.0
@@ -169,11 +174,10 @@ class Mujoco(Backend):
         data = self.data
         self._estimate_external()
         for i, state in enumerate(self.states):
-            dofs = self._dofs[i]
             state.q[:] = self._q[i]
             state.dq[:] = self._dq[i]
-            np.add(self._ctrl[i], data.qfrc_gravcomp[dofs], state.tau_J)
-            state.tau_ext[:] = self._external[dofs]
+            np.add(self._ctrl[i], self._carried[i], state.tau_J)
+            state.tau_ext[:] = self._felt[i]
             self._drives[i].measure(state)
             hand = self._hands[i]
             if hand is not None:
@@ -185,9 +189,9 @@ class Mujoco(Backend):
     def _estimate_external(self) -> None:
         data, out = self.data, self._external
         # What mj_fwdAcceleration added up beyond the arm's own torques.
-        np.add(data.qfrc_smooth, data.qfrc_bias, out)
-        out -= data.qfrc_passive
-        out -= data.qfrc_actuator
+        np.add(self._smooth, self._bias, out)
+        np.subtract(out, self._passive, out)
+        np.subtract(out, self._actuator, out)
         if data.ncon and data.nefc:
             force = np.where(data.efc_type >= _FIRST_CONTACT, data.efc_force, 0.0)
             mujoco.mj_mulJacTVec(self.model, data, self._contact, force)
