@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from multipanda_py.robots.limits import LIMITS
 
 from multipanda_py.loop.all_arms import AllArms
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.events import Event
+from multipanda_py.robots.limits import LIMITS
 from multipanda_py.state import ArmState, row_dtype
 from multipanda_py.testing import StateMaker
 
