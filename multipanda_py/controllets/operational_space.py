@@ -20,7 +20,7 @@ from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 from multipanda_py.targets import CartesianTarget
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
-_minimum, _maximum = np.minimum, np.maximum
+_minimum, _maximum, _abs = np.minimum, np.maximum, np.abs
 _log3 = pin.log3
 SOFT = 1.0
 """Stiffness too small to press with [1/s^2]."""
@@ -30,6 +30,10 @@ _SLOWER = 0.25
 
 MAX_DAMPING = 80.0
 """Fastest that the tool is braked: critical damping of the stiffest spring allowed [1/s]."""
+FASTEST = 0.6
+"""Share of a joint's speed limit that the spring may ask for; a posture moves joints as well."""
+SLOW = 0.03
+"""Size of a twist that takes no joint to its share in any posture [m/s, rad/s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +50,7 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
     r"""Give the tool the same second-order motion towards its target in every posture.
 
     .. math::
-        \tau = J^T \Lambda_d \left( K\,\mathrm{clip}(e) - D J \dot q \right)
+        \tau = J^T \Lambda_d \left( \nu K\,\mathrm{clip}(e) - D J \dot q \right)
         + J^T (\Lambda - \Lambda_d) J \left( k_s (q_n - q) - d_s \dot q \right), \\
         e = \begin{bmatrix} p_d - p \\ \log(R_d R^T)^\vee \end{bmatrix}, \qquad
         D = \min(2 Z K^{1/2}, b), \qquad k_s = \tfrac{1}{16} \min_i k_i, \qquad
@@ -62,13 +66,24 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
     velocity product :math:`\dot J \dot q` is not compensated, and Coriolis torques by the
     feature of that name.
 
+    A target that stays ahead is followed at :math:`\dot x = D^{-1} K\,\mathrm{clip}(e)`, which
+    could be more than joints stand. The whole spring is scaled, so that the path stays straight:
+
+    .. math::
+        \nu = \min\left(1, \min_i \frac{\sigma\, \dot q_{max,i}}{|\dot q_i|}\right), \qquad
+        \dot q = M^{-1} J^T \Lambda_s D^{-1} K\,\mathrm{clip}(e), \qquad \sigma = 0.6
+
+    in every cycle, as the joint speeds that a tool speed takes grow towards singular postures.
+    Like the clip it bounds what a contact feels under a large error.
+
     Near singular postures (:math:`w_{min} < 0.02` 1/kg) the inertia is damped, see
     :class:`multipanda_py.dynamics.task_inertia.OperationalSpace`. What the damping takes from a
     direction that is being lost goes to the posture, at a quarter of the bandwidth: the arm
     slows down before it is stretched, and finds back. The price is that a tool may stop short
     of its target there: by less than 1 % of a 3 cm step in most such postures, by 7 % in some.
 
-    Sources: Khatib, IEEE J. Robotics and Automation 1987; CRISP, section III-A2.
+    Sources: Khatib, IEEE J. Robotics and Automation 1987 (:math:`\nu` there is a bound of the
+    tool's speed); CRISP, section III-A2.
     """
 
     Params, Target = OperationalSpaceParams, CartesianTarget
@@ -82,7 +97,9 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
         self._rotation = np.zeros((3, 3))
         self._root = Ramp(np.sqrt(params.stiffness))
         self._stiffness, self._damping = np.zeros(6), np.zeros(6)
+        self._drift, self._wanted = np.zeros(6), np.zeros(6)
         self._pull, self._slow = np.zeros(JOINTS), np.zeros(JOINTS)
+        self._per_speed = [1.0 / (FASTEST * arm.limits.velocity) for arm in context.arms]
         self._running = False
         super().__init__(context, params)
 
@@ -100,6 +117,7 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
         root = self._root.value
         _multiply(root, root, self._stiffness)
         _minimum(_multiply(self._rate, root, self._damping), MAX_DAMPING, out=self._damping)
+        np.divide(self._stiffness, np.maximum(self._damping, 1e-9), self._drift)
         self._posture_rate2 = _SLOWER**2 * min(self._stiffness.tolist())
         self._posture_damping = _SLOWER * min(self._damping.tolist())
 
@@ -151,6 +169,9 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
             _minimum(error, self._clip, out=error)
             _maximum(error, self._clip_low, out=error)
             _multiply(self._stiffness, error, acceleration)
+            wanted = _multiply(self._drift, error, self._wanted)
+            if _dot(wanted, wanted) > SLOW * SLOW:
+                _multiply(acceleration, self._slower(arm, state, wanted), acceleration)
             _subtract(acceleration, _multiply(self._damping, twist, brake), acceleration)
             if self._in_tool:
                 self._turn(acceleration, state.rotation_ee_in_base.T)
@@ -160,10 +181,22 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
                 _add(wrench, self._rest_of(space, state, target.posture[arm]), wrench)
             _dot(wrench, state.jacobian, self.tau[arm])
 
+    def _slower(self, arm: int, state: ArmState, twist: Vector) -> float:
+        r"""Return :math:`\nu`, the share of a twist (6,) that the joints of an arm stand."""
+        if self._in_tool:
+            self._turn(twist, state.rotation_ee_in_base.T)
+        space = state.operational_space()
+        speed = _dot(space.minv_jt, _dot(space.slowed_inertia(_SLOWER), twist))
+        share: float = _abs(_multiply(speed, self._per_speed[arm], speed), speed).max()
+        return 1.0 / share if share > 1.0 else 1.0
+
     def _rest_of(self, space: TaskInertia, state: ArmState, posture: Vector) -> Vector:
         """Return the wrench that pulls what is lost towards the posture, (6,) [N, Nm]."""
         pull, brake = self._pull, self._slow
         _multiply(_subtract(posture, state.q, pull), self._posture_rate2, pull)
+        most = _multiply(state.limits.velocity, FASTEST * self._posture_damping, brake)
+        _minimum(pull, most, out=pull)
+        _maximum(pull, np.negative(most, most), out=pull)
         _subtract(pull, _multiply(state.dq, self._posture_damping, brake), pull)
         wrench: Vector = _dot(space.lost_inertia(), _dot(state.jacobian, pull))
         return wrench

@@ -181,6 +181,19 @@ class TaskInertia:
         inertia: NDArray[np.float64] = _dot(v * (self.damping / (w * (w * w + self.damping))), v.T)
         return inertia
 
+    def slowed_inertia(self, slower: float) -> NDArray[np.float64]:
+        r"""Return the inertia of :math:`\lambda^2` times ``slower``, (6, 6), symmetric.
+
+        Where what the damping takes away is braked at ``slower`` of the task's rate, a task that
+        asks for a twist :math:`\dot x` ends at :math:`M^{-1} J^T` times this times it.
+        """
+        if self.damping == 0.0:
+            return self.inertia
+        w, v = self.eigen()
+        w = np.maximum(w, 0.0)
+        inertia: NDArray[np.float64] = _dot(v * (w / (w * w + slower * self.damping)), v.T)
+        return inertia
+
     @property
     def manipulability(self) -> float:
         """Smallest eigenvalue of the inverse inertia [1/kg]."""
