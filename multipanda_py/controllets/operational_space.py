@@ -32,6 +32,8 @@ MAX_DAMPING = 80.0
 """Fastest that the tool is braked: critical damping of the stiffest spring allowed [1/s]."""
 FASTEST = 0.6
 """Share of a joint's speed limit that the spring may ask for; a posture moves joints as well."""
+_FADING = 1.2
+"""Measured speed from which the spring fades out, over that share."""
 SLOW = 0.03
 """Size of a twist that takes no joint to its share in any posture [m/s, rad/s]."""
 
@@ -43,6 +45,10 @@ class OperationalSpaceParams(CartesianGains):
     stiffness: Vector = vector(
         400, 400, 400, 400, 400, 400, unit="1/s^2", low=0, high=1600,
         doc="acceleration per error along the axes of gain_frame; its root is the bandwidth",
+    )  # fmt: skip
+    damping_ratio: Vector = vector(
+        *[1.0] * 6, low=0.5, high=5,
+        doc="1 is critically damped; less than 0.5 swings at the torque rate limit",
     )  # fmt: skip
 
 
@@ -73,8 +79,11 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
         \nu = \min\left(1, \min_i \frac{\sigma\, \dot q_{max,i}}{|\dot q_i|}\right), \qquad
         \dot q = M^{-1} J^T \Lambda_s D^{-1} K\,\mathrm{clip}(e), \qquad \sigma = 0.6
 
-    in every cycle, as the joint speeds that a tool speed takes grow towards singular postures.
-    Like the clip it bounds what a contact feels under a large error.
+    in every cycle, as the joint speeds that a tool speed takes grow towards singular postures;
+    :math:`\Lambda_s` is :math:`\Lambda_d` for :math:`\tfrac14 \lambda^2`, where it ends as the
+    posture brakes less. Above 0.72 of a measured joint's speed limit the spring fades out, to
+    nothing at the limit: the elbow moves as well. The posture's pull is bounded to the speed
+    :math:`\sigma\, \dot q_{max}`. Like the clip, all this bounds what a large error presses with.
 
     Near singular postures (:math:`w_{min} < 0.02` 1/kg) the inertia is damped, see
     :class:`multipanda_py.dynamics.task_inertia.OperationalSpace`. What the damping takes from a
@@ -187,8 +196,12 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
             self._turn(twist, state.rotation_ee_in_base.T)
         space = state.operational_space()
         speed = _dot(space.minv_jt, _dot(space.slowed_inertia(_SLOWER), twist))
-        share: float = _abs(_multiply(speed, self._per_speed[arm], speed), speed).max()
-        return 1.0 / share if share > 1.0 else 1.0
+        per_speed = self._per_speed[arm]
+        share: float = _abs(_multiply(speed, per_speed, speed), speed).max()
+        measured: float = _abs(_multiply(state.dq, per_speed, speed), speed).max()
+        left = (1.0 / FASTEST - measured) / (1.0 / FASTEST - _FADING)
+        left = min(1.0, max(0.0, left))
+        return left / share if share > 1.0 else left
 
     def _rest_of(self, space: TaskInertia, state: ArmState, posture: Vector) -> Vector:
         """Return the wrench that pulls what is lost towards the posture, (6,) [N, Nm]."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from multipanda_py.robots.limits import FR3_LIMITS
 
 from multipanda_py.controllets.operational_space import OperationalSpace, OperationalSpaceParams
 from multipanda_py.pose import Pose
@@ -25,6 +26,18 @@ def damped_inertia(state):
     return v @ np.diag(w / (w**2 + damping)) @ v.T, w[0]
 
 
+def speed_share(state, twist):
+    """How much of a twist the joints stand, from the eigenvalues of the inverse inertia."""
+    minv_jt = np.linalg.solve(state.mass, state.jacobian.T)
+    w, v = np.linalg.eigh(state.jacobian @ minv_jt)
+    w = np.maximum(w, 0.0)
+    damping = 0.0 if w[0] > W_0 else LAMBDA_MAX**2 * (1 - (w[0] / W_0) ** 2) / 4
+    dq = minv_jt @ v @ np.diag(w / (w**2 + damping)) @ v.T @ twist
+    asked = np.abs(dq / state.limits.velocity).max()
+    measured = np.abs(state.dq / state.limits.velocity).max()
+    return min(1.0, 0.6 / asked) * np.clip((1.0 - measured) / 0.28, 0.0, 1.0)
+
+
 def rotation_vector(r):
     skew = np.array([r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]]) / 2
     size = np.linalg.norm(skew)
@@ -43,7 +56,7 @@ def turned(rng, largest):
 def test_the_equation_in_every_posture(frame):
     rng = np.random.default_rng(6)
     maker = StateMaker(2)
-    damped = 0
+    damped = slowed = 0
     for _ in range(40):
         params = OperationalSpaceParams(
             rng.uniform(0, 1000, 6), rng.uniform(0.1, 2, 6), frame, np.full(6, 0.3)
@@ -54,8 +67,10 @@ def test_the_equation_in_every_posture(frame):
         postures = rng.normal(size=(2, 7))
         for arm in range(2):
             target.posture[arm][:] = postures[arm]
-            target.position_ee_in_base[arm][:] += rng.uniform(-0.5, 0.5, 3)
-            target.rotation_ee_in_base[arm][:] = turned(rng, 2.0) @ states[arm].rotation_ee_in_base
+            far = rng.choice([0.02, 1.0])
+            target.position_ee_in_base[arm][:] += far * rng.uniform(-0.5, 0.5, 3)
+            turn = turned(rng, 2.0 * far)
+            target.rotation_ee_in_base[arm][:] = turn @ states[arm].rotation_ee_in_base
         law.update(states, target, PERIOD)
         for arm, s in enumerate(states):
             r = s.rotation_ee_in_base
@@ -68,12 +83,19 @@ def test_the_equation_in_every_posture(frame):
             inertia, smallest = damped_inertia(s)
             damped += smallest < W_0
             d = np.minimum(2 * z * np.sqrt(k), 80.0)
-            expected = s.jacobian.T @ inertia @ turn @ (k * e - d * rate)
+            nu = speed_share(s, turn @ (k / d * e))
+            slowed += nu < 1.0
+            expected = s.jacobian.T @ inertia @ turn @ (nu * k * e - d * rate)
             exact = np.linalg.inv(s.jacobian @ np.linalg.inv(s.mass) @ s.jacobian.T)
-            rest = k.min() / 16 * (postures[arm] - s.q) - d.min() / 4 * s.dq
+            most = 0.6 * s.limits.velocity
+            pull = np.clip(
+                k.min() / 16 * (postures[arm] - s.q), -d.min() / 4 * most, d.min() / 4 * most
+            )
+            rest = pull - d.min() / 4 * s.dq
             expected += s.jacobian.T @ (exact - inertia) @ s.jacobian @ rest
             assert np.allclose(law.tau[arm], expected, rtol=1e-8, atol=1e-7)
     assert 10 < damped < 70
+    assert 20 < slowed < 80
 
 
 @pytest.mark.sim
@@ -146,3 +168,24 @@ def test_singular_reach_stays_bounded(make_cell, stiffness, most):
     assert largest < most
     cell.step(2000)
     assert cell.pose("arm").distance(Pose(np.array([0.307, 0, 0.5]), pose.rotation))[0] < 2e-3
+
+
+@pytest.mark.sim
+@pytest.mark.robustness
+@pytest.mark.parametrize("stiffness", [400.0, 1600.0])
+def test_a_target_kept_ahead_of_the_tool_ended_in_velocity_limit(make_cell, episodes, stiffness):
+    """As a policy streams it: 14 cm ahead of where the tool is, in one direction, for ever."""
+    directions = [np.eye(3)[0], -np.eye(3)[2], np.eye(3)[1], np.eye(3)[2], *-np.eye(3)[:2]]
+    for direction in directions[: episodes(2, 6)]:
+        law = {"type": "operational_space", "params": {"stiffness": [stiffness] * 6}}
+        cell = make_cell(arms={"arm": {}}, controllets={"osc": law}, active=["arm/osc"])
+        start = cell.pose("arm")
+        for _ in range(80):
+            here = cell.pose("arm")
+            if start.distance(here)[1] < 0.55:
+                cell.set_target("arm", Pose(here.position + 0.14 * direction, start.rotation))
+            cell.step(25)
+        _, rows = cell.rows()
+        assert cell.state("arm").fault == "", [event.text for event in cell.events()]
+        fastest = np.abs(rows["arms"]["dq"][:, 0] / FR3_LIMITS.velocity).max()
+        assert fastest < 0.85
