@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from multipanda_py.robots.limits import FR3_LIMITS
 
 from multipanda_py.controllets.operational_space import OperationalSpace, OperationalSpaceParams
 from multipanda_py.pose import Pose
+from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.targets import CartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
