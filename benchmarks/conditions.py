@@ -56,7 +56,7 @@ def laws_of(cell: Cell) -> Callable[[], None]:
     """Return a function that computes models, laws and features of one cycle."""
     cell.start()
     cell.step(300)
-    loop = cell._runner._loop  # type: ignore[union-attr]
+    loop = cell.loop
     arms, active = loop._arms, loop._owners.active
 
     def laws() -> None:

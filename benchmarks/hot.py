@@ -46,7 +46,7 @@ def benchmark(rounds: int = 20) -> dict[str, Any]:
     """Return the cost of every part of a dual-arm cycle, and the inline speed."""
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})
     with Cell.from_yaml(CONFIG, placement="inline") as cell:
-        loop = cell._runner._loop  # type: ignore[union-attr]
+        loop = cell.loop
         backend, arms = loop.backends[0], loop._arms
         cell.step(500)
         gc.collect()

@@ -99,7 +99,7 @@ class Trace:
 
 def contact_force(cell: Cell, body: str, thing: str) -> np.ndarray:
     """Return the force that a body exerts on a thing, in the world, (3,) [N]."""
-    backend = cell._runner._loop.backends[0]  # the simulation itself is the reference
+    backend = cell.loop.backends[0]  # the simulation itself is the reference
     model, data = backend.model, backend.data
     geom, wrench, total = model.geom(f"{thing}_geom").id, np.zeros(6), np.zeros(3)
     for number in range(data.ncon):
@@ -230,7 +230,7 @@ def task4(
             goal = centre + radius * np.array([np.cos(phase), np.sin(phase), 0.0])
             cell.set_target("arm", Pose(goal, start.rotation))
             if drop_table and k == 500:
-                backend = cell._runner._loop.backends[0]
+                backend = cell.loop.backends[0]
                 backend.model.body_pos[backend.model.body("table").id][2] -= 0.5
                 before, cycles = cell.pose("arm").position, cell.rows()[0]
             cell.step(STEP)

@@ -90,7 +90,7 @@ def test_its_cell_runs_the_law_with_the_feature(found: Path):
     with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
         assert cell.active == ("arm/rail",)
         assert cell.parameters("arm/rail")["stiffness"] == 1200.0
-        backend = cell._runner._loop.backends[0]
+        backend = cell.loop.backends[0]
         hand = mujoco.mj_name2id(backend.model, mujoco.mjtObj.mjOBJ_BODY, "arm_fr3_hand")
         start = cell.pose("arm")
         across, along = start.rotation[:, 0], start.rotation[:, 2]

@@ -110,7 +110,7 @@ class Rig:
             active = ["law"] if law.n_arms == 2 else ["arm/law"]
         self.cell = simple_cell(arms, controllets, active)
         self.cell.start()
-        backend = self.cell._runner._loop.backends[0]  # type: ignore[union-attr]
+        backend = self.cell.loop.backends[0]
         self.model, self.data = backend.model, backend.data
         self._bodies = [int(self.model.body(f"{a.prefix}link8").id) for a in backend.descriptions]
         self._states = backend.states

@@ -3,35 +3,53 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import threading
-import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-from multipanda_py.cell.grippers import CellGrippers
-from multipanda_py.cell.pending_switch import PendingSwitch, SwitchResult
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from multipanda_py.cell.arm_request import ArmRequest
+from multipanda_py.cell.connection import Connection
+from multipanda_py.cell.counts import Counts
+from multipanda_py.cell.gate import Frames
+from multipanda_py.cell.grippers import Grippers
+from multipanda_py.cell.names import CellNames
+from multipanda_py.cell.parameter_writer import ParameterWriter
+from multipanda_py.cell.pending_switch import PendingSwitch
+from multipanda_py.cell.recovery import Recovery, RecoveryRequest
+from multipanda_py.cell.robot_settings import SETTINGS_TIMEOUT, RobotSettings
+from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.cell.switch_planning import Strictness
-from multipanda_py.cell.switching import ControlletInfo
+from multipanda_py.cell.switch_result import SwitchResult
+from multipanda_py.cell.switcher import ControlletInfo, Switcher
+from multipanda_py.cell.tare import TARE_TIMEOUT, Tare
+from multipanda_py.cell.target_writer import TargetWriter
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import LoopError
-from multipanda_py.loop.mailbox import Mailbox
-from multipanda_py.loop.runner import HEARTBEAT_PERIOD, InlineRunner, ProcessRunner, ThreadRunner
-from multipanda_py.machine.lock import CellLock
+from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.grippers.gripper import Gripper
+from multipanda_py.loop.cycle import ControlLoop
+from multipanda_py.loop.events import LoopEvent
+from multipanda_py.loop.statistics import LoopStatistics
 from multipanda_py.pose import Pose
+from multipanda_py.state import ArmSnapshot, Vector
 
 __all__ = ["Cell", "ControlletInfo", "PendingSwitch", "Pose", "Strictness", "SwitchResult"]
 
 
-class Cell(CellGrippers):
+class Cell:
     """Own a cell: start its loop, ask things of it, and end it.
+
+    Every method is one of a part, which says more: what it checks, what it raises, whether it
+    waits. All may be called from any thread, except :meth:`start` and :meth:`close`.
 
     Args:
         config: The checked cell file.
-
-    Attributes:
-        warnings: What the machine refused the loop at its start, in sentences.
 
     Example::
 
@@ -41,9 +59,19 @@ class Cell(CellGrippers):
     """
 
     def __init__(self, config: CellConfig) -> None:
-        super().__init__(config)
-        self.warnings: list[str] = []
-        self._file_lock: CellLock | None = None
+        self.config = config
+        names, counts = CellNames(config), Counts()
+        connection = Connection(names)
+        reader = StateReader(names, connection)
+        self._names, self._counts, self._connection = names, counts, connection
+        self._reader = reader
+        self._switcher = Switcher(names, connection, reader, counts)
+        self._recovery = Recovery(names, connection, reader, counts)
+        self._targets = TargetWriter(names, connection, reader, counts)
+        self._parameters = ParameterWriter(names, connection, reader, counts)
+        self._settings = RobotSettings(names, connection, counts)
+        self._tare = Tare(names, connection, counts)
+        self._grippers = Grippers(names, connection, reader)
         self._viewer: subprocess.Popen[bytes] | None = None
 
     @classmethod
@@ -83,28 +111,8 @@ class Cell(CellGrippers):
             CellBusy: If this cell is running already.
             LoopError: If the loop cannot start.
         """
-        if self._runner is not None:
-            raise LoopError("the cell is started already")
-        placement = self.config.cell.placement
-        if placement != "inline":
-            self._file_lock = CellLock(self.config.cell.name)
-        self._mailbox = Mailbox(self.config, self.specs)
-        arguments = (self.config, self.specs, self._mailbox)
-        if placement == "process" and self._file_lock is not None:
-            self._runner = ProcessRunner(*arguments, inherited=[self._file_lock.fd])
-        else:
-            self._runner = (InlineRunner if placement == "inline" else ThreadRunner)(*arguments)
-        self._closing = threading.Event()
-        self._by_hand = False
-        try:
-            self.warnings = self._runner.start()
-        except BaseException:
-            self.close()
-            raise
-        self._started_ns = time.monotonic_ns()
-        if placement != "inline":
-            threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
-        self._connect_grippers()
+        self._connection.open()
+        self._grippers.connect()
         if self.config.cell.viewer:
             from multipanda_py.view.viewer import start_viewer
 
@@ -117,41 +125,288 @@ class Cell(CellGrippers):
 
             stop_viewer(self._viewer)
             self._viewer = None
-        self._close_grippers()
-        if self._runner is not None:
-            self._closing.set()
-            self._runner.stop()
-            self._runner = None
-        if self._file_lock is not None:
-            self._file_lock.release()
-            self._file_lock = None
-        if self._mailbox is not None:
-            os.close(self._mailbox.fd)
-            self._mailbox = None
+        self._grippers.close()
+        self._connection.close()
 
-    def beat_by_hand(self) -> None:
-        """Leave the heartbeat to :meth:`beat`, so that the loop notices when nobody calls it."""
-        self._by_hand = True
+    # The loop: Connection.
 
-    def beat(self) -> None:
-        """Show the loop that this process is alive."""
-        if self._runner is not None:
-            self._runner.beat()
-
-    def _beat(self) -> None:
-        runner = self._runner
-        while runner is not None and not self._closing.wait(HEARTBEAT_PERIOD):
-            if self._by_hand:
-                return
-            runner.beat()
+    @property
+    def warnings(self) -> list[str]:
+        """What the machine refused the loop at its start, in sentences."""
+        return self._connection.warnings
 
     @property
     def loop_pid(self) -> int:
         """Process id of the loop, or of this process when it has none of its own."""
-        return self._runner.pid if isinstance(self._runner, ProcessRunner) else os.getpid()
+        return self._connection.pid
+
+    @property
+    def mailbox_fd(self) -> int:
+        """Descriptor of the memory shared with the loop, for processes that read along.
+
+        Raises:
+            LoopError: If the cell is not started.
+        """
+        return self._connection.mailbox.fd
+
+    @property
+    def loop(self) -> ControlLoop:
+        """The loop of an inline cell, between two cycles: for tests and benchmarks.
+
+        Raises:
+            LoopError: If the cell is not started, or its loop runs by itself.
+        """
+        return self._connection.loop
 
     def check(self) -> None:
         """Raise :class:`LoopError` if the loop is not running, and say why."""
-        if self._runner is None:
-            raise LoopError("the cell is not started")
-        self._runner.check()
+        self._connection.check()
+
+    def beat_by_hand(self) -> None:
+        """Leave the heartbeat to :meth:`beat`, so that the loop notices when nobody calls it."""
+        self._connection.beat_by_hand()
+
+    def beat(self) -> None:
+        """Show the loop that this process is alive."""
+        self._connection.beat()
+
+    def silence(self) -> float:
+        """Return the time since the loop began its newest cycle [s]; 0 for an inline cell."""
+        return self._connection.silence()
+
+    def step(self, cycles: int = 1) -> None:
+        """Run cycles of an inline cell, as fast as the machine can."""
+        self._connection.step(cycles)
+
+    def wait(self, condition: Callable[[], bool], timeout: float, what: str = "condition") -> None:
+        """Let the loop run until a condition holds: see :meth:`.Connection.wait`."""
+        self._connection.wait(condition, timeout, what)
+
+    # What is known: CellNames, StateReader, Counts.
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Names of the arms."""
+        return self._names.arms
+
+    @property
+    def specs(self) -> list[InstanceSpec]:
+        """What every controllet instance is made of, by index."""
+        return self._names.specs
+
+    def spec(self, name: str) -> InstanceSpec:
+        """Return what an instance is made of: see :meth:`.CellNames.spec`."""
+        return self._names.spec(name)
+
+    @property
+    def rejected(self) -> Counter[str]:
+        """Counts refused requests, by what was refused: ``left target``, ``switch``."""
+        return self._counts.rejected
+
+    @property
+    def withdrawn(self) -> Counter[str]:
+        """Counts requests that were given up before the loop took them: ``switch``."""
+        return self._counts.withdrawn
+
+    def silence_reason(self) -> str:
+        """Say that the loop stands still, and what its arms do meanwhile; empty if it runs."""
+        return self._reader.silence_reason()
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """Names of the active instances, holds included."""
+        return self._reader.active
+
+    def state(self, arm: str) -> ArmSnapshot:
+        """Return a copy of the newest state of an arm."""
+        return self._reader.state(arm)
+
+    def pose(self, arm: str) -> Pose:
+        """Return the measured pose of the tool in the base of its arm."""
+        return self._reader.pose(arm)
+
+    def objects(self) -> dict[str, Pose]:
+        """Return the poses of movable things in the world."""
+        return self._reader.objects()
+
+    def report(self, name: str) -> dict[str, float]:
+        """Return what a controllet reports of its last cycle, by name."""
+        return self._reader.report(name)
+
+    def row(self) -> NDArray[np.void]:
+        """Return a copy of the newest row: the cycle's times and every arm's state."""
+        return self._reader.row()
+
+    def rows(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
+        """Return the number of cycles and the rows after ``since``: :meth:`.StateReader.rows`."""
+        return self._reader.rows(since)
+
+    def statistics(self, cycles: int = 1000) -> LoopStatistics:
+        """Return how well the last cycles kept their time."""
+        return self._reader.statistics(cycles)
+
+    def events(self) -> list[LoopEvent]:
+        """Return the loop's reports since the last call."""
+        return self._reader.events()
+
+    # Who is active: Switcher, Recovery.
+
+    def controllets(self) -> list[ControlletInfo]:
+        """Return every controllet instance with its present state."""
+        return self._switcher.controllets()
+
+    def set_lifecycle(self, name: str, state: str) -> None:
+        """Load, configure or unload an instance: see :meth:`.Switcher.set_lifecycle`."""
+        self._switcher.set_lifecycle(name, state)
+
+    def lifecycle(self, name: str) -> str:
+        """Return the lifecycle state of an instance that is not active."""
+        return self._switcher.lifecycle(name)
+
+    def switch(
+        self,
+        activate: Sequence[str] = (),
+        deactivate: Sequence[str] = (),
+        strictness: Strictness | str = Strictness.STRICT,
+        timeout: float = 1.0,
+    ) -> SwitchResult:
+        """Change the active controllets at one cycle boundary: see :meth:`.Switcher.switch`."""
+        return self._switcher.switch(activate, deactivate, strictness, timeout)
+
+    def ask_switch(
+        self,
+        activate: Sequence[str] = (),
+        deactivate: Sequence[str] = (),
+        strictness: Strictness | str = Strictness.STRICT,
+        timeout: float = 1.0,
+    ) -> PendingSwitch:
+        """Ask for a switch and return at once; its ``look`` answers."""
+        return self._switcher.ask_switch(activate, deactivate, strictness, timeout)
+
+    def hold(self, timeout: float = 1.0) -> SwitchResult:
+        """Deactivate everything: every arm brakes and holds. See :meth:`.Switcher.hold`."""
+        return self._switcher.hold(timeout)
+
+    def ask_hold(self, timeout: float = 1.0) -> PendingSwitch:
+        """Ask for :meth:`hold` and return at once; its ``look`` answers."""
+        return self._switcher.ask_hold(timeout)
+
+    def recover(self, arms: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Clear latched faults of some arms or all: see :meth:`.Recovery.recover`."""
+        return self._recovery.recover(arms)
+
+    def ask_recovery(self, arms: Sequence[str] | None = None) -> RecoveryRequest:
+        """Do as :meth:`recover`; what is returned can be withdrawn."""
+        return self._recovery.ask(arms)
+
+    def withdraw_recovery(self, request: RecoveryRequest) -> bool:
+        """Give a recovery up; return whether it is certain that it will not happen."""
+        return self._recovery.withdraw(request)
+
+    # What controllets follow: TargetWriter, ParameterWriter.
+
+    @property
+    def frames(self) -> Frames:
+        """The frames that targets may be given in."""
+        return self._targets.frames
+
+    def set_target(
+        self,
+        arm: str,
+        pose: Pose | None = None,
+        *,
+        frame: str = "",
+        q: ArrayLike | None = None,
+        dq: ArrayLike | None = None,
+        twist: ArrayLike | None = None,
+        wrench: ArrayLike | None = None,
+        stiffness: ArrayLike | None = None,
+    ) -> None:
+        """Give an arm's controllet new targets in one cycle: :meth:`.TargetWriter.set_target`."""
+        self._targets.set_target(
+            arm, pose, frame=frame, q=q, dq=dq, twist=twist, wrench=wrench, stiffness=stiffness
+        )
+
+    def follow(
+        self,
+        arm: str,
+        points: ArrayLike,
+        *,
+        path_tolerance: ArrayLike | None = None,
+        goal_tolerance: ArrayLike | None = None,
+        goal_time: float | None = None,
+    ) -> None:
+        """Give an arm's controllet a trajectory that starts now: :meth:`.TargetWriter.follow`."""
+        self._targets.follow(
+            arm,
+            points,
+            path_tolerance=path_tolerance,
+            goal_tolerance=goal_tolerance,
+            goal_time=goal_time,
+        )
+
+    def set_object_target(
+        self, name: str, pose: Pose | None = None, *, squeeze: float | None = None, frame: str = ""
+    ) -> None:
+        """Give a coupled controllet a target: see :meth:`.TargetWriter.set_object_target`."""
+        self._targets.set_object_target(name, pose, squeeze=squeeze, frame=frame)
+
+    def parameters(self, name: str) -> dict[str, Any]:
+        """Return all parameters of an instance by name."""
+        return self._parameters.values(name)
+
+    def set_parameters(self, name: str, values: Mapping[str, object]) -> None:
+        """Change parameters of an instance, all at once: see :meth:`.ParameterWriter.change`."""
+        self._parameters.change(name, values)
+
+    # The robots: RobotSettings, Tare, Grippers.
+
+    def robot_settings(self, arm: str) -> FrankaConfig:
+        """Return the settings that an arm's robot has now."""
+        return self._settings.current(arm)
+
+    def set_robot_settings(
+        self, arm: str, *, timeout: float = SETTINGS_TIMEOUT, **settings: object
+    ) -> None:
+        """Change settings of a robot, and wait for its answer: :meth:`.RobotSettings.change`."""
+        self._settings.change(arm, timeout=timeout, **settings)
+
+    def ask_robot_settings(self, arm: str, **settings: object) -> ArmRequest:
+        """Ask for other settings and return at once; see :meth:`settings_answer`."""
+        return self._settings.ask(arm, **settings)
+
+    def settings_answer(self, request: ArmRequest) -> bool:
+        """Return whether settings are applied now: see :meth:`.RobotSettings.answer`."""
+        return self._settings.answer(request)
+
+    def withdraw_settings(self, request: ArmRequest) -> str:
+        """Give settings up; return in words whether they still may come into force."""
+        return self._settings.withdraw(request)
+
+    def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
+        """Measure what an arm feels, and take it off from then on: see :meth:`.Tare.tare`."""
+        return self._tare.tare(arm, timeout=timeout)
+
+    def untare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> None:
+        """Take nothing off any more; the arm has to hold. See :meth:`.Tare.untare`."""
+        self._tare.untare(arm, timeout=timeout)
+
+    def tare_offset(self, arm: str) -> Vector:
+        """Return what is taken off the external torques of an arm, (7,) [Nm]."""
+        return self._tare.offset(arm)
+
+    def ask_tare(self, arm: str, *, undo: bool = False) -> ArmRequest:
+        """Ask for a tare, or for its end, and return at once; see :meth:`tare_answer`."""
+        return self._tare.ask(arm, undo=undo)
+
+    def tare_answer(self, request: ArmRequest) -> Vector | None:
+        """Return what is taken off now, or None while it is measured: see :meth:`.Tare.answer`."""
+        return self._tare.answer(request)
+
+    def withdraw_tare(self, request: ArmRequest) -> str:
+        """Give a tare up; return in words whether it still may happen."""
+        return self._tare.withdraw(request)
+
+    def gripper(self, arm: str) -> Gripper:
+        """Return the handle of an arm's gripper, always the same one: see :meth:`.Grippers.of`."""
+        return self._grippers.of(arm)

@@ -5,54 +5,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multipanda_py.cell.switch_planning import Strictness, SwitchPlan, plan_switch
+from multipanda_py.cell.switch_result import SwitchResult
 from multipanda_py.exceptions import LoopTimeout, SwitchRejected
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import ANY_EPOCH, SwitchStatus, Word
 
 if TYPE_CHECKING:
-    from multipanda_py.cell.switching import CellSwitching
+    from multipanda_py.cell.switch_turn import SwitchTurn
 
 _TRIES = 3
 ABANDONED = 1.0
 """Time after its end after which a switch that nobody looks at is withdrawn [s]."""
-
-
-@dataclass(frozen=True)
-class SwitchResult:
-    """What a switch did.
-
-    Attributes:
-        activated: Instances that became active.
-        deactivated: Instances that stopped.
-        skipped: What a best-effort switch left out, and why.
-        delay: From the request to the first cycle of the new laws [s].
-        handed_over: What the arms were pressing with and go on with, or let go of.
-    """
-
-    activated: tuple[str, ...]
-    deactivated: tuple[str, ...]
-    skipped: tuple[str, ...]
-    delay: float
-    handed_over: tuple[str, ...] = ()
-
-    @property
-    def message(self) -> str:
-        """Say it in a sentence."""
-        parts = [
-            f"active: {', '.join(self.activated) or 'nothing new'}",
-            f"deactivated: {', '.join(self.deactivated) or 'nothing'}",
-            f"{self.delay * 1e3:.3f} ms from request to first cycle",
-        ]
-        parts += self.handed_over
-        if self.skipped:
-            parts.append(f"left out: {'; '.join(self.skipped)}")
-        return "; ".join(parts)
 
 
 class PendingSwitch:
@@ -62,7 +30,7 @@ class PendingSwitch:
     wait: it withdraws the open one, fits any active set, and is never withdrawn.
 
     Args:
-        cell: Whose controllets.
+        turn: Whose place it takes when it is asked for.
         activate: Instances to activate.
         deactivate: Instances to deactivate.
         rule: How to treat what cannot be done.
@@ -72,14 +40,14 @@ class PendingSwitch:
 
     def __init__(
         self,
-        cell: CellSwitching,
+        turn: SwitchTurn,
         activate: Sequence[str],
         deactivate: Sequence[str],
         rule: Strictness,
         timeout: float,
         is_stop: bool = False,
     ) -> None:
-        self._cell, self._box = cell, cell._box()
+        self._turn, self._box = turn, turn.connection.mailbox
         self._activate, self._deactivate, self._rule = tuple(activate), tuple(deactivate), rule
         self._timeout, self._is_stop = timeout, is_stop
         self._asked_ns = time.monotonic_ns()
@@ -95,12 +63,12 @@ class PendingSwitch:
             SwitchRejected: If the request cannot be met; nothing has changed.
             LoopTimeout: If the loop did not answer in time; says whether it still may happen.
         """
-        cell = self._cell
+        turn = self._turn
         try:
-            with cell._lock:
+            with turn.connection.lock:
                 result = self._look()
         except (SwitchRejected, LoopTimeout):
-            cell.rejected["switch"] += 1
+            turn.counts.rejected["switch"] += 1
             self._close()
             raise
         if result is not None:
@@ -120,12 +88,12 @@ class PendingSwitch:
     def overtake(self) -> None:
         """Withdraw it for the sake of a stop."""
         if self._number and self._box.switch.withdraw(self._number):
-            self._cell.withdrawn["switch"] += 1
+            self._turn.counts.withdrawn["switch"] += 1
             self._overtaken = True
 
     def _close(self) -> None:
-        if self._cell._open_switch is self:
-            self._cell._open_switch = None
+        if self._turn.open is self:
+            self._turn.open = None
 
     def _look(self) -> SwitchResult | None:
         words = self._box.words
@@ -153,10 +121,10 @@ class PendingSwitch:
 
     def _ask(self) -> SwitchResult | None:
         """Write the request to the loop, unless another one is open."""
-        cell, box = self._cell, self._box
-        before = cell._open_switch
+        turn, box = self._turn, self._box
+        before = turn.open
         if before is not None and before.is_over():  # and nobody has looked, after an interrupt
-            before = cell._open_switch = None
+            before = turn.open = None
         if before is not None and before is not self:
             if not self._is_stop:
                 if time.monotonic() > self._deadline:
@@ -166,20 +134,21 @@ class PendingSwitch:
                     )
                 return None
             before.overtake()
-        elif not self._is_stop and box.switch.taken < cell._stop_number:
+        elif not self._is_stop and box.switch.taken < turn.stop_number:
             raise SwitchRejected(
                 "a stop waits for the loop to run again; nothing else is asked for before"
             )
         epoch = box.words[Word.EPOCH]
         flags = [bool(flag) for flag in box.active]
-        away = [name for name, state in cell._lifecycle.items() if state != "inactive"]
         if self._is_stop:
             self._deactivate = tuple(
-                spec.name for spec, flag in zip(cell.specs, flags) if flag and not spec.is_hold
+                spec.name for spec, flag in zip(turn.specs, flags) if flag and not spec.is_hold
             )
-        plan = plan_switch(cell.specs, flags, self._activate, self._deactivate, self._rule, away)
+        plan = plan_switch(
+            turn.specs, flags, self._activate, self._deactivate, self._rule, turn.unready()
+        )
         self._plan = plan
-        is_sure = not self._is_stop or (before is None and not cell.silence_reason())
+        is_sure = not self._is_stop or (before is None and not turn.silence_reason())
         if is_sure and not plan.activated and not plan.deactivated:
             return self._result(0.0)
         self._tries += 1
@@ -187,9 +156,9 @@ class PendingSwitch:
         head = [ANY_EPOCH if self._is_stop else epoch, self._asked_ns]
         self._number = box.switch.write(np.array([*head, *plan.flags], dtype=np.float64))
         box.ring_bell()
-        cell._open_switch = self
+        turn.open = self
         if self._is_stop:
-            cell._stop_number = self._number
+            turn.stop_number = self._number
         return None
 
     def _result(self, delay: float, handed_over: tuple[str, ...] = ()) -> SwitchResult:
@@ -200,7 +169,7 @@ class PendingSwitch:
 
     def _give_up(self) -> None:
         """Withdraw it and say so, or say that it may still happen."""
-        self._cell.check()  # a loop that is gone has a better reason
+        self._turn.connection.check()  # a loop that is gone has a better reason
         what = f"the loop did not answer a switch within {self._timeout:g} s"
         if self._is_stop:
             raise LoopTimeout(
@@ -208,7 +177,7 @@ class PendingSwitch:
                 "every arm holds as soon as the loop runs again"
             )
         if self._box.switch.withdraw(self._number):
-            self._cell.withdrawn["switch"] += 1
+            self._turn.counts.withdrawn["switch"] += 1
             raise LoopTimeout(f"{what}; it is withdrawn and will not happen")
         if self._box.words[Word.SWITCH_ACK] != self._number:
             raise LoopTimeout(

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.cell.robots import ArmRequest, CellRobots, given_up
+from multipanda_py.cell.arm_request import ArmRequest, given_up
+from multipanda_py.cell.connection import Connection
+from multipanda_py.cell.counts import Counts
+from multipanda_py.cell.names import CellNames
 from multipanda_py.exceptions import LoopTimeout, TareRejected
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Word
@@ -16,16 +19,25 @@ TARE_TIMEOUT = 3.0
 _ANSWERS = (Event.TARED, Event.TARE_REFUSED)
 
 
-class CellTare(CellRobots):
-    """Have the loop tare arms, and know what it takes off."""
+class Tare:
+    """Have the loop tare arms, and know what it takes off.
 
-    def tare_offset(self, arm: str) -> Vector:
+    Args:
+        names: Of the cell's arms and instances.
+        connection: To its loop.
+        counts: Where refusals and withdrawals go.
+    """
+
+    def __init__(self, names: CellNames, connection: Connection, counts: Counts) -> None:
+        self._names, self._connection, self._counts = names, connection, counts
+
+    def offset(self, arm: str) -> Vector:
         """Return what is taken off the external torques of an arm, (7,) [Nm]; zeros if nothing is.
 
         Raises:
             UnknownName: If there is no such arm.
         """
-        answer = self._box().tare_answers[self._arm_index[self._arm(arm)]].newest()
+        answer = self._connection.mailbox.tare_answers[self._names.arm_index(arm)].newest()
         return np.zeros(JOINTS) if answer is None else answer[2:]
 
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
@@ -49,7 +61,7 @@ class CellTare(CellRobots):
                 or not as before.
             LoopTimeout: If no answer came in time.
         """
-        return self._await_tare(self.ask_tare(arm), timeout)
+        return self._await(self.ask(arm), timeout)
 
     def untare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> None:
         """Take nothing off any more; the arm has to hold.
@@ -58,25 +70,25 @@ class CellTare(CellRobots):
             TareRejected: If a controllet has the arm; it is tared as before.
             LoopTimeout: If no answer came in time.
         """
-        self._await_tare(self.ask_tare(arm, undo=True), timeout)
+        self._await(self.ask(arm, undo=True), timeout)
 
-    def ask_tare(self, arm: str, *, undo: bool = False) -> ArmRequest:
-        """Ask for a tare, or for its end, and return at once; see :meth:`tare_answer`."""
-        box, index = self._box(), self._arm_index[self._arm(arm)]
-        with self._lock:
+    def ask(self, arm: str, *, undo: bool = False) -> ArmRequest:
+        """Ask for a tare, or for its end, and return at once; see :meth:`answer`."""
+        box, index = self._connection.mailbox, self._names.arm_index(arm)
+        with self._connection.lock:
             events = box.words[Word.EVENTS]
             number = box.tares[index].write(np.array([0.0 if undo else 1.0]))
             box.ring_bell()
         return ArmRequest(arm, number, events)
 
-    def tare_answer(self, request: ArmRequest) -> Vector | None:
+    def answer(self, request: ArmRequest) -> Vector | None:
         """Return what is taken off now, (7,) [Nm], or None while it is being measured.
 
         Raises:
             TareRejected: If it was refused, with the reason.
         """
-        box = self._box()
-        answer = box.tare_answers[self._arm_index[request.arm]].newest()
+        box = self._connection.mailbox
+        answer = box.tare_answers[self._names.arm_index(request.arm)].newest()
         if answer is None or answer[0] < request.number:
             return None
         if answer[0] > request.number:
@@ -84,27 +96,29 @@ class CellTare(CellRobots):
         if answer[1]:
             offset: Vector = answer[2:]
             return offset
-        self.rejected[f"{request.arm} tare"] += 1
+        self._counts.rejected[f"{request.arm} tare"] += 1
         found = box.events_since(request.events)[1]
         reasons = [e.text for e in found if e.arm == request.arm and e.event in _ANSWERS]
         raise TareRejected(reasons[-1] if reasons else f"{request.arm}: see the loop's events")
 
-    def _await_tare(self, request: ArmRequest, timeout: float) -> Vector:
+    def _await(self, request: ArmRequest, timeout: float) -> Vector:
         found: list[Vector] = []
 
         def answered() -> bool:
-            answer = self.tare_answer(request)
+            answer = self.answer(request)
             if answer is not None:
                 found.append(answer)
             return answer is not None
 
         try:
-            self.wait(answered, timeout, f"an answer of arm {request.arm} to its tare")
+            self._connection.wait(answered, timeout, f"an answer of arm {request.arm} to its tare")
         except LoopTimeout as error:
-            raise LoopTimeout(f"{error}; {self.withdraw_tare(request)}") from None
+            raise LoopTimeout(f"{error}; {self.withdraw(request)}") from None
         return found[0]
 
-    def withdraw_tare(self, request: ArmRequest) -> str:
+    def withdraw(self, request: ArmRequest) -> str:
         """Give a tare up; return in words whether it still may happen."""
-        slot = self._box().tares[self._arm_index[request.arm]]
-        return given_up(self._withdraw("tare", slot, request.number))
+        slot = self._connection.mailbox.tares[self._names.arm_index(request.arm)]
+        done = self._connection.withdraw(slot, request.number)
+        self._counts.withdrawn["tare"] += done
+        return given_up(done)

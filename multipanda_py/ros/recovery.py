@@ -11,7 +11,7 @@ from typing import Any
 from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
-from multipanda_py.cell.robots import given_up
+from multipanda_py.cell.arm_request import given_up
 from multipanda_py.exceptions import LoopTimeout, MultipandaError
 from multipanda_py.ros.answers import Work, until
 from multipanda_py.ros.diagnostics import Diagnostics

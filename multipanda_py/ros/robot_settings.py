@@ -10,7 +10,7 @@ from typing import Any
 from rcl_interfaces.msg import ParameterDescriptor
 
 from multipanda_py.cell import Cell
-from multipanda_py.cell.robots import SETTINGS_TIMEOUT
+from multipanda_py.cell.robot_settings import SETTINGS_TIMEOUT
 from multipanda_py.exceptions import LoopTimeout, SettingsRejected
 from multipanda_py.franka.live import LIVE, SPECS, START_ONLY
 from multipanda_py.franka.options import FrankaConfig
@@ -26,8 +26,7 @@ def robot_nodes(main: GuardedNode, cell: Cell) -> Iterator[GuardedNode]:
     """Yield a node for the robot of every arm, in the arm's namespace.
 
     Setting a parameter is answered when the robot has answered, some tenths of a second later on
-    a real arm and at most :data:`~multipanda_py.cell.robots.SETTINGS_TIMEOUT`; everything else is
-    served meanwhile.
+    a real arm and at most :data:`.SETTINGS_TIMEOUT`; everything else is served meanwhile.
 
     Args:
         main: The node that stands for the cell; gives the namespace.

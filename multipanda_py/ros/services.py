@@ -16,7 +16,7 @@ from controller_manager_msgs.srv import (
 
 from multipanda_py.cell import Cell
 from multipanda_py.cell.switch_planning import Strictness
-from multipanda_py.cell.switching import ControlletInfo
+from multipanda_py.cell.switcher import ControlletInfo
 from multipanda_py.exceptions import MultipandaError, SwitchRejected, shortened
 from multipanda_py.ros.answers import Work
 from multipanda_py.ros.conversions import joint_names

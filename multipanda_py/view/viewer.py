@@ -47,7 +47,7 @@ def start_viewer(cell: Cell) -> subprocess.Popen[bytes]:
     Raises:
         LoopError: If the cell is not started.
     """
-    fd = cell._box().fd
+    fd = cell.mailbox_fd
     process = subprocess.Popen(
         module_command("multipanda_py.view.viewer", str(fd)),
         stdin=subprocess.PIPE,

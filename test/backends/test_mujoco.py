@@ -14,7 +14,7 @@ pytestmark = pytest.mark.sim
 
 def world(cell):
     """Return MuJoCo's model and data of an inline cell."""
-    backend = cell._runner._loop.backends[0]
+    backend = cell.loop.backends[0]
     return backend.model, backend.data
 
 
@@ -83,8 +83,8 @@ def test_contact_force_is_read_back(make_cell):
         mujoco.mj_jac(model, data, jac, None, contact.pos, body)
         sign = -1 if contact.geom2 == g else 1
         expected += jac.T @ (contact.frame.reshape(3, 3).T @ force[:3]) * sign
-    cell._runner._loop.backends[0].read((0,))
-    state = cell._runner._loop._arms[0].state
+    cell.loop.backends[0].read((0,))
+    state = cell.loop._arms[0].state
     assert np.linalg.norm(total) > 0.1
     assert np.allclose(state.tau_ext, expected[:7], atol=0.05 * np.abs(expected[:7]).max())
 

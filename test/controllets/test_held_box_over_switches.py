@@ -60,7 +60,7 @@ class HeldBox:
         }  # fmt: skip
         arms = {name: {**settings, **arm} for name, settings in arms.items()}
         self.cell = make_cell(arms, LAWS, [first], objects=objects)
-        backend = self.cell._runner._loop.backends[0]
+        backend = self.cell.loop.backends[0]
         self.model, self.data = backend.model, backend.data
         self.model.opt.impratio = 1000.0  # else things creep down through dry friction: 0.4 mm/s
         self.cell.step(10)
@@ -116,7 +116,7 @@ class HeldBox:
 
     def fail(self, rng):
         """Let a law of one arm break, see its arms hold, and recover."""
-        active = [i for i in self.cell._runner._loop._owners.active if not i.spec.is_hold]
+        active = [i for i in self.cell.loop._owners.active if not i.spec.is_hold]
         if active:
             broken = active[int(rng.integers(len(active)))]
             broken._law.update, update = None, broken._law.update

@@ -182,7 +182,7 @@ def test_stop_on_the_way_is_smooth(make_cell):
 
 
 def push(cell, force):
-    backend = cell._runner._loop.backends[0]
+    backend = cell.loop.backends[0]
     backend.data.xfrc_applied[backend.model.body("left_fr3_hand").id][:3] = force
 
 

@@ -126,7 +126,7 @@ class Hands:
 
     def __init__(self, cell):
         self.cell, self.bases = cell, bases_in_world(cell.config)
-        self.backend = cell._runner._loop.backends[0]
+        self.backend = cell.loop.backends[0]
         self.start = {arm: self.pose(arm) for arm in ("left", "right")}
 
     def push(self, arm, force):

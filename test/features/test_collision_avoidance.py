@@ -355,7 +355,7 @@ def test_far_bodies_are_not_measured_again_until_they_have_moved(monkeypatch):
 
 def touching(cell, first, second):
     """Whether geometry of two names touches in the simulation."""
-    backend = cell._runner._loop.backends[0]
+    backend = cell.loop.backends[0]
     model, data = backend.model, backend.data
     for contact in data.contact[: data.ncon]:
         names = sorted(model.body(model.geom_bodyid[g]).name for g in contact.geom)
@@ -372,7 +372,7 @@ def smallest(cell):
 
 
 def _arms_of(cell):
-    return cell._runner._loop.backends[0].descriptions
+    return cell.loop.backends[0].descriptions
 
 
 def drive_together(make_cell, features, arms):

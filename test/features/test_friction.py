@@ -101,7 +101,7 @@ def test_friction_promised_twice_drove_a_floating_arm_into_its_limit(make_cell, 
         rng = np.random.default_rng(number)
         arm = [{}, late, noise][number % 3]
         cell = rubbing(make_cell, "gravity_compensation", [2.0, 2.0, 3.0][number % 3], **arm)
-        backend = cell._runner._loop.backends[0]
+        backend = cell.loop.backends[0]
         cell.step(20)
         push = rng.uniform(-1, 1, 7) * [3, 3, 3, 3, 0.5, 0.5, 0.3]
         backend.data.qfrc_applied[backend._dofs[0]] = push
@@ -146,7 +146,7 @@ def test_a_joint_with_friction_follows_a_slow_push_only_with_compensation(make_c
                 "model": "custom", "phi_1": [0.0] * 7, "viscous": [2.0] * 7, "share": 0.9,
             }  # fmt: skip
         cell = make_cell(arms=arms, controllets=laws, active=["joint"])
-        backend = cell._runner._loop.backends[0]
+        backend = cell.loop.backends[0]
         dof = int(backend.model.joint("left_fr3_joint7").dofadr[0])
         backend.data.qfrc_applied[dof] = 0.7
         cell.step(1500)

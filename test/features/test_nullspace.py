@@ -171,7 +171,7 @@ def settle(cell, off, seconds=20.0):
 
 def push(cell, force):
     """Push at the tool, by MuJoCo's kinematics of now."""
-    backend = cell._runner._loop.backends[0]
+    backend = cell.loop.backends[0]
     model, data = backend.model, backend.data
     data.qfrc_applied[:] = 0.0
     hand, here = model.body("arm_fr3_hand").id, cell.pose("arm").position

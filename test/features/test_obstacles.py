@@ -30,7 +30,7 @@ class Clearance:
     """The smallest distance so far between one arm and everything else, and its contact force."""
 
     def __init__(self, cell, arm="left"):
-        backend = cell._runner._loop.backends[0]
+        backend = cell.loop.backends[0]
         self.model, self.data = backend.model, backend.data
         model, still = self.model, (f"{arm}_fr3_link0", f"{arm}_fr3_link1")
         solid = [g for g in range(model.ngeom) if model.geom_contype[g]]
@@ -84,7 +84,7 @@ def test_joint_velocity_at_full_speed_does_not_push_through(make_cell, crash, pe
     cell, clearance = obstacle_cell(
         make_cell, "joint_velocity", perturbation, q=q, objects=objects, params={"speed": 1.0}
     )
-    dq = np.sign(way) * cell._runner._loop._arms[0].state.limits.velocity
+    dq = np.sign(way) * cell.loop._arms[0].state.limits.velocity
     for _ in range(150):
         cell.set_target("left", q=cell.state("left").q, dq=dq)
         cell.step(10)
@@ -131,7 +131,7 @@ LAWS = (
 def hostile(cell, law, rng, clearance, seconds=2.0, speed=1.0):
     """Stream targets that run through things at ``speed`` [m/s], as far as laws take them."""
     start, state = cell.pose("left"), cell.state("left")
-    limits = state.limits if hasattr(state, "limits") else cell._runner._loop._arms[0].state.limits
+    limits = state.limits if hasattr(state, "limits") else cell.loop._arms[0].state.limits
     place, turn, q, goal = start.position.copy(), start.rotation, state.q, None
     for step in range(round(seconds * 100)):
         state = cell.state("left")
@@ -192,7 +192,7 @@ def test_hostile_streams_end_in_front_of_everything(make_cell, episodes, law):
 def test_activation_beside_an_obstacle_moves_nothing(make_cell):
     """The push of a default feature must not move an arm that nobody has asked to move."""
     cell, clearance = obstacle_cell(make_cell, "joint_impedance", {}, objects={})
-    low = cell._runner._loop._arms[0].state.position_ee_in_base[2]
+    low = cell.loop._arms[0].state.position_ee_in_base[2]
     beside = {"slab": {"shape": "box", "size": [0.2, 0.2, 0.02],
                        "position": [0.35, 0.3, low - 0.04]}}  # fmt: skip
     cell, clearance = obstacle_cell(make_cell, "joint_impedance", {}, objects=beside)

@@ -46,7 +46,7 @@ class ContactRig:
             gate={"position": 1.0, "rotation": 3.2},
         )  # fmt: skip
         self.cell.start()
-        self._backend = self.cell._runner._loop.backends[0]
+        self._backend = self.cell.loop.backends[0]
         model, self._data = self._backend.model, self._backend.data
         self._site = model.site("arm_fr3_tool_tcp").id
         self._jacobian = np.zeros((3, model.nv))
@@ -64,7 +64,7 @@ class ContactRig:
     @property
     def law(self):
         """The law at work."""
-        return self.cell._runner._loop._owners.active[0]._law
+        return self.cell.loop._owners.active[0]._law
 
     def press(self, force):
         """Ask for a force down [N]."""

@@ -62,7 +62,7 @@ class StopRig:
         arms = {"arm": {"perturbation": perturbation}}
         self.cell = simple_cell(arms=arms, controllets={"float": {"type": "gravity_compensation"}})
         self.cell.start()
-        loop = self.cell._runner._loop
+        loop = self.cell.loop
         self.arm, self.backend, self.hold = (
             loop._arms[0],
             loop.backends[0],

@@ -103,7 +103,7 @@ def test_torques_are_bounded_together_as_each():
 def test_only_the_arm_with_a_bad_state_is_faulted(make_cell):
     cell = make_cell(arms={f"arm{i}": {"position": [0.0, 0.7 * i, 0.0]} for i in range(3)})
     cell.step(20)
-    loop = cell._runner._loop
+    loop = cell.loop
     backend = loop.backends[0]
     backend.data.qvel[backend._dofs[1].start + 4] = 9.0  # 1.5 times the limit
     cell.step(1)

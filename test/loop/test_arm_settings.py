@@ -16,7 +16,7 @@ class Slow:
     """Let the backend of an inline cell be away for a while, as a real arm is."""
 
     def __init__(self, cell):
-        self.backend = cell._runner._loop.backends[0]
+        self.backend = cell.loop.backends[0]
         self._configure = self.backend.configure
         self._told = []
         self.backend.configure = lambda arm, options: self._told.append((arm, options))
@@ -56,7 +56,7 @@ def test_an_arm_that_was_away_holds_where_it_is_now(make_cell, fault):
     """Also if it has a fault with which hold goes on, which stays latched."""
     cell = make_cell(arms={"left": {"backend": "mock"}})
     cell.step(5)
-    cell._runner._loop._arms[0].fault = fault
+    cell.loop._arms[0].fault = fault
     slow = Slow(cell)
     ask(cell, load_mass=0.5)
     slow.backend._q[0][:] += 0.05  # what happened meanwhile
@@ -71,7 +71,7 @@ def test_an_arm_that_was_away_holds_where_it_is_now(make_cell, fault):
 def test_what_a_backend_raises_is_an_answer(make_cell):
     cell = make_cell()
     cell.step(5)
-    backend = cell._runner._loop.backends[0]
+    backend = cell.loop.backends[0]
 
     def fail(*_):
         raise RuntimeError("no way")
@@ -97,7 +97,7 @@ def test_laws_compute_with_the_load(make_cell, backend):
     }
     cell = make_cell(arms)
     cell.step(1)
-    left, right = (arm.state for arm in cell._runner._loop._arms)
+    left, right = (arm.state for arm in cell.loop._arms)
     assert np.abs(left.mass - right.mass).max() > 0.05
     cell.set_robot_settings("left", **load)
     cell.step(2)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -144,7 +146,7 @@ def test_a_law_that_does_not_let_go_is_let_go_of(make_cell):
 
 def test_switch_under_load_moves_no_arm_and_keeps_the_torque_rate(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/cart", "right/cart"])
-    loop = cell._runner._loop
+    loop = cell.loop
     data, model = loop.backends[0].data, loop.backends[0].model
     data.xfrc_applied[model.body("left_fr3_hand").id][:3] = [0.0, 0.0, -20.0]
     cell.step(3000)
@@ -205,10 +207,10 @@ def test_a_target_sent_before_activation_is_not_applied_after_it(make_cell):
     """CRISP applies a target that arrived while its controller was inactive."""
     cell = make_cell(controllets=LAWS, active=["left/cart"])
     cell.step(10)
-    slot = cell._mailbox.targets[cell.spec("pair").index]["pose"][0]
+    slot = cell._connection.mailbox.targets[cell.spec("pair").index]["pose"][0]
     far = np.concatenate([[0.3, 0.0, 0.9], np.eye(3).ravel()])
     slot.write(far)
-    cell._mailbox.ring_bell()
+    cell._connection.mailbox.ring_bell()
     before = cell.pose("left")
     cell.switch(["pair"], strictness="force_auto")
     cell.step(500)
@@ -333,9 +335,11 @@ def test_arms_that_wait_for_an_answer_get_it_before_the_physics(make_cell, monke
 def test_an_owner_that_waited_for_a_slow_start_was_taken_for_silent(make_cell):
     """Its last sign of life is from before the loop was built and warmed up."""
     cell = make_cell()
-    cell._runner._loop._heartbeat_timeout_ns = 1_000_000_000
-    cell._runner._now_ns = 5_000_000_000  # five seconds after that sign
-    cell.step(900)
+    cell.loop._heartbeat_timeout_ns = 1_000_000_000
+    moments = iter(range(5_001_000_000, 7_000_000_000, 1_000_000))  # five seconds after that sign
+    for now in itertools.islice(moments, 900):
+        cell.loop.cycle(now, now)
     assert not [e for e in cell.events() if e.event is Event.CLIENT_SILENT]
-    cell.step(200)
+    for now in itertools.islice(moments, 200):
+        cell.loop.cycle(now, now)
     assert [e for e in cell.events() if e.event is Event.CLIENT_SILENT]

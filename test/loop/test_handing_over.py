@@ -36,7 +36,7 @@ LAWS = {
 
 def force_on(cell, thing):
     """Sum of the contact forces on a thing, from the simulation itself, in the world, (3,)."""
-    backend = cell._runner._loop.backends[0]
+    backend = cell.loop.backends[0]
     geom, wrench, total = backend.model.geom(f"{thing}_geom").id, np.zeros(6), np.zeros(3)
     for number in range(backend.data.ncon):
         contact = backend.data.contact[number]
@@ -143,7 +143,7 @@ def test_a_free_arm_with_biased_and_noisy_sensors_does_not_drift(make_cell):
     bias = [2.0, -2.0, 1.5, 2.0, 0.5, -0.5, 0.3]
     arm = {"noise": {"q": 1e-5, "dq": 2e-3, "tau": 0.1}}
     cell = make_cell({"arm": arm}, LAWS, ["arm/cartesian"])
-    robot = cell._runner._loop.backends[0]
+    robot = cell.loop.backends[0]
     read = robot._estimate_external
 
     def biased():
@@ -176,7 +176,7 @@ def test_an_arm_in_motion_hands_over_none_of_its_brakes_and_accelerations(make_c
         assert np.abs(state.dq).max() > 0.05 or cycles > 150
         result = cell.switch(["arm/cartesian"], ["arm/cartesian"])
         assert "goes on" not in result.message
-        target = cell._runner._loop._owners.active[0]._target
+        target = cell.loop._owners.active[0]._target
         assert np.allclose(target.position_ee_in_base[0], state.position_ee_in_base, atol=2e-3)
         cell.step(600)
         cell.set_target("arm", here)
@@ -222,7 +222,7 @@ def test_a_force_that_went_on_is_controlled_once_it_is_asked_for(make_cell):
     cell.step(100)
     assert -force_on(cell, "table")[2] == pytest.approx(9.0, rel=0.1)
     height = cell.pose("arm").position[2]
-    model = cell._runner._loop.backends[0].model
+    model = cell.loop.backends[0].model
     model.body_pos[model.body("table").id][2] -= 0.5
     cell.step(1500)
     assert height - cell.pose("arm").position[2] < 0.05
@@ -233,7 +233,7 @@ def test_a_force_that_went_on_is_controlled_once_it_is_asked_for(make_cell):
 def test_a_failed_law_does_not_take_the_pressing_force_with_it(make_cell):
     cell = pressing_cell(make_cell, LAWS, "cartesian")
     force = -force_on(cell, "table")[2]
-    cell._runner._loop._owners.active[0]._law.update = None  # a bug in the law
+    cell.loop._owners.active[0]._law.update = None  # a bug in the law
     cell.step(500)
     assert cell.state("arm").fault
     assert -force_on(cell, "table")[2] == pytest.approx(force, rel=0.05)
@@ -265,7 +265,7 @@ def test_torques_that_are_not_executed_are_not_handed_over(make_cell):
     """A stopped robot: its law's spring has been drawn up by then, its brakes hold it."""
     cell = make_cell({"arm": {}}, LAWS, ["arm/cartesian"])
     cell.step(200)
-    robot = cell._runner._loop.backends[0]._robots[0]
+    robot = cell.loop.backends[0]._robots[0]
     robot.fault, robot.stopped = "stopped by hand", True
     cell.step(300)
     assert cell.state("arm").fault

@@ -10,7 +10,7 @@ from multipanda_py.loop.events import Event
 
 
 def backend_of(cell):
-    return cell._runner._loop.backends[0]
+    return cell.loop.backends[0]
 
 
 def break_measurements(cell):

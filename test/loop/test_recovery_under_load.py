@@ -20,7 +20,7 @@ LAWS = {
 
 def throw(cell):
     """Give the last joint a speed that is a fault; what the tool carries hardly feels it."""
-    cell._runner._loop.backends[0].data.qvel[6] = 6.0
+    cell.loop.backends[0].data.qvel[6] = 6.0
     cell.step(2)
     assert cell.state("arm").fault == "velocity_limit"
 
@@ -74,8 +74,8 @@ def test_a_short_leash_carries_less_and_says_so(make_cell):
     words = cell.switch(["arm/soft"], strictness="force_auto").message
     said, whole = words.split("goes on with ")[1].split(" of ")
     cell.step(1)
-    arm = cell._runner._loop.arms[0]
-    law = cell._runner._loop._owners.active[0]._law
+    arm = cell.loop.arms[0]
+    law = cell.loop._owners.active[0]._law
     assert np.abs(law._references[0].q - arm.state.q).max() <= 0.02 + 1e-9
     carried = tool_wrench(arm.state, law.tau[0])[:3]
     assert float(whole.split(" N")[0]) == pytest.approx(29.4, abs=0.1)
@@ -106,7 +106,7 @@ def test_a_push_that_ends_after_a_recovery_does_not_set_the_arm_in_motion(make_c
     throw(cell)
     cell.step(1500)
     free = cell.pose("arm")
-    backend = cell._runner._loop.backends[0]
+    backend = cell.loop.backends[0]
     force = backend.data.xfrc_applied[backend.model.body("arm_fr3_hand").id]
     force[1] = 25.0
     cell.step(1500)
@@ -127,7 +127,7 @@ def test_a_robot_that_stopped_by_itself_is_recovered_without_the_force_it_met(ma
     cell.step(1500)
     throw(cell)  # two faults: hold has had the arm in between, but not since
     cell.step(1000)
-    robot = cell._runner._loop.backends[0]._robots[0]
+    robot = cell.loop.backends[0]._robots[0]
     robot.fault = "stopped by hand"
     robot._stop()
     cell.step(500)

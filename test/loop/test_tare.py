@@ -32,7 +32,7 @@ def arms(**left):
 
 def push(cell, torques, first=0):
     """Apply joint torques to the left arm, from outside."""
-    backend = cell._runner._loop.backends[0]
+    backend = cell.loop.backends[0]
     dof = int(backend.model.joint("left_fr3_joint1").dofadr[0]) + first
     backend.data.qfrc_applied[dof : dof + len(torques)] = torques
 
@@ -101,7 +101,7 @@ def test_a_law_that_feels_drifts_with_a_bias_and_not_after_a_tare(make_cell):
 def test_a_forgotten_weight_is_right_at_its_posture_and_elsewhere_off_as_declared(make_cell):
     mass, centre = 0.4, [0.0, 0.0, 0.08]
     cell = make_cell(arms(perturbation={"payload": mass, "payload_com": centre}), LAWS)
-    model, data = (getattr(cell._runner._loop.backends[0], name) for name in ("model", "data"))
+    model, data = (getattr(cell.loop.backends[0], name) for name in ("model", "data"))
     body = model.body("left_fr3_payload").id
 
     def weight():
@@ -142,7 +142,7 @@ def test_contact_is_not_taken_for_a_bias(make_cell):
 def test_a_moving_arm_is_not_tared(make_cell):
     cell = make_cell(arms(noise=NOISY))
     cell.step(10)
-    cell._runner._loop.backends[0].data.qvel[:7] = [0.0, 0.0, 0.0, 0.3, 0.0, 0.0, 0.0]
+    cell.loop.backends[0].data.qvel[:7] = [0.0, 0.0, 0.0, 0.3, 0.0, 0.0, 0.0]
     refused(cell, r"left moves: joint \d at .* allowed 0\.05 rad/s and 2 mrad")
 
 
@@ -176,7 +176,7 @@ def test_an_arm_under_a_law_is_not_tared_and_a_switch_ends_the_measurement(make_
 def test_a_faulted_arm_is_not_tared(make_cell):
     cell = make_cell(arms(noise=NOISY))
     cell.step(10)
-    cell._runner._loop._arms[0].fault = Event.ARM_STOPPED
+    cell.loop._arms[0].fault = Event.ARM_STOPPED
     refused(cell, r"left has a latched fault \(arm_stopped\); recover it first")
     with pytest.raises(UnknownName):
         cell.tare("nobody")
@@ -186,7 +186,7 @@ def test_an_estimate_that_is_no_number_is_refused(make_cell):
     cell = make_cell()
     cell.step(10)
     push(cell, [0.0])
-    drive = cell._runner._loop.backends[0]._drives[0]
+    drive = cell.loop.backends[0]._drives[0]
     drive._measuring.append(lambda state: state.tau_ext.__setitem__(2, np.nan))
     refused(cell, "left")
 
@@ -215,10 +215,10 @@ def test_a_state_that_did_not_come_is_not_tared_twice(make_cell):
     cell.tare("left")
     push(cell, [0.0, 1.0])
     cell.step(50)
-    state = cell._runner._loop._arms[0].state
+    state = cell.loop._arms[0].state
     felt = state.tau_ext.copy()
     for cycle in range(20):  # as of a real arm whose packet is late
-        cell._runner._loop.cycle(cycle, cycle, ())
+        cell.loop.cycle(cycle, cycle, ())
     np.testing.assert_array_equal(state.tau_ext, felt)
 
 
@@ -236,7 +236,7 @@ def test_a_robot_watches_its_thresholds_as_if_there_were_no_tare(make_cell):
     cell.step(5)
     cell.tare("left")
     cell.step(5)
-    robot, state = cell._runner._loop.backends[0]._robots[0], cell._runner._loop._arms[0].state
+    robot, state = cell.loop.backends[0]._robots[0], cell.loop._arms[0].state
     raw = np.linalg.lstsq(state.jacobian.T, robot._felt, rcond=None)[0]
     turn = state.rotation_ee_in_base
     np.testing.assert_allclose(robot._wrench_in_stiffness_frame()[:3], turn.T @ raw[:3], atol=1e-3)

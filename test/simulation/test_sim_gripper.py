@@ -17,7 +17,7 @@ CARTESIAN = "arm/cartesian_impedance_controller"
 
 
 def world(cell):
-    backend = cell._runner._loop.backends[0]
+    backend = cell.loop.backends[0]
     return backend.model, backend.data
 
 

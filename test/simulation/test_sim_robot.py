@@ -20,7 +20,7 @@ MASS, CENTRE = 0.9, [0.04, -0.03, 0.12]
 
 
 def world(cell):
-    backend = cell._runner._loop.backends[0]
+    backend = cell.loop.backends[0]
     return backend.model, backend.data
 
 

@@ -1,37 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be asked of a running cell's controllets: targets and parameters."""
+"""Targets on their way to the controllets of a running cell."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.cell import gate
-from multipanda_py.cell.switching import CellSwitching
+from multipanda_py.cell.connection import Connection
+from multipanda_py.cell.counts import Counts
+from multipanda_py.cell.names import CellNames
+from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.cell.trajectory_gate import check_tolerances, check_trajectory
-from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import InstanceSpec
-from multipanda_py.exceptions import (
-    MultipandaError,
-    ParameterRejected,
-    TargetRejected,
-    UnknownName,
-)
+from multipanda_py.exceptions import TargetRejected, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.robots.limits import LIMITS
 from multipanda_py.state import Vector
 
 
-class CellRequests(CellSwitching):
-    """Check targets and parameters and hand them to the loop; a refusal changes nothing."""
+class TargetWriter:
+    """Check targets and hand them to the loop; a refusal changes nothing.
 
-    def __init__(self, config: CellConfig) -> None:
-        super().__init__(config)
-        self.frames = gate.Frames(config)
-        self._values = [spec.initial_values() for spec in self.specs]
+    Args:
+        names: Of the cell's arms and instances.
+        connection: To its loop.
+        reader: Of its states.
+        counts: Where refusals go.
+
+    Attributes:
+        frames: The frames that targets may be given in.
+    """
+
+    def __init__(
+        self, names: CellNames, connection: Connection, reader: StateReader, counts: Counts
+    ) -> None:
+        self._names, self._connection = names, connection
+        self._reader, self._counts = reader, counts
+        self.frames = gate.Frames(names.config)
 
     def set_target(
         self,
@@ -63,9 +71,9 @@ class CellRequests(CellSwitching):
             TargetRejected: If one is not acceptable; the arm keeps what it has.
         """
         try:
-            self._refuse_if_silent(self._arm(arm))
-            state = self.state(arm)
-            limits, bounds = LIMITS[self.config.arms[arm].model], self.config.gate
+            limits = LIMITS[self._names.arm_config(arm).model]
+            self._refuse_if_silent(arm)
+            state, bounds = self._reader.state(arm), self._names.config.gate
             in_base = self.frames.base_from(frame, arm)
             spec = self._owner(arm)
             records: dict[str, Vector] = {}
@@ -86,7 +94,7 @@ class CellRequests(CellSwitching):
                 records["stiffness"] = gate.check_stiffness(stiffness, state)
             self._post(spec, spec.config.arms.index(arm), records)
         except (TargetRejected, UnknownName):
-            self.rejected[f"{arm} target"] += 1
+            self._counts.rejected[f"{arm} target"] += 1
             raise
 
     def follow(
@@ -115,16 +123,16 @@ class CellRequests(CellSwitching):
             TargetRejected: If it is not acceptable; the arm keeps what it has.
         """
         try:
-            self._refuse_if_silent(self._arm(arm))
-            state = self.state(arm)
-            limits = LIMITS[self.config.arms[arm].model]
-            record = check_trajectory(points, state, limits, self.config.gate)
+            limits = LIMITS[self._names.arm_config(arm).model]
+            self._refuse_if_silent(arm)
+            state = self._reader.state(arm)
+            record = check_trajectory(points, state, limits, self._names.config.gate)
             tolerances = check_tolerances(path_tolerance, goal_tolerance, goal_time, arm)
             record[-len(tolerances) :] = tolerances
             spec = self._owner(arm)
             self._post(spec, spec.config.arms.index(arm), {"trajectory": record})
         except (TargetRejected, UnknownName):
-            self.rejected[f"{arm} target"] += 1
+            self._counts.rejected[f"{arm} target"] += 1
             raise
 
     def set_object_target(
@@ -142,9 +150,9 @@ class CellRequests(CellSwitching):
             TargetRejected: If it is not acceptable; the controllet keeps what it has.
         """
         try:
-            spec = self.spec(name)
+            spec = self._names.spec(name)
             self._refuse_if_silent(name)
-            if not self._box().active[spec.index]:
+            if not self._connection.mailbox.active[spec.index]:
                 raise TargetRejected(f"{name}: is not active; switch to it first")
             records: dict[str, Vector] = {}
             if pose is not None:
@@ -154,31 +162,31 @@ class CellRequests(CellSwitching):
                 )
                 self._check_object(spec, in_world)
             if squeeze is not None:
-                records["squeeze"] = gate.check_squeeze(squeeze, name, self.config.gate)
+                records["squeeze"] = gate.check_squeeze(squeeze, name, self._names.config.gate)
             self._post(spec, 0, records)
         except (TargetRejected, UnknownName):
-            self.rejected[f"{name} target"] += 1
+            self._counts.rejected[f"{name} target"] += 1
             raise
 
     def _check_object(self, spec: InstanceSpec, pose_in_world: Pose) -> None:
         """Refuse an object pose that is far from where its law says that it is."""
-        report = self.report(spec.name)
+        report = self._reader.report(spec.name)
         here = np.array([report.get(f"object_{axis} [m]", np.nan) for axis in "xyz"])
         distance = float(np.linalg.norm(here - pose_in_world.position))
-        if distance > self.config.gate.position:
+        if distance > self._names.config.gate.position:
             raise TargetRejected(
                 f"{spec.name}: target is {distance:.3f} m from the object, allowed "
-                f"{self.config.gate.position:g} m (gate.position)"
+                f"{self._names.config.gate.position:g} m (gate.position)"
             )
 
     def _refuse_if_silent(self, who: str) -> None:
         """Refuse what a loop that stands still would do when it goes on, seconds late."""
-        if reason := self.silence_reason():
+        if reason := self._reader.silence_reason():
             raise TargetRejected(f"{who}: {reason}")
 
     def _owner(self, arm: str) -> InstanceSpec:
-        flags, index = self._box().active, self._arm_index[arm]
-        return next(spec for spec in self.specs if flags[spec.index] and index in spec.arms)
+        flags, index = self._connection.mailbox.active, self._names.arm_index(arm)
+        return next(spec for spec in self._names.specs if flags[spec.index] and index in spec.arms)
 
     def _post(self, spec: InstanceSpec, place: int, records: Mapping[str, Vector]) -> None:
         for channel in records:
@@ -187,35 +195,9 @@ class CellRequests(CellSwitching):
                 raise TargetRejected(
                     f"{spec.name} takes {takes}, got {channel}; switch the controllet first"
                 )
-        with self._lock:
-            box = self._box()
+        with self._connection.lock:
+            box = self._connection.mailbox
             for channel, record in records.items():
                 slots = box.targets[spec.index][channel]
                 slots[place if len(slots) > place else 0].write(record)
             box.ring_bell()
-
-    def parameters(self, name: str) -> dict[str, Any]:
-        """Return all parameters of an instance by name."""
-        return dict(self._values[self.spec(name).index])
-
-    def set_parameters(self, name: str, values: Mapping[str, object]) -> None:
-        """Change parameters of an instance, all together between two cycles.
-
-        Raises:
-            ParameterRejected: With every fault; nothing has changed.
-        """
-        spec = self.spec(name)
-        try:
-            accepted = spec.checked(values)
-            if reason := self.silence_reason():
-                raise ParameterRejected(f"{name}: {reason}")
-        except MultipandaError:
-            self.rejected["parameter"] += 1
-            raise
-        with self._lock:
-            changed = self._values[spec.index] | accepted
-            if spec.parameter_width:
-                box = self._box()
-                box.parameters[spec.index].write(spec.encode(changed))
-                box.ring_bell()
-            self._values[spec.index] = changed

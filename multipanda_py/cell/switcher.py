@@ -1,23 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is active in a running cell: lifecycle, switches, holds, recoveries."""
+"""Who is active in a running cell: lifecycle, switches, holds."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from multipanda_py.cell.pending_switch import PendingSwitch, SwitchResult
-from multipanda_py.cell.readout import CellReadout
+from multipanda_py.cell.connection import Connection
+from multipanda_py.cell.counts import Counts
+from multipanda_py.cell.names import CellNames
+from multipanda_py.cell.pending_switch import PendingSwitch
+from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.cell.switch_planning import Strictness
-from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.cell.switch_result import SwitchResult
+from multipanda_py.cell.switch_turn import SwitchTurn
 from multipanda_py.exceptions import SwitchRejected
-from multipanda_py.loop.mailbox import Slot
-from multipanda_py.loop.runner import InlineRunner
 
 
 @dataclass(frozen=True)
@@ -43,42 +40,31 @@ class ControlletInfo:
     channels: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class RecoveryRequest:
-    """A recovery that the loop has been asked for.
-
-    Attributes:
-        arms: Arms that had a fault.
-        number: Of the record.
-    """
-
-    arms: tuple[str, ...]
-    number: int
-
-
-class CellSwitching(CellReadout):
+class Switcher:
     """Change which controllets are active; a refusal changes nothing.
 
     The methods may be called from any thread. Nothing here waits for the loop except
     :meth:`switch` and :meth:`hold`, which hold no lock meanwhile.
 
-    Attributes:
-        rejected: Counts refused requests, by what was refused: ``left target``, ``switch``.
-        withdrawn: Counts requests that were given up before the loop took them: ``switch``.
+    Args:
+        names: Of the cell's arms and instances.
+        connection: To its loop.
+        reader: Of its states.
+        counts: Where refusals and withdrawals go.
     """
 
-    def __init__(self, config: CellConfig) -> None:
-        super().__init__(config)
-        self.rejected: Counter[str] = Counter()
-        self.withdrawn: Counter[str] = Counter()
-        self._open_switch: PendingSwitch | None = None
-        self._stop_number = 0
-        self._lifecycle = {spec.name: "inactive" for spec in self.specs}
-        self._lock = threading.RLock()
+    def __init__(
+        self, names: CellNames, connection: Connection, reader: StateReader, counts: Counts
+    ) -> None:
+        self._names, self._connection, self._counts = names, connection, counts
+        self._lifecycle = {spec.name: "inactive" for spec in names.specs}
+        self._turn = SwitchTurn(
+            names.specs, connection, counts, self._lifecycle, reader.silence_reason
+        )
 
     def controllets(self) -> list[ControlletInfo]:
         """Return every controllet instance with its present state."""
-        flags = self._box().active
+        flags = self._connection.mailbox.active
         return [
             ControlletInfo(
                 spec.name,
@@ -89,7 +75,7 @@ class CellSwitching(CellReadout):
                 spec.config.per_arm,
                 spec.channels,
             )
-            for spec in self.specs
+            for spec in self._names.specs
         ]
 
     def set_lifecycle(self, name: str, state: str) -> None:
@@ -102,16 +88,16 @@ class CellSwitching(CellReadout):
         Raises:
             SwitchRejected: If the instance is active, or is a hold.
         """
-        spec = self.spec(name)
+        spec = self._names.spec(name)
         if spec.is_hold and state != "inactive":
             raise SwitchRejected(f"{name}: hold is always ready")
-        if self._box().active[spec.index]:
+        if self._connection.mailbox.active[spec.index]:
             raise SwitchRejected(f"{name}: is active; deactivate it first")
         self._lifecycle[name] = state
 
     def lifecycle(self, name: str) -> str:
         """Return the lifecycle state of an instance that is not active."""
-        return self._lifecycle[self.spec(name).name]
+        return self._lifecycle[self._names.spec(name).name]
 
     def switch(
         self,
@@ -151,9 +137,9 @@ class CellSwitching(CellReadout):
         try:
             rule = _strictness(strictness)
         except SwitchRejected:
-            self.rejected["switch"] += 1
+            self._counts.rejected["switch"] += 1
             raise
-        return PendingSwitch(self, activate, deactivate, rule, timeout)
+        return PendingSwitch(self._turn, activate, deactivate, rule, timeout)
 
     def hold(self, timeout: float = 1.0) -> SwitchResult:
         """Deactivate everything: every arm brakes and holds.
@@ -168,49 +154,12 @@ class CellSwitching(CellReadout):
 
     def ask_hold(self, timeout: float = 1.0) -> PendingSwitch:
         """Ask for :meth:`hold` and return at once; its ``look`` answers."""
-        return PendingSwitch(self, (), (), Strictness.BEST_EFFORT, timeout, is_stop=True)
+        return PendingSwitch(self._turn, (), (), Strictness.BEST_EFFORT, timeout, is_stop=True)
 
     def _await_switch(self, pending: PendingSwitch) -> SwitchResult:
         while (result := pending.look()) is None:
-            if isinstance(self._runner, InlineRunner):
-                self._runner.step(1)
-            else:
-                self.check()
-                time.sleep(1e-4)
+            self._connection.pause()
         return result
-
-    def recover(self, arms: Sequence[str] | None = None) -> tuple[str, ...]:
-        """Clear latched faults; the arms hold the posture of now, and nothing else starts.
-
-        Returns:
-            Names of the arms that had a fault.
-        """
-        return self.ask_recovery(arms).arms
-
-    def ask_recovery(self, arms: Sequence[str] | None = None) -> RecoveryRequest:
-        """Do as :meth:`recover`; what is returned can be withdrawn."""
-        chosen = tuple(self.arms if arms is None else arms)
-        for arm in chosen:
-            self._arm(arm)
-        faulted = tuple(arm for arm in chosen if self.state(arm).fault)
-        number = 0
-        if faulted:
-            with self._lock:
-                box = self._box()
-                number = box.recover.write(np.array([float(arm in faulted) for arm in self.arms]))
-                box.ring_bell()
-        return RecoveryRequest(faulted, number)
-
-    def withdraw_recovery(self, request: RecoveryRequest) -> bool:
-        """Give a recovery up; return whether it is certain that it will not happen."""
-        return not request.arms or self._withdraw("recovery", self._box().recover, request.number)
-
-    def _withdraw(self, what: str, slot: Slot, number: int) -> bool:
-        """Make a request void that nobody waits for; return whether that came in time."""
-        with self._lock:
-            done = slot.withdraw(number)
-        self.withdrawn[what] += done
-        return done
 
 
 def _strictness(rule: Strictness | str) -> Strictness:

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 
-from multipanda_py.cell.requests import CellRequests
-from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.cell.arm_request import ArmRequest, given_up
+from multipanda_py.cell.connection import Connection
+from multipanda_py.cell.counts import Counts
+from multipanda_py.cell.names import CellNames
 from multipanda_py.exceptions import LoopTimeout, SettingsRejected
 from multipanda_py.franka.live import changed, decode, encode
 from multipanda_py.franka.options import FrankaConfig
@@ -19,43 +20,32 @@ SETTINGS_TIMEOUT = 15.0
 _ANSWERS = (Event.SETTINGS_APPLIED, Event.SETTINGS_REFUSED)
 
 
-@dataclass(frozen=True)
-class ArmRequest:
-    """Something that the loop has been asked to do with one arm, and will answer by an event.
+class RobotSettings:
+    """Tell robots other settings, and know which they have.
 
-    Attributes:
-        arm: The arm.
-        number: Of the record.
-        events: How many there were before.
+    Args:
+        names: Of the cell's arms and instances.
+        connection: To its loop.
+        counts: Where refusals and withdrawals go.
     """
 
-    arm: str
-    number: int
-    events: int
+    def __init__(self, names: CellNames, connection: Connection, counts: Counts) -> None:
+        self._names, self._connection, self._counts = names, connection, counts
+        self._turn = threading.Lock()
 
-
-class CellRobots(CellRequests):
-    """Tell robots other settings, and know which they have."""
-
-    def __init__(self, config: CellConfig) -> None:
-        super().__init__(config)
-        self._settings_lock = threading.Lock()
-
-    def robot_settings(self, arm: str) -> FrankaConfig:
+    def current(self, arm: str) -> FrankaConfig:
         """Return the settings that an arm's robot has now: those of the cell file, or newer.
 
         Raises:
             UnknownName: If there is no such arm.
         """
-        options = self.config.arms[self._arm(arm)].franka
-        if self._mailbox is None:
+        options = self._names.arm_config(arm).franka
+        if not self._connection.is_open:
             return options
-        answer = self._mailbox.settings_answers[self._arm_index[arm]].newest()
+        answer = self._connection.mailbox.settings_answers[self._names.arm_index(arm)].newest()
         return options if answer is None else decode(answer[2:], options)
 
-    def set_robot_settings(
-        self, arm: str, *, timeout: float = SETTINGS_TIMEOUT, **settings: object
-    ) -> None:
+    def change(self, arm: str, *, timeout: float = SETTINGS_TIMEOUT, **settings: object) -> None:
         """Change settings of an arm's robot, as a whole or not at all, and wait for its answer.
 
         An arm that holds is let go of for that: its torque goes to zero, its motion ends, and it
@@ -74,62 +64,57 @@ class CellRobots(CellRequests):
             LoopTimeout: If no answer came in time. The request is withdrawn then, or pending if
                 it has begun, as the message says.
         """
-        with self._settings_lock:
-            request = self.ask_robot_settings(arm, **settings)
+        with self._turn:
+            request = self.ask(arm, **settings)
             try:
-                self.wait(
-                    lambda: self.settings_answer(request),
+                self._connection.wait(
+                    lambda: self.answer(request),
                     timeout,
                     f"an answer of arm {arm} to its settings",
                 )
             except LoopTimeout as error:
-                raise LoopTimeout(f"{error}; {self.withdraw_settings(request)}") from None
+                raise LoopTimeout(f"{error}; {self.withdraw(request)}") from None
 
-    def ask_robot_settings(self, arm: str, **settings: object) -> ArmRequest:
-        """Ask for other settings and return at once; see :meth:`settings_answer`.
+    def ask(self, arm: str, **settings: object) -> ArmRequest:
+        """Ask for other settings and return at once; see :meth:`answer`.
 
         Raises:
             SettingsRejected: If one is not allowed.
         """
         try:
-            options = changed(self.robot_settings(arm), settings, arm)
+            options = changed(self.current(arm), settings, arm)
         except SettingsRejected:
-            self.rejected[f"{arm} settings"] += 1
+            self._counts.rejected[f"{arm} settings"] += 1
             raise
-        with self._lock:
-            box = self._box()
+        with self._connection.lock:
+            box = self._connection.mailbox
             events = box.words[Word.EVENTS]
-            number = box.settings[self._arm_index[arm]].write(encode(options))
+            number = box.settings[self._names.arm_index(arm)].write(encode(options))
             box.ring_bell()
         return ArmRequest(arm, number, events)
 
-    def settings_answer(self, request: ArmRequest) -> bool:
+    def answer(self, request: ArmRequest) -> bool:
         """Return whether settings are applied now; False while there is no answer.
 
         Raises:
             SettingsRejected: If the loop or the robot refused them, with the reason.
         """
-        arm, box = request.arm, self._box()
-        answer = box.settings_answers[self._arm_index[arm]].newest()
+        arm, box = request.arm, self._connection.mailbox
+        answer = box.settings_answers[self._names.arm_index(arm)].newest()
         if answer is None or answer[0] < request.number:
             return False
         if answer[0] == request.number and answer[1]:
             return True
-        self.rejected[f"{arm} settings"] += 1
+        self._counts.rejected[f"{arm} settings"] += 1
         if answer[0] > request.number:
             raise SettingsRejected(f"{arm}: somebody else has asked for settings meanwhile")
         found = box.events_since(request.events)[1]
         reasons = [e.text for e in found if e.arm == arm and e.event in _ANSWERS]
         raise SettingsRejected(reasons[-1] if reasons else f"{arm}: see the loop's events")
 
-    def withdraw_settings(self, request: ArmRequest) -> str:
+    def withdraw(self, request: ArmRequest) -> str:
         """Give settings up; return in words whether they still may come into force."""
-        slot = self._box().settings[self._arm_index[request.arm]]
-        return given_up(self._withdraw("settings", slot, request.number))
-
-
-def given_up(withdrawn: bool) -> str:
-    """Say whether a request that is not waited for any more still may be carried out."""
-    if withdrawn:
-        return "it is withdrawn and will not happen"
-    return "it has begun and is pending: see what the arm has then"
+        slot = self._connection.mailbox.settings[self._names.arm_index(request.arm)]
+        done = self._connection.withdraw(slot, request.number)
+        self._counts.withdrawn["settings"] += done
+        return given_up(done)

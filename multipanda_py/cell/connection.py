@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The connection of a cell's handle to its loop: the one place that knows who runs it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from multipanda_py.cell.names import CellNames
+from multipanda_py.exceptions import LoopError, LoopTimeout
+from multipanda_py.loop.cycle import ControlLoop
+from multipanda_py.loop.mailbox import Mailbox, Slot
+from multipanda_py.loop.placement import make_runner
+from multipanda_py.loop.runner import HEARTBEAT_PERIOD, Runner
+from multipanda_py.machine.lock import CellLock
+from multipanda_py.state import Vector
+
+
+class Connection:
+    """Start a loop, show it that its owner is alive, hand it records, and end it.
+
+    Args:
+        names: Of the cell's arms and instances.
+
+    Attributes:
+        lock: Held by whoever writes to the mailbox: every record has one writer.
+        warnings: What the machine refused the loop at its start, in sentences.
+    """
+
+    def __init__(self, names: CellNames) -> None:
+        self._names = names
+        self.lock = threading.RLock()
+        self.warnings: list[str] = []
+        self._file_lock: CellLock | None = None
+        self._mailbox: Mailbox | None = None
+        self._runner: Runner | None = None
+        self._started_ns = 0
+        self._closing = threading.Event()
+        self._by_hand = False
+
+    def open(self) -> None:
+        """Start the loop.
+
+        Raises:
+            CellBusy: If this cell is running already.
+            LoopError: If the loop cannot start.
+        """
+        if self._runner is not None:
+            raise LoopError("the cell is started already")
+        config = self._names.config
+        has_own_time = config.cell.placement != "inline"
+        if has_own_time:
+            self._file_lock = CellLock(config.cell.name)
+        self._mailbox = Mailbox(config, self._names.specs)
+        inherited = [] if self._file_lock is None else [self._file_lock.fd]
+        self._runner = make_runner(config, self._names.specs, self._mailbox, inherited)
+        self._closing = threading.Event()
+        self._by_hand = False
+        try:
+            self.warnings = self._runner.start()
+        except BaseException:
+            self.close()
+            raise
+        self._started_ns = time.monotonic_ns()
+        if has_own_time:
+            threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+
+    def close(self) -> None:
+        """End the loop; safe to call twice."""
+        if self._runner is not None:
+            self._closing.set()
+            self._runner.stop()
+            self._runner = None
+        if self._file_lock is not None:
+            self._file_lock.release()
+            self._file_lock = None
+        if self._mailbox is not None:
+            os.close(self._mailbox.fd)
+            self._mailbox = None
+
+    def _beat(self) -> None:
+        runner = self._runner
+        while runner is not None and not self._closing.wait(HEARTBEAT_PERIOD):
+            if self._by_hand:
+                return
+            runner.beat()
+
+    def beat_by_hand(self) -> None:
+        """Leave the heartbeat to :meth:`beat`, so that the loop notices when nobody calls it."""
+        self._by_hand = True
+
+    def beat(self) -> None:
+        """Show the loop that this process is alive."""
+        if self._runner is not None:
+            self._runner.beat()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a mailbox to read."""
+        return self._mailbox is not None
+
+    @property
+    def mailbox(self) -> Mailbox:
+        """The records shared with the loop.
+
+        Raises:
+            LoopError: If the cell is not started.
+        """
+        if self._mailbox is None:
+            raise LoopError("the cell is not started")
+        return self._mailbox
+
+    @property
+    def loop(self) -> ControlLoop:
+        """The loop of an inline cell, between two cycles.
+
+        Raises:
+            LoopError: If the cell is not started, or not inline.
+        """
+        return self._running().loop
+
+    @property
+    def pid(self) -> int:
+        """Process id of the loop, or of this process when it has none of its own."""
+        return os.getpid() if self._runner is None else self._runner.pid
+
+    def check(self) -> None:
+        """Raise :class:`LoopError` if the loop is not running, and say why."""
+        self._running().check()
+
+    def silence(self) -> float:
+        """Return the time since the loop began its newest cycle [s]; 0 for an inline cell."""
+        return 0.0 if self._runner is None else self._runner.silence(self._started_ns)
+
+    def step(self, cycles: int = 1) -> None:
+        """Run cycles of an inline cell, as fast as the machine can."""
+        self.check()
+        self._running().step(cycles)
+
+    def pause(self) -> None:
+        """Give the loop the time to answer; see :meth:`.Runner.pause`."""
+        self._running().pause()
+
+    def wait(self, condition: Callable[[], bool], timeout: float, what: str = "condition") -> None:
+        """Let the loop run until a condition holds.
+
+        Args:
+            condition: Asked again every few milliseconds (or every cycle of an inline cell).
+            timeout: World time for an inline cell, else wall time [s].
+            what: Named in the error.
+
+        Raises:
+            LoopTimeout: If it does not hold in time.
+        """
+        if self._runner is None and condition():
+            return  # as when a gripper's motion has ended with the cell
+        if not self._running().wait(condition, timeout):
+            raise LoopTimeout(f"{what} did not come about within {timeout:g} s")
+
+    def post(self, slot: Slot, record: Vector) -> int:
+        """Hand the loop a record, and return its number."""
+        with self.lock:
+            number = slot.write(record)
+            self.mailbox.ring_bell()
+        return number
+
+    def withdraw(self, slot: Slot, number: int) -> bool:
+        """Make a record void that nobody waits for; return whether that came in time."""
+        with self.lock:
+            return slot.withdraw(number)
+
+    def _running(self) -> Runner:
+        if self._runner is None:
+            raise LoopError("the cell is not started")
+        return self._runner

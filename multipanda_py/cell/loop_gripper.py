@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gripper of a simulated arm, which moves with its world."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multipanda_py.cell.connection import Connection
+from multipanda_py.cell.state_reader import StateReader
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.grippers.gripper import (
+    Action,
+    Gripper,
+    GripperCommand,
+    GripperMotion,
+    GripperResult,
+    GripperState,
+    Outcome,
+)
+
+
+class LoopGripper(Gripper):
+    """A gripper that the loop's backend moves: a simulated one.
+
+    Args:
+        arm: Its arm.
+        index: Of the arm in the cell.
+        connection: To the loop.
+        reader: Of the cell's states.
+    """
+
+    def __init__(self, arm: str, index: int, connection: Connection, reader: StateReader) -> None:
+        super().__init__(arm)
+        self._index, self._connection, self._reader = index, connection, reader
+        self._motion: GripperMotion | None = None
+
+    def state(self) -> GripperState:
+        """Return what the newest cycle has seen."""
+        _, _, held, width = self._reader.gripper_answer(self.arm)
+        motion = self._motion
+        return GripperState(width, is_grasped=held, is_moving=not (motion is None or motion.done))
+
+    def start(self, command: GripperCommand) -> GripperMotion:
+        """Hand a command to the loop."""
+        connection = self._connection
+        reason = self._reader.silence_reason()
+        if reason and command.action is not Action.STOP:
+            raise TargetRejected(f"{self.arm} gripper: {reason}")
+        with connection.lock:
+            if self._motion is not None:
+                width = self.state().width
+                text = f"{self._motion.command}: ended by {command}"
+                self._motion.end(GripperResult(Outcome.ABORTED, width, text))
+            slot = connection.mailbox.grippers[self._index]
+            number = connection.post(slot, np.array(command.record))
+            self._motion = GripperMotion(
+                command, lambda: self._look(command, number), connection.wait
+            )
+            return self._motion
+
+    def _look(self, command: GripperCommand, number: int) -> GripperResult | None:
+        begun, outcome, held, width = self._reader.gripper_answer(self.arm)
+        if begun != number or outcome is Outcome.MOVING:
+            return None
+        text = f"{command}: {outcome.name.lower()} at {width:.4f} m"
+        if command.action is Action.GRASP:
+            text += ", an object is held" if held else ", nothing is held"
+        return GripperResult(outcome, width, text)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of a cell's arms and controllet instances, and what they stand for."""
+
+from __future__ import annotations
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import InstanceSpec, instance_specs
+from multipanda_py.config.sections import ArmConfig
+from multipanda_py.exceptions import UnknownName
+
+
+class CellNames:
+    """Look up arms and instances by name.
+
+    Args:
+        config: The checked cell file.
+
+    Attributes:
+        config: The checked cell file.
+        specs: What every controllet instance is made of, by index.
+        arms: Names of the arms, by index.
+    """
+
+    def __init__(self, config: CellConfig) -> None:
+        self.config = config
+        self.specs: list[InstanceSpec] = instance_specs(config)
+        self.arms = tuple(config.arms)
+        self._arm_index = {name: index for index, name in enumerate(self.arms)}
+        self._spec_index = {spec.name: spec.index for spec in self.specs}
+
+    def arm_index(self, arm: str) -> int:
+        """Return the place of an arm in the cell.
+
+        Raises:
+            UnknownName: If it does not exist.
+        """
+        if arm not in self._arm_index:
+            raise UnknownName("arm", arm, self.arms)
+        return self._arm_index[arm]
+
+    def arm_config(self, arm: str) -> ArmConfig:
+        """Return what the cell file says of an arm.
+
+        Raises:
+            UnknownName: If it does not exist.
+        """
+        return self.config.arms[self.arms[self.arm_index(arm)]]
+
+    def spec(self, name: str) -> InstanceSpec:
+        """Return what an instance is made of.
+
+        Raises:
+            UnknownName: If it does not exist.
+        """
+        if name not in self._spec_index:
+            raise UnknownName("controllet", name, list(self._spec_index))
+        return self.specs[self._spec_index[name]]

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be known of a running cell: states, rows, reports, timing, events."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.cell.connection import Connection
+from multipanda_py.cell.names import CellNames
+from multipanda_py.grippers.gripper import Outcome
+from multipanda_py.loop.events import Event, LoopEvent
+from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
+from multipanda_py.loop.statistics import LoopStatistics, summarise
+from multipanda_py.pose import Pose
+from multipanda_py.state import ARM_RECORD, ArmSnapshot
+
+SILENT = 0.05
+"""Silence of the loop from which on nothing is handed to it that nobody waits for [s]."""
+
+
+class StateReader:
+    """Read a cell's mailbox; nothing here changes anything.
+
+    Args:
+        names: Of the cell's arms and instances.
+        connection: To its loop.
+    """
+
+    def __init__(self, names: CellNames, connection: Connection) -> None:
+        self._names, self._connection = names, connection
+        objects = names.config.objects
+        self._movable = [name for name, thing in objects.items() if thing.mass > 0]
+        self._events_seen = 0
+
+    def silence_reason(self) -> str:
+        """Say that the loop stands still, and what its arms do meanwhile; empty if it runs."""
+        silence = self._connection.silence()
+        if silence < SILENT:
+            return ""
+        text = f"the loop has not run for {silence:.2f} s (allowed {SILENT:g} s)"
+        real = [name for name, arm in self._names.config.arms.items() if arm.backend == "franka"]
+        if not real:
+            return f"{text}: simulated arms stand still with it"
+        return (
+            f"{text}: the drivers of {', '.join(real)} have brought their torques to zero and "
+            "ended the motions; the robots keep their posture, recover them when the loop runs"
+        )
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """Names of the active instances, holds included."""
+        flags = self._connection.mailbox.active
+        return tuple(spec.name for spec in self._names.specs if flags[spec.index])
+
+    def state(self, arm: str) -> ArmSnapshot:
+        """Return a copy of the newest state of an arm.
+
+        Raises:
+            LoopError: If the loop has not run yet.
+        """
+        index, box = self._names.arm_index(arm), self._box_with_rows()
+        latest = (box.words[Word.ROWS] - 1) % ROWS
+        record = box.rows["arms"][latest, index].copy()
+        fields = {
+            name: record[name]
+            for name in ARM_RECORD.fields or ()
+            if name not in ("gripper", "owner", "fault")
+        }
+        fault = int(record["fault"])
+        return ArmSnapshot(
+            name=arm,
+            time=float(box.rows["time"][latest]),
+            owner=self._names.specs[int(record["owner"])].name,
+            fault=Event(fault).name.lower() if fault else "",
+            **fields,
+        )
+
+    def pose(self, arm: str) -> Pose:
+        """Return the measured pose of the tool in the base of its arm."""
+        state = self.state(arm)
+        return Pose(state.position_ee_in_base, state.rotation_ee_in_base)
+
+    def gripper_answer(self, arm: str) -> tuple[int, Outcome, bool, float]:
+        """Return the loop's newest word on a gripper.
+
+        Returns:
+            Number of the last command it has begun, its outcome, whether an object is held,
+            and the width [m].
+        """
+        index, box = self._names.arm_index(arm), self._box_with_rows()
+        record = box.rows["arms"][(box.words[Word.ROWS] - 1) % ROWS, index]
+        number, outcome, held = record["gripper"].tolist()
+        return number, Outcome(outcome), bool(held), max(0.0, float(record["fingers"].sum()))
+
+    def objects(self) -> dict[str, Pose]:
+        """Return the poses of movable things in the world."""
+        return {
+            name: Pose.from_quaternion(p[:3], [*p[4:], p[3]])
+            for name, p in zip(self._movable, self._newest()["objects"])
+        }
+
+    def report(self, name: str) -> dict[str, float]:
+        """Return what a controllet reports of its last cycle, by name."""
+        spec = self._names.spec(name)
+        values = self._newest()["reports"][spec.index]
+        return {title: float(value) for title, value in zip(spec.law.report_names, values)}
+
+    def row(self) -> NDArray[np.void]:
+        """Return a copy of the newest row: the cycle's times and every arm's state."""
+        return self._newest()
+
+    def rows(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
+        """Return the number of cycles so far, and copies of the rows after the first ``since``.
+
+        The loop keeps the last few thousand rows; what is older is left out.
+        """
+        box = self._connection.mailbox
+        total = box.words[Word.ROWS]
+        first = max(since, total - ROWS + 64)
+        return total, box.rows[np.arange(first, total) % ROWS]
+
+    def statistics(self, cycles: int = 1000) -> LoopStatistics:
+        """Return how well the last cycles kept their time."""
+        total = self._connection.mailbox.words[Word.ROWS]
+        return summarise(self.rows(max(0, total - cycles))[1])
+
+    def events(self) -> list[LoopEvent]:
+        """Return the loop's reports since the last call."""
+        self._events_seen, found = self._connection.mailbox.events_since(self._events_seen)
+        return found
+
+    def _newest(self) -> NDArray[np.void]:
+        box = self._box_with_rows()
+        row: NDArray[np.void] = box.rows[(box.words[Word.ROWS] - 1) % ROWS].copy()
+        return row
+
+    def _box_with_rows(self) -> Mailbox:
+        """Return the mailbox once the loop has run a cycle."""
+        box = self._connection.mailbox
+        if not box.words[Word.ROWS]:
+            self._connection.wait(lambda: box.words[Word.ROWS] > 0, 5.0, "the first cycle")
+        return box

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a switch of controllets did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SwitchResult:
+    """What a switch did.
+
+    Attributes:
+        activated: Instances that became active.
+        deactivated: Instances that stopped.
+        skipped: What a best-effort switch left out, and why.
+        delay: From the request to the first cycle of the new laws [s].
+        handed_over: What the arms were pressing with and go on with, or let go of.
+    """
+
+    activated: tuple[str, ...]
+    deactivated: tuple[str, ...]
+    skipped: tuple[str, ...]
+    delay: float
+    handed_over: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """Say it in a sentence."""
+        parts = [
+            f"active: {', '.join(self.activated) or 'nothing new'}",
+            f"deactivated: {', '.join(self.deactivated) or 'nothing'}",
+            f"{self.delay * 1e3:.3f} ms from request to first cycle",
+        ]
+        parts += self.handed_over
+        if self.skipped:
+            parts.append(f"left out: {'; '.join(self.skipped)}")
+        return "; ".join(parts)

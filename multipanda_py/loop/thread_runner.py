@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A loop in a thread of its owner's process."""
+
+from __future__ import annotations
+
+import threading
+
+from multipanda_py.exceptions import LoopError
+from multipanda_py.loop.build import build_loop
+from multipanda_py.loop.pacing import run
+from multipanda_py.loop.runner import STOP_TIMEOUT, Runner, start_loop
+
+
+class ThreadRunner(Runner):
+    """The paced loop in a thread: for tests and laptops; other threads make it late."""
+
+    def start(self) -> list[str]:
+        """Start the thread."""
+        self.beat()
+        self._loop = build_loop(self._config, self._specs, self._mailbox)
+        start_loop(self._loop, self._config)
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="control", daemon=True)
+        self._thread.start()
+        return ["the loop runs in a thread: other threads of this process will make it late"]
+
+    def _run(self) -> None:
+        run(self._loop, 1.0 / self._config.cell.rate, lambda: not self._stopping)
+
+    def check(self) -> None:
+        """Raise if the thread is not running."""
+        thread = getattr(self, "_thread", None)
+        if thread is None or not thread.is_alive():
+            raise LoopError("the loop's thread is not running")
+
+    def stop(self) -> None:
+        """End the thread and release the arms."""
+        thread = getattr(self, "_thread", None)
+        if thread is not None and thread.is_alive():
+            self._stopping = True
+            thread.join(STOP_TIMEOUT)
+            self._loop.close()
