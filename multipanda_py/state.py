@@ -104,7 +104,8 @@ class ArmState:
         wrench_ext_in_base: Force and torque that the world exerts on the tool, (6,) [N, Nm].
         fingers: Finger positions, (2,) [m].
         gripper: Number of the last command, its outcome, whether an object is held, (3,).
-        jacobian: Geometric Jacobian, (6, 7).
+        jacobian: Geometric Jacobian J, (6, 7).
+        jacobian_gram: :math:`J J^T`, (6, 6).
         mass: Joint-space inertia with reflected rotor inertia, (7, 7) [kg m^2].
         coriolis: Coriolis and centrifugal torques C(q, dq) dq, (7,) [Nm].
         hessian: Returns dJ/dq; element [k, j, r] is the derivative of ``jacobian[r, j]`` with
@@ -122,6 +123,7 @@ class ArmState:
         "gripper",
         "hessian",
         "jacobian",
+        "jacobian_gram",
         "limits",
         "mass",
         "name",
@@ -159,6 +161,7 @@ class ArmState:
         self.fingers: Vector = record["fingers"]
         self.gripper: NDArray[np.int64] = record["gripper"]
         self.jacobian: Matrix = np.zeros((6, JOINTS))
+        self.jacobian_gram: Matrix = np.zeros((6, 6))
         self.mass: Matrix = np.eye(JOINTS)
         self.coriolis: Vector = np.zeros(JOINTS)
         self.hessian: Callable[[], Matrix] = _no_hessian

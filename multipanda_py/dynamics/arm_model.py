@@ -89,7 +89,7 @@ class ArmModel:
         self._data = self._model.createData()
         self._frame = self._model.getFrameId(arm.ee_frame)
         self._convention: Any = getattr(pin, "Convention", None) and pin.Convention.WORLD
-        self._normal = np.zeros((6, 6))
+        self._gram, self._normal = np.zeros((6, 6)), np.zeros((6, 6))
         self._regular = self.WRENCH_REGULARISATION * np.eye(6)
         self._projected = np.zeros(6)
         self._solver = eigenpy.LLT(np.eye(6))
@@ -107,6 +107,7 @@ class ArmModel:
 
     def attach(self, state: ArmState) -> None:
         """Give a state the live views of this model's terms, and a way to its Hessian."""
+        state.jacobian_gram = self._gram
         state.attach(self._mass, self._coriolis, self.hessian, TaskInertia())
 
     def set_load(self, load: Load) -> None:
@@ -151,8 +152,8 @@ class ArmModel:
         state.position_ee_in_base[:] = self._position
         state.rotation_ee_in_base[:] = self._rotation
         jacobian.dot(dq, state.twist_ee_in_base)
-        normal = jacobian.dot(jacobian.T, self._normal)
-        self._solver.compute(_add(normal, self._regular, normal))
+        gram = jacobian.dot(jacobian.T, self._gram)
+        self._solver.compute(_add(gram, self._regular, self._normal))
         state.wrench_ext_in_base[:] = self._solver.solve(
             jacobian.dot(state.tau_ext, self._projected)
         )

@@ -53,7 +53,6 @@ class Manipulability(Feature[ManipulabilityParams]):
     Params = ManipulabilityParams
 
     def __init__(self, context: Context, params: ManipulabilityParams) -> None:
-        self._normal = np.zeros((6, 6))
         self._solver = eigenpy.LDLT(np.eye(6))
         self._tau = np.zeros(JOINTS)
         self._project = NullspaceProjector().dynamic
@@ -66,7 +65,7 @@ class Manipulability(Feature[ManipulabilityParams]):
         limit, torque = self.params.threshold**2, self._tau
         for arm, state in enumerate(states):
             jacobian, solver = state.jacobian, self._solver
-            solver.compute(jacobian.dot(jacobian.T, self._normal))
+            solver.compute(state.jacobian_gram)
             squared = math.prod(solver.vectorD().tolist())
             if not _SINGULAR < squared < limit:
                 continue

@@ -46,6 +46,8 @@ def test_quantities_match_mujoco(model):
         assert np.allclose(state.position_ee_in_base, data.site_xpos[site], atol=1e-9)
         assert np.allclose(state.rotation_ee_in_base.ravel(), data.site_xmat[site], atol=1e-9)
         assert np.allclose(state.jacobian, jac[:, dof], atol=1e-9)
+        assert np.allclose(state.jacobian_gram, jac[:, dof] @ jac[:, dof].T, atol=1e-9)
+        assert np.array_equal(state.q_dq, [*data.qpos[q_at], *data.qvel[dof]])
         assert np.allclose(state.mass, full[np.ix_(dof, dof)], atol=1e-6)
         assert np.allclose(state.coriolis, data.qfrc_bias[dof], atol=1e-6)
         assert np.allclose(state.twist_ee_in_base, jac[:, dof] @ state.dq, atol=1e-9)
