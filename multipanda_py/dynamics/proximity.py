@@ -75,7 +75,11 @@ class Proximity:
             own, at = scene.reach.T[JOINTS * arm : JOINTS * (arm + 1)], 2 * JOINTS * arm
             self._weights[at : at + JOINTS, : self._bodies] = own
             self._weights[at + JOINTS : at + 2 * JOINTS, self._bodies :] = own
-        self._moved = np.zeros(2 * self._bodies)
+        # Every number is about one body, so that the sums over all bodies are cheap bounds.
+        self._sums = np.stack(
+            [self._weights[:, : self._bodies].sum(1), self._weights[:, self._bodies :].sum(1)], 1
+        )
+        self._moved = np.zeros(2)
         self._objects = context.object_poses[: len(scene.raw) // 7 - n].reshape(-1)
         self._sources: list[Vector] = []
         self._travel = [0.0] * self._bodies
@@ -122,16 +126,22 @@ class Proximity:
 
     def find(self) -> list[Pair]:
         """Return the pairs that matter now."""
-        change, bodies = self._change, self._bodies
+        change = self._change
         _concatenate(self._sources, out=self._now)
         _absolute(_subtract(self._now, self._before, change), change)
-        moved = change.dot(self._weights, self._moved).tolist()
-        steps, speeds = moved[:bodies], moved[bodies:]
-        # No two bodies together have moved farther, or are faster.
-        left = self._clear - 2.0 * max(steps)
-        if left >= self._distance and left >= self._reach(2.0 * max(speeds)):
+        step, speed = change.dot(self._sums, self._moved).tolist()
+        if self._is_clear(step, speed):
+            return self._none
+        moved = change.dot(self._weights).tolist()
+        steps, speeds = moved[: self._bodies], moved[self._bodies :]
+        if self._is_clear(2.0 * max(steps), 2.0 * max(speeds)):
             return self._none
         return self._look(steps, speeds)
+
+    def _is_clear(self, step: float, speed: float) -> bool:
+        """Whether nothing matters if no two bodies together moved farther [m] or are faster."""
+        left = self._clear - step
+        return left >= self._distance and left >= self._reach(speed)
 
     def _range(self, speed: float) -> float:
         return max(self._distance, min(self._reach(speed), self.FARTHEST))
