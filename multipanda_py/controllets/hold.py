@@ -88,17 +88,15 @@ class _Anchor:
         self._params = params
         # A loop stays one for amplitudes that grow with the torque rate: it is slower with less.
         share = min(1.0, math.sqrt(self._torque_rate / self.FULL_RATE))
-        self._gains = share * params.brake_rate, share * params.return_rate
+        self.brake.set_rate(share * params.brake_rate)
+        self._return = share * params.return_rate
         self._calm(False)
         self._slow = self.brake.stopping(self.SLOW * self._limit)
         self._most = self.brake.stopping(self._limit) / self._return
 
     def _calm(self, quiet: bool) -> None:
-        """Choose the gains of rest or of motion; both have the same stiffness."""
-        (rate, back), lead = self._gains, self.brake.LEAD
-        slower = self.QUIET * rate
-        self.brake.set_rate(slower if quiet else rate)
-        self._return = back * (1.0 / slower + lead) / (1.0 / rate + lead) if quiet else back
+        """Choose the damping of rest or of motion; the stiffness stays, or a load would drop."""
+        self._damping = self.QUIET if quiet else 1.0
         self._quiet, self._still_for = quiet, 0.0
 
     def start(self, state: ArmState) -> None:
@@ -116,7 +114,7 @@ class _Anchor:
         brake.weigh(mass)
         self._settle(state)
         rate = _multiply(self._deflection(state), self._return, out)
-        _add(rate, state.dq, rate)
+        _add(rate, self._damping * state.dq, rate)
         _add(rate, brake.ahead(_subtract(state.tau, self.tau_bias)), rate)
         together = min(1.0, self._time / self.RAMP)
         tau = _add(brake.torque(mass, rate, together), self.tau_bias, out)
