@@ -55,8 +55,7 @@ class _Anchor:
     SLOW = 0.35
     """Share of the torque limit; the momentum that belongs to it counts as slow."""
     QUIET = 0.55
-    """Factor on the brake's rate at rest, where it would only amplify the noise of velocities; the
-    stiffness stays."""
+    """Factor on the velocities at rest, which would only be amplified noise; stiffness stays."""
     STILL, STIRRED = 0.1, 0.5
     """Shares of slow: below the first for ``QUIET_AFTER`` is rest, above the second is not."""
     QUIET_AFTER = 0.3

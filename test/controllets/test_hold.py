@@ -91,6 +91,18 @@ def test_noise_of_velocities_no_longer_drives_torque_to_its_rate_limit(make_cell
     assert np.median(steps) < 0.4
 
 
+def test_a_secret_load_no_longer_drops_once_hold_has_calmed_down():
+    """Less damping at rest came with a torque that jumped by a tenth, and the load swung again."""
+    rig = StopRig({"payload": 3.0})
+    stretched = np.array([0.0, 0.8, 0.0, -1.2, 0.0, 2.5, 0.785])
+    rig.throw(Throw(stretched, np.zeros(7), np.zeros(7), {}))
+    book = rig.run(2.5)
+    assert np.abs(rig.arm.state.tau[1]) > 22.0  # beyond what is proportional to the velocity
+    assert book.speed.max() > 0.2
+    assert book.speed[1200:].max() < 0.02
+    rig.cell.close()
+
+
 def test_an_arm_that_is_thrown_after_a_long_rest_stops_as_one_taken_over():
     """However long it has held before."""
     rng = np.random.default_rng(5)
