@@ -56,6 +56,10 @@ class _Anchor:
     """Share of the torque limit; the momentum that belongs to it counts as slow."""
     QUIET = 0.55
     """Factor on the velocities at rest, which would only be amplified noise; stiffness stays."""
+    SETTLING = np.array([1.0, 1.0, 1.0, 1.0, 1.6, 1.6, 1.6])
+    """Factors on the velocities of joints that have their anchors, until they rest: a load of 3 kg
+    is up to ten times a wrist's own inertia and would go on swinging in its spring. A bare wrist
+    is still stable with 7 ms at half its inertia; for other joints more would be too much."""
     STILL, STIRRED = 0.1, 0.5
     """Shares of slow: below the first for ``QUIET_AFTER`` is rest, above the second is not."""
     QUIET_AFTER = 0.3
@@ -76,6 +80,7 @@ class _Anchor:
         self._limit, self._period = np.array(limits.torque), period
         self._low, self._high = limits.lower + self.MARGIN, limits.upper - self.MARGIN
         self._q, self._e = np.zeros(JOINTS), np.zeros(JOINTS)
+        self._v, self._damping = np.zeros(JOINTS), np.ones(JOINTS)
         self._set, self._full = np.zeros(JOINTS, bool), np.zeros(JOINTS, bool)
         self.tau_bias, self._time = np.zeros(JOINTS), 0.0
         self._torque_rate = float(limits.torque_rate.min())
@@ -95,7 +100,7 @@ class _Anchor:
 
     def _calm(self, quiet: bool) -> None:
         """Choose the damping of rest or of motion; the stiffness stays, or a load would drop."""
-        self._damping = self.QUIET if quiet else 1.0
+        self._damping[:] = self.QUIET if quiet else self.SETTLING
         self._quiet, self._still_for = quiet, 0.0
 
     def start(self, state: ArmState) -> None:
@@ -113,7 +118,7 @@ class _Anchor:
         brake.weigh(mass)
         self._settle(state)
         rate = _multiply(self._deflection(state), self._return, out)
-        _add(rate, self._damping * state.dq, rate)
+        _add(rate, self._damped(state.dq), rate)
         _add(rate, brake.ahead(_subtract(state.tau, self.tau_bias)), rate)
         together = min(1.0, self._time / self.RAMP)
         tau = _add(brake.torque(mass, rate, together), self.tau_bias, out)
@@ -140,6 +145,12 @@ class _Anchor:
             self._calm(not self._quiet)
             self._time = self.RAMP  # whatever moves it next, it begins anew
 
+    def _damped(self, dq: Vector) -> Vector:
+        """Return the velocities (7,) as they are damped; without an anchor as they are."""
+        damped = self._v
+        damped[:] = dq  # a matrix M and unequal factors may drive: for slow joints only
+        return _multiply(damped, self._damping, out=damped, where=self._set)
+
     def _deflection(self, state: ArmState) -> Vector:
         """Return how far each joint is from its anchor, (7,) [rad], and drag anchors along."""
         most = self._most / self.brake.light_inertia
@@ -158,15 +169,17 @@ class Hold(Controllet[HeldPosture, HoldParams]):
 
     .. math::
         \tau = \mathrm{brake}(M, w) + \tau_0, \qquad
-        w = \dot q + \lambda\, (q - q_a)
+        w = \Gamma \dot q + \lambda\, (q - q_a)
 
     with :class:`.MomentumBrake`, which knows the limits of torque and
     torque rate, :math:`\lambda` the ``return_rate``, and the anchor :math:`q_a`, which a joint
     gets when it is slow, loses when it is thrown, and drags along when it is pushed with more than
-    its torque can hold. (w is looked ahead, and joints brake together only after a while: there.)
-    For small motions this is a spring and damper of the arm's own inertia,
-    :math:`\tau = -M (b \dot q + b \lambda (q - q_a))`, well damped in every posture. The limits of
-    torque and rate shape what is asked for; it does not run into them.
+    its torque can hold. :math:`\Gamma` is one, but at rest less, for quiet, and more for a wrist
+    that has its anchor, as it may carry a load of several times its inertia. (w is looked ahead,
+    and joints brake together only after a while: there.) For small motions this is a spring and
+    damper of the arm's own inertia,
+    :math:`\tau = -M (b \Gamma \dot q + b \lambda (q - q_a))`, well damped in every posture. The
+    limits of torque and rate shape what is asked for; it does not run into them.
 
     It takes over an arm at start, when its controllet is deactivated, and after a fault, at any
     speed, and stops it also with some milliseconds of delay, inertia that is 20 % off and a

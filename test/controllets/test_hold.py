@@ -103,6 +103,18 @@ def test_a_secret_load_no_longer_drops_once_hold_has_calmed_down():
     rig.cell.close()
 
 
+def test_a_wrist_with_a_secret_load_no_longer_swings_for_more_than_a_second():
+    """3 kg are up to ten times its inertia: of the states drawn below, those that were late."""
+    rng = np.random.default_rng(7)
+    throws = [Throw.random(rng) for _ in range(527)]
+    rig = StopRig(throws[526].perturbation)
+    for episode in (289, 512, 526):
+        assert throws[episode].perturbation == throws[526].perturbation
+        rig.throw(throws[episode])
+        assert rig.run(1.3).rest_time(REST) < 0.95, episode
+    rig.cell.close()
+
+
 def test_an_arm_that_is_thrown_after_a_long_rest_stops_as_one_taken_over():
     """However long it has held before."""
     rng = np.random.default_rng(5)
@@ -130,7 +142,7 @@ def must_add(rig, throw):
 def test_hold_stops_every_motion_within_its_limits(rigs, episodes):
     """At up to 1.1 times all speed limits at once, late, lighter, heavier, secretly loaded."""
     rng = np.random.default_rng(7)
-    late = []
+    late, beyond = [], []
     n = episodes(40, 10_000)
     for episode in range(n):
         throw = Throw.random(rng)
@@ -138,20 +150,21 @@ def test_hold_stops_every_motion_within_its_limits(rigs, episodes):
         start, added = must_add(rig, throw)
         rig.throw(throw)
         book = rig.run(1.5)
-        what = f"episode {episode}: {throw}"
-        gained = (book.kinetic - book.work_of_payload).max()
-        assert gained <= 1.2 * start + added + 1e-9, what
         rest = book.rest_time(REST)
-        if rest > 1.0:
-            late.append((rest, what))
-        assert np.abs(book.q[-1] - book.q[1350]).max() < np.radians(0.5), what
-        assert book.speed[-1] < 0.02, what
+        gained = (book.kinetic - book.work_of_payload).max() - 1.2 * start - added
+        drift = np.degrees(np.abs(book.q[-1] - book.q[1350]).max())
         # What leans on a stop is the payload: the arm's own torque points away from it.
-        pressed = rig.data.qfrc_constraint[:7]
-        assert (pressed * rig.arm.state.tau >= -1e-6).all(), f"{what}: presses {pressed}"
+        pressed = -float((rig.data.qfrc_constraint[:7] * rig.arm.state.tau).min())
+        found = f"rest {rest:.3f} s, gained {gained:.2g} J, drift {drift:.2f} degrees, "
+        found += f"{book.speed[-1]:.3f} rad/s, pressed {pressed:.2g}: episode {episode}: {throw}"
+        if gained > 1e-9 or drift > 0.5 or book.speed[-1] > 0.02 or pressed > 1e-6:
+            beyond.append(found)
+        if rest > 1.0:
+            late.append((rest, throw.perturbation["payload"], found))
+    assert not beyond, f"{len(beyond)} of {n}:\n" + "\n".join(beyond)
     # A wrist with 3 kg that it does not know of has 5 Nm left to brake with, and takes longer.
-    assert all("'payload': 3.0" in what and rest < 1.3 for rest, what in late), late
-    assert len(late) <= max(1, 0.03 * n), late
+    assert all(payload and rest < 1.3 for rest, payload, _ in late), late
+    assert len(late) <= max(1, 0.01 * n), late
 
 
 def straight(state):
