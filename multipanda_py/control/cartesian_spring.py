@@ -106,6 +106,10 @@ class CartesianSpring:
         wrench = _add(self.spring, self.brake, self._wrench)
         return self._turn.dot(wrench) if self._in_tool else wrench
 
+    def spring_in_base(self) -> Vector:
+        """Return the wrench of the spring alone along the axes of the base, (6,) [N, Nm]."""
+        return self._turn.dot(self.spring) if self._in_tool else self.spring
+
     def measure(
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
     ) -> None:

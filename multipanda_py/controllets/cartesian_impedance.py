@@ -15,6 +15,7 @@ from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import Handover
+from multipanda_py.lost_modes import LostModes
 from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Matrix
 from multipanda_py.targets import MovingCartesianTarget
@@ -57,7 +58,11 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
     multipanda_ros2, eq. 1, :math:`M_c \ddot x_d + C_c \dot x_d`, with the Coriolis torques of the
     measured velocity, by the feature of that name, in place of those of the target's, and without
     :math:`\Lambda \dot J \dot q`, which at the governor's speeds is a few per cent of the rest.
-    Without a governor a streamed twist is fed forward alone. Sources: Hogan 1985;
+    Without a governor a streamed twist is fed forward alone.
+
+    An arm that is drawn beyond its reach would swing for seconds about a nearly singular posture;
+    :class:`~multipanda_py.lost_modes.LostModes` brakes that, and nothing else.
+    Sources: Hogan 1985;
     CRISP section III-A; Khatib 1987 for the inertia.
     """
 
@@ -70,7 +75,7 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
         self._springs = [CartesianSpring() for _ in context.arms]
         self._twist_left = [0] * context.n_arms
         self._running = self._streamed = False
-        self._forward = np.zeros(6)
+        self._forward, self._lost = np.zeros(6), LostModes()
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -139,6 +144,9 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
             wrench = spring.wrench(
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
+            brake = self._lost.brake(state, self._springs[arm].spring_in_base())
+            if brake is not None:
+                _add(wrench, brake, wrench)
             if share > 0.0:
                 forward = state.operational_space().apply_inertia(
                     motion.acceleration, self._forward

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from dense_impedance import impedance
 
@@ -308,3 +309,32 @@ def test_feed_forward_takes_the_lag_of_the_spring_off_a_moving_target(make_cell,
     lag = (goal[1] - cell.pose("left").position[1]) / 0.2
     assert lag < most
     assert forward or lag > 0.2
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(
+    ("q", "move", "turn"),
+    [
+        (
+            [2.11, -0.81, -1.22, -1.4, -1.48, 4.13, -0.73],
+            [-0.067, -0.123, 0.05],
+            [-0.44, -0.223, 0.34],
+        ),
+        (
+            [-2.1, -0.48, -1.68, -1.59, 2.23, 1.57, 2.65],
+            [-0.131, 0.07, 0.015],
+            [0.051, 0.536, 0.261],
+        ),
+    ],
+)
+def test_an_arm_drawn_beyond_its_reach_swung_for_seconds(make_cell, q, move, turn):
+    """Steps inside the gate that end with a stretched elbow, 3 and 5 cm short."""
+    laws = {"cart": {"type": "cartesian_impedance"}}
+    cell = make_cell({"arm": {"q_start": q}}, laws, active=["arm/cart"])
+    cell.step(20)
+    here = cell.pose("arm")
+    cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(turn)) @ here.rotation))
+    cell.step(2500)
+    _, rows = cell.rows()
+    assert cell.state("arm").fault == ""
+    assert np.abs(rows["arms"]["dq"][-200:, 0]).max() < 0.08
