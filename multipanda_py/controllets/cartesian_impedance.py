@@ -54,7 +54,8 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
     ``feedforward``); at rest nothing is, so that the arm is as compliant as ever, nor where the
     tool does not follow or joints get fast, as on the way to a singular posture: it fades out
     between a half and the whole of the clipped error, and from 0.35 to 0.65 of a joint's speed
-    limit. This is
+    limit. Of the velocity goes in what a damping ratio of 1 would make of it: with 5, the fading
+    would be a velocity loop of its own, up to the torque rate limit on a late arm. This is
     multipanda_ros2, eq. 1, :math:`M_c \ddot x_d + C_c \dot x_d`, with the Coriolis torques of the
     measured velocity, by the feature of that name, in place of those of the target's, and without
     :math:`\Lambda \dot J \dot q`, which at the governor's speeds is a few per cent of the rest.
@@ -82,6 +83,7 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
         """Hand the gains to the springs: at once at rest, else within ``gain_time``."""
         p = self.params
         cycles = round(p.gain_time / self.context.period) if self._running else 0
+        self._least = 1.0 / max(1.0, float(p.damping_ratio.max()))
         for spring in self._springs:
             spring.set_shape(p.damping_ratio, p.error_clip, p.gain_frame == "tool")
             spring.set_stiffness(p.stiffness, cycles)
@@ -140,7 +142,7 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
             share = 0.0
             if motion.moving and self.params.feedforward:
                 share = self._followed(arm, state)
-                twist = _multiply(motion.twist, share, self._forward)
+                twist = _multiply(motion.twist, share * self._least, self._forward)
             wrench = spring.wrench(
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )

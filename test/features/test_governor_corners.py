@@ -17,6 +17,8 @@ GATE = GateConfig()
 POSES = ["cartesian_impedance", "operational_space", "force_impedance", "admittance"]
 SOFTEST = {"operational_space": [25.0] * 6}
 """Gains so soft that an arm does not move say nothing: where the bound is zero, these instead."""
+KNOWN_STEP = np.array([[-1.23, 0.62, 0.74], [-1.15, -0.66, -0.08]])
+"""Directions of a step that ended in velocity_limit."""
 
 pytestmark = [pytest.mark.sim, pytest.mark.robustness]
 
@@ -91,3 +93,30 @@ def test_postures(make_cell, episodes, which):
         goal = cell.state("arm").q + 0.999 * GATE.joint * rng.choice([-1, 1], 7)
         cell.set_target("arm", q=np.clip(goal, FR3_LIMITS.lower + 0.01, FR3_LIMITS.upper - 0.01))
         rest(cell)
+
+
+@pytest.mark.parametrize("ratio", [2.0, 5.0])
+def test_velocity_fed_forward_through_a_strong_damper_swung_into_velocity_limit(
+    make_cell, episodes, ratio
+):
+    """The stiffest gains and a strong damper, on a late, heavy arm with a load nobody told of."""
+    rng = np.random.default_rng(3)
+    arm = {"delay": 0.005, "inertia_scale": 1.2, "payload": 3.0}
+    params = {"stiffness": [5000.0] * 3 + [300.0] * 3, "damping_ratio": [ratio] * 6}
+    known = np.array([-0.33, -0.67, 0.40, -1.97, -0.37, 1.70, 1.18])
+    for episode in range(episodes(1, 20)):
+        q = known if not episode else np.array(Q_READY) + rng.uniform(-0.5, 0.5, 7)
+        move, turn = KNOWN_STEP if not episode else rng.normal(size=(2, 3))
+        laws = {"law": {"type": "cartesian_impedance", "params": params}}
+        arms = {"arm": {"q_start": q.tolist(), "perturbation": arm}}
+        cell = make_cell(arms=arms, controllets=laws, active=["arm/law"])
+        cell.step(20)
+        here = cell.pose("arm")
+        rotation = pin.exp3(0.98 * GATE.rotation * turn / np.linalg.norm(turn)) @ here.rotation
+        step = 0.98 * GATE.position * move / np.linalg.norm(move)
+        cell.set_target("arm", Pose(here.position + step, rotation))
+        cell.step(1000)
+        _, rows = cell.rows()
+        assert cell.state("arm").fault == "", [event.text for event in cell.events()]
+        changes = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max(axis=1)
+        assert (changes > 0.99).mean() < 0.15
