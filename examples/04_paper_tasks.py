@@ -286,7 +286,7 @@ def task5(
         report = cell.report("lift")
         start = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
         cell.set_object_target("lift", squeeze=20.0)
-        cell.step(3000)
+        squeeze_firmly(cell, 20.0)
         held = cell.objects()["box"].position - middle(cell)
         box = cell.objects()["box"].position
         for k in range(round(100 * seconds) * turns):
@@ -309,6 +309,16 @@ def task5(
         "slip of box in the hands [m]": slip,
     }
     return trace
+
+
+def squeeze_firmly(cell: Cell, force: float) -> None:
+    """Wait until both hands press on the box: they come slowly, from as far as they start."""
+    for _ in range(100):
+        cell.step(100)
+        pressed = min(abs(contact_force(cell, f"{arm}_fr3_tool", "box")[1]) for arm in cell.arms)
+        if pressed > 0.95 * force:
+            break
+    cell.step(1000)
 
 
 def middle(cell: Cell) -> np.ndarray:

@@ -56,8 +56,10 @@ class ForceController:
     *Contact is looked for with bounded speed*: the feed-forward :math:`F_f` integrates
     :math:`\tfrac14 \omega_B B (v_a - \dot x)`, never beyond the goal, until contact *c* is felt.
     The peak of an impact at speed *v* on a contact of stiffness *k* is about
-    :math:`F + v \sqrt{k m}`. *In contact* :math:`v_a` goes to zero and :math:`F_f` goes to the
-    goal with ``FORCE_RATE``, which a stiff contact follows without ringing; B stays, for the
+    :math:`F + v \sqrt{k m}`, so v is at most a quarter of :math:`F / \sqrt{k m}` with
+    ``HARDEST``, or ``SURE_SPEED`` if that is more. *In contact* :math:`v_a` goes to zero and
+    :math:`F_f` goes to the goal with ``FORCE_RATE``, which a stiff contact follows without
+    ringing; B stays, for the
     spring that would have damped the direction is not there
     (:class:`~multipanda_py.control.force_subspace.ForceSubspace`).
 
@@ -97,7 +99,11 @@ class ForceController:
     BRAKE_RATE = 30.0
     """:math:`\\omega_B`: with 5 ms of delay and a lag of 2 ms, about a fifth of what is
     possible [1/s]."""
-    SLOW_FORCE = 6.0
+    HARDEST = 1e5
+    """Stiffness of a contact that is always reckoned with [N/m]."""
+    SURE_SPEED = 0.01
+    """Speed of search that such a contact stands with a small force, too [m/s]."""
+    SLOW_FORCE = 8.0
     """Goal below which contact is looked for more slowly, as an impact weighs more [N]."""
     NO_CONTACT = 1e-3
     """Contact below which nothing is left of it."""
@@ -216,7 +222,8 @@ class ForceController:
         reach = self.REACH * g.loss_distance
         left = min(1.0, max(0.0, (reach - distance) / (0.2 * reach)))
         self.is_lost = left < 0.25 and not self._touching
-        pace = (1.0 - self.contact) * left * g.approach_speed
+        sure = max(self.SURE_SPEED, 0.25 * self._aim / math.sqrt(self.HARDEST * mass))
+        pace = (1.0 - self.contact) * left * min(g.approach_speed, sure)
         slow = pace * min(1.0, self._aim / self.SLOW_FORCE) - speed
         brake = self.BRAKE_RATE * mass
         most = near * self._aim

@@ -48,6 +48,11 @@ class AdmittanceParams:
         unit="N/m, Nm/rad", low=(10,) * 3 + (1,) * 3, high=MAX_STIFFNESS,
         doc="of the impedance by which the arm follows the virtual body",
     )  # fmt: skip
+    max_force: float = number(
+        60.0, unit="N", low=5, high=200,
+        doc="with which the tool is drawn to the virtual body along each axis at most",
+    )  # fmt: skip
+    max_torque: float = number(16.0, unit="Nm", low=1, high=40, doc="the same about each axis")
     wrench_time: float = number(
         0.01, unit="s", low=0, high=1, doc="time constant of the measured wrench's low-pass"
     )
@@ -102,6 +107,12 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     of the target is :math:`K^{-1} (F - F_{deadband})`; the tool gives way by
     :math:`K_i^{-1} F` beyond it.
 
+    The inner law's error is clipped to what ``max_force`` and ``max_torque`` belong to, by default
+    as hard as an impedance of default gains pulls at its own clip. So a wall feels no more than
+    that from a target that goes on behind it, and the impact; the stiff inner law would press
+    with 150 N before the virtual body has given way. In free space it bounds how fast the tool
+    can be drawn along, to about 0.5 m/s.
+
     A wrench that the arm withstood before the activation goes on: the inner law keeps up the
     force, the virtual body does not feel it, and the target is the measured pose. As that wrench
     goes away, so does the force against it, which does not come back; the tool ends where it was.
@@ -150,8 +161,12 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
             body.set_gains(np.concatenate([p.mass, p.inertia]), p.damping, p.stiffness)
             body.set_bounds((p.max_displacement, p.max_rotation), (p.max_speed, p.max_turn))
             body.set_filter(p.wrench_time, (p.force_deadband, p.torque_deadband))
-        if not np.array_equal(self._inner.params.stiffness, p.inner_stiffness):
-            self._inner.params = _inner_params(p)
+        inner, old = _inner_params(p), self._inner.params
+        if not (
+            np.array_equal(inner.stiffness, old.stiffness)
+            and np.array_equal(inner.error_clip, old.error_clip)
+        ):
+            self._inner.params = inner
             self._inner.on_parameters()
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
@@ -204,4 +219,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 
 
 def _inner_params(params: AdmittanceParams) -> CartesianImpedanceParams:
-    return CartesianImpedanceParams(stiffness=params.inner_stiffness)
+    """Return a spring that is as stiff as asked for, and pulls no harder than it may."""
+    most = np.repeat((params.max_force, params.max_torque), 3) / params.inner_stiffness
+    clip = np.minimum(most, CartesianImpedanceParams().error_clip)
+    return CartesianImpedanceParams(stiffness=params.inner_stiffness, error_clip=clip)

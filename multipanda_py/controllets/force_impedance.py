@@ -41,8 +41,9 @@ class ForceParams:
         1.0, unit="N", low=0.01, high=50, doc="measured force from which contact counts as made"
     )
     approach_speed: float = number(
-        0.01, unit="m/s", low=1e-4, high=0.1, doc="with which contact is looked for; bounds the "
-        "peak of the impact, about F + v sqrt(k m)",
+        0.01, unit="m/s", low=1e-4, high=0.03, doc="with which contact is looked for; bounds the "
+        "peak of the impact, about F + v sqrt(k m); beyond 0.01 at most F / (4 sqrt(k m)) "
+        "with k = 1e5 N/m",
     )  # fmt: skip
     loss_distance: float = number(
         0.05, unit="m", low=0.001, high=0.5, doc="d_max of the contact-loss shaping"

@@ -53,13 +53,22 @@ def test_a_rising_goal_is_not_led_by_the_filter():
     assert pushed - goal == pytest.approx(before, abs=0.02)
 
 
-@pytest.mark.parametrize(("speed", "friction"), [(0.01, 0.0), (0.01, 3.0), (0.03, 1.0)])
-def test_contact_is_looked_for_with_bounded_speed(speed, friction):
-    force = controller(approach_speed=speed, loss_distance=0.5)
+@pytest.mark.parametrize(
+    ("goal", "asked", "speed", "friction"),
+    [
+        (10.0, 0.01, 0.01, 0.0),
+        (10.0, 0.01, 0.01, 3.0),
+        (100.0, 0.03, 0.03, 1.0),
+        (50.0, 0.03, 0.25 * 50.0 / math.sqrt(1e5 * MASS), 0.0),  # as hard contacts stand it
+        (10.0, 0.03, 0.01, 0.0),
+    ],
+)
+def test_contact_is_looked_for_with_bounded_speed(goal, asked, speed, friction):
+    force = controller(approach_speed=asked, loss_distance=0.5)
     x = v = 0.0
     fastest = 0.0
     for _ in range(3000):
-        pushed = force.step(10.0, 0.0, x, v, MASS)
+        pushed = force.step(goal, 0.0, x, v, MASS)
         slowed = min(friction, abs(pushed)) if v == 0.0 else friction * math.tanh(v / 1e-4)
         v += DT * (pushed - slowed) / MASS
         x += DT * v

@@ -6,6 +6,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
+from contact_rig import ContactRig
 
 from multipanda_py.control.virtual_body import VirtualBody
 from multipanda_py.controllets.admittance import Admittance, AdmittanceParams
@@ -33,8 +34,10 @@ def test_torque_is_the_impedance_at_the_displaced_target():
     maker = StateMaker(2)
     params = AdmittanceParams(tare_time=0.0)
     law, target = Admittance(maker.context, params), CartesianTarget(2)
+    clip = np.repeat([60.0 / 1000.0, 16.0 / 50.0], 3)  # the largest force and torque
     inner = CartesianImpedance(
-        maker.context, CartesianImpedanceParams(stiffness=params.inner_stiffness)
+        maker.context,
+        CartesianImpedanceParams(stiffness=params.inner_stiffness, error_clip=clip),
     )
     place = MovingCartesianTarget(2)
     states = maker.at([READY, READY + 0.2])
@@ -253,6 +256,45 @@ def test_a_further_push_is_felt_beyond_the_one_that_is_withstood(make_cell):
     arm.push(4.0, force=(0, 6.0, -10.0))
     moved = arm.cell.pose("arm").position - before
     assert np.allclose(moved, [0, 6.0 / 200.0 + 6.0 / 1000.0, 0], atol=1.5e-3)
+
+
+def driven(law, speed, **params):
+    """Return the forces on a wall of 1e4 N/m that a target goes 0.3 m into, and the fault."""
+    bench = ContactRig(1e4, 0.1, params=params, law=law)
+    bench.step(200)
+    pose, forces = bench.cell.pose("arm"), []
+    for z in np.minimum(0.4, np.arange(0.0, 0.4 + 1.0 * speed, 0.01 * speed)):
+        bench.cell.set_target("arm", Pose(pose.position - [0.0, 0.0, z], pose.rotation))
+        forces.append(bench.step(10)[0])
+        if fault := bench.cell.state("arm").fault:
+            break
+    bench.close()
+    return np.concatenate(forces), fault
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("speed", [0.25, 0.5])
+def test_driven_into_a_wall_it_pressed_with_all_that_its_inner_spring_has(speed):
+    """151 N and a velocity fault at 0.5 m/s: three times as hard as the impedance it gives way
+    more than."""
+    forces, fault = driven("admittance", speed)
+    plain, _ = driven("cartesian_impedance", speed)
+    assert fault == ""
+    assert forces.max() < 1.1 * plain.max()
+    assert forces[-100:].max() < 60.0
+
+
+@pytest.mark.sim
+def test_more_force_is_there_for_who_asks_for_it(make_cell):
+    """Of two springs in series the inner one is clipped: 0.2 m inside, 20 N are all there is."""
+    arm = Pushed(make_cell, floor(), max_force=20.0, stiffness=[1000.0] * 3 + [10.0] * 3,
+                 damping=[300.0] * 3 + [6.0] * 3)  # fmt: skip
+    arm.cell.step(200)
+    force, _ = press(arm, 0.1)
+    assert force == pytest.approx(20.0, rel=0.02)
+    arm.cell.set_parameters("arm/soft", {"max_force": 30.0})
+    arm.cell.step(1500)
+    assert arm.cell.state("arm").wrench_ext_in_base[2] == pytest.approx(30.0, rel=0.02)
 
 
 def test_the_tare_takes_off_what_may_be_a_bias_and_no_more():

@@ -9,7 +9,7 @@ import pytest
 from contact_rig import LATE, REAL, ContactRig
 
 from multipanda_py.controllets.force_impedance import ForceImpedance, ForceImpedanceParams
-from multipanda_py.exceptions import TargetRejected
+from multipanda_py.exceptions import ParameterRejected, TargetRejected
 from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
 from multipanda_py.targets import ForceTarget
@@ -61,7 +61,7 @@ def test_a_target_has_no_twist():
 
 @pytest.mark.sim
 def test_force_in_the_air_is_bounded_by_the_loss_distance(make_cell):
-    law = {"type": "force_impedance", "params": {"approach_speed": 0.05}}
+    law = {"type": "force_impedance", "params": {"approach_speed": 0.03, "loss_distance": 0.02}}
     cell = make_cell(controllets={"force": law}, active=["left/force"])
     before = cell.pose("left").position
     cell.set_target("left", wrench=[0.0, 0.0, -30.0, 0.0, 0.0, 0.0])
@@ -69,10 +69,10 @@ def test_force_in_the_air_is_bounded_by_the_loss_distance(make_cell):
     cell.step(1500)
     rows = cell.rows(start)[1]["arms"][:, 0]
     fall = before[2] - rows["position_ee_in_base"][:, 2].min()
-    assert 0.01 < fall < 0.12
+    assert 0.01 < fall < 0.05
     assert np.linalg.norm(rows["twist_ee_in_base"][:, :3], axis=1).max() < 0.5
     assert cell.events() == []
-    cell.step(2500)
+    cell.step(4000)
     (event,) = cell.events()
     assert event.event is Event.NOTICE
     assert "no contact found" in event.text
@@ -219,12 +219,27 @@ def test_peak_and_rest_of_the_force_on_hard_and_soft_things(rig, episodes):
         late = {**REAL, "perturbation": {**LATE, "inertia_scale": scale}}
         bench = rig(float(stiffness), gap, arm=late, damping_ratio=rng.uniform(0.01, 0.1))
         bench.press(force)
-        forces, _ = bench.step(round(2500 + gap / 0.01 * 1000))
+        forces, _ = bench.step(round(2500 + gap / 0.005 * 1000))  # 5 N look for it slowly
         which = f"{stiffness:.0f} N/m, {force:.1f} N, {gap:.4f} m, inertia x {scale}"
         assert 0.0 < forces.max() <= 2.0 * force, which
         assert np.abs(forces[-300:] - force).max() < 0.1 * force + 0.5, which
         assert bench.cell.events() == []
         bench.close()
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(("force", "scale"), [(5.0, 1.2), (12.0, 0.8), (30.0, 1.0)])
+def test_an_approach_at_the_fastest_allowed_hit_hard_things_and_chattered(rig, force, scale):
+    """At 0.1 m/s, which was allowed, 5 N began with 66 N, and 30 N bounced without end."""
+    late = {**REAL, "perturbation": {**LATE, "inertia_scale": scale}}
+    fastest = {"approach_speed": 0.03}
+    bench = rig(1e5, 0.003, params=fastest, arm=late, damping_ratio=0.02)
+    bench.press(force)
+    forces, _ = bench.step(1700)
+    assert 0.0 < forces.max() <= 2.0 * force
+    assert forces[-300:] == pytest.approx(force, abs=0.05 * force + 0.5)
+    with pytest.raises(ParameterRejected, match="approach_speed"):
+        bench.cell.set_parameters("arm/law", {"approach_speed": 0.031})
 
 
 @pytest.mark.sim
@@ -255,7 +270,7 @@ def book(seed, cycles=500):
         tank_start=float(rng.choice([0.02, 0.1, 1.0])), tank_max=float(rng.choice([0.1, 3.0])),
         stiffness=np.r_[rng.uniform(0, 2000, 3), rng.uniform(0, 60, 3)],
         gain_time=float(rng.choice([0.0, 0.05])), gain_frame=str(rng.choice(["base", "tool"])),
-        kp=rng.uniform(0, 0.5), ki=rng.uniform(0, 15), approach_speed=rng.uniform(0.01, 0.1),
+        kp=rng.uniform(0, 0.5), ki=rng.uniform(0, 15), approach_speed=rng.uniform(0.01, 0.03),
     )  # fmt: skip
     law, target = ForceImpedance(maker.context, params), ForceTarget(1)
     law.on_activate([state], target)
