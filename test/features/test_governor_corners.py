@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
-from multipanda_py.config.sections import Q_READY, GateConfig
-from multipanda_py.robots.limits import FR3_LIMITS
 
 from multipanda_py import registry
+from multipanda_py.config.sections import Q_READY, GateConfig
 from multipanda_py.parameters import ParameterSet
 from multipanda_py.pose import Pose
+from multipanda_py.robots.limits import FR3_LIMITS
 
 GATE = GateConfig()
 POSES = ["cartesian_impedance", "operational_space", "force_impedance", "admittance"]
