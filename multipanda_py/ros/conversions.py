@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from geometry_msgs.msg import TwistStamped, WrenchStamped
+from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 
 from multipanda_py.config.cell_file import CellConfig
@@ -74,6 +75,18 @@ def read_pose(raw: bytes) -> StampedPose:
         raise TargetRejected(f"message: got no readable PoseStamped ({error})") from None
     stamp_ns = seconds * 1_000_000_000 + nanoseconds
     return StampedPose(stamp_ns, frame, Pose.from_quaternion((x, y, z), xyzw))
+
+
+def read_message(kind: type, raw: bytes) -> Any:
+    """Decode a serialized message of any other kind.
+
+    Raises:
+        TargetRejected: If it is no such message.
+    """
+    try:
+        return deserialize_message(raw, kind)
+    except RuntimeError as error:  # RMWError, which has no public name
+        raise TargetRejected(f"message: got no readable {kind.__name__} ({error})") from None
 
 
 def read_joints(

@@ -21,6 +21,7 @@ from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.conversions import (
     joint_names,
     read_joints,
+    read_message,
     read_pose,
     read_twist,
     read_wrench,
@@ -57,7 +58,7 @@ class Targets:
         for arm in cell.arms:
             taken = {c for spec in cell.specs if arm in spec.config.arms for c in spec.channels}
             if "pose" in taken:
-                self._listen(arm, "target_pose", PoseStamped, self._ask_pose, raw=True)
+                self._listen(arm, "target_pose", PoseStamped, self._ask_pose)
             if "joint" in taken:
                 self._listen(arm, "target_joint", JointState, self._ask_joints)
             if "twist" in taken:
@@ -68,22 +69,28 @@ class Targets:
                 self._listen(arm, "target_stiffness", Float64MultiArray, self._ask_stiffness)
         for spec in cell.specs:
             if "object" in spec.channels:
-                self._listen(spec.name, "target_pose", PoseStamped, self._ask_object, raw=True)
+                self._listen(spec.name, "target_pose", PoseStamped, self._ask_object)
             if "squeeze" in spec.channels:
                 self._listen(spec.name, "target_squeeze", Float64, self._ask_squeeze)
 
-    def _listen(
-        self, who: str, topic: str, kind: type, ask: Callable[[str, Any], None], raw: bool = False
-    ) -> None:
-        callback = partial(self._receive, who, ask)
-        self._node.create_subscription(kind, f"{who}/{topic}", callback, QOS, raw=raw)
+    def _listen(self, who: str, topic: str, kind: type, ask: Callable[[str, Any], None]) -> None:
+        """Subscribe to bytes: what rclpy cannot read it drops, and nobody would know."""
+        read = bytes if kind is PoseStamped else partial(read_message, kind)
+        callback = partial(self._receive, who, read, ask)
+        self._node.create_subscription(kind, f"{who}/{topic}", callback, QOS, raw=True)
 
-    def _receive(self, who: str, ask: Callable[[str, Any], None], message: Any) -> None:
+    def _receive(
+        self,
+        who: str,
+        read: Callable[[bytes], Any],
+        ask: Callable[[str, Any], None],
+        raw: bytes,
+    ) -> None:
         self.received[who] += 1
         counted = self._cell.rejected[f"{who} target"]
         try:
             self._clock.check()
-            ask(who, message)
+            ask(who, read(raw))
         except TargetRejected as error:
             if self._cell.rejected[f"{who} target"] == counted:  # refused before the cell saw it
                 self._cell.rejected[f"{who} target"] += 1

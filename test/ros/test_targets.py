@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped
+from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 
 NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]
@@ -176,3 +177,23 @@ def test_refusals_are_warned_about_at_most_once_a_second(cell, client):
         client.until(lambda: True)
     warned = cell.log.count("target refused") - before
     assert warned <= 1 + int(time.monotonic() - started)
+
+
+def test_a_message_that_cannot_be_read_was_counted_nowhere(cell, client):
+    """Its numbers say that there are more than there are: rclpy drops it in silence."""
+    cut = bytes(serialize_message(JointState(name=NAMES, position=[0.0] * 7)))[:40]
+    received, refused = (
+        int(left_status(cell, client)[key]) for key in ("target messages", "refused targets")
+    )
+    publisher = client.node.create_publisher(JointState, "/left/target_joint", 1)
+    client.until(publisher.get_subscription_count, 10.0, "a subscriber")
+
+    def counted():
+        publisher.publish(cut)
+        values = left_status(cell, client)
+        return int(values["refused targets"]) > refused + 1
+
+    client.until(counted, 10.0, "a count")
+    client.until(lambda: "no readable JointState" in left_status(cell, client)["last refusal"])
+    values = left_status(cell, client)
+    assert int(values["target messages"]) - received == int(values["refused targets"]) - refused
