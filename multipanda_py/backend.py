@@ -65,6 +65,10 @@ class Backend(ABC):
     def read(self, fresh: Collection[int]) -> None:
         """Fill the states of the arms in ``fresh`` (indices in the cell). Thread: control."""
 
+    def is_new(self, arm: int) -> bool:
+        """Return whether the last :meth:`read` of a fresh arm found a new state."""
+        return True
+
     @abstractmethod
     def write(self, fresh: Collection[int]) -> None:
         """Apply the torques of ``fresh`` arms; a simulated world moves on by one period.

@@ -46,6 +46,7 @@ ARM_RECORD = np.dtype(
         ),  # number of its last command, grippers' Outcome, held
         ("owner", "i8"),  # index of the controllet that owns the arm
         ("fault", "i8"),  # 0: none, else multipanda_py.loop.events.Event
+        ("sensed_ns", "i8"),  # cycle of its newest state; 0: of this one, or none yet
     ]
 )
 

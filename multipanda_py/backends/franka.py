@@ -129,6 +129,10 @@ class Franka(Backend):
                 if index == self.arms[0]:
                     self.time = link.time
 
+    def is_new(self, arm: int) -> bool:
+        """Return whether the last read found a new state: a driver also wakes to say a word."""
+        return self.links[arm].is_new
+
     def write(self, fresh: Collection[int]) -> None:
         """Answer the states that were read last, and wake the drivers."""
         for index, link in self.links.items():

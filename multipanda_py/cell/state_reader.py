@@ -65,7 +65,7 @@ class StateReader:
         fields = {
             name: record[name]
             for name in ARM_RECORD.fields or ()
-            if name not in ("gripper", "owner", "fault")
+            if name not in ("gripper", "owner", "fault", "sensed_ns")
         }
         fault = int(record["fault"])
         return ArmSnapshot(

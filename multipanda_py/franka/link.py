@@ -43,6 +43,7 @@ class Link:
 
     Attributes:
         event: eventfd that becomes readable with every state.
+        is_new: Whether the last look found a new state.
         executing: Whether the newest state says that torques are executed.
         number: Of the newest state, counted by its driver.
         time: Robot time of the newest state [s].
@@ -72,7 +73,7 @@ class Link:
         self._heard = 0
         self._silent = self._explained = False
         self._deadline = 0
-        self.executing = False
+        self.executing = self.is_new = False
         self.time = 0.0
         self.warnings: list[str] = []
         self.answers: list[tuple[str, str]] = []
@@ -126,10 +127,11 @@ class Link:
             os.eventfd_read(self.event)
         record, arm, state = self._memory.state, self._arm, self._state
         stamp = record.stamp()
+        self.is_new = False
         if stamp != self._seen and not stamp & 1:
             state[:] = self._shared
             if record.stamp() == stamp:
-                self._seen = stamp
+                self._seen, self.is_new = stamp, True
                 self.number, self.time, executing, _ = state[:4].tolist()
                 self.executing = executing != 0.0 and not self._deadline
                 arm.q[:] = state[4:11]

@@ -67,6 +67,7 @@ class ControlLoop:
         self._row = row.view(np.float64).reshape(-1)
         self._header = row.view(np.int64).reshape(-1).data[:_HEADER]
         self._time = row["time"]
+        self._sensed = [row["arms"]["sensed_ns"][0, i : i + 1].data for i in range(len(arms))]
         self._all = range(len(arms))
         self._together = AllArms(arms, row["arms"][0], backends[0].period)
         self._backend_of = {arm: backend for backend in backends for arm in backend.arms}
@@ -160,6 +161,10 @@ class ControlLoop:
             except Exception as error:
                 self._blame(backend, error, wake_ns)
         self._watch(wake_ns)  # what can wait has waited: the arms have their torques
+        if fresh is not None:
+            for index in fresh:
+                if self._backend_of[index].is_new(index):
+                    self._sensed[index][0] = wake_ns
         self._record(wake_ns, deadline_ns)
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:

@@ -87,8 +87,10 @@ class _ArmTopics:
 class StatePublishers:
     """Every state topic of the cell, from one timer and one copy of the newest cycle.
 
-    Stamps are the node's time at which the cycle began; while the node is told to take its time
-    from ``/clock`` and there is none, nothing is sent. Thread: executor.
+    Stamps are the node's time at which the cycle began that a state is from; while the node is
+    told to take its time from ``/clock`` and there is none, nothing is sent. A silent robot has no
+    new states, while the loop goes on for the other arms: nothing is sent of it, and what all arms
+    send together leaves it out. Thread: executor.
     """
 
     def __init__(self, node: Node, cell: Cell, clock: NodeClock) -> None:
@@ -96,12 +98,14 @@ class StatePublishers:
         self._arms = [_ArmTopics(node, cell, arm) for arm in cell.arms]
         self._merged = _Topic(node, JointState, "joint_states")
         self._fingers = [finger_names(cell.config, arm) for arm in cell.arms]
-        names = [
+        self._names = [
             [*joint_names(cell.config, arm), *fingers]
             for arm, fingers in zip(cell.arms, self._fingers)
         ]
-        self._merged.message.name = [name for part in names for name in part]
-        self._cycle = -1
+        self._in_message: list[int] = []
+        # Where all arms are simulated every cycle has a new state of each.
+        self._by_arm = any(arm.backend == "franka" for arm in cell.config.arms.values())
+        self._sent = [0] * len(cell.arms)
         self._description = node.create_publisher(String, "robot_description", LATCHED)
         arms = [describe_arm(name, arm) for name, arm in cell.config.arms.items()]
         self._description.publish(String(data=cell_urdf(arms, cell.config.cell.name)))
@@ -109,29 +113,36 @@ class StatePublishers:
 
     def _tick(self) -> None:
         row = self._cell.row()
-        cycle = int(row["cycle"])
-        if cycle == self._cycle:  # the loop stands still: nothing is measured
+        records, wake_ns = row["arms"], int(row["wake_ns"])
+        sensed = records["sensed_ns"].tolist() if self._by_arm else [wake_ns] * len(self._sent)
+        new = [index for index, ns in enumerate(sensed) if ns != self._sent[index]]
+        if not new:  # the loop stands still, or every robot: nothing is measured
             return
-        self._cycle = cycle
+        self._sent = sensed
         if not self._clock.has_begun:  # as of 1970 they would be wrong, and diagnostics say why
             return
-        stamp = self._clock.stamp(int(row["wake_ns"]))
-        records = row["arms"]
-        for topics, record in zip(self._arms, records):
-            topics.send(record, stamp)
+        stamp = self._clock.stamp
+        for index in new:
+            self._arms[index].send(records[index], stamp(sensed[index]))
         if self._merged.wanted():
             message = self._merged.message
-            message.position = self._gather(records, "q", "fingers")
-            message.velocity = self._gather(records, "dq")
-            message.effort = self._gather(records, "tau_J")
-            self._merged.send(stamp)
+            if new != self._in_message:
+                self._in_message = new
+                message.name = [name for index in new for name in self._names[index]]
+            message.position = self._gather(records, new, "q", "fingers")
+            message.velocity = self._gather(records, new, "dq")
+            message.effort = self._gather(records, new, "tau_J")
+            self._merged.send(stamp(min(sensed[index] for index in new)))
 
-    def _gather(self, records: NDArray[np.void], field: str, fingers: str = "") -> array[float]:
-        """Join one quantity of all arms; fingers come after each arm's joints, else as zero."""
+    def _gather(
+        self, records: NDArray[np.void], arms: Iterable[int], field: str, fingers: str = ""
+    ) -> array[float]:
+        """Join one quantity of arms; fingers come after each arm's joints, else as zero."""
         values = array("d")
-        for names, record in zip(self._fingers, records):
+        for index in arms:
+            record = records[index]
             values.frombytes(record[field].tobytes())
-            if names:
+            if self._fingers[index]:
                 values.frombytes(record[fingers].tobytes() if fingers else bytes(16))
         return values
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -11,8 +13,12 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.time import Time
+from robots import unused_address
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from multipanda_py.fci_sim import FciSim
 
 
 def age(client, message):
@@ -74,3 +80,45 @@ def test_diagnostics(cell, client):
         assert status.name == f"multimode_controller: {arm}"
         assert status.level == DiagnosticStatus.OK
         assert values["fault"] == "none"
+
+
+ONE_REAL = """
+/**:
+  ros__parameters:
+    arms:
+      left: {{backend: franka, robot_ip: "{ip}", hand: false, franka: {{priority: 0}}}}
+    realtime: {{priority: 0, cpu: -2}}
+"""
+
+
+def test_states_of_a_silent_robot_were_stamped_as_new(start, client, tmp_path):
+    """The loop goes on for other arms and for mail; what it last heard is not of now."""
+    pytest.importorskip("pylibfranka")
+    ip = unused_address()
+    file = tmp_path / "cell.yaml"
+    file.write_text(ONE_REAL.format(ip=ip))
+    with FciSim([ip], lockstep=True) as sim:
+        node = start(file=file, remap=["__ns:=/silent"]).wait_for("is active")
+        alone = client.listen(JointState, "/silent/left/joint_states")
+        merged = client.listen(JointState, "/silent/joint_states")
+        client.until(lambda: alone() and merged(), 20.0, "states")
+        os.kill(sim._process.pid, signal.SIGSTOP)
+        stopped = client.node.get_clock().now()
+        try:
+            for _ in range(3):  # libfranka gives up meanwhile, and the driver says so
+                before = client.diagnosis(node.name)[0]
+                client.until(
+                    lambda before=before: client.diagnosis(node.name)[0] is not before,
+                    10.0,
+                    "a loop that goes on",
+                )
+            assert client.diagnosis(f"{node.name}/left")[1]["fault"] == "arm_stopped"
+            for message in (alone(), merged()):
+                later = Time.from_msg(message.header.stamp) - stopped
+                assert later.nanoseconds < 0.1e9, "a state of the past was stamped as new"
+        finally:
+            os.kill(sim._process.pid, signal.SIGCONT)
+        last, recovery = alone(), "/silent/left/error_recovery"
+        client.until(lambda: client.call(Trigger, recovery).success, 20.0, "recovery")
+        client.until(lambda: alone() is not last, 10.0, "states again")
+        node.end()
