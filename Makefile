@@ -8,7 +8,7 @@ CELL ?= config/dual_sim.yaml
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env sim test check render docs bench robustness colcon clean
+.PHONY: help env sim test check render docs bench robustness chaos soak colcon clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -43,6 +43,12 @@ robustness: env ## doc/robustness.md, then the long form of the seeded random te
 	$(BIN)/python benchmarks/robustness/map.py
 	$(BIN)/python benchmarks/robustness/page.py
 	MULTIPANDA_LONG=1 $(BIN)/python -m pytest -m robustness --timeout 0 $(ARGS)
+
+chaos: env ## kill, stop, flood and fuzz the node and write what broke into doc/faults.md (20 min)
+	$(BIN)/python benchmarks/chaos/run.py --write $(ARGS)
+
+soak: env ## run the node for half an hour and see whether anything grows (ARGS="--minutes 5")
+	$(BIN)/python benchmarks/soak.py $(ARGS)
 
 colcon: env ## build and test in a throw-away colcon workspace
 	tools/colcon_check.sh

@@ -11,6 +11,8 @@ from rclpy.clock_type import ClockType
 
 from multipanda_py.exceptions import TargetRejected
 
+_TRIES = 5
+_AT_ONCE = 100_000  # between two looks at clocks [ns]
 MAX_AHEAD = 0.2
 """How far a stamp may be ahead of the node's time [s]: clocks differ, /clock comes in steps."""
 STANDS_STILL = 1.0
@@ -115,7 +117,12 @@ class NodeClock:
         Returns:
             Seconds and nanoseconds.
         """
-        now_ns = self.nanoseconds
-        if not self.comes_from_topic:
-            now_ns -= time.monotonic_ns() - monotonic_ns
-        return divmod(max(0, now_ns), 1_000_000_000)
+        if self.comes_from_topic:
+            return divmod(max(0, self.nanoseconds), 1_000_000_000)
+        for _ in range(_TRIES):  # who is kept waiting in between would put the stamp too early
+            before_ns = time.monotonic_ns()
+            now_ns = self.nanoseconds
+            after_ns = time.monotonic_ns()
+            if after_ns - before_ns < _AT_ONCE:
+                break
+        return divmod(max(0, now_ns - after_ns + monotonic_ns), 1_000_000_000)

@@ -34,6 +34,27 @@ def test_the_machines_time_is_never_doubted_and_is_that_of_the_measurement(ros):
     assert time.time() - (seconds + nanoseconds * 1e-9) == pytest.approx(0.25, abs=0.05)
 
 
+def test_a_stamp_went_back_when_the_process_was_kept_waiting_between_two_clocks(ros):
+    """On a busy machine by the time it waited: before the state that was sent last."""
+
+    class KeptWaiting:
+        def __init__(self):
+            self.clock, self.calls = ROSClock(), 0
+
+        def __getattr__(self, name):
+            return getattr(self.clock, name)
+
+        def now(self):
+            found = self.clock.now()
+            self.calls += 1
+            time.sleep(0.05 if self.calls == 2 else 0.0)
+            return found
+
+    clock = NodeClock(KeptWaiting())
+    first, second = (clock.stamp(time.monotonic_ns()) for _ in range(2))
+    assert first < second
+
+
 def test_time_that_has_not_begun_is_no_time(simulated):
     clock, move, _ = simulated
     assert not clock.has_begun

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a campaign does, in which order, for how many inputs and faults."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable
+
+import floods
+import injections
+import kills
+import stops
+from client import Client
+from ledger import Ledger
+from request_inputs import Requests
+from stage import Stage
+from target_inputs import Targets
+from yaml_inputs import CellFiles
+
+ARMS = ("left", "right")
+
+
+class Campaign:
+    """Throw inputs and faults at nodes of our own until there are enough, or time is up.
+
+    Args:
+        ledger: For what was thrown and what broke.
+        seed: Of everything that is random here; what the machine does is not.
+        minutes: After which nothing new is begun.
+    """
+
+    def __init__(self, ledger: Ledger, seed: int, minutes: float) -> None:
+        self.ledger, self.seed, self.dice = ledger, seed, random.Random(seed)
+        self._deadline = time.monotonic() + 60.0 * minutes
+        self.stage = Stage(ledger)
+        self.client = Client(ledger)
+
+    def close(self) -> None:
+        """End everything."""
+        self.client.close()
+        self.stage.close()
+
+    def inputs(self, count: int, flood: float = 5.0) -> None:
+        """Throw inputs at a simulated cell, most of them targets and cell files."""
+        files = CellFiles(self.stage, self.seed)
+        files.check(round(0.4 * count))
+        files.start(round(0.004 * count))
+        self.on_a_cell(lambda: self._on_a_cell(round(0.3 * count), flood))
+
+    def _on_a_cell(self, count: int, flood: float) -> None:
+        self._on_topics(count, flood)
+        self._on_services(count)
+
+    def _on_topics(self, count: int, flood: float) -> None:
+        targets = Targets(self.stage, self.client, self.node, self.seed)
+        targets.refused(count // 2)
+        targets.malformed(count // 2)
+        if flood:
+            for rate, bad in ((0.0, False), (1e3, True), (5e4, True), (5e4, False)):
+                floods.flood(self.stage, self.client, self.node, rate, bad, flood)
+
+    def _on_services(self, count: int) -> None:
+        requests = Requests(self.stage, self.client, self.node, self.seed)
+        requests.switches(round(0.25 * count))
+        requests.lifecycle(round(0.15 * count))
+        requests.parameters(round(0.3 * count), max(2, count // 20))
+        requests.goals(round(0.2 * count))
+        requests.triggers(round(0.1 * count))
+
+    def faults(self, count: int) -> None:
+        """Let faults happen: half to real arms, the rest to processes of a simulated cell."""
+        self.on_robots(count // 2)
+        self.on_a_cell(lambda: self._stops(count // 4))
+        for number in range(count - count // 2 - count // 4):
+            if self.late:
+                break
+            one = kills.during_start if number % 3 == 0 else kills.while_running
+            one(self.stage, self.dice)
+
+    def _stops(self, count: int) -> None:
+        for _ in range(count):
+            if not self.late:
+                stops.stop_and_go(self.stage, self.client, self.node, self.dice)
+
+    def on_robots(self, count: int) -> None:
+        """Let faults happen to two simulated robots, every kind about as often."""
+        robots = injections.Robots(self.stage, self.client)
+        names = [*injections.FAULTS, *injections.SIGNALS]
+        for number in range(count):
+            if self.late or not robots.node.runs:
+                break
+            if number % len(names) == 0:
+                self.dice.shuffle(names)
+            robots.strike(names[number % len(names)], self.dice)
+        robots.end()
+
+    def on_a_cell(self, work: Callable[[], None]) -> None:
+        """Start a node, do something with it, and expect that it ends well."""
+        kind = "end of a cell after all this"
+        self.node = self.stage.node()
+        if not self.ledger.expect(self.node.says("is active"), kind, self.node.log[-2000:]):
+            return
+        loop = self.stage.processes(kills.LOOP)
+        topics = {arm: f"/{arm}/joint_states" for arm in ARMS}
+        sources = dict.fromkeys(ARMS, loop)
+        self.stage.outsider.ask("arms", topics=topics, sources=sources)
+        try:
+            work()
+        finally:
+            self.stage.outsider.ask("forget")
+            self.node.send(signal.SIGTERM)
+            code = self.node.ended()
+            self.ledger.expect(code == 0, kind, f"exit code {code}: {self.node.log[-1000:]}")
+            self.stage.nothing_left(kind)
+            self.stage.judge(kind, self.node)
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() > self._deadline

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was thrown, how often, and what broke."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+
+
+class Ledger:
+    """Count by kind; say how it goes.
+
+    Attributes:
+        thrown: How often, by kind.
+        broke: What broke, by kind.
+        times: What took how long, by name [s].
+    """
+
+    def __init__(self, total: int = 0) -> None:
+        self.thrown: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.broke: defaultdict[str, list[str]] = defaultdict(list)
+        self.times: defaultdict[str, list[float]] = defaultdict(list)
+        self.total = total
+        self._next = 0.0
+        self._begun = time.monotonic()
+
+    def throw(self, kind: str, count: int = 1, refused: int = 0) -> None:
+        """Note that something was thrown, and how much of it was refused."""
+        self.thrown[kind] += count
+        self.refused[kind] += refused
+        if self.total and time.monotonic() > self._next:
+            self._next = time.monotonic() + 10.0
+            minutes = (time.monotonic() - self._begun) / 60.0
+            broken = sum(map(len, self.broke.values()))
+            print(f"{minutes:5.1f} min  {self.thrown.total()} of {self.total}  {kind}; "
+                  f"{broken} broke", flush=True)  # fmt: skip
+
+    def fail(self, kind: str, text: str) -> None:
+        """Note what broke."""
+        self.broke[kind].append(text)
+        if self.total:
+            print(f"BROKE  {kind}: {text}", flush=True)
+
+    def expect(self, condition: bool, kind: str, text: str) -> bool:
+        """Note what broke if a condition does not hold."""
+        if not condition:
+            self.fail(kind, text)
+        return condition
+
+    @property
+    def failures(self) -> list[str]:
+        """Everything that broke."""
+        return [f"{kind}: {text}" for kind, texts in self.broke.items() for text in texts]
+
+    def rows(self) -> list[str]:
+        """Return the lines of the table in Markdown."""
+        lines = ["| thrown | how many | refused | broke |", "|---|---|---|---|"]
+        for kind, count in sorted(self.thrown.items()):
+            refused = str(self.refused[kind]) if self.refused[kind] else ""
+            lines.append(f"| {kind} | {count} | {refused} | {len(self.broke[kind])} |")
+        return lines

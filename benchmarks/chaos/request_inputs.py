@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to every service and action, right and wrong: answered, counted, and true."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from builtin_interfaces.msg import Duration
+from client import Client
+from control_msgs.action import FollowJointTrajectory, GripperCommand
+from controller_manager_msgs.srv import (
+    ConfigureController,
+    LoadController,
+    SwitchController,
+    UnloadController,
+)
+from draw import NUMBERS, TEXTS, draw
+from hypothesis import strategies as st
+from rcl_interfaces.msg import Parameter, ParameterValue
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
+from rclpy.action import ActionClient
+from stage import Program, Stage
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+STRICT = 2
+PER_ARM = ["cartesian_impedance", "joint_impedance", "joint_trajectory", "joint_velocity",
+           "force_impedance", "operational_space", "admittance"]  # fmt: skip
+LAWS = [f"{arm}/{law}_controller" for arm in ("left", "right") for law in PER_ARM] + [
+    "dual_cartesian_impedance_controller", "coupled_impedance_controller"]  # fmt: skip
+NAMES = st.one_of(st.sampled_from(LAWS), st.sampled_from(["left/hold", "hold"]), TEXTS)
+LISTS = st.lists(st.one_of(st.sampled_from(LAWS), NAMES), max_size=3)
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+PARAMETERS = st.one_of(
+    st.sampled_from(["stiffness", "damping_ratio", "error_clip", "gain_frame", "governor.enabled",
+                     "nullspace.stiffness", "use_sim_time", "feedforward"]), TEXTS)  # fmt: skip
+
+
+def values() -> st.SearchStrategy[ParameterValue]:
+    """Values of any type, also of one that there is not."""
+    return st.builds(
+        ParameterValue,
+        type=st.integers(0, 255) | st.integers(1, 9),
+        bool_value=st.booleans(),
+        integer_value=INTEGERS,
+        double_value=NUMBERS,
+        string_value=TEXTS,
+        byte_array_value=st.binary(max_size=8).map(lambda data: [bytes([b]) for b in data]),
+        integer_array_value=st.lists(INTEGERS, max_size=6),
+        double_array_value=st.lists(NUMBERS, max_size=7),
+        string_array_value=st.lists(TEXTS, max_size=3),
+    )
+
+
+class Requests:
+    """Throw requests at a simulated cell, and compare what it says with what it does."""
+
+    def __init__(self, stage: Stage, client: Client, node: Program, number: int) -> None:
+        self.stage, self.client, self.node, self.number = stage, client, node, number
+        self.ledger, self.dice = stage.ledger, random.Random(number)
+        self._actions: dict[str, Any] = {}
+
+    def switches(self, count: int) -> None:
+        """Switch to anything; what is active is what all say."""
+        kind = "switch requests"
+        request = st.tuples(LISTS, LISTS, st.sampled_from([0, 1, 2, 3, 4]) | st.integers(-99, 99))
+        before, active, refused = self._refused("switches"), self.client.active(), 0
+        for on, off, strictness in self._draw(request, count):
+            asked = SwitchController.Request(
+                activate_controllers=on, deactivate_controllers=off, strictness=strictness
+            )
+            answer = self.client.ask(
+                SwitchController, "controller_manager/switch_controller", asked, kind
+            )
+            now = self.client.active()
+            if answer is None:
+                return
+            refused += not answer.ok
+            self.ledger.throw(kind, 1, not answer.ok)
+            what = f"{on} on, {off} off, strictness {strictness}: ok={answer.ok}"
+            if not answer.ok:
+                self.ledger.expect(now == active, kind, f"{what}, active {active} then {now}")
+            elif strictness == STRICT:
+                full = now >= set(on) and not now & (set(off) - set(on) - {"hold", "left/hold"})
+                self.ledger.expect(full, kind, f"{what}, active {now}")
+            active = now
+        self._same_everywhere(kind)
+        self._booked(kind, "switches", before, refused)
+
+    def lifecycle(self, count: int) -> None:
+        """Load, configure and unload anything."""
+        kind = "load, configure and unload requests"
+        services = {"load_controller": LoadController, "configure_controller": ConfigureController,
+                    "unload_controller": UnloadController}  # fmt: skip
+        for name, law in self._draw(st.tuples(st.sampled_from(list(services)), NAMES), count):
+            request = services[name].Request(name=law)
+            answer = self.client.ask(services[name], f"controller_manager/{name}", request, kind)
+            self.ledger.throw(kind, 1, answer is not None and not answer.ok)
+        for law in LAWS:  # all back
+            self.client.ask(LoadController, "controller_manager/load_controller",
+                            LoadController.Request(name=law))  # fmt: skip
+            self.client.ask(ConfigureController, "controller_manager/configure_controller",
+                            ConfigureController.Request(name=law))  # fmt: skip
+        self.stage.judge(kind)
+
+    def parameters(self, count: int, nodes_asked: int = 100) -> None:
+        """Set parameters of laws and of the node to anything."""
+        kind = "parameters set"
+        nodes = st.sampled_from(["multimode_controller", *LAWS][:nodes_asked])
+        lists = st.lists(st.builds(Parameter, name=PARAMETERS, value=values()), max_size=3)
+        before, refused = self._refused("parameters"), 0
+        for node, asked, together in self._draw(st.tuples(nodes, lists, st.booleans()), count):
+            if together:
+                service, name = SetParametersAtomically, "set_parameters_atomically"
+            else:
+                service, name = SetParameters, "set_parameters"
+            request = service.Request(parameters=asked)
+            answer = self.client.ask(service, f"{node}/{name}", request, kind)
+            if answer is None:
+                return
+            results = [answer.result] if together else answer.results
+            count_wrong = sum(not result.successful for result in results)
+            refused += count_wrong
+            self.ledger.throw(kind, 1, count_wrong > 0)
+            said = all(result.reason for result in results if not result.successful)
+            self.ledger.expect(said, kind, f"refused without a reason: {node} {asked}")
+        self._booked(kind, "parameters", before, refused)
+
+    def triggers(self, count: int) -> None:
+        """Call services without arguments, in any order."""
+        kind = "stop, recovery, tare and gripper services"
+        names = ["stop", "error_recovery", *(
+            f"{arm}/{name}" for arm in ("left", "right")
+            for name in ("error_recovery", "tare", "gripper/open", "gripper/close",
+                         "gripper/stop", "gripper/homing")
+        )]  # fmt: skip
+        for name in self.dice.choices(names, k=count):
+            answer = self.client.ask(Trigger, name, Trigger.Request(), kind)
+            self.ledger.throw(kind, 1, answer is not None and not answer.success)
+            if answer is not None and not answer.success:
+                self.ledger.expect(bool(answer.message), kind, f"{name} failed without a reason")
+        self.stage.judge(kind)
+
+    def goals(self, count: int) -> None:
+        """Send goals of trajectories and grippers with anything in them, and cancel some."""
+        kind = "action goals"
+        self.client.switch(["left/joint_trajectory_controller"])
+        joints = [f"left_fr3_joint{number}" for number in range(1, 8)]
+        points = st.lists(
+            st.builds(
+                JointTrajectoryPoint,
+                positions=st.lists(NUMBERS, min_size=5, max_size=8),
+                velocities=st.just([]) | st.lists(NUMBERS, max_size=7),
+                accelerations=st.just([]) | st.lists(NUMBERS, max_size=7),
+                time_from_start=st.builds(Duration, sec=st.integers(-1, 3)),
+            ),
+            max_size=5,
+        )
+        names = st.just(joints) | st.permutations(joints) | st.lists(TEXTS, max_size=8)
+        trajectory = st.builds(JointTrajectory, joint_names=names, points=points).map(
+            lambda t: FollowJointTrajectory.Goal(trajectory=t)
+        )
+
+        def gripper(position: float, effort: float) -> Any:
+            goal = GripperCommand.Goal()
+            goal.command.position, goal.command.max_effort = position, effort
+            return goal
+
+        either = st.one_of(trajectory, trajectory, st.builds(gripper, NUMBERS, NUMBERS))
+        for goal, cancel in self._draw(st.tuples(either, st.booleans()), count):
+            self._act(kind, goal, cancel)
+        self.stage.judge(kind)
+
+    def _act(self, kind: str, goal: Any, cancel: bool) -> None:
+        follows = isinstance(goal, FollowJointTrajectory.Goal)
+        action = FollowJointTrajectory if follows else GripperCommand
+        name = ("left/joint_trajectory_controller/follow_joint_trajectory" if follows
+                else "left/gripper/gripper_action")  # fmt: skip
+        if name not in self._actions:
+            self._actions[name] = ActionClient(self.client.node, action, name)
+            self.client.until(self._actions[name].server_is_ready, 20.0)
+            self.client.until(lambda: False, 0.5)
+        future = self._actions[name].send_goal_async(goal)
+        if not self.ledger.expect(self.client.until(future.done), kind, f"no answer to {goal}"):
+            return
+        handle = future.result()
+        self.ledger.throw(kind, 1, not handle.accepted)
+        if not handle.accepted:
+            return
+        result = handle.get_result_async()
+        if cancel:
+            handle.cancel_goal_async()
+        self.ledger.expect(self.client.until(result.done, 30.0), kind, f"no result of {goal}")
+
+    def _draw(self, strategy: st.SearchStrategy[Any], count: int) -> list[Any]:
+        self.number += 1
+        return draw(strategy, count, self.number)
+
+    def _refused(self, what: str) -> int:
+        return int(self.stage.outsider.status(self.stage.name)[f"refused {what}"])
+
+    def _booked(self, kind: str, what: str, before: int, refused: int) -> None:
+        """Expect that diagnostics have counted what was refused."""
+        counted = self._refused(what) - before
+        self.ledger.expect(counted == refused, kind, f"{refused} refused, {counted} counted")
+        self.ledger.expect(self.node.runs, kind, "the node has ended")
+        self.stage.judge(kind)
+
+    def _same_everywhere(self, kind: str) -> None:
+        """Expect that services, per cell and per arm, and diagnostics name the same as active."""
+        active = self.client.active()
+        status = self.stage.outsider.status(self.stage.name)
+        said = {name for name in status["active"].split(", ") if name}
+        self.ledger.expect(said == active, kind, f"listed {active}, in diagnostics {said}")
+        for arm in ("left", "right"):
+            owner = self.stage.outsider.ask("statuses")[f"{self.stage.name}/{arm}"]["owner"]
+            own = {name for name in active if name.startswith(f"{arm}/")}
+            here = self.client.active(arm)
+            self.ledger.expect(here == own, kind, f"{arm} lists {here}, the cell {own}")
+            self.ledger.expect(owner in active, kind, f"{owner} owns {arm} and is not active")

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Throw faults and inputs at the node, and write what broke into doc/faults.md (`make chaos`).
+
+A watcher that shares no code with the project looks on. About 20 minutes for the default.
+
+    .venv/bin/python benchmarks/chaos/run.py --seed 7 --faults 200 --inputs 10000
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+
+import numpy as np
+from campaign import Campaign
+from ledger import Ledger
+from stage import ROOT
+
+PAGE = ROOT / "doc" / "faults.md"
+BEGIN, END = "<!-- chaos: begin -->", "<!-- chaos: end -->"
+TIMES = {
+    "stop": "`/stop`, nothing else going on",
+    "stop under 1000 targets/s": "`/stop` under 1 000 targets/s",
+    "stop under 50000 targets/s": "`/stop` under a flood (50 000 targets/s asked for)",
+    "error in /diagnostics": "`/diagnostics` at ERROR after SIGSTOP of the loop",
+    "ListControllers": "`list_controllers`",
+    "switch requests": "`switch_controller`, most of it refused",
+    "parameters set": "`set_parameters`",
+    "error_recovery": "`left/error_recovery`",
+    "check of a cell file": "`multipanda check`, per file",
+}
+
+
+def main() -> int:
+    """Run a campaign; return 1 if anything broke."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--faults", type=int, default=200, metavar="N")
+    parser.add_argument("--inputs", type=int, default=10_000, metavar="N")
+    parser.add_argument("--minutes", type=float, default=60.0, help="begin nothing new after that")
+    parser.add_argument(
+        "--flood", type=float, default=5.0, help="length of a flood, 0 for none [s]"
+    )
+    parser.add_argument("--write", action="store_true", help="the tables into doc/faults.md")
+    options = parser.parse_args()
+    ledger = Ledger(options.faults + options.inputs)
+    campaign = Campaign(ledger, options.seed, options.minutes)
+    try:
+        for work, count in (
+            (campaign.faults, options.faults),
+            (lambda n: campaign.inputs(n, options.flood), options.inputs),
+        ):
+            try:
+                if count:
+                    work(count)
+            except Exception:
+                ledger.fail("the campaign itself", traceback.format_exc()[-3000:])
+    finally:
+        campaign.close()
+    text = "\n".join([*ledger.rows(), "", *times(ledger)])
+    print(text)
+    if options.write:
+        page = PAGE.read_text(encoding="utf-8")
+        before, _, rest = page.partition(BEGIN)
+        PAGE.write_text(
+            f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}", encoding="utf-8"
+        )
+    print(*ledger.failures, sep="\n")
+    return 1 if ledger.failures else 0
+
+
+def times(ledger: Ledger) -> list[str]:
+    """Return the lines of the table of answer times in Markdown."""
+    lines = ["| answer, there and back | how many | median [ms] | 99 % [ms] | longest [ms] |",
+             "|---|---|---|---|---|"]  # fmt: skip
+    for name, text in TIMES.items():
+        if name in ledger.times:
+            found = np.array(ledger.times[name]) * 1e3
+            p50, p99 = np.percentile(found, [50, 99])
+            lines.append(f"| {text} | {len(found)} | {p50:.1f} | {p99:.1f} | {found.max():.1f} |")
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())

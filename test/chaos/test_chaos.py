@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The short form of `make chaos`, and whether its watcher would notice anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from processes import wait_until
+
+if find_spec("rclpy") is None or find_spec("controller_manager_msgs") is None:
+    pytest.skip("needs rclpy", allow_module_level=True)
+
+CHAOS = Path(__file__).resolve().parents[2] / "benchmarks" / "chaos"
+DOMAIN = {
+    "ROS_DOMAIN_ID": str(1 + os.getpid() % 100),
+    "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+}
+pytestmark = [pytest.mark.ros, pytest.mark.sim, pytest.mark.slow]
+
+PUBLISHER = """
+import time
+import rclpy
+from sensor_msgs.msg import JointState
+rclpy.init()
+node = rclpy.create_node("liar")
+publisher = node.create_publisher(JointState, "/arm/joint_states", 10)
+while not publisher.get_subscription_count():
+    time.sleep(0.01)
+message = JointState(position=[0.0] * 7)
+for turn in range(10_000):
+    # Of now, then of a second ahead, then of a second ago.
+    stamp = time.time() + (0.0, 1.0, -1.0)[turn % 3]
+    message.header.stamp.sec, message.header.stamp.nanosec = int(stamp), int(stamp % 1 * 1e9)
+    message.position[0] = 0.1 * (turn % 2)
+    publisher.publish(message)
+    time.sleep(0.01)
+"""
+
+
+class Watcher:
+    """The watcher as a campaign starts it."""
+
+    def __init__(self):
+        self.word = f"test_{os.getpid()}"
+        self.process = subprocess.Popen(
+            [sys.executable, str(CHAOS / "watcher.py"), f"MULTIPANDA_CHAOS={self.word}"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | DOMAIN,
+        )  # fmt: skip
+        self.process.stdout.readline()
+
+    def ask(self, request, **arguments):
+        self.process.stdin.write(json.dumps({"do": request, **arguments}) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+
+@pytest.fixture
+def watcher():
+    made = Watcher()
+    yield made
+    made.process.stdin.close()
+    made.process.wait(10.0)
+    made.process.stdout.close()
+
+
+@pytest.mark.skipif(find_spec("pylibfranka") is None, reason="pylibfranka is not installed")
+@pytest.mark.parametrize(
+    "what", [["--faults", "4", "--inputs", "0"], ["--faults", "0", "--inputs", "100"]],
+    ids=["faults", "inputs"],
+)  # fmt: skip
+def test_nothing_breaks(what):
+    done = subprocess.run(
+        [sys.executable, str(CHAOS / "run.py"), "--seed", "7", "--flood", "1", *what],
+        capture_output=True, text=True, check=False, timeout=110,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-6000:]
+
+
+def test_the_watcher_sees_an_orphan(watcher):
+    orphan = subprocess.Popen(
+        ["/bin/sleep", "60"], env=os.environ | {"MULTIPANDA_CHAOS": watcher.word}
+    )
+    try:
+        wait_until(lambda: watcher.ask("processes"), 5.0)
+        [found] = watcher.ask("processes")
+        assert found["pid"] == orphan.pid
+        assert "sleep 60" in found["what"]
+    finally:
+        orphan.kill()
+        orphan.wait()
+    wait_until(lambda: not watcher.ask("processes"), 5.0)
+
+
+def test_the_watcher_sees_motion_and_stamps_that_lie(watcher):
+    liar = subprocess.Popen([sys.executable, "-c", PUBLISHER], env=os.environ | DOMAIN)
+    try:
+        topics, sources = {"arm": "/arm/joint_states"}, {"arm": [liar.pid]}
+        watcher.ask("arms", topics=topics, sources=sources)
+        wait_until(lambda: watcher.ask("seen")["arm"][0] > 20, 20.0)
+        watcher.ask("mark")
+        wait_until(lambda: watcher.ask("moved")["arm"] > 0.05, 5.0)
+        text = " ".join(watcher.ask("breaches"))
+        assert "ahead of now" in text
+        assert "before the last one" in text
+        assert not watcher.ask("memory")
+    finally:
+        liar.kill()
+        liar.wait()
