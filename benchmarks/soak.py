@@ -12,6 +12,7 @@ other programs depends on what else runs.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -131,7 +132,8 @@ def soak(minutes: float) -> tuple[dict[str, list[list[float]]], str]:
                     trouble = f"ended after {second} s: {node.poll()}, user {user.poll()}"
                     break
                 for pid in family(node.pid) if second > 10 else []:
-                    figures.setdefault(name_of(pid), []).append(sample(pid))
+                    with contextlib.suppress(OSError):  # it may end just now
+                        figures.setdefault(name_of(pid), []).append(sample(pid))
         finally:
             user.kill()
             node.send_signal(signal.SIGINT)

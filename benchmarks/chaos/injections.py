@@ -17,6 +17,7 @@ from stage import HERE, Program, Stage, wait
 PORT = 7331
 LAW = "cartesian_impedance_controller"
 RECOVERY = 30.0  # until an arm holds again, with a new driver, on a busy machine [s]
+STARVED = "the loop has not run for"
 JUMP = 0.05  # that no joint may exceed over a fault and a recovery [rad]
 
 FAULTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
@@ -68,12 +69,28 @@ class Robots:
         self._driver_of_right = max(stage.processes("franka.driver"))
         ready = wait(lambda: all(self._mode(arm) == "move" for arm in self.address), 20.0)
         self.ledger.expect(ready, "start on simulated robots", "no torque control")
-        self._take()
+        self._take("start on simulated robots")
 
     def strike(self, name: str, dice: random.Random) -> None:
-        """Let a fault happen to the left arm, and recover it."""
+        """Let a fault happen to the left arm, and recover it.
+
+        Where the machine kept the loop from running meanwhile, which is a fault of its own of both
+        arms, nothing is judged.
+        """
         kind = f"fault: {name}"
         self.ledger.throw(kind)
+        said, broken = len(self.node.log), len(self.ledger.broke[kind])
+        self._strike(kind, name, dice)
+        if STARVED in self.node.log[said:]:
+            self.ledger.spoil(kind, broken)
+            wait(self._all_back, 30.0)
+
+    def _all_back(self) -> bool:
+        recovered = self.client.trigger("error_recovery")
+        taken = self.client.switch([f"{arm}/{LAW}" for arm in self.address])
+        return bool(recovered and recovered.success and taken and taken.ok)
+
+    def _strike(self, kind: str, name: str, dice: random.Random) -> None:
         self.stage.outsider.ask("mark")
         time.sleep(dice.uniform(0.0, 0.2))
         if name in FAULTS:
@@ -108,12 +125,12 @@ class Robots:
         moved = self.stage.outsider.ask("moved")
         self.ledger.expect(max(moved.values()) < JUMP, kind, f"joints moved by {moved} rad")
         self._watch()
-        self._take()
+        self._take(kind)
         self.stage.judge(kind, self.node)
 
-    def _take(self) -> None:
+    def _take(self, kind: str) -> None:
         answer = self.client.switch([f"{arm}/{LAW}" for arm in self.address])
-        self.ledger.expect(answer is not None and answer.ok, "switch after a fault", f"{answer}")
+        self.ledger.expect(answer is not None and answer.ok, kind, f"switch then: {answer}")
 
     def _signal(self, who: str, number: signal.Signals, seconds: float) -> None:
         robot = [self.robots["left"].process.pid]

@@ -13,6 +13,7 @@ class Ledger:
     Attributes:
         thrown: How often, by kind.
         broke: What broke, by kind.
+        spoiled: What the machine made worthless by standing still, by kind.
         times: What took how long, by name [s].
     """
 
@@ -20,6 +21,7 @@ class Ledger:
         self.thrown: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.broke: defaultdict[str, list[str]] = defaultdict(list)
+        self.spoiled: Counter[str] = Counter()
         self.times: defaultdict[str, list[float]] = defaultdict(list)
         self.total = total
         self._next = 0.0
@@ -48,6 +50,11 @@ class Ledger:
             self.fail(kind, text)
         return condition
 
+    def spoil(self, kind: str, since: int) -> None:
+        """Forget what broke of a kind after ``since`` breaks: the machine stood still."""
+        del self.broke[kind][since:]
+        self.spoiled[kind] += 1
+
     @property
     def failures(self) -> list[str]:
         """Everything that broke."""
@@ -55,8 +62,9 @@ class Ledger:
 
     def rows(self) -> list[str]:
         """Return the lines of the table in Markdown."""
-        lines = ["| thrown | how many | refused | broke |", "|---|---|---|---|"]
+        lines = ["| thrown | how many | refused | spoiled | broke |", "|---|---|---|---|---|"]
         for kind, count in sorted(self.thrown.items()):
             refused = str(self.refused[kind]) if self.refused[kind] else ""
-            lines.append(f"| {kind} | {count} | {refused} | {len(self.broke[kind])} |")
+            spoiled = str(self.spoiled[kind] or "")
+            lines.append(f"| {kind} | {count} | {refused} | {spoiled} | {len(self.broke[kind])} |")
         return lines

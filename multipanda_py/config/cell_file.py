@@ -125,10 +125,24 @@ def _load(path: str | Path) -> dict[str, Any]:
             f"{path}: not valid YAML: {' '.join(str(error).split())}"
         ) from None
     if isinstance(data, dict):
+        for name, section in data.items():
+            if not _is_node(section) and any(map(_is_node, data.values())):
+                raise ConfigurationError(
+                    f"{path}: {name!r:.60} has no 'ros__parameters:' below it, and ROS 2 refuses "
+                    "the file for it: remove what stands there beside the cell"
+                )
         for section in data.values():
             if isinstance(section, dict) and isinstance(section.get("ros__parameters"), dict):
                 found: dict[str, Any] = section["ros__parameters"]
                 return found
     raise ConfigurationError(
         f"{path}: not a ROS 2 parameter file: expected '/**:' with 'ros__parameters:' below it"
+    )
+
+
+def _is_node(section: object) -> bool:
+    """Return whether parameters of nodes, perhaps in namespaces, are all that is there."""
+    return isinstance(section, dict) and all(
+        isinstance(value, dict) if key == "ros__parameters" else _is_node(value)
+        for key, value in section.items()
     )
