@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from multipanda_py.control.virtual_body import length, remaining
 from multipanda_py.state import Matrix, Vector
 
 _dot, _multiply, _subtract, _add = np.dot, np.multiply, np.subtract, np.add
@@ -17,27 +18,26 @@ class ForceReflection:
 
     .. math::
         \dot y = (C^T F_{ext} - y) / T_f, \qquad
-        z = y \frac{|y|^2}{|y|^2 + F_0^2}, \qquad
+        z = \mathrm{dead}(y, F_0), \qquad
         F_{fb} = g\, z \min\left(1, \frac{F_{max}}{|z|}\right)
 
-    for force and torque each, with their own thresholds and bounds. The dead zone has no
-    corner and no offset: far below the threshold :math:`F_0` the wrench vanishes with its third
-    power, at the threshold half of it is left, far above all; its slope is at most 9/8.
+    for force and torque each, with their own deadbands and bounds. Below half of the deadband
+    nothing is left, so that what remains of an error of the estimate moves no hand; above one
+    and a half of it the deadband is taken off. There is no corner, and no slope above one
+    (:func:`~multipanda_py.control.virtual_body.remaining`): the deadband adds no gain to the loop.
 
     Attributes:
         wrench: What the leader feels, in its base, (6,) [N, Nm].
         force: Size of the force [N].
         torque: Size of the torque [Nm].
+        touch: How much of a contact there is: 0 within the deadband, near 1 far above it.
 
     Thread: control.
     """
 
-    STEEPEST = 9.0 / 8.0
-    """Largest slope of the dead zone."""
-
     def __init__(self) -> None:
         self.wrench, self._filtered, self._new = np.zeros(6), np.zeros(6), np.zeros(6)
-        self.force = self.torque = 0.0
+        self.force = self.torque = self.touch = 0.0
         self._share = 1.0
         self._parts = [
             (self._filtered[:3], self.wrench[:3]),
@@ -52,7 +52,7 @@ class ForceReflection:
     def set_shape(
         self, force: tuple[float, float, float], torque: tuple[float, float, float]
     ) -> None:
-        """Set threshold, bound and gain of force [N] and torque [Nm]."""
+        """Set deadband, bound and gain of force [N] and torque [Nm]."""
         self._shapes = [force, torque]
 
     def reset(self) -> None:
@@ -71,13 +71,13 @@ class ForceReflection:
         _dot(wrench[3:], turn, new[3:])
         _subtract(new, self._filtered, new)
         _add(self._filtered, _multiply(new, self._share, new), self._filtered)
-        sizes = []
-        for (y, out), (threshold, bound, gain) in zip(self._parts, self._shapes):
-            square = float(_dot(y, y))
-            kept = square / (square + threshold * threshold + 1e-30)
-            size = kept * math.sqrt(square)
+        sizes, self.touch = [], 0.0
+        for (y, out), (deadband, bound, gain) in zip(self._parts, self._shapes):
+            kept = remaining(y, deadband)
+            size = kept * length(y)
             factor = gain * kept * (bound / size if size > bound else 1.0)
             _multiply(y, factor, out)
             sizes.append(gain * min(size, bound))
+            self.touch = max(self.touch, kept)
         self.force, self.torque = sizes
         return self.wrench

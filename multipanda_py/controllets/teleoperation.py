@@ -19,10 +19,18 @@ from multipanda_py.control.motion_mapping import Clutch
 from multipanda_py.controllet import Controllet
 from multipanda_py.features.nullspace import Nullspace, NullspaceParams
 from multipanda_py.parameters import flag, number, vector
+from multipanda_py.reflection_account import ReflectionAccount
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import CartesianTarget, Target
+from multipanda_py.wrench_tare import WrenchTare
 
-_dot, _add, _multiply = np.dot, np.add, np.multiply
+_dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
+
+LATENCY = 0.010
+"""From a motion of the leader to the force that answers it, but for the filter: two arms, 5 ms
+of delay and 2 ms of lag, and the loop [s]."""
+MOST_BRAKE = (40.0, 1.0)
+"""By which the tool of the leader is braked at most [N s/m], [Nm s/rad]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +64,21 @@ class TeleoperationParams:
     feedback: float = number(
         0.5, low=0, high=1, doc="share of the follower's contact force that the leader feels"
     )
-    force_threshold: float = number(
-        1.0, unit="N", low=0, high=50, doc="at which half of a force is passed on, below it less"
+    force_deadband: float = number(
+        2.0, unit="N", low=0, high=50, doc="taken off the size of the force; half of it is nothing"
     )
-    torque_threshold: float = number(
-        0.2, unit="Nm", low=0, high=10, doc="at which half of a torque is passed on"
+    torque_deadband: float = number(
+        0.4, unit="Nm", low=0, high=10, doc="taken off the size of the torque, likewise"
+    )
+    tare_time: float = number(
+        0.1, unit="s", low=0, high=5,
+        doc="what the follower seems to feel over this time, both arms at rest, counts as nothing",
+    )  # fmt: skip
+    max_tare_force: float = number(
+        15.0, unit="N", low=0, high=50, doc="largest force that may count as nothing"
+    )
+    max_tare_torque: float = number(
+        2.0, unit="Nm", low=0, high=10, doc="largest torque that may count as nothing"
     )
     max_force: float = number(30.0, unit="N", low=0, high=100, doc="that the leader may feel")
     max_torque: float = number(4.0, unit="Nm", low=0, high=20, doc="that the leader may feel")
@@ -89,7 +107,7 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
     r"""Lead an arm by hand, and have another one do the same and feel for it.
 
     .. math::
-        \tau_L = J_L^T F_{fb} - D_L \dot q_L, \qquad
+        \tau_L = J_L^T (s\,F_{fb} - b\,t\,J_L \dot q_L) - D_L \dot q_L, \qquad
         \tau_F = J_F^T \left( K e + D (\dot x_d - J_F \dot q_F) \right) + N \tau_0
 
     The first arm leads, the second follows. The follower's pose is the leader's motion since
@@ -102,21 +120,25 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
     (:math:`\alpha < 1`), forces are scaled like motion. Source: CRISP section III-H, where
     the sign of F is that of the robot on the world.
 
-    Energy. Position goes one way and force the other; this is not passive by construction. In
-    slow motion the operator gets back at most the share :math:`g \min(1, 1/\alpha)` of the work
-    that the environment does on the follower. What the delay :math:`T_d` of filter and loop
-    adds, against a series stiffness k of environment and follower's spring (at most K), is
-    taken out by the leader's damping if in every direction u of translation
+    Errors of the estimate. What the follower seems to feel while both arms stand still after the
+    activation is taken off (:class:`~multipanda_py.wrench_tare.WrenchTare`); a deadband leaves
+    out what comes back with other postures.
 
-    .. math::
-        b_u = \left( u^T J_v D_L^{-1} J_v^T u \right)^{-1} \ge
-        \tfrac{9}{8}\, g \min(1, \alpha)\, \alpha\, k\, T_d
+    Energy. Position goes one way and force the other; this is not passive by construction. The
+    follower's inertia delays the contact force, most behind soft things, and so do loop, filter
+    and drives. Three things keep it calm without a model of the contact. The leader's account
+    (:class:`~multipanda_py.reflection_account.ReflectionAccount`) fades a force out that gives
+    the leader more than it got, which also ends a drift by an error of the estimate. Latency,
+    which the account does not see, is what damping answers for: with
+    :math:`\kappa = g \min(1, \alpha)\, \alpha\, K` the stiffness that the leader may feel and
+    :math:`T_d` the latency, a spring of it gives :math:`\pi \kappa X^2 \omega T_d` per cycle of
+    amplitude X and frequency :math:`\omega`, and a damper takes :math:`\pi b X^2 \omega`, so in
+    contact, and only there, the tool of the leader is braked by
 
-    since per cycle of amplitude X and frequency :math:`\omega` the delay gives at most
-    :math:`\pi k' X^2 \omega T_d`, with k' the stiffness that the leader feels, and the damping
-    takes :math:`\pi b_u X^2 \omega`. The defaults keep this in every posture of the leader, at
-    a scale up to 1. The operator's own damping comes on top; a follower that lags behind in
-    free motion, and does not touch anything, is not felt.
+    .. math:: b = \kappa\, T_d, \qquad T_d = 10\,\mathrm{ms} + T_f
+
+    And where that is more than an arm can be braked by, the gain g is less than what is asked
+    for. A follower that lags behind in free motion, and does not touch anything, is not felt.
     """
 
     Params = TeleoperationParams
@@ -125,14 +147,16 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
     touches = ("things",)
     report_names = (
         "reflected force [N]", "reflected torque [Nm]", "lag [m]", "lag [rad]", "engaged",
-        KEPT,
+        KEPT, "share of what is felt that is not faded out",
     )  # fmt: skip
 
     def __init__(self, context: Context, params: TeleoperationParams) -> None:
         self._clutch = Clutch(*context.rotations_base_in_world)
         self._reference, self._spring = BoundedPose(), CartesianSpring()
         self._spring.set_shape(params.damping_ratio, np.full(6, math.inf), False)
-        self._reflection = ForceReflection()
+        self._tare, self._reflection = WrenchTare(context.period), ForceReflection()
+        self._account = ReflectionAccount()
+        self._brake, self._braked = np.zeros(6), np.zeros(6)
         self._follower_target = CartesianTarget(1)
         self._nullspace = Nullspace(
             Context.of(context.period, context.arms[1:]), NullspaceParams()
@@ -152,13 +176,29 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         self._nullspace.on_parameters()
         self._reference.set_bounds(p.max_speed, p.max_turn, p.max_distance, p.max_angle)
         self._reflection.set_filter(p.filter_time, self.context.period)
+        kept = self._set_reflection()
         self._reflection.set_shape(
-            (p.force_threshold, p.max_force, p.feedback * min(1.0, p.scale)),
-            (p.torque_threshold, p.max_torque, p.feedback),
+            (p.force_deadband, p.max_force, p.feedback * min(1.0, p.scale) * kept[0]),
+            (p.torque_deadband, p.max_torque, p.feedback * kept[1]),
         )
         coupling = (p.engaged, p.scale)
         self._open = self._open or coupling != self._coupling
         self._coupling = coupling
+
+    def _set_reflection(self) -> tuple[float, float]:
+        """Choose the brakes of the contact; return which share of the gains they allow."""
+        p = self.params
+        delay, kept, stiffnesses = LATENCY + p.filter_time, [], []
+        for part, gain, most in (
+            (p.stiffness[:3], p.feedback * min(1.0, p.scale) * p.scale, MOST_BRAKE[0]),
+            (p.stiffness[3:], p.feedback, MOST_BRAKE[1]),
+        ):
+            felt = gain * float(part.max())
+            kept.append(min(1.0, most / max(felt * delay, 1e-9)))
+            stiffnesses.append(felt * kept[-1])
+        self._brake[:3], self._brake[3:] = (stiffness * delay for stiffness in stiffnesses)
+        self._account.set_stiffness(max(stiffnesses[0], 50.0), max(stiffnesses[1], 2.0))
+        return kept[0], kept[1]
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Couple the arms where they are."""
@@ -168,6 +208,9 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         self._reference.start(states[1])
         self._close(states[0])
         self._reflection.reset()
+        self._account.reset()
+        p = self.params
+        self._tare.start(p.tare_time, p.max_tare_force, p.max_tare_torque)
         self._follower_target.seed(states[1:])
 
     def on_deactivate(self) -> None:
@@ -193,14 +236,28 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         wrench = self._spring.wrench(follower, reference.position, reference.rotation, twist)
         _dot(wrench, follower.jacobian, self.tau[1])
         self._nullspace.add([follower], self._follower_target, self.tau[1:], period)
-        touched = follower.wrench_ext_in_base if engaged else self._nothing
-        felt = _dot(self._reflection.feel(touched, clutch.turn), leader.jacobian, self._felt)
-        brake = _multiply(leader.dq, self.params.leader_damping, self.tau[0])
-        np.subtract(felt, brake, self.tau[0])
+        sensed = self._tare.take(follower.wrench_ext_in_base, leader, follower)
+        share = self._reflect(leader, sensed if engaged else self._nothing, period)
         report = self.report
-        report[0], report[1] = self._reflection.force, self._reflection.torque
+        report[0], report[1] = share * self._reflection.force, share * self._reflection.torque
         report[2], report[3], report[4] = reference.distance, reference.angle, engaged
-        report[5] = self._spring.kept
+        report[5], report[6] = self._spring.kept, share
+
+    def _reflect(self, leader: ArmState, sensed: Vector, period: float) -> float:
+        """Write what the leader feels to its torques; return the share that is not faded out."""
+        reflection, twist, tau = self._reflection, leader.twist_ee_in_base, self.tau[0]
+        wrench = reflection.feel(sensed, self._clutch.turn)
+        _multiply(leader.dq, self.params.leader_damping, tau)
+        braked = _multiply(self._brake, twist, self._braked)
+        _multiply(braked, reflection.touch, braked)
+        taken = float(_dot(tau, leader.dq)) + float(_dot(braked, twist))
+        share = self._account.pass_on(
+            reflection.force, reflection.torque, wrench, twist, taken, period
+        )
+        _multiply(wrench, share, wrench)
+        felt = _dot(_subtract(wrench, braked, wrench), leader.jacobian, self._felt)
+        _subtract(felt, tau, tau)
+        return share
 
     def _close(self, leader: ArmState) -> None:
         """Couple the arms: motion counts from here, and the follower's reference stays."""
