@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import eigenpy
 import numpy as np
 
 from multipanda_py.context import Context
@@ -15,7 +16,10 @@ from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import Target
 
 _multiply, _subtract, _add, _sqrt = np.multiply, np.subtract, np.add, np.sqrt
-_minimum, _maximum = np.minimum, np.maximum
+_minimum, _maximum, _dot = np.minimum, np.maximum, np.dot
+
+BANDWIDTH = 70.0
+"""By which any motion is braked at most, beside what a law brakes [1/s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +44,16 @@ class JointLimits(Feature[JointLimitsParams]):
         s = \min(\max(\tfrac{q - (q_{max} - r)}{r}, \tfrac{(q_{min} + r) - q}{r}, 0), 1),
         \qquad U = \tfrac{1}{3} \tau_{max} r\, s^3, \\
         \tau = \mp\, \tau_{max} s^2
-        - \mathrm{clamp}(2 \zeta \sqrt{k(s)\, M_{ii}}\; \dot q, \pm\tau_{max} s), \qquad
-        k(s) = 2 \tau_{max} s / r
+        - \mathrm{clamp}(2 \zeta \sqrt{k(s)\, m_i}\; \dot q, \pm\tau_{max} s), \qquad
+        k(s) = 2 \tau_{max} s / r, \qquad m_i = 1 / (M^{-1})_{ii}
 
     The barrier is the gradient of U, so that it stores energy and gives it back, but no more;
-    the damper only takes energy. Torque and its derivative are zero where the range begins.
-    Beyond the limit the barrier stays at :math:`\tau_{max}`, and both together never exceed
-    twice that. Positions of the limits: :class:`~multipanda_py.limits.JointLimits`.
+    the damper only takes energy. m is what a joint weighs while the others are free to give way;
+    all dampers together are scaled down where they would brake any motion by more than 70 1/s,
+    which with a law's own would be too much for an arm that answers late. Torque and its
+    derivative are zero where the range begins. Beyond the limit the barrier stays at
+    :math:`\tau_{max}`, and both together never exceed twice that. Positions of the limits:
+    :class:`~multipanda_py.limits.JointLimits`.
 
     The range is CRISP's, so that it leaves as much of the workspace alone. Its 5 Nm, linear and
     without a damper, are not: they store 0.25 J, so joint 1 of a stretched arm (2 kg m^2) goes
@@ -58,6 +65,7 @@ class JointLimits(Feature[JointLimitsParams]):
     def __init__(self, context: Context, params: JointLimitsParams) -> None:
         self._low, self._high, self._depth = (np.zeros(JOINTS) for _ in range(3))
         self._brake, self._most = np.zeros(JOINTS), np.zeros(JOINTS)
+        self._mass, self._unit = eigenpy.LLT(np.eye(JOINTS)), np.eye(JOINTS)
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -90,9 +98,14 @@ class JointLimits(Feature[JointLimitsParams]):
         """Add both parts, for depths of 0 to 1."""
         low, high, depth, brake, most = self._low, self._high, self._depth, self._brake, self._most
         max_torque = self.params.max_torque
-        _multiply(
-            _sqrt(_multiply(depth, state.mass.diagonal(), brake), brake), self._damping, brake
-        )
+        inverse = self._mass.compute(state.mass).solve(self._unit)
+        _multiply(_sqrt(depth / inverse.diagonal(), brake), self._damping, brake)
+        root = _sqrt(brake)
+        # No eigenvalue of M^-1 D is larger than the largest of these sums.
+        sums = _multiply(root, _dot(np.abs(inverse), root), root)
+        fastest = max(sums.tolist())
+        if fastest > BANDWIDTH:
+            _multiply(brake, BANDWIDTH / fastest, brake)
         _multiply(brake, state.dq, brake)
         _multiply(max_torque, depth, most)
         _minimum(brake, most, out=brake)

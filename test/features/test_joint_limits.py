@@ -6,7 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.features.joint_limits import JointLimits, JointLimitsParams
+from multipanda_py import registry, testing
+from multipanda_py.control.margin import linearise
+from multipanda_py.features.joint_limits import BANDWIDTH, JointLimits, JointLimitsParams
 from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.targets import JointTarget
 from multipanda_py.testing import PERIOD, StateMaker
@@ -67,7 +69,8 @@ def test_damping_takes_energy_and_is_critical_for_the_local_stiffness():
         (state,) = StateMaker().at([q], [np.eye(7)[joint] * speed])
         rest = -params.max_torque[joint] * s**2
         stiffness = 2 * params.max_torque[joint] * s / params.range[joint]
-        damping = 2 * np.sqrt(stiffness * state.mass[joint, joint])
+        mass = 1.0 / np.linalg.inv(state.mass)[joint, joint]  # the other joints may give way
+        damping = min(2 * np.sqrt(stiffness * mass), BANDWIDTH * mass)
         assert added(params, state)[joint] == pytest.approx(rest - damping * speed, rel=1e-9)
 
 
@@ -108,3 +111,29 @@ def test_a_pushed_joint_stays_off_its_stop(make_cell):
 
     assert closest(["coriolis"]) < 0
     assert closest(["coriolis", "joint_limits"]) > 0.02
+
+
+WITH_LIMITS = [
+    name for name in registry.names("controllets")
+    if "joint_limits" in registry.find("controllets", name).default_features
+]  # fmt: skip
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize("name", WITH_LIMITS)
+def test_joints_at_their_barriers_swung_on_a_late_arm(monkeypatch, episodes, name):
+    """Law and barriers together braked at up to 258 1/s, by the diagonal of the inertia."""
+    law = registry.find("controllets", name)
+    kept = tuple(f for f in law.default_features if f != "collision_avoidance")
+    monkeypatch.setattr(law, "default_features", kept)
+    maker, rng = StateMaker(law.min_arms), np.random.default_rng(0)
+    probe = testing._probe(law, maker, dict(testing._corners(law)[0][1]))
+    for _ in range(episodes(12, 300)):
+        q = np.array([state.q for state in maker.random(rng, margin=0.3)])
+        for row in q:
+            joints = rng.choice(7, rng.integers(1, 4), replace=False)
+            into = rng.uniform(-0.09, 0.0, 7)
+            row[joints] = np.where(rng.random(7) < 0.5, UPPER + into, LOWER - into)[joints]
+        found = linearise(probe, q.ravel())
+        assert found.bandwidth < testing.MOST_BANDWIDTH, q.tolist()
+        assert found.radius(5, 0.002, 0.8) < 1.0 + 2e-3, q.tolist()

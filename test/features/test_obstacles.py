@@ -125,7 +125,24 @@ def test_joint_trajectory_at_full_speed_does_not_push_through(make_cell, crash, 
 LAWS = (
     "joint_velocity", "joint_trajectory", "joint_impedance", "cartesian_impedance",
     "operational_space", "force_impedance", "admittance", "coupled_impedance",
+    "coupled_force_impedance", "teleoperation", "gravity_compensation",
 )  # fmt: skip
+
+
+LED = {"teleoperation": "right", "gravity_compensation": "left"}
+"""Laws that are led by hand, and the arm whose hand is pulled about."""
+PULL = 30.0
+"""Of that hand [N]; half of it is more than a leader is braked by at 1 m/s."""
+
+
+def pull(cell, arm, goal, speed):
+    """Pull a hand towards a goal in the world, as hard as it takes to be that fast."""
+    backend = cell._runner._loop.backends[0]
+    body = backend.model.body(f"{arm}_fr3_hand").id
+    way = goal - backend.data.xpos[body]
+    wanted = way / max(np.linalg.norm(way), 1e-9) * speed
+    force = 60.0 * (wanted - cell.state(arm).twist_ee_in_base[:3])
+    backend.data.xfrc_applied[body, :3] = force * min(1.0, PULL / np.linalg.norm(force))
 
 
 def hostile(cell, law, rng, clearance, seconds=2.0, speed=1.0):
@@ -157,6 +174,9 @@ def hostile(cell, law, rng, clearance, seconds=2.0, speed=1.0):
                 q = q + np.clip(far - q, -0.01 * speed, 0.01 * speed)
                 q = np.clip(q, state.q - 0.3, state.q + 0.3)
                 cell.set_target("left", q=np.clip(q, limits.lower + 0.02, limits.upper - 0.02))
+            elif law in LED:
+                aside = [0.0, -0.6, 0.0] if LED[law] == "right" else [0.0, 0.0, 0.0]
+                pull(cell, LED[law], goal + [0.0, 0.3, 0.0] + aside, speed)
             elif law.startswith("coupled"):
                 report = cell.report("law")
                 middle = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
@@ -179,7 +199,11 @@ def test_hostile_streams_end_in_front_of_everything(make_cell, episodes, law):
     """A law that ends in hold for a reason of its own is judged until then."""
     for seed in range(episodes(1, 30)):
         rng = np.random.default_rng([seed, LAWS.index(law)])
-        keys = {"arms": ["left", "right"]} if law.startswith("coupled") else {}
+        keys = {}
+        if law.startswith("coupled"):
+            keys = {"arms": ["left", "right"]}
+        elif law == "teleoperation":
+            keys = {"arms": ["right", "left"]}
         cell, clearance = obstacle_cell(
             make_cell, law, [{}, LATE][seed % 2], objects=SCENE,
             params={"collision_avoidance": ALL}, **keys,
