@@ -110,7 +110,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._error_position, self._error_rotation = self._error[:3], self._error[3:]
         self._strain, self._strains = np.zeros((2 * n, 3)), False
         self._strain_in_world = np.zeros((2 * n, 3))
-        self._squeeze = 0.0
+        self._squeeze = self._judged = 0.0
         self.measured = 0.0
         super().__init__(context, params)
 
@@ -121,7 +121,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         for damper in hands:
             damper.set_root(np.diag(np.sqrt(p.relative_stiffness)), p.damping_ratio)
         of_object.set_root(np.diag(np.sqrt(p.stiffness)), p.damping_ratio)
-        self._all_are_due = True
+        self._all_are_due, self._judged = True, 0.0
         self._clip_low = -p.error_clip
         self._follow = self.context.period / (p.squeeze_time + self.context.period)
 
@@ -132,7 +132,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         target.rotation_object_in_world[:] = self.held.rotation
         for posture, state in zip(target.posture, states):
             posture[:] = state.q
-        self._squeeze = 0.0
+        self._squeeze = self._judged = 0.0
         self._strains = False
         self._all_are_due = True
 
@@ -227,8 +227,29 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     def squeeze(self, target: ObjectTarget) -> float:
         """Return the internal force of this cycle [N]: the target, smoothed."""
-        self._squeeze += self._follow * (float(target.squeeze[0]) - self._squeeze)
+        asked = float(target.squeeze[0])
+        if asked != self._judged:
+            self._judge(asked)
+        self._squeeze += self._follow * (asked - self._squeeze)
         return self._squeeze
+
+    def _judge(self, squeeze: float) -> None:
+        r"""Say so where the springs across are too soft for a squeeze that is new.
+
+        Two hands a width L apart that press with F lose what they hold sideways unless each is
+        held by more than :math:`k = 2 F / L`: a turn of the thing by :math:`\theta` moves either
+        hand by :math:`\theta L / 2`, and turns the force by F :math:`\theta`.
+        """
+        self._judged = squeeze
+        across = softest_across(self._dampers[:-1], self.params.relative_stiffness, self.held)
+        width = 2.0 * float(np.linalg.norm(self.held.levers, axis=1).mean())
+        if 2.0 * squeeze > across * width:
+            self.context.notify(
+                f"a squeeze of {squeeze:.1f} N on {width:.2f} m needs {2.0 * squeeze / width:.0f} "
+                f"N/m of relative_stiffness across it, and has {across:.0f}: what is held may "
+                f"buckle out of the hands; squeeze by less than {0.5 * across * width:.1f} N or "
+                "raise relative_stiffness"
+            )
 
     def _measure_squeeze(self, states: Sequence[ArmState]) -> None:
         """Find how hard the hands press the object, from the measured wrenches [N].
@@ -267,6 +288,18 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             turned = max(turned, rx * rx + ry * ry + rz * rz)
         report[3], report[4], report[5] = math.sqrt(apart), math.sqrt(turned), self.measured
         report[6] = kept
+
+
+def softest_across(dampers: Sequence[ModalDamping], stiffness: Vector, held: HeldObject) -> float:
+    """Return the least stiffness of a hand across the way it presses [N/m]."""
+    least = math.inf
+    for damper, inward in zip(dampers, held.inward):
+        kept = np.diag(stiffness[:3]) if damper.kept == 1.0 else damper.stiffness[:3, :3]
+        size = float(np.linalg.norm(inward))
+        if size > 0.0:
+            plane = np.linalg.svd(inward[None] / size)[2][1:]
+            least = min(least, float(np.linalg.eigvalsh(plane @ kept @ plane.T)[0]))
+    return least
 
 
 class CoupledImpedance(CoupledImpedanceLaw[CoupledImpedanceParams]):

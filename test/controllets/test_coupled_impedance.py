@@ -206,3 +206,29 @@ def test_object_targets_are_checked(make_cell):
     with pytest.raises(TargetRejected, match="takes object, squeeze, joint, got pose"):
         cell.set_target("left", cell.pose("left"))
     assert cell.rejected["pair target"] == 2
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("law", ["coupled_impedance", "coupled_force_impedance"])
+def test_a_squeeze_that_the_springs_cannot_hold_was_taken_in_silence(make_cell, law):
+    """Hands 0.6 m apart along y: 100 N/m across hold 30 N, and not 31; along y does not count."""
+    params = {"relative_stiffness": [100.0, 2000.0, 150.0, 60.0, 60.0, 60.0]}
+    laws = {"law": {"type": law, "arms": ["left", "right"], "params": params}}
+    cell = make_cell(controllets=laws, active=["law"])
+    cell.step(20)
+    width = abs(cell.pose("left").position[1] - cell.pose("right").position[1] + 0.6)
+    cell.set_object_target("law", squeeze=0.98 * 50.0 * width)
+    cell.step(20)
+    assert cell.events() == []
+    cell.set_object_target("law", squeeze=1.03 * 50.0 * width)
+    cell.step(20)
+    (event,) = cell.events()
+    for words in (f"a squeeze of {1.03 * 50.0 * width:.1f} N", "needs 103 N/m", "has 100",
+                  f"less than {50.0 * width:.1f} N"):  # fmt: skip
+        assert words in str(event)
+    cell.step(50)
+    assert cell.events() == []  # said once
+    cell.set_parameters("law", {"relative_stiffness": [1500.0] * 3 + [60.0] * 3})
+    cell.set_object_target("law", squeeze=20.0)
+    cell.step(20)
+    assert cell.events() == []
