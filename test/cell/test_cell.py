@@ -12,6 +12,7 @@ import time
 import uuid
 
 import pytest
+from processes import PATIENCE
 
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import CellBusy, LoopError, UnknownName
@@ -19,7 +20,7 @@ from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
 from multipanda_py.testing import simple_cell
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.clock]
 
 OWNER = """
 import os, sys, time
@@ -42,7 +43,7 @@ def unique():
     return f"test_{uuid.uuid4().hex[:12]}"
 
 
-def wait_for(condition, timeout=10.0):
+def wait_for(condition, timeout=10.0 * PATIENCE):
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
@@ -118,7 +119,7 @@ def test_crashed_owner_leaves_no_orphan_and_the_loop_says_so():
     process = owner("crash", unique())
     pid = int(process.stdout.readline())
     wait_for(lambda: not is_running(pid))
-    _, complaint = process.communicate(timeout=10)
+    _, complaint = process.communicate(timeout=10 * PATIENCE)
     assert "its owner is gone; arms at rest" in complaint
 
 
@@ -129,7 +130,7 @@ def test_killed_owner_frees_the_cell_for_the_next():
     with pytest.raises(CellBusy, match=f"started by process {process.pid}"):
         simple_cell(placement="process", name=name).start()
     process.kill()
-    process.communicate(timeout=10)
+    process.communicate(timeout=10 * PATIENCE)
     wait_for(lambda: not is_running(pid))
     with simple_cell(placement="process", name=name) as cell:
         cell.check()
@@ -147,7 +148,7 @@ def test_silent_owner_makes_every_arm_hold_until_somebody_switches():
     assert Event.CLIENT_SILENT.name in answer
     assert "left/hold" in answer
     assert is_running(pid)
-    process.communicate(timeout=10)
+    process.communicate(timeout=10 * PATIENCE)
     assert not is_running(pid)
 
 

@@ -12,13 +12,14 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE
 from robots import unused_address
 
 from multipanda_py.fci_sim import FciSim
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = Path(__file__).with_name("clients.py")
-CLIENT_TIMEOUT = 20.0
+CLIENT_TIMEOUT = 15.0 * PATIENCE
 
 
 @pytest.fixture

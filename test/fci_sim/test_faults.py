@@ -127,7 +127,7 @@ def test_a_dead_link_raises_within_a_second(sim, client, address, command):
 
 def test_a_killed_client_leaves_a_reflex_behind(sim, client, address):
     client("broken_link", address=address, command="stats")  # exits without a goodbye
-    deadline = time.monotonic() + 5.0
+    deadline = time.monotonic() + 20.0
     while not (errors := sim.admin(address, "stats")["errors"]):
         assert time.monotonic() < deadline
         time.sleep(0.005)  # polls: the robot counts twenty cycles first

@@ -277,7 +277,7 @@ def test_killed_owner_ends_everything_and_the_arms_rest(new_address):
         drivers = children(loop)
         wait_until(lambda: all(sim.admin(ip, "stats")["mode"] == "move" for ip in addresses))
         owner.kill()
-        _, said = owner.communicate(timeout=20)
+        _, said = owner.communicate(timeout=60)
         wait_until(lambda: not any(map(is_running, [loop, *drivers])))
         assert "its owner is gone" in said
         for ip in addresses:

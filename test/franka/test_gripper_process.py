@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE
 
 from multipanda_py.exceptions import LoopTimeout
 from multipanda_py.fci_sim import FciSim
@@ -35,7 +36,7 @@ def is_alive(pid):
         return False
 
 
-def wait_until(condition, timeout=10.0):
+def wait_until(condition, timeout=10.0 * PATIENCE):
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, "not in time"

@@ -46,6 +46,11 @@ def shared_memory():
     return {file.name for file in SHARED_MEMORY.iterdir() if not file.name.startswith(OF_DDS)}
 
 
+PATIENCE = 4.0
+"""How much longer than on a quiet machine anything may take: beside other loops a process gets a
+fraction of a core. It costs nothing where all goes well, and what hangs is found all the same."""
+
+
 def poll():
     """Leave other processes some time."""
     time.sleep(0.01)
@@ -53,8 +58,8 @@ def poll():
 
 def wait_until(condition, timeout=15.0, what=lambda: "condition", turn=poll):
     """Wait until a condition holds; fail with ``what()`` if it takes too long."""
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + PATIENCE * timeout
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout:g} s: {what()}")
+            raise AssertionError(f"not within {PATIENCE * timeout:g} s: {what()}")
         turn()

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from processes import children, is_running, runs_module, wait_until
+from processes import PATIENCE, children, is_running, runs_module, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 CELL_FILE = ROOT / "config" / "dual_sim.yaml"
@@ -84,7 +84,7 @@ class NodeProcess:
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
-            return self.process.wait(timeout)
+            return self.process.wait(PATIENCE * timeout)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

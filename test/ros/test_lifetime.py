@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from controller_manager_msgs.srv import ListControllers
-from processes import descendants
+from processes import PATIENCE, descendants
 from rcl_interfaces.srv import GetParameters
 from sensor_msgs.msg import JointState
 
@@ -47,7 +47,7 @@ def file(tmp_path):
 
 
 def exit_code(node):
-    return node.process.wait(20.0)
+    return node.process.wait(20.0 * PATIENCE)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the machine can do: a 1 kHz loop that does nothing but wake up on time.
+ *
+ * Runs until its standard input ends; then prints "MISSED CYCLES WORST", WORST in microseconds.
+ * It has the scheduling policy of whoever starts it.
+ */
+#define _GNU_SOURCE
+#include <poll.h>
+#include <stdio.h>
+#include <time.h>
+
+static long long now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+int main(void) {
+  const long long period = 1000000LL;
+  long missed = 0, cycles = 0;
+  long long worst = 0, deadline = now_ns() + period;
+  struct pollfd input = {.fd = 0, .events = POLLIN};
+  while (poll(&input, 1, 0) == 0) {
+    struct timespec t = {deadline / 1000000000LL, deadline % 1000000000LL};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+    const long long late = now_ns() - deadline, skipped = late / period;
+    if (late > worst) worst = late;
+    missed += skipped;
+    cycles += 1 + skipped;
+    deadline += (1 + skipped) * period;
+  }
+  printf("%ld %ld %lld\n", missed, cycles, worst / 1000);
+  return 0;
+}
