@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the machine can do: a 1 kHz loop that does nothing but wake up on time.
  *
- * Runs until its standard input ends; then prints "MISSED CYCLES WORST", WORST in microseconds.
+ * Prints "ready", runs until its standard input ends, and then prints "MISSED CYCLES WORST", WORST in microseconds.
  * It has the scheduling policy of whoever starts it.
  */
 #define _GNU_SOURCE
@@ -20,6 +20,8 @@ int main(void) {
   long missed = 0, cycles = 0;
   long long worst = 0, deadline = now_ns() + period;
   struct pollfd input = {.fd = 0, .events = POLLIN};
+  puts("ready");
+  fflush(stdout);
   while (poll(&input, 1, 0) == 0) {
     struct timespec t = {deadline / 1000000000LL, deadline % 1000000000LL};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);

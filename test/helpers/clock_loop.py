@@ -49,6 +49,8 @@ class ClockLoop:
         self._process = path and subprocess.Popen(
             [str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+        if self._process:
+            self._process.stdout.readline()
         return self
 
     def __exit__(self, *_):
