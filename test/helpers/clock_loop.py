@@ -47,7 +47,11 @@ class ClockLoop:
     def __enter__(self):
         path = program()
         self._process = path and subprocess.Popen(
-            [str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
         if self._process:
             self._process.stdout.readline()
@@ -61,7 +65,8 @@ class ClockLoop:
         process, self._process = self._process, None
         if process:
             said, _ = process.communicate()
-            self.missed, self.cycles, self.worst = map(int, said.split())
+            if said:  # else somebody has ended it, and it says nothing
+                self.missed, self.cycles, self.worst = map(int, said.split())
 
     def complaint(self):
         """Say why the machine is too slow, or nothing; ends the loop."""
