@@ -123,8 +123,12 @@ def test_description_has_unit_and_bounds(client):
     assert described[1].additional_constraints == "one of base, tool"
 
 
-def test_cell_s_own_parameters_can_be_read_but_not_changed(client):
+def test_cell_s_own_parameters_can_be_read_but_not_changed(cell, client):
     node = "/multimode_controller"
+    refused = lambda: int(client.diagnosis(cell.name)[1]["refused parameters"])  # noqa: E731
+    if client._statuses:
+        client._statuses.clear()
+    before = refused()
     assert get(client, "cell.rate", node=node)[0].double_value == 1000.0
     answer = client.call(
         SetParameters,
@@ -132,6 +136,7 @@ def test_cell_s_own_parameters_can_be_read_but_not_changed(client):
         parameters=[Parameter("cell.rate", value=500.0).to_parameter_msg()],
     )
     assert not answer.results[0].successful
+    client.until(lambda: refused() == before + 1, 5.0, "what is read-only is refused and counted")
 
 
 @pytest.mark.parametrize("bounds", [(0, 20), (0.0, 20.0)])
