@@ -96,8 +96,9 @@ def test_a_signal_while_it_starts_ends_a_program_in_one_line_without_a_trace(
     said, _ = process.communicate(timeout=30.0)
     assert "Traceback" not in said
     assert "Exception ignored" not in said
-    assert process.returncode in (0, CODES[number]), said
-    if process.returncode:
+    # Python takes its handlers away at its very end: a shell says 130 or 143 for that, too.
+    assert process.returncode in (0, CODES[number], -number), said
+    if process.returncode > 0:
         assert said.count(number.name) == 1, said
         assert "before" in said.splitlines()[-1]
     else:  # it was there already, or done
