@@ -12,10 +12,10 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.control.cartesian_gains import CartesianGains
 from multipanda_py.control.cartesian_spring import CartesianSpring
+from multipanda_py.control.lost_modes import LostModes
 from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import Handover
-from multipanda_py.lost_modes import LostModes
 from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Matrix
 from multipanda_py.targets import MovingCartesianTarget
@@ -62,7 +62,7 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
     Without a governor a streamed twist is fed forward alone.
 
     An arm that is drawn beyond its reach would swing for seconds about a nearly singular posture;
-    :class:`~multipanda_py.lost_modes.LostModes` brakes that, and nothing else.
+    :class:`~multipanda_py.control.lost_modes.LostModes` brakes that, and nothing else.
     Sources: Hogan 1985;
     CRISP section III-A; Khatib 1987 for the inertia.
     """

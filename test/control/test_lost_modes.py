@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.lost_modes import LostModes, curvature
+from multipanda_py.control.lost_modes import LostModes, curvature
 from multipanda_py.testing import StateMaker
 
 THRESHOLD = 0.02  # [1/kg], as the documentation says

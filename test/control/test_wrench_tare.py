@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from multipanda_py.control.wrench_tare import WrenchTare
 from multipanda_py.testing import PERIOD, StateMaker
-from multipanda_py.wrench_tare import WrenchTare
 
 
 def test_mean_at_rest_is_taken_off_as_far_as_it_may_be_an_error():

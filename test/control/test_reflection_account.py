@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.reflection_account import ReflectionAccount
+from multipanda_py.control.reflection_account import ReflectionAccount
 
 PERIOD, STIFF, MASS, DAMPING = 1e-3, 400.0, 3.0, 4.0
 
