@@ -121,13 +121,13 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
     the sign of F is that of the robot on the world.
 
     Errors of the estimate. What the follower seems to feel while both arms stand still after the
-    activation is taken off (:class:`~multipanda_py.control.wrench_tare.WrenchTare`); a deadband leaves
+    activation is taken off (:class:`.WrenchTare`); a deadband leaves
     out what comes back with other postures.
 
     Energy. Position goes one way and force the other; this is not passive by construction. The
     follower's inertia delays the contact force, most behind soft things, and so do loop, filter
     and drives. Three things keep it calm without a model of the contact. The leader's account
-    (:class:`~multipanda_py.control.reflection_account.ReflectionAccount`) fades a force out that gives
+    (:class:`.ReflectionAccount`) fades a force out that gives
     the leader more than it got, which also ends a drift by an error of the estimate. Latency,
     which the account does not see, is what damping answers for: with
     :math:`\kappa = g \min(1, \alpha)\, \alpha\, K` the stiffness that the leader may feel and
