@@ -96,6 +96,10 @@ class GovernedChannel(ABC):
             self._goal_rate, self._rate_left = None, 0
 
     @abstractmethod
+    def forget(self) -> None:
+        """Have no motion under way any more; :meth:`start` comes next."""
+
+    @abstractmethod
     def set_bounds(self, params: GovernorParams) -> None:
         """Take parameters over."""
 

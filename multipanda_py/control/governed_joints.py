@@ -52,6 +52,10 @@ class GovernedJoints(GovernedChannel):
         """Whether the reference may move: on its way, or because the arm is pushed away."""
         return self._leash is not None or super().is_watching
 
+    def forget(self) -> None:
+        """Have no motion under way any more."""
+        self._tracker.moving = False
+
     def set_bounds(self, params: GovernorParams) -> None:
         """Take parameters over; the shape of the ellipsoid is the robot's."""
         limits, self._params = self._state.limits, params

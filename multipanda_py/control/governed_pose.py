@@ -41,6 +41,10 @@ class GovernedPose(GovernedChannel):
         self._linear_rate: list[float] | None = None
         self._angular_rate: list[float] | None = None
 
+    def forget(self) -> None:
+        """Have no motion under way any more."""
+        self._linear.moving = self._angular.moving = False
+
     def set_bounds(self, params: GovernorParams) -> None:
         """Take parameters over."""
         self._params = params

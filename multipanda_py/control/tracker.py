@@ -92,6 +92,7 @@ class Tracker:
         self._place = 0
         self._left = cycles
         self.moving = any(speed)
+        self._distance = 0.0 if self.moving else math.inf  # nothing has to be stopped at rest
 
     def halt(self) -> None:
         """Be at rest where the output is, but go on to the goal."""

@@ -77,7 +77,9 @@ class Governor(Feature[GovernorParams]):
         if not self._all:
             self._find_channels(states, target)
         cycles = max(1, round(self.params.smoothing / self.context.period))
+        self._clock = 0
         for channel in self._all:
+            channel.forget()  # or a motion under way would bound the next one
             channel.set_bounds(self.params)
             channel.start(cycles, self.context.period, at_rest)
 
