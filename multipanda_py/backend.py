@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import BackendError
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.grippers.gripper import Action, Outcome
 from multipanda_py.state import ArmState, Vector
@@ -128,6 +129,27 @@ class Backend(ABC):
         """
         answers, self._configured = self._configured, []
         return answers
+
+    def save(self) -> object | None:
+        """Return its whole state for :meth:`load`, between two cycles; None if that cannot be.
+
+        Thread: control.
+        """
+        return None
+
+    def load(self, saved: object, seed: int | None = None) -> None:
+        """Go back to what :meth:`save` has returned, without reading or writing.
+
+        Args:
+            saved: From this very backend; it stays as it is.
+            seed: What is random is drawn anew from this; None goes on as it did then.
+
+        Raises:
+            BackendError: If it cannot go back, as real arms cannot.
+
+        Thread: control.
+        """
+        raise BackendError(f"backend {type(self).__name__} cannot go back to a saved state")
 
     @abstractmethod
     def close(self) -> None:

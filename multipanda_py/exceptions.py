@@ -82,5 +82,9 @@ class LoopTimeout(MultipandaError, TimeoutError):
     """Report that the control loop did not answer in time."""
 
 
+class SimulationRefused(MultipandaError, ValueError):
+    """Refuse what cannot be asked of this cell's simulation, or done to it."""
+
+
 class RenderingUnavailable(MultipandaError, RuntimeError):
     """Report that no off-screen OpenGL library was found."""

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import mujoco
@@ -32,9 +33,26 @@ from multipanda_py.simulation.ripple import Ripple
 from multipanda_py.simulation.sensor_noise import SensorNoise, TorqueStep
 from multipanda_py.simulation.sim_gripper import SimGripper
 from multipanda_py.simulation.sim_robot import SimRobot
+from multipanda_py.simulation.world import World
+from multipanda_py.simulation.world_state import WorldState
 from multipanda_py.state import ArmState, Vector
 
 _FIRST_CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
+
+
+@dataclass(frozen=True)
+class SavedMujoco:
+    """The state of a world between two cycles.
+
+    Attributes:
+        world: Of the physics.
+        drives: What changes in the stages of every arm's drive.
+        hands: What changes in the hands.
+    """
+
+    world: WorldState
+    drives: Sequence[Sequence[Mapping[str, object]]]
+    hands: Sequence[tuple[Vector, dict[str, object]]]
 
 
 class Mujoco(Backend):
@@ -55,10 +73,13 @@ class Mujoco(Backend):
     Attributes:
         model: MuJoCo's model, after :meth:`connect`.
         data: MuJoCo's data, after :meth:`connect`. Thread: control.
+        world: What may be asked and done between two cycles, after :meth:`connect`.
+        drives: What lies between command and joints of every arm, after :meth:`connect`.
     """
 
     model: mujoco.MjModel
     data: mujoco.MjData
+    world: World
 
     def __init__(
         self, config: CellConfig, arms: Sequence[int], states: Sequence[ArmState], objects: Vector
@@ -102,7 +123,7 @@ class Mujoco(Backend):
         self._dofs: list[slice] = []
         self._hands: list[SimGripper | None] = []
         self._robots: list[SimRobot] = []
-        self._drives: list[Drive] = []
+        self.drives: list[Drive] = []
         for seed, (index, arm, state) in enumerate(zip(self.arms, self.descriptions, self.states)):
             first = model.joint(arm.joint_names[0])
             q_at, dof = int(first.qposadr[0]), int(first.dofadr[0])
@@ -119,7 +140,7 @@ class Mujoco(Backend):
             robot = SimRobot(model, data, arm, state, dof, settings.franka, self.period, springs)
             self._robots.append(robot)
             stages = self._stages(arm, settings, robot, dof, seed)
-            self._drives.append(Drive([*stages, *([springs] if springs else [])]))
+            self.drives.append(Drive([*stages, *([springs] if springs else [])]))
         self._objects: list[Vector] = []
         for name, thing in self.config.objects.items():
             if thing.mass > 0:
@@ -134,6 +155,8 @@ class Mujoco(Backend):
         self._contact = np.zeros(model.nv)
         mujoco.mj_forward(model, data)
         self.time = 0.0
+        prefixes = {arm.name: arm.prefix for arm in self.descriptions}
+        self.world = World(model, data, prefixes)
 
     def _stages(
         self, arm: ArmDescription, settings: ArmConfig, robot: SimRobot, dof: int, seed: int
@@ -178,7 +201,7 @@ class Mujoco(Backend):
             state.dq[:] = self._dq[i]
             np.add(self._ctrl[i], self._carried[i], state.tau_J)
             state.tau_ext[:] = self._felt[i]
-            self._drives[i].measure(state)
+            self.drives[i].measure(state)
             hand = self._hands[i]
             if hand is not None:
                 state.fingers[:] = hand.fingers
@@ -205,7 +228,7 @@ class Mujoco(Backend):
         """
         if self.arms[0] not in fresh:
             return
-        for state, ctrl, drive in zip(self.states, self._ctrl, self._drives):
+        for state, ctrl, drive in zip(self.states, self._ctrl, self.drives):
             ctrl[:] = state.tau
             drive.execute(ctrl)
         for hand in self._hands:
@@ -237,6 +260,26 @@ class Mujoco(Backend):
         """Change thresholds, load and the rest at once."""
         self._robots[self.arms.index(arm)].configure(options)
         super().configure(arm, options)
+
+    def save(self) -> SavedMujoco:
+        """Return the world, and what changes in drives and hands."""
+        hands = [hand.save() for hand in self._hands if hand is not None]
+        world = WorldState.of(self.model, self.data)
+        return SavedMujoco(world, [drive.save() for drive in self.drives], hands)
+
+    def load(self, saved: object, seed: int | None = None) -> None:
+        """Go back to a saved state, bit by bit if no seed is given."""
+        if not isinstance(saved, SavedMujoco):
+            raise BackendError(f"mujoco: got a saved state of type {type(saved).__name__}")
+        saved.world.load(self.model, self.data)
+        for drive, stages in zip(self.drives, saved.drives):
+            drive.load(stages)
+            if seed is not None:
+                drive.reseed(seed)
+        hands = [hand for hand in self._hands if hand is not None]
+        for hand, answer in zip(hands, saved.hands):
+            hand.load(answer)
+        self.time = self.data.time
 
     def close(self) -> None:
         """Leave the world as it is: nothing moves on without :meth:`write`."""

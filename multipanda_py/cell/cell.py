@@ -23,6 +23,7 @@ from multipanda_py.cell.parameter_writer import ParameterWriter
 from multipanda_py.cell.pending_switch import PendingSwitch
 from multipanda_py.cell.recovery import Recovery, RecoveryRequest
 from multipanda_py.cell.robot_settings import SETTINGS_TIMEOUT, RobotSettings
+from multipanda_py.cell.simulation import Simulation
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.cell.switch_result import SwitchResult
@@ -72,6 +73,7 @@ class Cell:
         self._settings = RobotSettings(names, connection, counts)
         self._tare = Tare(names, connection, counts)
         self._grippers = Grippers(names, connection, reader)
+        self._simulation = Simulation(names, connection, self._grippers)
         self._viewer: subprocess.Popen[bytes] | None = None
 
     @classmethod
@@ -125,6 +127,7 @@ class Cell:
 
             stop_viewer(self._viewer)
             self._viewer = None
+        self._simulation.close()
         self._grippers.close()
         self._connection.close()
 
@@ -181,6 +184,17 @@ class Cell:
     def wait(self, condition: Callable[[], bool], timeout: float, what: str = "condition") -> None:
         """Let the loop run until a condition holds: see :meth:`.Connection.wait`."""
         self._connection.wait(condition, timeout, what)
+
+    @property
+    def simulation(self) -> Simulation:
+        """The world of an inline cell: contact forces, poses, pushes, save and reset, pictures.
+
+        Raises:
+            SimulationRefused: If the cell is not inline, or its arms are not simulated.
+            LoopError: If the cell is not started.
+        """
+        self._simulation.check()
+        return self._simulation
 
     # What is known: CellNames, StateReader, Counts.
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from multipanda_py.cell.names import CellNames
 from multipanda_py.exceptions import LoopError, LoopTimeout
 from multipanda_py.loop.cycle import ControlLoop
+from multipanda_py.loop.loop_state import LoopState
 from multipanda_py.loop.mailbox import Mailbox, Slot
 from multipanda_py.loop.placement import make_runner
 from multipanda_py.loop.runner import HEARTBEAT_PERIOD, Runner
@@ -27,6 +28,7 @@ class Connection:
     Attributes:
         lock: Held by whoever writes to the mailbox: every record has one writer.
         warnings: What the machine refused the loop at its start, in sentences.
+        started_ns: When the loop was started last, CLOCK_MONOTONIC.
     """
 
     def __init__(self, names: CellNames) -> None:
@@ -36,7 +38,7 @@ class Connection:
         self._file_lock: CellLock | None = None
         self._mailbox: Mailbox | None = None
         self._runner: Runner | None = None
-        self._started_ns = 0
+        self.started_ns = 0
         self._closing = threading.Event()
         self._by_hand = False
 
@@ -63,7 +65,7 @@ class Connection:
         except BaseException:
             self.close()
             raise
-        self._started_ns = time.monotonic_ns()
+        self.started_ns = time.monotonic_ns()
         if has_own_time:
             threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
@@ -132,12 +134,16 @@ class Connection:
 
     def silence(self) -> float:
         """Return the time since the loop began its newest cycle [s]; 0 for an inline cell."""
-        return 0.0 if self._runner is None else self._runner.silence(self._started_ns)
+        return 0.0 if self._runner is None else self._runner.silence(self.started_ns)
 
     def step(self, cycles: int = 1) -> None:
         """Run cycles of an inline cell, as fast as the machine can."""
         self.check()
         self._running().step(cycles)
+
+    def load(self, state: LoopState | None, seed: int | None) -> None:
+        """Bring an inline loop back to a saved state, or to its start."""
+        self._running().load(state, seed)
 
     def pause(self) -> None:
         """Give the loop the time to answer; see :meth:`.Runner.pause`."""

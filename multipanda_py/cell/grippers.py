@@ -65,6 +65,12 @@ class Grippers:
             if config.hand and config.backend == REAL:
                 self.of(arm)
 
+    def end_motions(self, why: str) -> None:
+        """End what simulated grippers are doing, for those that wait for it."""
+        for gripper in self._grippers.values():
+            if isinstance(gripper, LoopGripper):
+                gripper.end_motion(why)
+
     def close(self) -> None:
         """End what belongs to the grippers; safe to call twice."""
         for gripper in self._grippers.values():

@@ -47,16 +47,19 @@ class LoopGripper(Gripper):
         if reason and command.action is not Action.STOP:
             raise TargetRejected(f"{self.arm} gripper: {reason}")
         with connection.lock:
-            if self._motion is not None:
-                width = self.state().width
-                text = f"{self._motion.command}: ended by {command}"
-                self._motion.end(GripperResult(Outcome.ABORTED, width, text))
+            self.end_motion(f"ended by {command}")
             slot = connection.mailbox.grippers[self._index]
             number = connection.post(slot, np.array(command.record))
             self._motion = GripperMotion(
                 command, lambda: self._look(command, number), connection.wait
             )
             return self._motion
+
+    def end_motion(self, why: str) -> None:
+        """End the motion that is under way, for those that wait for it."""
+        if self._motion is not None:
+            text = f"{self._motion.command}: {why}"
+            self._motion.end(GripperResult(Outcome.ABORTED, self.state().width, text))
 
     def _look(self, command: GripperCommand, number: int) -> GripperResult | None:
         begun, outcome, held, width = self._reader.gripper_answer(self.arm)

@@ -17,6 +17,7 @@ from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.arm_settings import ArmSettings
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.instance import Instance
+from multipanda_py.loop.loop_state import LoopState
 from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
 from multipanda_py.loop.ownership import Ownership, describe
 from multipanda_py.loop.tare import Tares
@@ -121,6 +122,38 @@ class ControlLoop:
         """Release the arms; safe to call twice."""
         for backend in self.backends:
             backend.close()
+
+    def save(self) -> LoopState:
+        """Return everything that :meth:`load` goes back to, between two cycles."""
+        return LoopState(
+            self._row.copy(),
+            tuple(instance.active for instance in self._instances),
+            tuple(arm.fault for arm in self._arms),
+            tuple(arm.released for arm in self._arms),
+            tuple(backend.save() for backend in self.backends),
+        )
+
+    def load(self, state: LoopState, seed: int | None, now_ns: int) -> None:
+        """Go back to a saved state, and record it; see :class:`.LoopState`.
+
+        Raises:
+            BackendError: If a backend cannot go back.
+            Exception: Whatever a law or feature raises on its activation.
+        """
+        for backend, saved in zip(self.backends, state.backends):
+            backend.load(saved, seed)
+        self._row[:] = state.row
+        self._recovering.clear()
+        for slot in self._mailbox.grippers:
+            slot.skip()
+        for arm, fault, released in zip(self._arms, state.faults, state.released):
+            arm.interrupted = released
+            arm.fault, arm.released = fault, released
+            arm.model.update(arm.state)
+        self._owners.begin_anew(state.active, now_ns)
+        for arm in self._arms:
+            arm.blend_left = 0
+        self._record(now_ns, now_ns)
 
     def cycle(self, wake_ns: int, deadline_ns: int, fresh: Sequence[int] | None = None) -> None:
         """Run one cycle that began at ``wake_ns`` and was due at ``deadline_ns``.

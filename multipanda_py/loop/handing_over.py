@@ -63,6 +63,7 @@ class PastCycles:
             for index in range(row["arms"].shape[0])
         ]
         self._time = _offset(row, "time") // 8
+        self._first = 0
 
     def _rows(self, count: int) -> Matrix:
         """Return the newest rows, oldest first, (WINDOW, n); a view if they do not wrap."""
@@ -71,10 +72,14 @@ class PastCycles:
             return flat[end - WINDOW : end]
         return np.concatenate([flat[end - WINDOW :], flat[:end]])
 
+    def forget(self) -> None:
+        """Know nothing of the cycles until now: the arms have been put elsewhere."""
+        self._first = self._mailbox.words[Word.ROWS]
+
     def of(self, arm: Arm) -> Handover:
         """Return what an arm was pressing with until now."""
         count = self._mailbox.words[Word.ROWS]
-        if count < WINDOW or arm.released or arm.fault in UNFIT:
+        if count - self._first < WINDOW or arm.released or arm.fault in UNFIT:
             return Handover()
         rows, at = self._rows(count), self._at[arm.index]
         fault = rows[:, at["fault"]].view(np.int64)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from multipanda_py.exceptions import LoopError
 from multipanda_py.loop.build import build_loop
 from multipanda_py.loop.cycle import ControlLoop
+from multipanda_py.loop.loop_state import LoopState
 from multipanda_py.loop.runner import Runner, start_loop
 
 
@@ -20,6 +21,7 @@ class InlineRunner(Runner):
         start_loop(self._loop, self._config, warm_up=2)
         self._period_ns = round(1e9 / self._config.cell.rate)
         self._now_ns = 0
+        self._at_start = self._loop.save()
         self._open = True
         return []
 
@@ -33,6 +35,11 @@ class InlineRunner(Runner):
         """The loop itself, between two cycles."""
         self.check()
         return self._loop
+
+    def load(self, state: LoopState | None, seed: int | None) -> None:
+        """Bring the loop back to a saved state, or to its start; its clock goes on."""
+        self.check()
+        self._loop.load(self._at_start if state is None else state, seed, self._now_ns)
 
     def step(self, cycles: int) -> None:
         """Run ``cycles`` cycles as fast as the machine can."""

@@ -154,6 +154,18 @@ class Ownership:
         self.epoch += 1
         self._mailbox.words[Word.EPOCH] = self.epoch
 
+    def begin_anew(self, wanted: Sequence[bool], now_ns: int) -> None:
+        """Activate ``wanted``, and holds, as at the start: on arms that have been put elsewhere.
+
+        Raises:
+            Exception: Whatever a law or feature raises.
+        """
+        self._past.forget()
+        for instance in self.active:
+            self._leave(instance)
+            instance.active = False
+        self.apply(wanted, now_ns=now_ns)
+
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
         """Give every arm to its hold, seeded anew, and report why."""
         self._mailbox.report(event, now_ns, -1, -1, text)

@@ -12,6 +12,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LoopError
 from multipanda_py.loop.cycle import ControlLoop
+from multipanda_py.loop.loop_state import LoopState
 from multipanda_py.loop.mailbox import Mailbox, Word
 
 STOP_TIMEOUT = 5.0
@@ -59,6 +60,14 @@ class Runner(ABC):
             LoopError: If the loop runs by itself.
         """
         raise LoopError("the loop runs by itself, nobody else may touch it; use inline")
+
+    def load(self, state: LoopState | None, seed: int | None) -> None:
+        """Bring an inline loop back to a saved state, or to its start.
+
+        Raises:
+            LoopError: If the loop runs by itself.
+        """
+        raise LoopError("the loop runs by itself and cannot be set back; use inline")
 
     def step(self, cycles: int) -> None:
         """Run cycles by hand, which only an inline loop allows."""

@@ -18,6 +18,8 @@ class Delay(Stage):
     Thread: control.
     """
 
+    CHANGING = ("_past",)
+
     def __init__(self, cycles: int) -> None:
         self._cycles = cycles
         self._past: deque[tuple[Vector, ...]] = deque()

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
+from multipanda_py.simulation.saved_fields import load_fields, save_fields
 from multipanda_py.state import ArmState, Vector
 
 
@@ -13,14 +15,23 @@ class Stage:
 
     A stage overrides what it has to do with; what it leaves alone costs nothing.
 
+    Attributes:
+        CHANGING: Names of the attributes that change while it runs: what a saved state of the
+            simulation holds of it.
+
     Thread: control.
     """
+
+    CHANGING: ClassVar[Sequence[str]] = ()
 
     def execute(self, tau: Vector) -> None:
         """Change torques (7,) [Nm] on their way to the joints, in place."""
 
     def measure(self, state: ArmState) -> None:
         """Change what was measured on its way to the laws, in place."""
+
+    def reseed(self, seed: int) -> None:
+        """Draw what is random about it anew; equal seeds give equal runs."""
 
 
 class Drive:
@@ -29,13 +40,20 @@ class Drive:
     What is measured passes them the other way round: the stage nearest to the joint comes
     first, the one that the loop talks to last.
 
+    Everything that changes a torque or a measurement is a stage: the robot's own protection, lag,
+    noise and quantisation, gears, springs. Another one is plugged in here and nowhere else.
+
     Args:
         stages: From the command to the joint.
+
+    Attributes:
+        stages: As given.
 
     Thread: control.
     """
 
     def __init__(self, stages: Sequence[Stage]) -> None:
+        self.stages = tuple(stages)
         self._executing: list[Callable[[Vector], None]] = [
             stage.execute for stage in stages if type(stage).execute is not Stage.execute
         ]
@@ -52,3 +70,17 @@ class Drive:
         """Turn the true state of the joints into what the laws see, in place."""
         for step in self._measuring:
             step(state)
+
+    def save(self) -> list[dict[str, object]]:
+        """Return what changes in the stages, to be loaded again."""
+        return [save_fields(stage, stage.CHANGING) for stage in self.stages]
+
+    def load(self, saved: Sequence[Mapping[str, object]]) -> None:
+        """Put the stages back to where they were."""
+        for stage, fields in zip(self.stages, saved):
+            load_fields(stage, fields)
+
+    def reseed(self, seed: int) -> None:
+        """Draw what is random in the stages anew."""
+        for stage in self.stages:
+            stage.reseed(seed)

@@ -61,6 +61,8 @@ class Perturbation(Stage):
     Thread: control.
     """
 
+    CHANGING = ("_motor",)
+
     def __init__(
         self,
         settings: PerturbationConfig,

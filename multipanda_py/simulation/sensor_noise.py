@@ -29,13 +29,20 @@ class SensorNoise(Stage):
     Thread: control.
     """
 
+    CHANGING = ("_random", "_walking", "_offset")
+
     def __init__(self, config: NoiseConfig, seed: int, period: float) -> None:
-        self._config = config
+        self._config, self._number = config, seed
         self._random = np.random.default_rng(seed)
         self._walking = np.random.default_rng((seed, 1))  # leaves the other draws as they are
         self._offset = np.array(config.tau_bias)
         self._step = np.array(config.tau_drift) * math.sqrt(period)
         self._drifts = bool(self._step.any())
+
+    def reseed(self, seed: int) -> None:
+        """Draw noise and walk anew; what the walk has come to stays."""
+        self._random = np.random.default_rng((seed, self._number))
+        self._walking = np.random.default_rng((seed, self._number, 1))
 
     def measure(self, state: ArmState) -> None:
         """Disturb positions, velocities and torques of a state."""

@@ -15,6 +15,7 @@ from multipanda_py.grippers.gripper import (
 )
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.franka import FINGER_FORCE
+from multipanda_py.simulation.saved_fields import load_fields, save_fields
 from multipanda_py.state import ArmState, Vector
 
 FREE_FORCE = 20.0
@@ -57,6 +58,11 @@ class SimGripper:
     Thread: control.
     """
 
+    CHANGING = (
+        *("is_active", "_goals", "_command", "_set_point", "_reach", "_press", "_lead"),
+        *("_rest_speed", "_rest", "_left"),
+    )
+
     def __init__(
         self,
         model: mujoco.MjModel,
@@ -89,6 +95,15 @@ class SimGripper:
         self.is_active = False
         self._force_range[:] = -FINGER_FORCE, FINGER_FORCE
         self._control[:] = arm.finger_opening
+
+    def save(self) -> tuple[Vector, dict[str, object]]:
+        """Return the force limit of the servos and what else changes, to be loaded again."""
+        return self._force_range.copy(), save_fields(self, self.CHANGING)
+
+    def load(self, saved: tuple[Vector, dict[str, object]]) -> None:
+        """Go on with what the hand was doing."""
+        self._force_range[:] = saved[0]
+        load_fields(self, saved[1])
 
     def begin(self, number: int, record: Vector) -> None:
         """Begin a command, whose record is as :attr:`GripperCommand.record`."""

@@ -55,6 +55,8 @@ class SimRobot(Stage):
     Thread: control.
     """
 
+    CHANGING = ("stopped", "fault", "_q", "_stiffness", "_damping", "_felt")
+
     def __init__(
         self,
         model: mujoco.MjModel,

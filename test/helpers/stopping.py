@@ -81,7 +81,7 @@ class StopRig:
         self.data.qpos[:7], self.data.qvel[:7] = throw.q, throw.dq
         self.data.qpos[7:9] = self.data.ctrl[7:9] = 0.04
         mujoco.mj_forward(self.model, self.data)
-        drive = self.backend._drives[0]
+        drive = self.backend.drives[0]
         for stage in {step.__self__ for step in drive._executing + drive._measuring}:
             if hasattr(stage, "_motor"):
                 stage._motor = throw.tau.copy()

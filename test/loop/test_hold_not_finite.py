@@ -15,7 +15,7 @@ def backend_of(cell):
 
 def break_measurements(cell):
     """Let the left arm measure no number from now on; return what undoes it."""
-    measuring = backend_of(cell)._drives[0]._measuring
+    measuring = backend_of(cell).drives[0]._measuring
     measuring.append(lambda state: state.q.__setitem__(2, np.nan))
     return measuring.pop
 

@@ -186,7 +186,7 @@ def test_an_estimate_that_is_no_number_is_refused(make_cell):
     cell = make_cell()
     cell.step(10)
     push(cell, [0.0])
-    drive = cell.loop.backends[0]._drives[0]
+    drive = cell.loop.backends[0].drives[0]
     drive._measuring.append(lambda state: state.tau_ext.__setitem__(2, np.nan))
     refused(cell, "left")
 

@@ -163,14 +163,14 @@ def test_a_gear_ripples_with_the_angle_of_its_motor(make_cell):
     for _ in range(20):
         q = data.qpos[:7] = rng.uniform(-1.0, 1.0, 7)
         tau = np.full(7, 0.5)
-        backend._drives[0].execute(tau)
+        backend.drives[0].execute(tau)
         np.testing.assert_allclose(tau, 0.5 + ripple * np.sin(160.0 * q), atol=1e-9)
 
 
 def test_an_arm_as_it_should_be_has_nothing_on_the_way(make_cell):
     cell = make_cell(arms(stiffness=STIFFNESS))
     backend = cell.loop.backends[0]
-    assert [len(drive._measuring) for drive in backend._drives] == [2, 1]
+    assert [len(drive._measuring) for drive in backend.drives] == [2, 1]
     assert backend._steps > 1
     rigid = make_cell().loop.backends[0]
     assert rigid._steps == 1

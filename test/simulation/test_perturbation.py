@@ -38,7 +38,7 @@ def test_states_are_as_old_as_the_delay_says(make_cell):
 def test_torque_follows_with_the_lag(make_cell):
     cell = make_cell(arms(torque_lag=0.01), FLOAT, ["left/float"])
     backend = cell.loop.backends[0]
-    lagging = backend._drives[0]
+    lagging = backend.drives[0]
     lagging.execute(np.zeros(7))
     tau = np.zeros(7)
     for _ in range(10):

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be asked of a simulated world, and done to it, between two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import mujoco
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multipanda_py.exceptions import SimulationRefused, UnknownName
+from multipanda_py.pose import Pose
+from multipanda_py.simulation.mjcf_elements import quaternion
+from multipanda_py.state import Vector
+
+FLOOR = "floor"
+"""Name of what stands still and has no other one."""
+
+
+class World:
+    """Bodies by name: their contacts, poses, pushes, friction and inertia.
+
+    A name is that of a thing in the cell file, of a link of an arm (``left_fr3_link7``, as in the
+    URDF), or ``floor``; where it says so, that of an arm for all its links together. Everything
+    is in the world frame.
+
+    Args:
+        model: MuJoCo's model.
+        data: Its data.
+        arms: Prefix of the links of every arm, by the arm's name.
+
+    Thread: that of the loop's cycles, between two of them.
+    """
+
+    def __init__(
+        self, model: mujoco.MjModel, data: mujoco.MjData, arms: Mapping[str, str]
+    ) -> None:
+        self._model, self._data = model, data
+        names = [FLOOR, *(model.body(body).name for body in range(1, model.nbody))]
+        self._body = {name: body for body, name in enumerate(names) if name}
+        self._arm = {
+            arm: frozenset(body for name, body in self._body.items() if name.startswith(prefix))
+            for arm, prefix in arms.items()
+        }
+        self._mass, self._inertia = model.body_mass.copy(), model.body_inertia.copy()
+        self._scratch = mujoco.MjData(model)
+        self._wrench = np.zeros(6)
+
+    @property
+    def bodies(self) -> tuple[str, ...]:
+        """Names of all bodies."""
+        return tuple(self._body)
+
+    def contact_force(self, body: str, other: str | None = None) -> Vector:
+        """Return what ``other``, or everything, exerts on a body by contact, (3,) [N].
+
+        Both may be arms. It is that of the last step, as are the states that laws see next.
+        """
+        mine, theirs = self._group(body), None if other is None else self._group(other)
+        model, data, total = self._model, self._data, np.zeros(3)
+        for number in range(data.ncon):
+            contact = data.contact[number]
+            first, second = (int(model.geom_bodyid[g]) for g in (contact.geom1, contact.geom2))
+            if (first in mine) == (second in mine):
+                continue
+            sign, partner = (-1.0, second) if first in mine else (1.0, first)
+            if theirs is None or partner in theirs:
+                mujoco.mj_contactForce(model, data, number, self._wrench)
+                total += sign * self._wrench[:3] @ contact.frame.reshape(3, 3)
+        return total
+
+    def pose(self, body: str) -> Pose:
+        """Return where a body is."""
+        body_id = self._find(body)
+        return Pose(self._data.xpos[body_id].copy(), self._data.xmat[body_id].reshape(3, 3).copy())
+
+    def set_pose(self, body: str, pose: Pose, twist: ArrayLike = (0.0,) * 6) -> None:
+        """Put a thing somewhere else.
+
+        Args:
+            body: A thing of the cell file. One without mass stays where it is put.
+            pose: Where.
+            twist: Its linear velocity, and its angular velocity in its own axes, (6,)
+                [m/s, rad/s].
+
+        Raises:
+            SimulationRefused: If it is a link, or the floor.
+        """
+        model, data, body_id = self._model, self._data, self._find(body)
+        velocity = _numbers(f"{body}: twist", twist, 6)
+        joint = int(model.body_jntadr[body_id])
+        if joint >= 0 and model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_FREE:
+            q_at, dof = int(model.jnt_qposadr[joint]), int(model.jnt_dofadr[joint])
+            data.qpos[q_at : q_at + 3] = pose.position
+            data.qpos[q_at + 3 : q_at + 7] = quaternion(pose.rotation)
+            data.qvel[dof : dof + 6] = velocity
+        elif body_id and joint < 0 and model.body_parentid[body_id] == 0:
+            model.body_pos[body_id] = pose.position
+            model.body_quat[body_id] = quaternion(pose.rotation)
+        else:
+            raise SimulationRefused(f"set_pose: got {body}, allowed things of the cell file")
+        mujoco.mj_forward(model, data)
+
+    def apply_wrench(
+        self,
+        body: str,
+        force: ArrayLike = (0.0, 0.0, 0.0),
+        torque: ArrayLike = (0.0, 0.0, 0.0),
+        point: ArrayLike | None = None,
+    ) -> None:
+        """Push a body from now on, until it is told otherwise.
+
+        Args:
+            body: What is pushed.
+            force: (3,) [N].
+            torque: (3,) [Nm].
+            point: Where the force acts now, (3,) [m]; by default at the centre of mass, with
+                which it then moves.
+        """
+        body_id = self._find(body)
+        push, turn = _numbers(f"{body}: force", force, 3), _numbers(f"{body}: torque", torque, 3)
+        if point is not None:
+            lever = _numbers(f"{body}: point", point, 3) - self._data.xipos[body_id]
+            turn = turn + np.cross(lever, push)
+        self._data.xfrc_applied[body_id, :3] = push
+        self._data.xfrc_applied[body_id, 3:] = turn
+
+    def set_friction(self, body: str, sliding: float) -> None:
+        """Change the coefficient of sliding friction of a body, or of all of an arm.
+
+        Between two bodies that of the thing counts, else the larger one.
+        """
+        value = _positive(f"{body}: friction", sliding, zero=True)
+        model, bodies = self._model, self._group(body)
+        for geom in range(model.ngeom):
+            if int(model.geom_bodyid[geom]) in bodies:
+                model.geom_friction[geom, 0] = value
+        for pair in range(model.npair):  # of the pads of fingers and things
+            geoms = (int(model.pair_geom1[pair]), int(model.pair_geom2[pair]))
+            if any(int(model.geom_bodyid[geom]) in bodies for geom in geoms):
+                model.pair_friction[pair, :2] = value
+
+    def scale_inertia(self, body: str, factor: float) -> None:
+        """Make a body, or an arm, heavier or lighter than its description, by a factor.
+
+        The weight of an arm's links stays compensated.
+        """
+        scale = _positive(f"{body}: factor of inertia", factor)
+        bodies = sorted(self._group(body))
+        self._model.body_mass[bodies] = scale * self._mass[bodies]
+        self._model.body_inertia[bodies] = scale * self._inertia[bodies]
+        mujoco.mj_setConst(self._model, self._scratch)
+
+    def _find(self, body: str) -> int:
+        if body not in self._body:
+            raise UnknownName("body", body, self.bodies)
+        return self._body[body]
+
+    def _group(self, name: str) -> frozenset[int]:
+        return self._arm[name] if name in self._arm else frozenset((self._find(name),))
+
+
+def _numbers(what: str, values: ArrayLike, count: int) -> Vector:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SimulationRefused(f"{what}: got {values!r:.60}, allowed {count} numbers") from None
+    if array.shape != (count,) or not np.isfinite(array).all():
+        raise SimulationRefused(f"{what}: got {array.tolist()}, allowed {count} finite numbers")
+    return array
+
+
+def _positive(what: str, value: float, zero: bool = False) -> float:
+    if not (np.isfinite(value) and (value > 0.0 or (zero and value == 0.0))):
+        raise SimulationRefused(
+            f"{what}: got {value}, allowed {'0 or more' if zero else 'more than 0'}"
+        )
+    return float(value)

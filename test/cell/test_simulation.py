@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The door to the simulation, against physics and against a second run."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from multipanda_py import Pose
+from multipanda_py.exceptions import LoopError, SimulationRefused, UnknownName
+from multipanda_py.testing import simple_cell
+
+G = 9.81
+BOX = {
+    "shape": "box", "size": [0.05, 0.05, 0.05], "position": [0.6, 0.0, 0.05], "mass": 2.0,
+    "friction": 0.8,
+}  # fmt: skip
+TABLE = {"shape": "box", "size": [0.2, 0.2, 0.1], "position": [0.6, 0.8, 0.1]}
+NOISY = {
+    "noise": {"q": 1e-5, "dq": 1e-3, "tau": 0.05, "tau_drift": [0.01] * 7, "torque_step": 0.01},
+    "perturbation": {"delay": 0.003, "torque_lag": 0.002},
+    "joints": {"ripple": [0.1] * 7, "stiffness": [14000.0] * 4 + [9000.0] * 3},
+}
+ARM = {"arm": {}}
+
+
+def boxed(make_cell, **settings):
+    return make_cell(ARM, objects={"box": BOX, "table": TABLE}, **settings)
+
+
+def run(cell, cycles=150):
+    """Move an arm about, and return everything that was recorded but times of the machine."""
+    total, _ = cell.rows()
+    start = cell.pose("left")
+    cell.set_target("left", Pose(start.position + [0.0, 0.02, 0.03], start.rotation))
+    cell.step(cycles)
+    rows = cell.rows(total)[1]
+    return [rows[name].tobytes() for name in ("time", "arms", "objects", "reports")]
+
+
+@pytest.mark.parametrize("arms", [{}, NOISY], ids=["exact", "spoiled"])
+def test_a_reset_cell_runs_as_a_fresh_one_bit_by_bit(make_cell, arms):
+    cells = [
+        make_cell({"left": arms, "right": {"position": [0.0, -0.8, 0.0], **arms}},
+                  active=["left/cartesian_impedance_controller"])
+        for _ in range(2)
+    ]  # fmt: skip
+    cells[1].step(7)
+    run(cells[1])
+    cells[1].recover()
+    for cell in cells:
+        cell.simulation.reset()
+    assert run(cells[0]) == run(cells[1])
+
+
+def test_a_saved_state_is_gone_back_to_bit_by_bit_as_often_as_wanted(make_cell):
+    cell = make_cell({"left": NOISY}, active=["left/cartesian_impedance_controller"])
+    run(cell)
+    state = cell.simulation.save()
+    runs = []
+    for _ in range(3):
+        cell.simulation.reset(state)
+        assert cell.simulation.time == state.time
+        runs.append(run(cell))
+    assert runs[0] == runs[1] == runs[2]
+
+
+def test_what_is_held_goes_on_from_a_saved_state_as_if_nothing_had_been(make_cell):
+    """Hands, things and contacts are where they were; so is what the hands press with."""
+    held = {**BOX, "size": [0.03, 0.03, 0.03], "position": [0.45, 0.0, 0.03], "mass": 0.2}
+    cell = make_cell(ARM, objects={"box": held})
+    hand = cell.pose("arm")
+    cell.simulation.set_pose("box", Pose(hand.position, np.eye(3)))
+    cell.gripper("arm").grasp(0.06, force=30.0)
+    cell.step(1)
+    for _ in range(600):
+        cell.simulation.set_pose("box", Pose(hand.position, np.eye(3)))
+        cell.step(1)
+    cell.step(400)
+    state, before = cell.simulation.save(), cell.objects()["box"].position
+    assert before[2] > hand.position[2] - 0.03
+    cell.gripper("arm").move(0.08)
+    cell.step(800)
+    assert cell.objects()["box"].position[2] < before[2] - 0.1
+    cell.simulation.reset(state)
+    cell.step(800)
+    assert np.linalg.norm(cell.objects()["box"].position - before) < 2e-3
+    assert cell.gripper("arm").state().is_grasped
+
+
+def test_a_seed_draws_noise_anew_and_the_same_one_draws_the_same(make_cell):
+    cell = make_cell({"left": NOISY}, active=["left/cartesian_impedance_controller"])
+    runs = []
+    for seed in (1, 2, 1, None):
+        cell.simulation.reset(seed=seed)
+        runs.append(run(cell))
+    assert runs[0] == runs[2]
+    assert all(runs[i] != runs[j] for i, j in ((0, 1), (0, 3), (1, 3)))
+
+
+def test_a_fault_and_the_past_are_gone_after_a_reset(make_cell):
+    """Hold is not handed a force from before, and an arm that had failed may be switched."""
+    cell = make_cell(ARM)
+    state = cell.simulation.save()
+    cell.simulation.data.qvel[0] = 30.0
+    cell.step(3)
+    assert cell.state("arm").fault
+    cell.simulation.reset(state)
+    assert not cell.state("arm").fault
+    assert np.abs(cell.state("arm").dq).max() < 1e-6
+    result = cell.switch(["arm/cartesian_impedance_controller"], strictness="force_auto")
+    assert not result.handed_over
+
+
+def test_a_reset_takes_less_than_a_millisecond(make_cell):
+    arms = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
+    laws = {"soft": {"type": "cartesian_impedance"}}
+    cell = make_cell(arms, laws, ["left/soft", "right/soft"], objects={"box": BOX})
+    cell.step(50)
+    times = []
+    for _ in range(100):
+        start = time.thread_time()
+        cell.simulation.reset()
+        times.append(time.thread_time() - start)
+    assert np.median(times) < 1e-3, np.median(times)
+
+
+def test_a_thing_on_the_floor_is_carried_with_its_weight(make_cell):
+    cell = boxed(make_cell)
+    cell.step(800)
+    sim = cell.simulation
+    np.testing.assert_allclose(sim.contact_force("box"), [0.0, 0.0, 2.0 * G], atol=0.02)
+    np.testing.assert_allclose(sim.contact_force("floor", "box"), [0, 0, -2.0 * G], atol=0.02)
+    np.testing.assert_array_equal(sim.contact_force("box", "arm"), np.zeros(3))
+    np.testing.assert_array_equal(sim.contact_force("box", "table"), np.zeros(3))
+
+
+def test_twice_the_inertia_is_twice_the_weight_and_once_is_as_before(make_cell):
+    cell = boxed(make_cell)
+    for factor, mass in ((2.0, 4.0), (0.5, 1.0), (1.0, 2.0)):
+        cell.simulation.scale_inertia("box", factor)
+        cell.step(800)
+        assert cell.simulation.contact_force("box")[2] == pytest.approx(mass * G, rel=2e-3)
+
+
+def test_a_push_accelerates_by_newton_and_ends_when_told(make_cell):
+    cell = boxed(make_cell)
+    sim = cell.simulation
+    sim.set_pose("box", Pose(np.array([0.6, 0.0, 1.0]), np.eye(3)))
+    sim.apply_wrench("box", [6.0, 0.0, 2.0 * G])
+    cell.step(200)
+    moved = sim.pose("box").position - [0.6, 0.0, 1.0]
+    np.testing.assert_allclose(moved, [0.5 * 3.0 * 0.2**2, 0.0, 0.0], atol=1e-3)
+    sim.apply_wrench("box")
+    before = sim.pose("box").position
+    cell.step(200)
+    fallen = sim.pose("box").position - before
+    np.testing.assert_allclose(fallen, [0.6 * 0.2, 0.0, -0.5 * G * 0.2**2], atol=2e-3)
+
+
+def test_a_force_off_the_centre_turns(make_cell):
+    cell = boxed(make_cell)
+    sim = cell.simulation
+    sim.set_pose("box", Pose(np.array([0.6, 0.0, 1.0]), np.eye(3)))
+    sim.apply_wrench("box", [0.0, 0.0, 2.0 * G], point=[0.6, 0.02, 1.0])
+    cell.step(50)
+    inertia = 2.0 * (0.1**2 + 0.1**2) / 12.0
+    angle = 0.5 * (2.0 * G * 0.02 / inertia) * 0.05**2
+    turned = sim.pose("box").rotation
+    assert np.arctan2(turned[2, 1], turned[1, 1]) == pytest.approx(angle, rel=0.05)
+
+
+@pytest.mark.parametrize(("push", "slides"), [(0.8, False), (1.2, True)])
+def test_a_thing_slides_from_where_friction_ends(make_cell, push, slides):
+    cell = boxed(make_cell)
+    cell.step(500)
+    sim = cell.simulation
+    sim.set_friction("box", 0.3)
+    before = sim.pose("box").position
+    sim.apply_wrench("box", [0.0, push * 0.3 * 2.0 * G, 0.0], point=[*before[:2], 0.0])
+    cell.step(300)
+    way = sim.pose("box").position[1] - before[1]
+    assert (way > 0.5 * 0.5 * (push - 1.0) * 0.3 * G * 0.09) if slides else (way < 2e-3)
+
+
+def test_what_arms_feel_of_a_push_is_the_push(make_cell):
+    cell = make_cell(ARM)
+    cell.step(20)
+    sim, state = cell.simulation, cell.state("arm")
+    sim.apply_wrench("arm_fr3_link8", [5.0, 0.0, -10.0], point=state.position_ee_in_base)
+    cell.step(2)
+    felt = cell.state("arm").wrench_ext_in_base
+    np.testing.assert_allclose(felt, [5.0, 0.0, -10.0, 0.0, 0.0, 0.0], atol=0.1)
+
+
+def test_things_without_mass_are_moved_and_come_back(make_cell):
+    cell = boxed(make_cell)
+    sim = cell.simulation
+    there = Pose(np.array([0.6, 0.9, 0.3]), np.eye(3))
+    state = sim.save()
+    sim.set_pose("table", there)
+    assert sim.pose("table").distance(there)[0] < 1e-12
+    sim.reset(state)
+    cell.step(1)
+    np.testing.assert_allclose(sim.pose("table").position, TABLE["position"])
+
+
+def test_the_links_of_two_arms_meet_with_opposite_forces(make_cell):
+    arms = {"a": {}, "b": {"position": [0.6, 0.0, 0.0], "rpy": [0.0, 0.0, np.pi]}}
+    cell = make_cell(arms)
+    cell.step(30)
+    one, other = (cell.simulation.contact_force(*pair) for pair in (("a", "b"), ("b", "a")))
+    np.testing.assert_allclose(one, -other, atol=1e-9)
+    assert np.linalg.norm(one) > 1.0
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "words"),
+    [
+        (lambda s: s.pose("bax"), UnknownName, "'bax' does not exist; known: floor, .*box"),
+        (lambda s: s.set_pose("arm_fr3_link3", Pose.identity()), SimulationRefused, "things"),
+        (lambda s: s.set_pose("floor", Pose.identity()), SimulationRefused, "floor"),
+        (lambda s: s.apply_wrench("box", [1.0, 2.0]), SimulationRefused, "force: got .* 3 finite"),
+        (lambda s: s.apply_wrench("box", [1.0, 2.0, np.nan]), SimulationRefused, "3 finite"),
+        (lambda s: s.set_friction("box", -1.0), SimulationRefused, "got -1.0, allowed 0 or more"),
+        (lambda s: s.scale_inertia("box", 0.0), SimulationRefused, "allowed more than 0"),
+        (lambda s: s.reset(seed=-1), SimulationRefused, "seed: got -1, allowed 0 or more"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make_cell, act, error, words):
+    with pytest.raises(error, match=words):
+        act(boxed(make_cell).simulation)
+
+
+def test_a_state_of_another_cell_is_refused(make_cell):
+    one, other = make_cell(ARM), make_cell(ARM)
+    with pytest.raises(SimulationRefused, match="another cell"):
+        one.simulation.reset(other.simulation.save())
+
+
+def test_there_is_no_door_to_what_is_not_stepped_by_hand(make_cell):
+    with pytest.raises(SimulationRefused, match="placement: thread, allowed inline"):
+        make_cell(ARM, placement="thread").simulation  # noqa: B018
+    with pytest.raises(SimulationRefused, match=r"arms.arm.backend: got mock, allowed mujoco"):
+        make_cell({"arm": {"backend": "mock"}}).simulation  # noqa: B018
+    with pytest.raises(LoopError, match="not started"):
+        simple_cell(ARM).simulation  # noqa: B018
+
+
+def test_a_picture_shows_what_was_put_into_the_scene(make_cell):
+    cell = boxed(make_cell)
+    sim = cell.simulation
+    before = sim.image("overview", 64, 48)
+    assert before.shape == (48, 64, 3)
+    assert np.array_equal(before, sim.image("overview", 64, 48))
+    sim.set_pose("box", Pose(np.array([0.3, 0.0, 0.9]), np.eye(3)))
+    assert not np.array_equal(before, sim.image("overview", 64, 48))
+    with pytest.raises(UnknownName, match="camera 'top' does not exist"):
+        sim.image("top")
