@@ -325,7 +325,7 @@ def test_a_feature_that_would_act_twice_is_refused():
 )
 def test_what_ros_refuses_beside_the_cell_was_good_for_check_alone(tmp_path, line):
     """The node ended with an error of rcl on files that `multipanda check` called good."""
-    text = (Path(__file__).parents[1] / "config" / "dual_sim.yaml").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "config" / "dual_sim.yaml").read_text(encoding="utf-8")
     other = "other:\n  node: {ros__parameters: {x: 1}}\n"
     file = tmp_path / "cell.yaml"
     file.write_text(f"{other}{text}", encoding="utf-8")
