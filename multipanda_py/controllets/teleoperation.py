@@ -16,21 +16,23 @@ from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.force_reflection import ForceReflection
 from multipanda_py.control.modal_damping import KEPT, LEAST_RATIO
 from multipanda_py.control.motion_mapping import Clutch
+from multipanda_py.control.posture_spring import PostureSpring
 from multipanda_py.control.reflection_account import ReflectionAccount
 from multipanda_py.control.wrench_tare import WrenchTare
 from multipanda_py.controllet import Controllet
-from multipanda_py.features.nullspace import Nullspace, NullspaceParams
 from multipanda_py.parameters import flag, number, vector
 from multipanda_py.state import JOINTS, ArmState, Vector
-from multipanda_py.targets import CartesianTarget, Target
+from multipanda_py.targets import Target
 
-_dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
+_add, _dot, _multiply, _subtract = np.add, np.dot, np.multiply, np.subtract
 
 LATENCY = 0.010
 """From a motion of the leader to the force that answers it, but for the filter: two arms, 5 ms
 of delay and 2 ms of lag, and the loop [s]."""
 MOST_BRAKE = (40.0, 1.0)
 """By which the tool of the leader is braked at most [N s/m], [Nm s/rad]."""
+MAX_POSTURE_TORQUE = np.full(JOINTS, 5.0)
+"""Clamp of what holds the follower's posture [Nm]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,10 +159,7 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         self._tare, self._reflection = WrenchTare(context.period), ForceReflection()
         self._account = ReflectionAccount()
         self._brake, self._braked = np.zeros(6), np.zeros(6)
-        self._follower_target = CartesianTarget(1)
-        self._nullspace = Nullspace(
-            Context.of(context.period, context.arms[1:]), NullspaceParams()
-        )
+        self._posture, self._posture_spring = np.zeros(JOINTS), PostureSpring()
         self._nothing, self._felt = np.zeros(6), np.zeros(JOINTS)
         self._running = False
         self._open, self._coupling = True, (params.engaged, params.scale)
@@ -172,8 +171,9 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         self._spring.set_shape(p.damping_ratio, np.full(6, math.inf), False)
         cycles = round(p.gain_time / self.context.period) if self._running else 0
         self._spring.set_stiffness(p.stiffness, cycles)
-        self._nullspace.params = NullspaceParams(stiffness=np.full(JOINTS, p.posture_stiffness))
-        self._nullspace.on_parameters()
+        self._posture_spring.set_gains(
+            np.full(JOINTS, p.posture_stiffness), np.ones(JOINTS), MAX_POSTURE_TORQUE, "dynamic"
+        )
         self._reference.set_bounds(p.max_speed, p.max_turn, p.max_distance, p.max_angle)
         self._reflection.set_filter(p.filter_time, self.context.period)
         kept = self._set_reflection()
@@ -211,7 +211,7 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         self._account.reset()
         p = self.params
         self._tare.start(p.tare_time, p.max_tare_force, p.max_tare_torque)
-        self._follower_target.seed(states[1:])
+        self._posture[:] = states[1].q
 
     def on_deactivate(self) -> None:
         """Let the next parameters take effect at once."""
@@ -234,8 +234,8 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
             twist = clutch.twist
             reference.limit(twist)
         wrench = self._spring.wrench(follower, reference.position, reference.rotation, twist)
-        _dot(wrench, follower.jacobian, self.tau[1])
-        self._nullspace.add([follower], self._follower_target, self.tau[1:], period)
+        tau = _dot(wrench, follower.jacobian, self.tau[1])
+        _add(tau, self._posture_spring.torque(follower, self._posture), tau)
         sensed = self._tare.take(follower.wrench_ext_in_base, leader, follower)
         share = self._reflect(leader, sensed if engaged else self._nothing, period)
         report = self.report

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from multipanda_py.commands.output import complain
 from multipanda_py.exceptions import BackendError, MultipandaError
 from multipanda_py.fci_sim.admin_port import AdminClient
 from multipanda_py.fci_sim.arguments import add_arguments
 from multipanda_py.fci_sim.server import Server
 from multipanda_py.fci_sim.station import Timing
 from multipanda_py.machine.child import module_command
+from multipanda_py.machine.outputs import say
 
 READY = "ready"
 START_TIMEOUT = 20.0  # [s]
@@ -176,7 +176,7 @@ def main() -> int:
     try:
         server.run(_owner_lives)
     except MultipandaError as error:
-        complain(f"simulated robots: {error}")
+        say(f"simulated robots: {error}")
         return 1
     finally:
         server.close()

@@ -10,21 +10,16 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.control.modal_damping import LEAST_RATIO
-from multipanda_py.control.nullspace_projector import PROJECTORS, NullspaceProjector
+from multipanda_py.control.nullspace_projector import PROJECTORS
+from multipanda_py.control.posture_spring import PostureSpring
 from multipanda_py.feature import Feature
 from multipanda_py.handover import MAX_STEP, Handover
 from multipanda_py.parameters import choice, number, vector
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import CartesianTarget
 
-_multiply, _subtract, _add = np.multiply, np.subtract, np.add
-_minimum, _maximum = np.minimum, np.maximum
+_add = np.add
 
-NO_CLAMP = 100.0
-"""A torque that no joint of a Franka arm can have [Nm]."""
-MAX_DAMPING, BARE_DAMPING = 12.0, 7.0
-"""Damping with which a posture moves no faster than laws may brake (see modal_damping), with a
-projector and without one: the lightest motions weigh 0.1 and 0.06 kg m^2 [Nm s/rad]."""
 SOFT = 0.1
 """Stiffness of a joint's posture too small to hold with [Nm/rad]."""
 
@@ -64,32 +59,24 @@ class Nullspace(Feature[NullspaceParams]):
         \tau = N \tau_0, \quad
         \tau_0 = \mathrm{clamp}(K_n (q_n - q) + 2 Z_n K_n^{1/2} (\dot q_n - \dot q), \pm\tau_{max})
 
-    with :math:`N` one of :class:`.NullspaceProjector`, the
-    dynamically consistent one by default. The clamp comes first: clamped after the projection,
-    the torques would not be in the nullspace any more. A posture may come with its velocity
-    :math:`\dot q_n`, which must be renewed. Sources: Khatib 1987; CRISP section III, equation 7,
-    and its default clamp.
+    (:class:`.PostureSpring`) with :math:`N` one of :class:`.NullspaceProjector`, the dynamically
+    consistent one by default. A posture may come with its velocity :math:`\dot q_n`, which must
+    be renewed. Sources: Khatib 1987; CRISP section III, equation 7, and its default clamp.
     """
 
     Params = NullspaceParams
     needs = ("posture",)
 
     def __init__(self, context: Context, params: NullspaceParams) -> None:
-        self._tau, self._brake = np.zeros(JOINTS), np.zeros(JOINTS)
-        projector = NullspaceProjector()
+        self._spring = PostureSpring()
         self._velocities = [np.zeros(JOINTS)] * context.n_arms
         self._left = [0] * context.n_arms
-        self._projectors = {"kinematic": projector.kinematic, "dynamic": projector.dynamic}
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Prepare the damping gains and look the projector up."""
-        most = MAX_DAMPING if self.params.projector != "none" else BARE_DAMPING
-        damping = 2.0 * self.params.damping_ratio * np.sqrt(self.params.stiffness)
-        self._damping = np.minimum(damping, most)
-        self._high, self._low = self.params.max_torque, -self.params.max_torque
-        self._least = float(self._high.min()) ** 2
-        self._project = self._projectors.get(self.params.projector)
+        """Hand the gains over."""
+        p = self.params
+        self._spring.set_gains(p.stiffness, p.damping_ratio, p.max_torque, p.projector)
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
         """Forget velocities of an earlier activation."""
@@ -125,18 +112,11 @@ class Nullspace(Feature[NullspaceParams]):
         period: float,
     ) -> None:
         """Add the projected posture torques of every arm."""
-        tau_0, brake, project = self._tau, self._brake, self._project
-        stiffness, damping = self.params.stiffness, self._damping
+        spring = self._spring
         for arm, state in enumerate(states):
-            _multiply(_subtract(target.posture[arm], state.q, tau_0), stiffness, tau_0)
-            _subtract(tau_0, _multiply(state.dq, damping, brake), tau_0)
+            velocity = None
             if self._left[arm]:
                 self._left[arm] -= 1
-                _add(tau_0, _multiply(self._velocities[arm], damping, brake), tau_0)
-            if tau_0.dot(tau_0) > self._least:
-                _minimum(tau_0, self._high, out=tau_0)
-                _maximum(tau_0, self._low, out=tau_0)
-            if project is not None:
-                project(state, tau_0)
+                velocity = self._velocities[arm]
             torque = tau[arm]
-            _add(torque, tau_0, torque)
+            _add(torque, spring.torque(state, target.posture[arm], velocity), torque)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spring and damper of a posture, kept from the task."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multipanda_py.control.nullspace_projector import NullspaceProjector
+from multipanda_py.state import JOINTS, ArmState, Vector
+
+_multiply, _subtract, _add = np.multiply, np.subtract, np.add
+_minimum, _maximum = np.minimum, np.maximum
+
+MAX_DAMPING, BARE_DAMPING = 12.0, 7.0
+"""Damping with which a posture moves no faster than laws may brake (see modal_damping), with a
+projector and without one: the lightest motions weigh 0.1 and 0.06 kg m^2 [Nm s/rad]."""
+
+
+class PostureSpring:
+    r"""Pull the joints of an arm towards a posture without moving the tool.
+
+    .. math::
+        \tau = N\, \mathrm{clamp}(K_n (q_n - q) + D_n (\dot q_n - \dot q), \pm\tau_{max}), \qquad
+        D_n = \min(2 Z_n K_n^{1/2}, d_{max})
+
+    with :math:`N` one of :class:`.NullspaceProjector`, or none. The clamp comes first: clamped
+    after the projection, the torques would not be in the nullspace any more.
+
+    Args:
+        joints: Number of joints, n.
+
+    Thread: control.
+    """
+
+    def __init__(self, joints: int = JOINTS) -> None:
+        self._tau, self._brake = np.zeros(joints), np.zeros(joints)
+        projector = NullspaceProjector(joints)
+        self._projectors = {"kinematic": projector.kinematic, "dynamic": projector.dynamic}
+
+    def set_gains(
+        self, stiffness: Vector, damping_ratio: Vector, max_torque: Vector, projector: str
+    ) -> None:
+        """Set what pulls.
+
+        Args:
+            stiffness: (n,) [Nm/rad].
+            damping_ratio: (n,).
+            max_torque: Clamp before the projection, (n,) [Nm].
+            projector: One of :data:`.PROJECTORS`.
+        """
+        most = MAX_DAMPING if projector != "none" else BARE_DAMPING
+        self._stiffness = stiffness
+        self._damping = np.minimum(2.0 * damping_ratio * np.sqrt(stiffness), most)
+        self._high, self._low = max_torque, -max_torque
+        self._least = float(max_torque.min()) ** 2
+        self._project = self._projectors.get(projector)
+
+    def torque(self, state: ArmState, posture: Vector, velocity: Vector | None = None) -> Vector:
+        """Return the torques, (n,) [Nm]; the array is used again in the next call.
+
+        Args:
+            state: The arm.
+            posture: (n,) [rad].
+            velocity: Of the posture, (n,) [rad/s]; None is rest.
+        """
+        tau, brake, damping = self._tau, self._brake, self._damping
+        _multiply(_subtract(posture, state.q, tau), self._stiffness, tau)
+        _subtract(tau, _multiply(state.dq, damping, brake), tau)
+        if velocity is not None:
+            _add(tau, _multiply(velocity, damping, brake), tau)
+        if tau.dot(tau) > self._least:
+            _minimum(tau, self._high, out=tau)
+            _maximum(tau, self._low, out=tau)
+        if self._project is not None:
+            self._project(state, tau)
+        return tau
