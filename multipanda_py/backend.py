@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import BackendError
 from multipanda_py.franka.options import FrankaConfig
-from multipanda_py.grippers.gripper import Action, Outcome
+from multipanda_py.gripper_record import Action, Outcome
 from multipanda_py.state import ArmState, Vector
 
 

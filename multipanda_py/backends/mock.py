@@ -12,7 +12,8 @@ from multipanda_py.backend import Backend
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.dynamics.arm_model import Flange, build_pinocchio
 from multipanda_py.franka.options import FrankaConfig
-from multipanda_py.grippers.gripper import MAX_WIDTH, Action, Outcome
+from multipanda_py.gripper_record import Action, Outcome
+from multipanda_py.grippers.gripper import MAX_WIDTH
 from multipanda_py.state import Vector
 
 

@@ -15,6 +15,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm, describe_objects
 from multipanda_py.config.sections import ArmConfig, NoiseConfig, PerturbationConfig
 from multipanda_py.exceptions import BackendError
+from multipanda_py.franka.errors import describe_errors
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.delay import Delay
@@ -137,7 +138,17 @@ class Mujoco(Backend):
             self._hands.append(hand)
             elastic = bool(elastic_joints(settings.joints))
             springs = Springs(model, data, arm, settings.joints) if elastic else None
-            robot = SimRobot(model, data, arm, state, dof, settings.franka, self.period, springs)
+            robot = SimRobot(
+                model,
+                data,
+                arm,
+                state,
+                dof,
+                settings.franka,
+                describe_errors,
+                self.period,
+                springs,
+            )
             self._robots.append(robot)
             stages = self._stages(arm, settings, robot, dof, seed)
             self.drives.append(Drive([*stages, *([springs] if springs else [])]))

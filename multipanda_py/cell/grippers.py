@@ -10,7 +10,8 @@ from multipanda_py.cell.loop_gripper import LoopGripper
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.grippers.gripper import Action, Gripper
+from multipanda_py.gripper_record import Action
+from multipanda_py.grippers.gripper import Gripper
 
 REAL = "franka"
 """Backend whose arms have a hand that the loop does not move."""

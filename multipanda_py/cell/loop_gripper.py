@@ -8,14 +8,13 @@ import numpy as np
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.exceptions import TargetRejected
+from multipanda_py.gripper_record import Action, Outcome
 from multipanda_py.grippers.gripper import (
-    Action,
     Gripper,
     GripperCommand,
     GripperMotion,
     GripperResult,
     GripperState,
-    Outcome,
 )
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.names import CellNames
-from multipanda_py.grippers.gripper import Outcome
+from multipanda_py.gripper_record import Outcome
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
 from multipanda_py.loop.statistics import LoopStatistics, summarise

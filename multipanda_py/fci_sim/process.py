@@ -170,9 +170,9 @@ def main() -> int:
     try:
         server = make_server(options)
     except (MultipandaError, OSError) as error:
-        _say(str(error))
+        _answer(str(error))
         return 1
-    _say(READY)
+    _answer(READY)
     try:
         server.run(_owner_lives)
     except MultipandaError as error:
@@ -188,7 +188,7 @@ def _owner_lives() -> bool:
     return not select.select([0], [], [], 0.0)[0] or bool(os.read(0, 4096))
 
 
-def _say(text: str) -> None:
+def _answer(text: str) -> None:
     with contextlib.suppress(OSError):  # the owner may be gone
         os.write(1, f"{text}\n".encode())
 

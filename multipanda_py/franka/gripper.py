@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from multipanda_py.exceptions import LoopTimeout, MultipandaError
+from multipanda_py.gripper_record import Outcome
 from multipanda_py.grippers.gripper import (
     MAX_WIDTH,
     Gripper,
@@ -24,7 +25,6 @@ from multipanda_py.grippers.gripper import (
     GripperMotion,
     GripperResult,
     GripperState,
-    Outcome,
 )
 from multipanda_py.machine.child import module_command
 

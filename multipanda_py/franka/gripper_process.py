@@ -24,12 +24,8 @@ import time
 from typing import Any
 
 from multipanda_py.franka.gripper_worker import load_library, say, work
-from multipanda_py.grippers.gripper import (
-    MAX_SPEED,
-    MAX_WIDTH,
-    Action,
-    Outcome,
-)
+from multipanda_py.gripper_record import Action, Outcome
+from multipanda_py.grippers.gripper import MAX_SPEED, MAX_WIDTH
 
 PATIENCE = 5.0
 """How long an answer may take beyond the time to close and open the fingers [s]."""

@@ -12,7 +12,7 @@ import time
 from importlib import import_module
 from typing import Any, NoReturn
 
-from multipanda_py.grippers.gripper import Action, Outcome
+from multipanda_py.gripper_record import Action, Outcome
 
 CONNECT_TIME = 1.0
 """For how long a refused connection is tried again: the one before may not be closed yet [s]."""

@@ -12,9 +12,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import IntEnum
 
 from multipanda_py.exceptions import TargetRejected
+from multipanda_py.gripper_record import Action, Outcome
 from multipanda_py.robots.franka import FINGER_FORCE, FINGER_UPPER, FINGER_VELOCITY
 
 MAX_WIDTH = 2.0 * FINGER_UPPER
@@ -25,30 +25,6 @@ MAX_FORCE = 2.0 * FINGER_FORCE
 """Largest force that may be asked for; half of it can be kept up (product sheet) [N]."""
 EPSILON = 0.005
 """Default tolerance of a grasp, as libfranka's [m]."""
-
-
-class Action(IntEnum):
-    """What a gripper may be asked for."""
-
-    HOMING = 1
-    MOVE = 2
-    GRASP = 3
-    STOP = 4
-    MEASURED = 5
-    """No request: what the gripper of a real arm measures, on its way to the row."""
-
-
-class Outcome(IntEnum):
-    """How a command is doing, or how it ended."""
-
-    MOVING = 0
-    SUCCEEDED = 1
-    UNSUCCESSFUL = 2
-    """The fingers rest, but not where they should: blocked, or missed."""
-    ABORTED = 3
-    """Ended by a newer command or by stop."""
-    FAILED = 4
-    """Not executed: the gripper refused it, or has gone."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +63,6 @@ class GripperCommand:
         if self.action is Action.GRASP:
             return f"grasp of {self.width:.4f} m with {self.force:g} N"
         return self.action.name.lower()
-
-
-RECORD = 6
-"""Floats of a command in the mailbox."""
 
 
 @dataclass(frozen=True)

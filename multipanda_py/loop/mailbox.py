@@ -23,7 +23,7 @@ import numpy as np
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.franka.live import WIDTH as SETTINGS
-from multipanda_py.grippers.gripper import RECORD as GRIPPER_RECORD
+from multipanda_py.gripper_record import RECORD as GRIPPER_RECORD
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.state import JOINTS, Vector, row_dtype
 from multipanda_py.targets import CHANNELS, places

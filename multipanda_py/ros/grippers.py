@@ -14,14 +14,13 @@ from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import MultipandaError
+from multipanda_py.gripper_record import Action, Outcome
 from multipanda_py.grippers.gripper import (
     MAX_FORCE,
     MAX_WIDTH,
-    Action,
     Gripper,
     GripperMotion,
     GripperResult,
-    Outcome,
 )
 from multipanda_py.ros.answers import PlainActionServer, Work
 from multipanda_py.ros.guard import GuardedNode

@@ -6,13 +6,8 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from multipanda_py.grippers.gripper import (
-    MAX_SPEED,
-    MAX_WIDTH,
-    Action,
-    GripperCommand,
-    Outcome,
-)
+from multipanda_py.gripper_record import Action, Outcome
+from multipanda_py.grippers.gripper import MAX_SPEED, MAX_WIDTH, GripperCommand
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.franka import FINGER_FORCE
 from multipanda_py.simulation.saved_fields import load_fields, save_fields

@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
 import mujoco
 import numpy as np
 
-from multipanda_py.franka.errors import describe_errors
-from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Stage
 from multipanda_py.simulation.elasticity import Springs
 from multipanda_py.state import JOINTS, ArmState, Vector
+
+if TYPE_CHECKING:
+    from multipanda_py.franka.options import FrankaConfig
 
 STABLE = 0.01
 """Largest square of natural frequency times period of a joint that holds: explicit steps of all
@@ -45,6 +49,7 @@ class SimRobot(Stage):
         state: Its live state.
         dof: The first of its velocities.
         options: Its settings.
+        describe_errors: Says what names of errors mean, as for a real robot.
         period: Cycle time [s].
         springs: Of elastic joints, whose motors it holds.
 
@@ -65,10 +70,12 @@ class SimRobot(Stage):
         state: ArmState,
         dof: int,
         options: FrankaConfig,
+        describe_errors: Callable[[Iterable[str]], str],
         period: float,
         springs: Springs | None = None,
     ) -> None:
         self._period, self._springs = period, springs
+        self._describe_errors = describe_errors
         self._model, self._data, self._state = model, data, state
         self._dofs = slice(dof, dof + JOINTS)
         self._flange = int(model.body(f"{arm.prefix}link8").id)
@@ -140,7 +147,7 @@ class SimRobot(Stage):
                     f"allowed {self._wrench[i]:g} {unit}"
                 )
         if errors:
-            text = describe_errors(dict.fromkeys(errors))
+            text = self._describe_errors(dict.fromkeys(errors))
             self.fault = (
                 f"reflex: arm {self._state.name}: {text}: {'; '.join(places)}; recover it to go on"
             )

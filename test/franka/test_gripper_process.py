@@ -16,7 +16,7 @@ from processes import PATIENCE
 from multipanda_py.exceptions import LoopTimeout
 from multipanda_py.fci_sim import FciSim
 from multipanda_py.franka.gripper import FrankaGripper
-from multipanda_py.grippers.gripper import Outcome
+from multipanda_py.gripper_record import Outcome
 
 needs_library = pytest.mark.skipif(
     importlib.util.find_spec("pylibfranka") is None,

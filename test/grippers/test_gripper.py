@@ -9,7 +9,8 @@ import uuid
 import pytest
 
 from multipanda_py.exceptions import ConfigurationError, LoopTimeout, TargetRejected, UnknownName
-from multipanda_py.grippers.gripper import MAX_WIDTH, Outcome
+from multipanda_py.gripper_record import Outcome
+from multipanda_py.grippers.gripper import MAX_WIDTH
 
 
 @pytest.fixture

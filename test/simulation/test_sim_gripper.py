@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from multipanda_py.grippers.gripper import Outcome
+from multipanda_py.gripper_record import Outcome
 from multipanda_py.pose import Pose
 
 pytestmark = pytest.mark.sim
