@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import mujoco
 import numpy as np
 
 from multipanda_py import Cell, Pose
@@ -95,23 +94,6 @@ class Trace:
         first = int(np.searchsorted(self.time, self.time[0] + after))
         a, b = np.array(self.series[name])[first:], np.array(self.series[goal])[first:]
         return float(np.sqrt(np.mean((a - b) ** 2)))
-
-
-def contact_force(cell: Cell, body: str, thing: str) -> np.ndarray:
-    """Return the force that a body exerts on a thing, in the world, (3,) [N]."""
-    backend = cell.loop.backends[0]  # the simulation itself is the reference
-    model, data = backend.model, backend.data
-    geom, wrench, total = model.geom(f"{thing}_geom").id, np.zeros(6), np.zeros(3)
-    for number in range(data.ncon):
-        contact = data.contact[number]
-        if geom not in (contact.geom1, contact.geom2):
-            continue
-        other = contact.geom1 if contact.geom2 == geom else contact.geom2
-        if model.body(model.geom_bodyid[other]).name == body:
-            mujoco.mj_contactForce(model, data, number, wrench)
-            sign = 1.0 if contact.geom2 == geom else -1.0
-            total += sign * contact.frame.reshape(3, 3).T @ wrench[:3]
-    return total
 
 
 def one_arm(
@@ -196,7 +178,7 @@ def task3(realistic: bool = False, tared: bool = True, seconds: float = 10.0) ->
             goal = 15.0 * (1.0 - np.cos(2.0 * np.pi * t / seconds))
             press(cell, goal)
             cell.step(STEP)
-            force = -contact_force(cell, "arm_fr3_tool", "table")[2]
+            force = cell.simulation.contact_force("arm_fr3_tool", "table")[2]
             trace.add(t, force=force, force_desired=goal)
     goal, force = np.array(trace.series["force_desired"]), np.array(trace.series["force"])
     pressing = goal > 5.0  # below, an arm may rest on the table with what it carries
@@ -230,12 +212,13 @@ def task4(
             goal = centre + radius * np.array([np.cos(phase), np.sin(phase), 0.0])
             cell.set_target("arm", Pose(goal, start.rotation))
             if drop_table and k == 500:
-                backend = cell.loop.backends[0]
-                backend.model.body_pos[backend.model.body("table").id][2] -= 0.5
+                table = cell.simulation.pose("table")
+                lower = Pose(table.position - [0.0, 0.0, 0.5], table.rotation)
+                cell.simulation.set_pose("table", lower)
                 before, cycles = cell.pose("arm").position, cell.rows()[0]
             cell.step(STEP)
             here = cell.pose("arm").position
-            now = -contact_force(cell, "arm_fr3_tool", "table")[2]
+            now = cell.simulation.contact_force("arm_fr3_tool", "table")[2]
             off = np.linalg.norm((here - centre)[:2]) - radius
             tank = cell.report("arm/law")["impedance tank [J]"]
             trace.add(t, force=now, force_desired=force, path_error=off, z=here[2], path_tank=tank)
@@ -296,8 +279,8 @@ def task5(
             height = 0.5 * 0.206 * (1.0 - np.cos(np.pi * share))
             cell.set_object_target("lift", Pose(start + [0.0, 0.0, height], np.eye(3)))
             cell.step(STEP)
-            left = -contact_force(cell, "left_fr3_tool", "box")[1]
-            right = contact_force(cell, "right_fr3_tool", "box")[1]
+            left = cell.simulation.contact_force("left_fr3_tool", "box")[1]
+            right = cell.simulation.contact_force("box", "right_fr3_tool")[1]
             now = cell.objects()["box"].position
             trace.add(t, left=left, right=right, force_desired=20.0, height=now[2] - box[2],
                       height_desired=height)  # fmt: skip
@@ -315,7 +298,8 @@ def squeeze_firmly(cell: Cell, force: float) -> None:
     """Wait until both hands press on the box: they come slowly, from as far as they start."""
     for _ in range(100):
         cell.step(100)
-        pressed = min(abs(contact_force(cell, f"{arm}_fr3_tool", "box")[1]) for arm in cell.arms)
+        tools = [f"{arm}_fr3_tool" for arm in cell.arms]
+        pressed = min(abs(cell.simulation.contact_force("box", tool)[1]) for tool in tools)
         if pressed > 0.95 * force:
             break
     cell.step(1000)

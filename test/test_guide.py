@@ -90,15 +90,15 @@ def test_its_cell_runs_the_law_with_the_feature(found: Path):
     with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
         assert cell.active == ("arm/rail",)
         assert cell.parameters("arm/rail")["stiffness"] == 1200.0
-        backend = cell.loop.backends[0]
-        hand = mujoco.mj_name2id(backend.model, mujoco.mjtObj.mjOBJ_BODY, "arm_fr3_hand")
+        sim = cell.simulation
+        hand = mujoco.mj_name2id(sim.model, mujoco.mjtObj.mjOBJ_BODY, "arm_fr3_hand")
         start = cell.pose("arm")
         across, along = start.rotation[:, 0], start.rotation[:, 2]
 
         def push(force: np.ndarray, cycles: int) -> np.ndarray:
             for _ in range(cycles // 10):
-                lever = cell.state("arm").position_ee_in_base - backend.data.xipos[hand]
-                backend.data.xfrc_applied[hand] = [*force, *np.cross(lever, force)]
+                lever = cell.state("arm").position_ee_in_base - sim.data.xipos[hand]
+                sim.data.xfrc_applied[hand] = [*force, *np.cross(lever, force)]
                 cell.step(10)
             return cell.pose("arm").position - start.position
 

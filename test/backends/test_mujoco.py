@@ -14,8 +14,8 @@ pytestmark = pytest.mark.sim
 
 def world(cell):
     """Return MuJoCo's model and data of an inline cell."""
-    backend = cell.loop.backends[0]
-    return backend.model, backend.data
+    sim = cell.simulation
+    return sim.model, sim.data
 
 
 def push(cell, body, force, torque=(0.0, 0.0, 0.0)):

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -259,3 +261,11 @@ def test_a_picture_shows_what_was_put_into_the_scene(make_cell):
     assert not np.array_equal(before, sim.image("overview", 64, 48))
     with pytest.raises(UnknownName, match="camera 'top' does not exist"):
         sim.image("top")
+
+
+def test_the_page_says_what_runs(monkeypatch, capsys):
+    root = Path(__file__).parents[2]
+    monkeypatch.chdir(root)
+    (code,) = re.findall(r"```python\n(.*?)```", (root / "doc/simulation.md").read_text(), re.S)
+    exec(compile(code, "doc/simulation.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("[0. 0. 0.]")

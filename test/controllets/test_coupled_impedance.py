@@ -159,9 +159,9 @@ def test_a_push_on_one_hand_is_shared_by_both(make_cell):
     cell = make_cell(controllets=PAIR, active=["pair"])
     cell.step(10)
     before = {arm: cell.pose(arm).position for arm in cell.arms}
-    backend = cell.loop.backends[0]
-    body = backend.model.body("left_fr3_hand").id
-    backend.data.xfrc_applied[body][:3] = [0.0, 0.0, 20.0]
+    sim = cell.simulation
+    body = sim.model.body("left_fr3_hand").id
+    sim.data.xfrc_applied[body][:3] = [0.0, 0.0, 20.0]
     cell.step(3000)
     moved = {arm: (cell.pose(arm).position - before[arm])[2] for arm in cell.arms}
     # One rigid thing: it gives way to the force, and turns under its moment at 0.3 m.

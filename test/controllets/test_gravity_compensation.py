@@ -139,8 +139,8 @@ class Pushed:
             arms={"arm": {}}, active=["arm/float"],
             controllets={"float": {"type": "gravity_compensation", "params": params}},
         )  # fmt: skip
-        backend = self.cell.loop.backends[0]
-        self.model, self.data = backend.model, backend.data
+        sim = self.cell.simulation
+        self.model, self.data = sim.model, sim.data
         self.body = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, "arm_fr3_hand")
         self.start = self.cell.pose("arm")
 

@@ -60,8 +60,8 @@ class HeldBox:
         }  # fmt: skip
         arms = {name: {**settings, **arm} for name, settings in arms.items()}
         self.cell = make_cell(arms, LAWS, [first], objects=objects)
-        backend = self.cell.loop.backends[0]
-        self.model, self.data = backend.model, backend.data
+        sim = self.cell.simulation
+        self.model, self.data = sim.model, sim.data
         self.model.opt.impratio = 1000.0  # else things creep down through dry friction: 0.4 mm/s
         self.cell.step(10)
         self.mass, self.last = mass, first

@@ -71,7 +71,7 @@ def test_hold_stops_an_arm_whose_torque_rate_is_lowered(make_cell, rate):
     """It would swing if it counted on the robot's 1000 Nm/s."""
     late = {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 0.8}
     cell = make_cell({"left": {"torque_rate": rate, "perturbation": late}}, joint_laws())
-    data = cell.loop.backends[0].data
+    data = cell.simulation.data
     data.qvel[:7] = 0.4 * FR3_LIMITS.velocity * [1, -1, 1, 1, -1, 1, -1]
     cell.step(3000)
     assert np.abs(cell.state("left").dq).max() < 1e-3

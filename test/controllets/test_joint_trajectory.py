@@ -182,8 +182,8 @@ def test_stop_on_the_way_is_smooth(make_cell):
 
 
 def push(cell, force):
-    backend = cell.loop.backends[0]
-    backend.data.xfrc_applied[backend.model.body("left_fr3_hand").id][:3] = force
+    sim = cell.simulation
+    sim.data.xfrc_applied[sim.model.body("left_fr3_hand").id][:3] = force
 
 
 @pytest.mark.sim

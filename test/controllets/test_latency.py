@@ -49,7 +49,7 @@ def fastest_after_a_push(make_cell, law, params, postures, **perturbation):
         instance["arms"], active = names, ["law"]
     cell = make_cell(arms, {"law": instance}, active)
     cell.step(20)
-    data = cell.loop.backends[0].data
+    data = cell.simulation.data
     rng = np.random.default_rng(11)
     for start in (0, 9):  # seven joints and two fingers each
         data.qvel[start : start + 7] += rng.uniform(-0.15, 0.15, 7)
@@ -103,7 +103,7 @@ def test_the_stiffest_joints_swung_at_the_torque_rate_limit_after_a_nudge(make_c
         arm = {"q_start": q.tolist(), "perturbation": late}
         cell = make_cell({"arm": arm}, {"law": stiff}, ["arm/law"])
         cell.step(30)
-        cell.loop.backends[0].data.qvel[:7] += 0.3 * rng.choice([-1, 1], 7)
+        cell.simulation.data.qvel[:7] += 0.3 * rng.choice([-1, 1], 7)
         cell.step(700)
         state = cell.state("arm")
         assert not state.fault

@@ -138,12 +138,12 @@ class Hands:
 
     def __init__(self, cell):
         self.cell, self.bases = cell, bases_in_world(cell.config)
-        self.backend = cell.loop.backends[0]
+        self.sim = cell.simulation
         self.start = {arm: self.pose(arm) for arm in ("left", "right")}
 
     def push(self, arm, force):
-        body = self.backend.model.body(f"{arm}_fr3_hand").id
-        self.backend.data.xfrc_applied[body][:3] = force
+        body = self.sim.model.body(f"{arm}_fr3_hand").id
+        self.sim.data.xfrc_applied[body][:3] = force
 
     def pose(self, arm):
         return self.bases[arm] @ self.cell.pose(arm)
@@ -276,8 +276,8 @@ class Led:
             for name, y, wrong in (("left", 0.3, left), ("right", -0.3, right))
         }
         self.cell, self.hands = running(make_cell, arms, **params)
-        self.data = self.hands.backend.data
-        self.bodies = [self.hands.backend.model.body(f"{a}_fr3_hand").id for a in arms]
+        self.data = self.hands.sim.data
+        self.bodies = [self.hands.sim.model.body(f"{a}_fr3_hand").id for a in arms]
         self.surface, self.floor = surface, self.tip(1)[2] - 0.005
         self.pull, self.depth, self.speeds, self.forces = 0.0, 0.0, [], []
 

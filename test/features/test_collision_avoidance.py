@@ -355,8 +355,8 @@ def test_far_bodies_are_not_measured_again_until_they_have_moved(monkeypatch):
 
 def touching(cell, first, second):
     """Whether geometry of two names touches in the simulation."""
-    backend = cell.loop.backends[0]
-    model, data = backend.model, backend.data
+    sim = cell.simulation
+    model, data = sim.model, sim.data
     for contact in data.contact[: data.ncon]:
         names = sorted(model.body(model.geom_bodyid[g]).name for g in contact.geom)
         pair = sorted((first, second))

@@ -203,7 +203,7 @@ def test_a_circle_of_20_cm_per_s_is_followed_with_a_small_lag(make_cell):
 
 def hold_joint(cell, cycles, angle, stiffness=4000.0, damping=80.0):
     """Hold the first joint at an angle from outside, by a spring in the simulation."""
-    data = cell.loop.backends[0].data
+    data = cell.simulation.data
     for _ in range(cycles):
         data.qfrc_applied[0] = -stiffness * (data.qpos[0] - angle) - damping * data.qvel[0]
         cell.step()

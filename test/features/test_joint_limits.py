@@ -99,9 +99,9 @@ def test_a_pushed_joint_stays_off_its_stop(make_cell):
         q = np.array([0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 2.7])
         cell = make_cell(arms={"left": {"q_start": q.tolist()}}, controllets=laws,
                          active=["joint"])  # fmt: skip
-        backend = cell.loop.backends[0]
-        dof = int(backend.model.joint("left_fr3_joint7").dofadr[0])
-        backend.data.qfrc_applied[dof] = 5.0
+        sim = cell.simulation
+        dof = int(sim.model.joint("left_fr3_joint7").dofadr[0])
+        sim.data.qfrc_applied[dof] = 5.0
         furthest = -np.inf
         for _ in range(200):
             cell.step(10)

@@ -171,8 +171,8 @@ def settle(cell, off, seconds=20.0):
 
 def push(cell, force):
     """Push at the tool, by MuJoCo's kinematics of now."""
-    backend = cell.loop.backends[0]
-    model, data = backend.model, backend.data
+    sim = cell.simulation
+    model, data = sim.model, sim.data
     data.qfrc_applied[:] = 0.0
     hand, here = model.body("arm_fr3_hand").id, cell.pose("arm").position
     mujoco.mj_applyFT(model, data, force, np.zeros(3), here, hand, data.qfrc_applied)

@@ -30,8 +30,8 @@ class Clearance:
     """The smallest distance so far between one arm and everything else, and its contact force."""
 
     def __init__(self, cell, arm="left"):
-        backend = cell.loop.backends[0]
-        self.model, self.data = backend.model, backend.data
+        sim = cell.simulation
+        self.model, self.data = sim.model, sim.data
         model, still = self.model, (f"{arm}_fr3_link0", f"{arm}_fr3_link1")
         solid = [g for g in range(model.ngeom) if model.geom_contype[g]]
         names = {g: model.body(model.geom_bodyid[g]).name for g in solid}
@@ -137,12 +137,12 @@ PULL = 30.0
 
 def pull(cell, arm, goal, speed):
     """Pull a hand towards a goal in the world, as hard as it takes to be that fast."""
-    backend = cell._runner._loop.backends[0]
-    body = backend.model.body(f"{arm}_fr3_hand").id
-    way = goal - backend.data.xpos[body]
+    sim = cell.simulation
+    body = sim.model.body(f"{arm}_fr3_hand").id
+    way = goal - sim.data.xpos[body]
     wanted = way / max(np.linalg.norm(way), 1e-9) * speed
     force = 60.0 * (wanted - cell.state(arm).twist_ee_in_base[:3])
-    backend.data.xfrc_applied[body, :3] = force * min(1.0, PULL / np.linalg.norm(force))
+    sim.data.xfrc_applied[body, :3] = force * min(1.0, PULL / np.linalg.norm(force))
 
 
 def hostile(cell, law, rng, clearance, seconds=2.0, speed=1.0):

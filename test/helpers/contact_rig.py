@@ -46,8 +46,8 @@ class ContactRig:
             gate={"position": 1.0, "rotation": 3.2},
         )  # fmt: skip
         self.cell.start()
-        self._backend = self.cell.loop.backends[0]
-        model, self._data = self._backend.model, self._backend.data
+        self._sim = self.cell.simulation
+        model, self._data = self._sim.model, self._sim.data
         self._site = model.site("arm_fr3_tool_tcp").id
         self._jacobian = np.zeros((3, model.nv))
         self._stiffness = stiffness
@@ -72,7 +72,7 @@ class ContactRig:
 
     def step(self, cycles):
         """Return what the floor felt and how high the tip was above it, per cycle [N], [m]."""
-        model, data, jacobian = self._backend.model, self._data, self._jacobian
+        model, data, jacobian = self._sim.model, self._data, self._jacobian
         forces, heights = np.zeros(cycles), np.zeros(cycles)
         for k in range(cycles):
             mujoco.mj_jacSite(model, data, jacobian, None, self._site)

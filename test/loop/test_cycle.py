@@ -146,9 +146,7 @@ def test_a_law_that_does_not_let_go_is_let_go_of(make_cell):
 
 def test_switch_under_load_moves_no_arm_and_keeps_the_torque_rate(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/cart", "right/cart"])
-    loop = cell.loop
-    data, model = loop.backends[0].data, loop.backends[0].model
-    data.xfrc_applied[model.body("left_fr3_hand").id][:3] = [0.0, 0.0, -20.0]
+    cell.simulation.apply_wrench("left_fr3_hand", [0.0, 0.0, -20.0])
     cell.step(3000)
     loaded = cell.pose("left")
     start, _ = cell.rows()

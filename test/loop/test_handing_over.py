@@ -36,12 +36,12 @@ LAWS = {
 
 def force_on(cell, thing):
     """Sum of the contact forces on a thing, from the simulation itself, in the world, (3,)."""
-    backend = cell.loop.backends[0]
-    geom, wrench, total = backend.model.geom(f"{thing}_geom").id, np.zeros(6), np.zeros(3)
-    for number in range(backend.data.ncon):
-        contact = backend.data.contact[number]
+    sim = cell.simulation
+    geom, wrench, total = sim.model.geom(f"{thing}_geom").id, np.zeros(6), np.zeros(3)
+    for number in range(sim.data.ncon):
+        contact = sim.data.contact[number]
         if geom in (contact.geom1, contact.geom2):
-            mujoco.mj_contactForce(backend.model, backend.data, number, wrench)
+            mujoco.mj_contactForce(sim.model, sim.data, number, wrench)
             sign = 1.0 if contact.geom2 == geom else -1.0
             total += sign * contact.frame.reshape(3, 3).T @ wrench[:3]
     return total
@@ -222,7 +222,7 @@ def test_a_force_that_went_on_is_controlled_once_it_is_asked_for(make_cell):
     cell.step(100)
     assert -force_on(cell, "table")[2] == pytest.approx(9.0, rel=0.1)
     height = cell.pose("arm").position[2]
-    model = cell.loop.backends[0].model
+    model = cell.simulation.model
     model.body_pos[model.body("table").id][2] -= 0.5
     cell.step(1500)
     assert height - cell.pose("arm").position[2] < 0.05

@@ -20,7 +20,7 @@ LAWS = {
 
 def throw(cell):
     """Give the last joint a speed that is a fault; what the tool carries hardly feels it."""
-    cell.loop.backends[0].data.qvel[6] = 6.0
+    cell.simulation.data.qvel[6] = 6.0
     cell.step(2)
     assert cell.state("arm").fault == "velocity_limit"
 
@@ -106,8 +106,8 @@ def test_a_push_that_ends_after_a_recovery_does_not_set_the_arm_in_motion(make_c
     throw(cell)
     cell.step(1500)
     free = cell.pose("arm")
-    backend = cell.loop.backends[0]
-    force = backend.data.xfrc_applied[backend.model.body("arm_fr3_hand").id]
+    sim = cell.simulation
+    force = sim.data.xfrc_applied[sim.model.body("arm_fr3_hand").id]
     force[1] = 25.0
     cell.step(1500)
     pushed = cell.pose("arm").distance(free)[0]

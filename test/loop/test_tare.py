@@ -32,9 +32,9 @@ def arms(**left):
 
 def push(cell, torques, first=0):
     """Apply joint torques to the left arm, from outside."""
-    backend = cell.loop.backends[0]
-    dof = int(backend.model.joint("left_fr3_joint1").dofadr[0]) + first
-    backend.data.qfrc_applied[dof : dof + len(torques)] = torques
+    sim = cell.simulation
+    dof = int(sim.model.joint("left_fr3_joint1").dofadr[0]) + first
+    sim.data.qfrc_applied[dof : dof + len(torques)] = torques
 
 
 def mean_felt(cell, cycles=400):
@@ -101,7 +101,7 @@ def test_a_law_that_feels_drifts_with_a_bias_and_not_after_a_tare(make_cell):
 def test_a_forgotten_weight_is_right_at_its_posture_and_elsewhere_off_as_declared(make_cell):
     mass, centre = 0.4, [0.0, 0.0, 0.08]
     cell = make_cell(arms(perturbation={"payload": mass, "payload_com": centre}), LAWS)
-    model, data = (getattr(cell.loop.backends[0], name) for name in ("model", "data"))
+    model, data = (getattr(cell.simulation, name) for name in ("model", "data"))
     body = model.body("left_fr3_payload").id
 
     def weight():
@@ -142,7 +142,7 @@ def test_contact_is_not_taken_for_a_bias(make_cell):
 def test_a_moving_arm_is_not_tared(make_cell):
     cell = make_cell(arms(noise=NOISY))
     cell.step(10)
-    cell.loop.backends[0].data.qvel[:7] = [0.0, 0.0, 0.0, 0.3, 0.0, 0.0, 0.0]
+    cell.simulation.data.qvel[:7] = [0.0, 0.0, 0.0, 0.3, 0.0, 0.0, 0.0]
     refused(cell, r"left moves: joint \d at .* allowed 0\.05 rad/s and 2 mrad")
 
 

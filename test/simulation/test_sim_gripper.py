@@ -17,8 +17,8 @@ CARTESIAN = "arm/cartesian_impedance_controller"
 
 
 def world(cell):
-    backend = cell.loop.backends[0]
-    return backend.model, backend.data
+    sim = cell.simulation
+    return sim.model, sim.data
 
 
 def forces_on(cell, thing):

@@ -20,8 +20,8 @@ MASS, CENTRE = 0.9, [0.04, -0.03, 0.12]
 
 
 def world(cell):
-    backend = cell.loop.backends[0]
-    return backend.model, backend.data
+    sim = cell.simulation
+    return sim.model, sim.data
 
 
 def push_joint(cell, arm, joint, torque):
