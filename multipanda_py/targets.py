@@ -172,7 +172,7 @@ class HeldPose(CartesianTarget):
     stored: ClassVar[tuple[str, ...]] = CartesianTarget.channels
 
 
-class Motion:
+class ReferenceMotion:
     """How a reference pose moves, besides where it is.
 
     Attributes:
@@ -203,7 +203,7 @@ class MovingCartesianTarget(CartesianTarget):
         super().__init__(n_arms, extra)
         self.twist_ee_in_base: list[Vector] = self.data["twist"]
         self.stiffness: list[Matrix] = [data.reshape(6, 6) for data in self.data["stiffness"]]
-        self.motion = [Motion() for _ in range(n_arms)]
+        self.motion = [ReferenceMotion() for _ in range(n_arms)]
 
     def clear(self) -> None:
         """Forget everything, at the start of an activation."""

@@ -32,8 +32,8 @@ def run(options: argparse.Namespace) -> int:
     server = make_server(options)
     try:
         end_in_order()
-        for station in server.stations:
-            station.gripper.put_object(options.object_width)
+        for unit in server.control_units:
+            unit.gripper.put_object(options.object_width)
         kind = "in lockstep" if options.lockstep or options.together else "at 1 kHz"
         say(f"robots at {', '.join(options.addresses)}, {kind}; Ctrl-C ends it")
         server.run(lambda: True, _report)
@@ -46,12 +46,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _report(server: Server) -> None:
     """Write a line per robot."""
-    for station in server.stations:
-        robot = station.robot
+    for unit in server.control_units:
+        robot = unit.robot
         counted = robot.cycles.summary()
-        client = f"client {station.port.peer}" if station.port.peer else "no client"
+        client = f"client {unit.port.peer}" if unit.port.peer else "no client"
         parts = [
-            f"{station.address} {robot.message_id / 1e3:8.1f} s",
+            f"{unit.address} {robot.message_id / 1e3:8.1f} s",
             f"{robot.mode.name.lower().replace('_', ' '):12}",
             client,
             f"{counted['active_cycles']} cycles, {counted['lost']} lost "

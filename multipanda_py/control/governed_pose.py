@@ -11,7 +11,7 @@ import pinocchio as pin
 from multipanda_py.control.governed_channel import GovernedChannel, GovernorParams, possible_share
 from multipanda_py.control.tracker import Tracker
 from multipanda_py.state import ArmState, Vector
-from multipanda_py.targets import Motion
+from multipanda_py.targets import ReferenceMotion
 
 _dot, _exp3, _log3 = np.dot, pin.exp3, pin.log3
 _TINY = 1e-12
@@ -31,7 +31,7 @@ class GovernedPose(GovernedChannel):
         state: The arm.
     """
 
-    def __init__(self, record: Vector, motion: Motion | None, state: ArmState) -> None:
+    def __init__(self, record: Vector, motion: ReferenceMotion | None, state: ArmState) -> None:
         super().__init__(record)
         self._state, self._motion = state, motion
         self._position, self._rotation = record[:3], record[3:].reshape(3, 3)

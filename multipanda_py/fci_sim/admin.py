@@ -21,7 +21,7 @@ from multipanda_py.fci_sim.admin_arguments import check, check_cycle, find
 from multipanda_py.fci_sim.wire import Mode, MoveStatus
 
 if TYPE_CHECKING:
-    from multipanda_py.fci_sim.station import Station
+    from multipanda_py.fci_sim.control_unit import ControlUnit
 
 Result = dict[str, Any]
 
@@ -29,8 +29,8 @@ Result = dict[str, Any]
 class Admin:
     """What can be done to a robot from outside."""
 
-    def __init__(self, station: Station) -> None:
-        self._station = station
+    def __init__(self, unit: ControlUnit) -> None:
+        self._unit = unit
 
     def execute(self, request: Result) -> Result:
         """Execute a request; refuse in words what cannot be done."""
@@ -43,7 +43,7 @@ class Admin:
             if at is not None:
                 check_cycle(at)
                 later = {key: value for key, value in request.items() if key != "at"}
-                self._station.plan(at, lambda: self.execute(later))
+                self._unit.plan(at, lambda: self.execute(later))
                 return {"ok": True}
             return {"ok": True} | (function(**arguments) or {})
         except (BackendError, ConfigurationError, TypeError, ValueError) as error:
@@ -51,75 +51,75 @@ class Admin:
 
     def do_reflex(self, error: str = "joint_reflex") -> None:
         """Stop with an error, as after a collision."""
-        self._station.robot.fault(error)
+        self._unit.robot.fault(error)
 
     def do_fault(self, errors: Sequence[str]) -> None:
         """Stop with any of libfranka's errors, by name."""
-        self._station.robot.fault(*errors)
+        self._unit.robot.fault(*errors)
 
     def do_user_stop(self, pressed: bool = True) -> None:
         """Press the user stop, or release it."""
-        self._station.robot.user_stop(pressed)
+        self._unit.robot.user_stop(pressed)
 
     def do_guiding(self, pressed: bool = True) -> None:
         """Press the guiding button, or release it."""
-        self._station.robot.guiding(pressed)
+        self._unit.robot.guiding(pressed)
 
     def do_release(self) -> None:
         """Release user stop and guiding button."""
-        self._station.robot.user_stop(False)
-        self._station.robot.guiding(False)
+        self._unit.robot.user_stop(False)
+        self._unit.robot.guiding(False)
 
     def do_drop(self, states: int = 0, commands: int = 0, probability: float = 0.0) -> None:
         """Lose the next states and commands, and any datagram by chance; 20 in a row are fatal."""
-        link = self._station.link
+        link = self._unit.link
         link.lose_states, link.lose_commands, link.probability = states, commands, probability
 
     def do_delay(self, milliseconds: float) -> None:
         """Delay every datagram, both ways [ms]."""
-        self._station.link.delay = round(milliseconds * 1e6)
+        self._unit.link.delay = round(milliseconds * 1e6)
 
     def do_kill_udp(self) -> None:
         """Let no datagram pass any more: a dead link."""
-        self._station.link.dead = True
+        self._unit.link.dead = True
 
     def do_kill_tcp(self) -> None:
         """Close the TCP connection to the client."""
-        self._station.port.hang_up()
+        self._unit.port.hang_up()
 
     def do_heal(self) -> None:
         """Make the network perfect again: no delay, no loss, no dead link."""
-        self._station.link.heal()
+        self._unit.link.heal()
 
     def do_reboot(self, seconds: float = 1.0) -> None:
         """Switch the robot off, and on again after some time [s]."""
-        self._station.reboot(seconds)
+        self._unit.reboot(seconds)
 
     def do_version(self, robot: int, gripper: int | None = None) -> None:
         """Pretend to speak other protocol versions."""
-        self._station.version = robot
+        self._unit.version = robot
         if gripper is not None:
-            self._station.gripper.version = gripper
+            self._unit.gripper.version = gripper
 
     def do_end_motion(self, status: str) -> None:
         """End the running motion with an answer that libfranka knows, by its name."""
         names = [item.name.lower() for item in MoveStatus]
         if status not in names:
             raise UnknownName("status", status, names)
-        self._station.robot.end_motion(MoveStatus[status.upper()])
+        self._unit.robot.end_motion(MoveStatus[status.upper()])
 
     def do_push(self, tau: Sequence[float] = (), wrench: Sequence[float] = ()) -> None:
         """Push until told otherwise: joint torques [Nm], a wrench on the end effector [N, Nm].
 
         The wrench is in the base's axes. What is left out is zero.
         """
-        robot = self._station.robot
+        robot = self._unit.robot
         robot.tau_push = _vector("tau", tau, 7)
         robot.wrench_push = _vector("wrench", wrench, 6)
 
     def do_place(self, q: Sequence[float]) -> None:
         """Put the arm, which must be idle, at joint positions [rad]."""
-        robot = self._station.robot
+        robot = self._unit.robot
         if robot.mode is not Mode.IDLE:
             raise ConfigurationError(f"place needs an idle robot, it is {robot.mode.name}")
         robot.hold_q = _vector("q", q, 7)
@@ -127,17 +127,17 @@ class Admin:
 
     def do_object(self, width: float) -> None:
         """Put an object between the fingers; 0 takes it away [m]."""
-        self._station.gripper.put_object(width)
+        self._unit.gripper.put_object(width)
 
     def do_stats(self) -> Result:
         """Return what was counted, and how the robot is."""
-        station = self._station
-        robot, gripper = station.robot, station.gripper
+        unit = self._unit
+        robot, gripper = unit.robot, unit.gripper
         return robot.cycles.summary() | {
             "mode": robot.mode.name.lower(),
-            "running": station.running,
-            "connected": station.port.peer is not None,
-            "refused": station.port.refused,
+            "running": unit.running,
+            "connected": unit.port.peer is not None,
+            "refused": unit.port.refused,
             "message_id": robot.message_id,
             "errors": list(robot.errors),
             "q": robot.world.q.tolist(),
@@ -148,7 +148,7 @@ class Admin:
 
     def do_settings(self) -> Result:
         """Return what the client has told the robot: load, thresholds, stiffness."""
-        robot = self._station.robot
+        robot = self._unit.robot
         load, thresholds = robot.load, robot.thresholds
         return {
             "load_mass": load.mass,
@@ -161,11 +161,11 @@ class Admin:
 
     def do_reset_stats(self) -> None:
         """Start counting anew."""
-        self._station.robot.cycles.reset()
+        self._unit.robot.cycles.reset()
 
     def do_log(self) -> Result:
         """Return the newest commands, oldest first."""
-        return {"commands": self._station.robot.cycles.log()}
+        return {"commands": self._unit.robot.cycles.log()}
 
 
 def _vector(name: str, values: Sequence[float], size: int) -> np.ndarray[Any, Any]:

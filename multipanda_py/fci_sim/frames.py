@@ -28,7 +28,7 @@ def is_pose(pose: Vector) -> bool:
     )
 
 
-class Frames:
+class FlangeFrames:
     """Poses, (4, 4), of frames on the flange F.
 
     Attributes:

@@ -29,7 +29,7 @@ _MOVE = struct.Struct("<2d")
 _STATUS = struct.Struct("<H")
 
 
-class Gripper:
+class GripperServer:
     """A hand that closes on an object of a width that the test chooses.
 
     Attributes:

@@ -16,7 +16,7 @@ from multipanda_py.fci_sim.client_urdf import (
     VELOCITY,
     velocity_towards,
 )
-from multipanda_py.fci_sim.frames import Frames, pose_from
+from multipanda_py.fci_sim.frames import FlangeFrames, pose_from
 from multipanda_py.fci_sim.trend import Bounds, Trend
 from multipanda_py.fci_sim.wire import Controller, Generator
 from multipanda_py.fci_sim.world import PERIOD, World
@@ -50,7 +50,7 @@ class Motion:
 
     def __init__(
         self, request_id: int, controller: Controller, generator: Generator,
-        asynchronous: bool, max_velocity: Vector, world: World, frames: Frames, q_d: Vector,
+        asynchronous: bool, max_velocity: Vector, world: World, frames: FlangeFrames, q_d: Vector,
     ) -> None:  # fmt: skip
         self.request_id, self.controller, self.generator = request_id, controller, generator
         self.asynchronous, self._max_velocity = asynchronous, max_velocity

@@ -18,8 +18,8 @@ from typing import Any
 from multipanda_py.exceptions import BackendError, MultipandaError
 from multipanda_py.fci_sim.admin_port import AdminClient
 from multipanda_py.fci_sim.arguments import add_arguments
+from multipanda_py.fci_sim.control_unit import Timing
 from multipanda_py.fci_sim.server import Server
-from multipanda_py.fci_sim.station import Timing
 from multipanda_py.machine.child import module_command
 from multipanda_py.machine.outputs import say
 

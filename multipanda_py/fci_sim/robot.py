@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from multipanda_py.exceptions import UnknownName
 from multipanda_py.fci_sim.cycles import Cycles
 from multipanda_py.fci_sim.end_effector import hand_load
-from multipanda_py.fci_sim.frames import Frames
+from multipanda_py.fci_sim.frames import FlangeFrames
 from multipanda_py.fci_sim.motion import Motion
 from multipanda_py.fci_sim.reflexes import Thresholds, violations
 from multipanda_py.fci_sim.report import Report
@@ -53,7 +53,7 @@ class Robot:
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
-        self.world, self.frames, self.thresholds = World(), Frames(), Thresholds()
+        self.world, self.frames, self.thresholds = World(), FlangeFrames(), Thresholds()
         self.load = Load(0.0, np.zeros(3), np.zeros((3, 3)))
         self.stiffness = np.array([600.0] * 4 + [250.0, 150.0, 50.0])
         self.mode = Mode.IDLE

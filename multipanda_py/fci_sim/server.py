@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from multipanda_py.fci_sim.admin import Admin
 from multipanda_py.fci_sim.admin_port import AdminPort
-from multipanda_py.fci_sim.station import Station, Timing
+from multipanda_py.fci_sim.control_unit import ControlUnit, Timing
 
 LONGEST_SLEEP = 0.1  # between looks at whether to go on [s]
 
@@ -19,7 +19,7 @@ class Server:
     """Simulated robots, ready to be connected to.
 
     Attributes:
-        stations: One per address.
+        control_units: One per address.
     """
 
     def __init__(
@@ -38,11 +38,11 @@ class Server:
         # Unlike epoll it can be told to wake up at a microsecond.
         self._selector = selectors.SelectSelector()
         self._together = together
-        self.stations: list[Station] = []
+        self.control_units: list[ControlUnit] = []
         for address, timing in zip(addresses, timings):
-            station = Station(address, self._selector, timing)
-            self.stations.append(station)
-            AdminPort(self._selector, address, Admin(station))
+            unit = ControlUnit(address, self._selector, timing)
+            self.control_units.append(unit)
+            AdminPort(self._selector, address, Admin(unit))
 
     def run(
         self, keep_going: Callable[[], bool], on_second: Callable[[Server], None] | None = None
@@ -53,7 +53,7 @@ class Server:
             keep_going: Asked now and then.
             on_second: Called once a second.
         """
-        selector, stations = self._selector, self.stations
+        selector, control_units = self._selector, self.control_units
         report_at = look_at = time.monotonic()
         while True:
             now = time.monotonic()
@@ -64,16 +64,16 @@ class Server:
                 if on_second is not None and now >= report_at + 1.0:
                     report_at = now
                     on_second(self)
-            hold = max(station.awaited for station in stations) if self._together else 0
-            sleep = min(station.advance(hold=hold > 0) for station in stations)
+            hold = max(unit.awaited for unit in control_units) if self._together else 0
+            sleep = min(unit.advance(hold=hold > 0) for unit in control_units)
             sleep = min(sleep, hold) if hold else sleep
             for key, _ in selector.select(min(sleep * 1e-9, LONGEST_SLEEP)):
                 key.data()
 
     def close(self) -> None:
         """Close every port."""
-        for station in self.stations:
-            station.close()
+        for unit in self.control_units:
+            unit.close()
         for key in list(self._selector.get_map().values()):
             if isinstance(key.fileobj, socket.socket):
                 key.fileobj.close()

@@ -114,7 +114,7 @@ def take_priority(settings: Settings) -> list[str]:
 
 
 def _in_words(ip: str, kind: str, text: str) -> str:
-    """Word an error of libfranka so that one knows what to do."""
+    """DriverWord an error of libfranka so that one knows what to do."""
     text = text.removeprefix("libfranka: ").strip()
     low = text.lower()
     if "incompatible library version" in low:

@@ -27,11 +27,11 @@ from multipanda_py.franka.connecting import (
     open_robot,
     take_priority,
 )
-from multipanda_py.franka.driver_memory import DriverMemory, Word
+from multipanda_py.franka.driver_memory import DriverMemory, DriverWord
 from multipanda_py.franka.errors import fault_of_mode, names_of
-from multipanda_py.franka.motion import Motion
-from multipanda_py.franka.port import Port
+from multipanda_py.franka.loop_connection import LoopConnection
 from multipanda_py.franka.settings import SettingRefused, Settings, apply
+from multipanda_py.franka.torque_control import TorqueControl
 
 _MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStopped": 5,
           "AutomaticErrorRecovery": 6}  # fmt: skip
@@ -47,17 +47,17 @@ class Driver:
 
     Args:
         robot: A ``pylibfranka.Robot``.
-        port: The loop's end.
+        loop: The way to the loop.
         settings: Of this driver.
     """
 
-    def __init__(self, robot: Any, port: Port, settings: Settings) -> None:
-        self._robot, self._port = robot, port
-        self._motion = Motion(port, settings)
+    def __init__(self, robot: Any, loop: LoopConnection, settings: Settings) -> None:
+        self._robot, self._loop = robot, loop
+        self._torque_control = TorqueControl(loop, settings)
         self._settings = settings
         self._armed = True
         self._mode = ""
-        self._recoveries = port.words[Word.RECOVER]
+        self._recoveries = loop.words[DriverWord.RECOVER]
 
     def run(self) -> None:
         """Serve until the loop wants no more, or is gone.
@@ -70,27 +70,27 @@ class Driver:
 
     def _idle(self) -> bool:
         """Publish states until a motion is to be started (True) or the driver to end (False)."""
-        port, robot, words = self._port, self._robot, self._port.words
+        loop, robot, words = self._loop, self._robot, self._loop.words
         robot.read_once()  # old by now
         while True:
-            port.reading()
+            loop.reading()
             state = robot.read_once()
             mode = state.robot_mode.name
-            port.publish(state, False, _MODES.get(mode, 0))
-            if port.ended():
+            loop.publish(state, False, _MODES.get(mode, 0))
+            if loop.ended():
                 return False
-            port.beat()
+            loop.beat()
             if mode != self._mode:
                 self._watch(mode, state)
-            lines = port.lines()
+            lines = loop.lines()
             if lines:
                 self._configure(lines)
                 robot.read_once()
-            elif words[Word.RECOVER] != self._recoveries:
-                self._recoveries = words[Word.RECOVER]
+            elif words[DriverWord.RECOVER] != self._recoveries:
+                self._recoveries = words[DriverWord.RECOVER]
                 self._recover(state)
                 robot.read_once()
-            elif self._armed and mode == "Idle" and port.may_execute():
+            elif self._armed and mode == "Idle" and loop.may_execute():
                 return True
 
     def _watch(self, mode: str, state: Any) -> None:
@@ -105,8 +105,10 @@ class Driver:
     def _fail(self, kind: str, text: str) -> None:
         """Report a fault and do nothing more until asked to recover."""
         self._armed = False
-        self._recoveries = self._port.words[Word.RECOVER]  # older requests were for older faults
-        self._port.say(fault=kind, text=f"robot {self._settings.robot_ip}: {text}")
+        self._recoveries = self._loop.words[
+            DriverWord.RECOVER
+        ]  # older requests were for older faults
+        self._loop.say(fault=kind, text=f"robot {self._settings.robot_ip}: {text}")
 
     def _recover(self, state: Any) -> None:
         """Make the arm ready again; the loop's torques start the next motion."""
@@ -115,7 +117,7 @@ class Driver:
             self._fail(*fault_of_mode(mode, ()))
             return
         if mode == "Reflex":
-            self._port.busy(_RECOVERY_TIME)
+            self._loop.busy(_RECOVERY_TIME)
             try:
                 self._robot.automatic_error_recovery()
             except RuntimeError as error:
@@ -124,23 +126,23 @@ class Driver:
                 self._fail("recovery_failed", str(error).removeprefix("libfranka: "))
                 return
             finally:
-                self._port.busy(0.0)
+                self._loop.busy(0.0)
         self._armed = True
 
     def _configure(self, lines: list[str]) -> None:
         """Apply settings as a whole: if one is refused, all are as they were."""
-        self._port.busy(_SETTINGS_TIME)
+        self._loop.busy(_SETTINGS_TIME)
         for line in lines:
             settings = Settings.from_json(line)
             try:
                 apply(self._robot, settings)
             except SettingRefused as error:
-                self._port.say(settings="refused", text=str(error))
+                self._loop.say(settings="refused", text=str(error))
                 self._restore()
             else:
                 self._settings = settings
-                self._port.say(settings="applied", text="")
-        self._port.busy(0.0)
+                self._loop.say(settings="applied", text="")
+        self._loop.busy(0.0)
 
     def _restore(self) -> None:
         """Tell the robot the settings of before.
@@ -155,11 +157,11 @@ class Driver:
 
     def _move(self) -> None:
         """Run one motion, from its start to whatever ends it."""
-        self._port.busy(_START_TIME)
+        self._loop.busy(_START_TIME)
         reason = None
         failure = ""
         try:
-            reason = self._motion.run(self._robot.start_torque_control())
+            reason = self._torque_control.run(self._robot.start_torque_control())
         except RuntimeError as error:
             if _is_broken_link(error):
                 raise
@@ -167,10 +169,10 @@ class Driver:
         # The handle went with the frames of the exception; only now may libfranka be used.
         self._mode = "Move"
         if failure:
-            self._port.busy(_START_TIME)
+            self._loop.busy(_START_TIME)
             self._mode, fault = ended_motion(self._robot, failure)
             self._fail(*fault)
-            self._port.busy(0.0)
+            self._loop.busy(0.0)
         elif reason is not None:
             self._fail(*reason)
 
@@ -183,35 +185,35 @@ def main() -> NoReturn:
     """Run a driver; the process is left without destructors. Thread: main."""
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # not the loop's
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to the owner
-    port = Port(DriverMemory(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3]))
+    loop = LoopConnection(DriverMemory(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3]))
 
     def terminate(_signal: int, _frame: FrameType | None) -> None:
-        port.terminated = True
+        loop.terminated = True
 
     signal.signal(signal.SIGTERM, terminate)
     try:
-        settings = Settings.from_json(port.first_line())
+        settings = Settings.from_json(loop.first_line())
         os.sched_setaffinity(0, settings.cpus)
         robot = open_robot(settings)
         warnings = take_priority(settings)
         found = measure(robot)
         state = robot.read_once()
-        port.publish(state, False, _MODES.get(state.robot_mode.name, 0))
+        loop.publish(state, False, _MODES.get(state.robot_mode.name, 0))
     except Refused as error:
-        port.say(error=f"{error}", final=error.final)
+        loop.say(error=f"{error}", final=error.final)
         os._exit(1)
     except (OSError, RuntimeError, ValueError, TypeError) as error:
-        port.say(error=f"{error}", final=not isinstance(error, RuntimeError))
+        loop.say(error=f"{error}", final=not isinstance(error, RuntimeError))
         os._exit(1)
     gc.collect()
     gc.freeze()
     gc.disable()
-    port.say(ok=True, warnings=warnings, model=found)
+    loop.say(ok=True, warnings=warnings, model=found)
     try:
-        Driver(robot, port, settings).run()
+        Driver(robot, loop, settings).run()
     except Exception as error:
         kind = "network_lost" if isinstance(error, RuntimeError) else "driver_error"
-        port.say(fault=kind, text=f"robot {settings.robot_ip}: {_gone(error)}")
+        loop.say(fault=kind, text=f"robot {settings.robot_ip}: {_gone(error)}")
         os._exit(1)  # here: what the traceback holds would talk to the robot once let go of
     os._exit(0)
 

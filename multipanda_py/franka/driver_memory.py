@@ -15,7 +15,7 @@ import struct
 from enum import IntEnum
 
 
-class Word(IntEnum):
+class DriverWord(IntEnum):
     """Single words. The loop writes the first eight, the driver the others. Times are in ns."""
 
     LOOP_HEARTBEAT = 0
@@ -92,7 +92,7 @@ class DriverMemory:
 
     Attributes:
         fd: File descriptor; closing it is its owner's affair.
-        words: Indexed by :class:`Word`.
+        words: Indexed by :class:`DriverWord`.
         state: Written by the driver.
         torque: Written by the loop.
     """

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.franka.driver_memory import DriverMemory, Word
+from multipanda_py.franka.driver_memory import DriverMemory, DriverWord
 from multipanda_py.franka.driver_process import DriverProcess
 from multipanda_py.franka.settings import Settings
 from multipanda_py.state import ArmState
@@ -87,12 +87,12 @@ class Link:
         """Start a driver; its answer comes on its standard output."""
         self._drop()
         words = self.words
-        words[Word.SHUTDOWN] = words[Word.BUSY_UNTIL] = words[Word.READING] = 0
-        words[Word.ENABLED] = 1
+        words[DriverWord.SHUTDOWN] = words[DriverWord.BUSY_UNTIL] = words[DriverWord.READING] = 0
+        words[DriverWord.ENABLED] = 1
         self._memory.torque.write(*[0.0] * 8)
         self.number = 0.0
-        words[Word.DRIVER_HEARTBEAT] = _monotonic_ns()
-        self._heard = words[Word.MESSAGES]
+        words[DriverWord.DRIVER_HEARTBEAT] = _monotonic_ns()
+        self._heard = words[DriverWord.MESSAGES]
         self._told.clear()
         self._unread.clear()
         self._silent = self._explained = self.executing = False
@@ -144,7 +144,7 @@ class Link:
 
     def write(self) -> None:
         """Hand the driver the torque for the state that was read last, and wake it."""
-        self.words[Word.LOOP_HEARTBEAT] = _monotonic_ns()
+        self.words[DriverWord.LOOP_HEARTBEAT] = _monotonic_ns()
         self._memory.torque.write(self.number, *self._arm.tau.tolist())
         os.eventfd_write(self._torque_event, 1)
 
@@ -154,10 +154,10 @@ class Link:
         if self._deadline:
             return self._poll_start(now)
         found: list[Fault] = []
-        if self.words[Word.MESSAGES] != self._heard:
-            self._heard = self.words[Word.MESSAGES]
+        if self.words[DriverWord.MESSAGES] != self._heard:
+            self._heard = self.words[DriverWord.MESSAGES]
             found.extend(self._listen())
-        if now - self.words[Word.DRIVER_HEARTBEAT] > _LOOK:
+        if now - self.words[DriverWord.DRIVER_HEARTBEAT] > _LOOK:
             found.extend(self._look(now))
         elif self._silent:
             self._silent = False
@@ -167,24 +167,24 @@ class Link:
         """Ask the driver to make the arm ready; start a new one if it is dead or stuck."""
         if self._deadline:
             return
-        beat = max(self.words[Word.DRIVER_HEARTBEAT], self.words[Word.BUSY_UNTIL])
+        beat = max(self.words[DriverWord.DRIVER_HEARTBEAT], self.words[DriverWord.BUSY_UNTIL])
         silent = _monotonic_ns() - beat > self._silence
         if self._process is None or self._process.has_ended() or silent:
             self.spawn()
         else:
             self._explained = False
-            self.words[Word.ENABLED] = 1
-            self.words[Word.RECOVER] += 1
+            self.words[DriverWord.ENABLED] = 1
+            self.words[DriverWord.RECOVER] += 1
 
     def suspend(self) -> int:
         """Have the torque go to zero and the motion end; return the newest state's number."""
-        self.words[Word.ENABLED] = 0
+        self.words[DriverWord.ENABLED] = 0
         os.eventfd_write(self._torque_event, 1)
         return int(self._shared[0])
 
     def resume(self) -> None:
         """Have torques executed again after :meth:`suspend`, unless there was a fault."""
-        self.words[Word.ENABLED] = 1
+        self.words[DriverWord.ENABLED] = 1
 
     def _messages(self) -> list[dict[str, Any]]:
         found, self._unread = self._unread, []
@@ -254,7 +254,9 @@ class Link:
                 f"the driver (process {process.pid}) {process.ending()}; recover to start another"
             )
             return [("driver_died", text)]
-        since = now - max(self.words[Word.DRIVER_HEARTBEAT], self.words[Word.BUSY_UNTIL])
+        since = now - max(
+            self.words[DriverWord.DRIVER_HEARTBEAT], self.words[DriverWord.BUSY_UNTIL]
+        )
         if since <= self._silence:
             return []
         if since > self._silence + HOPELESS:
@@ -264,11 +266,11 @@ class Link:
             return []
         self._silent = True
         self._rest()
-        self.words[Word.ENABLED] = 0  # the driver may not know, and must not go on by itself
+        self.words[DriverWord.ENABLED] = 0  # the driver may not know, and must not go on by itself
         if self._explained:
             return []
         ip, waited = self._settings.robot_ip, f"{since / 1e6:.0f} ms"
-        if self.words[Word.READING] and not process.is_stopped():
+        if self.words[DriverWord.READING] and not process.is_stopped():
             return [("robot_silent", f"no state from robot {ip} for {waited}: check the network")]
         return [("driver_silent", f"the driver (process {process.pid}) of robot {ip} has been "
                                   f"silent for {waited}; recover to start another")]  # fmt: skip
@@ -280,7 +282,7 @@ class Link:
 
     def shut_down(self) -> None:
         """Ask the driver to end its motion and itself; returns at once."""
-        self.words[Word.SHUTDOWN] = 1
+        self.words[DriverWord.SHUTDOWN] = 1
         os.eventfd_write(self._torque_event, 1)
 
     def stop(self, deadline: float | None = None) -> None:

@@ -12,7 +12,7 @@ import pytest
 from processes import wait_until
 from robots import within_bounds
 
-from multipanda_py.franka.driver_memory import Word
+from multipanda_py.franka.driver_memory import DriverWord
 
 PUSH = {"command": "push", "tau": [0, 0, 0, 40, 0, 0, 0]}
 FAULTS = [
@@ -151,7 +151,7 @@ def test_a_new_driver_tells_at_once_what_the_robot_has(lockstep, make):
     sim.admin(addresses[0], "reflex", error="cartesian_reflex")
     cell.faults.clear()
     cell.backend.recover(0)
-    wait_until(lambda: link.words[Word.MESSAGES] > link._heard + 1)  # both lines are there
+    wait_until(lambda: link.words[DriverWord.MESSAGES] > link._heard + 1)  # both lines are there
     kind, text = cell.fault(0)
     assert (kind, "cartesian_reflex" in text) == ("reflex", True)
     cell.recover(0)

@@ -17,7 +17,7 @@ from multipanda_py.franka.errors import describe_errors, fault_of_mode, names_of
 from multipanda_py.franka.model_check import ModelCheck, complaint
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.franka.settings import from_frame
-from multipanda_py.franka.torque_guard import RAMP_TIME, TorqueGuard
+from multipanda_py.franka.torque_limiter import RAMP_TIME, TorqueLimiter
 from multipanda_py.robots import ARMATURE, READY_POSTURE, ArmDescription
 from multipanda_py.robots.limits import FR3_LIMITS
 
@@ -25,7 +25,7 @@ LIMITS = FR3_LIMITS.torque.tolist()
 
 
 def test_the_ramp_is_a_straight_line_to_zero():
-    guard = TorqueGuard(LIMITS)
+    guard = TorqueLimiter(LIMITS)
     tau = [10.0, -10.0, 5.0, 0.0, 1.0, -1.0, 0.5]
     assert guard.answer(tau, tau) == tau
     executed = tau
@@ -37,7 +37,7 @@ def test_the_ramp_is_a_straight_line_to_zero():
 
 
 def test_the_rate_goes_before_the_ramp():
-    guard = TorqueGuard(LIMITS)
+    guard = TorqueLimiter(LIMITS)
     executed = [80.0] * 4 + [0.0] * 3
     guard.answer(executed, executed)
     cycles = 0
@@ -51,7 +51,7 @@ def test_the_rate_goes_before_the_ramp():
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])
 def test_what_is_not_finite_is_refused_and_forgotten(wrong):
-    guard = TorqueGuard(LIMITS)
+    guard = TorqueLimiter(LIMITS)
     good = [0.5] * 7
     guard.answer(good, good)
     assert guard.answer([0.0, wrong] + [0.0] * 5, good) is None
@@ -59,7 +59,7 @@ def test_what_is_not_finite_is_refused_and_forgotten(wrong):
 
 
 def test_torques_are_bounded_around_what_the_robot_executes():
-    guard = TorqueGuard(LIMITS)
+    guard = TorqueLimiter(LIMITS)
     bounded = guard.answer([100.0, -100.0, 0.3, 0.0, 100.0, 13.0, -13.0],
                            [0.0, 0.0, 0.0, 0.0, 11.9, 11.9, -11.9])  # fmt: skip
     assert bounded == pytest.approx([0.999, -0.999, 0.3, 0.0, 12.0, 12.0, -12.0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last guard of a torque before the robot, and what is sent when the loop is silent."""
+"""The last bound of a torque before the robot, and what is sent when the loop is silent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LARGEST_STEP = 0.999
 """Between two commands; the robot refuses 1 Nm, and its numbers have 7 digits [Nm]."""
 
 
-class TorqueGuard:
+class TorqueLimiter:
     r"""Bound torques in value and rate; shrink the last one while the loop is silent.
 
     .. math::

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.fci_sim.clock import COMPANY, Clock
-from multipanda_py.fci_sim.gripper import Gripper
+from multipanda_py.fci_sim.gripper import GripperServer
 from multipanda_py.fci_sim.requests import handle
 from multipanda_py.fci_sim.robot import Robot
 from multipanda_py.fci_sim.tcp import TcpPort, listen
@@ -46,7 +46,7 @@ class Timing:
     ppm: float = 0.0
 
 
-class Station:
+class ControlUnit:
     """A robot with its hand at an address.
 
     Attributes:
@@ -59,7 +59,7 @@ class Station:
     """
 
     robot: Robot
-    gripper: Gripper
+    gripper: GripperServer
     link: UdpLink
     port: TcpPort
 
@@ -88,7 +88,7 @@ class Station:
         self._gripper_port = TcpPort(
             selector, gripper, GRIPPER_HEADER, self._on_gripper_request, self._on_gripper_gone
         )
-        self.gripper = Gripper(self.address, self._gripper_port.send)
+        self.gripper = GripperServer(self.address, self._gripper_port.send)
         timing = self._timing
         self._clock = Clock(
             time.perf_counter_ns() + _SOON,

@@ -10,19 +10,23 @@ import select
 import time
 from typing import Any
 
-from multipanda_py.franka.driver_memory import DriverMemory, Word
+from multipanda_py.franka.driver_memory import DriverMemory, DriverWord
 
 _OLDEST = 2
 """An answer may be to a state that is so many states old, if nothing better comes in time."""
 
-_READING, _HEARTBEAT, _ENABLED = int(Word.READING), int(Word.DRIVER_HEARTBEAT), int(Word.ENABLED)
+_READING, _HEARTBEAT, _ENABLED = (
+    int(DriverWord.READING),
+    int(DriverWord.DRIVER_HEARTBEAT),
+    int(DriverWord.ENABLED),
+)
 _NONE: tuple[int, ...] = ()
 _monotonic_ns, _select = time.monotonic_ns, select.select
 _signal, _clear = os.eventfd_write, os.eventfd_read
 _LOOP_TIMEOUT = 20_000_000  # older heartbeats of the loop start no motion [ns]
 
 
-class Port:
+class LoopConnection:
     """Publish states, wait for torques, notice the end of the loop; never waits for it else.
 
     Args:
@@ -68,24 +72,26 @@ class Port:
         """Return whether the loop wants no more of this driver, or is gone."""
         return (
             self.terminated
-            or self.words[Word.SHUTDOWN] != 0
+            or self.words[DriverWord.SHUTDOWN] != 0
             or 0 not in self._inputs
             or os.getppid() != self._owner
         )
 
     def reading(self) -> None:
         """Tell the loop that what follows depends on the robot."""
-        self.words[Word.READING] = 1
+        self.words[DriverWord.READING] = 1
 
     def beat(self) -> None:
         """Tell the loop that this driver lives and does not wait for the robot."""
-        self.words[Word.READING] = 0
-        self.words[Word.DRIVER_HEARTBEAT] = time.monotonic_ns()
+        self.words[DriverWord.READING] = 0
+        self.words[DriverWord.DRIVER_HEARTBEAT] = time.monotonic_ns()
 
     def busy(self, seconds: float) -> None:
         """Tell the loop how long libfranka may keep this driver from beating, 0 for no more."""
         self.beat()
-        self.words[Word.BUSY_UNTIL] = time.monotonic_ns() + int(seconds * 1e9) if seconds else 0
+        self.words[DriverWord.BUSY_UNTIL] = (
+            time.monotonic_ns() + int(seconds * 1e9) if seconds else 0
+        )
 
     def publish(self, state: Any, executing: bool, mode: int) -> int:
         """Hand a state to the loop and wake it; return the state's number.
@@ -108,8 +114,8 @@ class Port:
 
     def may_execute(self) -> bool:
         """Return whether the loop is alive and wants its torques to be executed."""
-        silence = time.monotonic_ns() - self.words[Word.LOOP_HEARTBEAT]
-        return silence < _LOOP_TIMEOUT and self.words[Word.ENABLED] != 0
+        silence = time.monotonic_ns() - self.words[DriverWord.LOOP_HEARTBEAT]
+        return silence < _LOOP_TIMEOUT and self.words[DriverWord.ENABLED] != 0
 
     def begin_motion(self) -> None:
         """Take no torque that was meant for the time before."""
@@ -150,7 +156,7 @@ class Port:
         """Write a message on standard output, and wake the loop."""
         with contextlib.suppress(OSError):  # full, or the loop is gone
             os.write(1, (json.dumps(message) + "\n").encode())
-        self.words[Word.MESSAGES] += 1
+        self.words[DriverWord.MESSAGES] += 1
         os.eventfd_write(self._state_event, 1)
 
     def _receive(self) -> None:

@@ -6,30 +6,30 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from multipanda_py.franka.driver_memory import Word
-from multipanda_py.franka.port import Port
+from multipanda_py.franka.driver_memory import DriverWord
+from multipanda_py.franka.loop_connection import LoopConnection
 from multipanda_py.franka.settings import Settings
-from multipanda_py.franka.torque_guard import RAMP_TIME, TorqueGuard
+from multipanda_py.franka.torque_limiter import RAMP_TIME, TorqueLimiter
 
 MOVE = 2
 _FINISH_TIME = 1.5  # libfranka may take so long to end a motion [s]
 _HALF = 0.0005  # of a cycle [s]
 
 
-class Motion:
+class TorqueControl:
     """Answer states with the loop's torques, and end in an orderly way.
 
     Args:
-        port: The loop's end.
+        loop: The way to the loop.
         settings: Of the driver.
     """
 
-    def __init__(self, port: Port, settings: Settings) -> None:
+    def __init__(self, loop: LoopConnection, settings: Settings) -> None:
         import pylibfranka  # only here: the module can be read without it
 
-        self._port, self._torques = port, pylibfranka.Torques
+        self._loop, self._torques = loop, pylibfranka.Torques
         self._budget = int(settings.answer_budget * 1e9)
-        self._guard = TorqueGuard(settings.torque_limits)
+        self._guard = TorqueLimiter(settings.torque_limits)
 
     def run(self, handle: Any) -> tuple[str, str] | None:
         """Run until the loop is silent, wants no more or sends what cannot be executed.
@@ -43,27 +43,27 @@ class Motion:
         Raises:
             RuntimeError: If the robot ends the motion (ControlException), or is gone.
         """
-        port, guard, words = self._port, self._guard, self._port.words
+        loop, guard, words = self._loop, self._guard, self._loop.words
         guard.start()
-        port.begin_motion()
+        loop.begin_motion()
         reason: tuple[str, str] | None = None
         answered_at = -1.0
         stopping = False
         while True:
-            words[Word.READING] = 1
+            words[DriverWord.READING] = 1
             state, _ = handle.readOnce()
             until = time.monotonic_ns() + self._budget
             now = state.time.to_sec()
-            number = port.publish(state, True, MOVE)
+            number = loop.publish(state, True, MOVE)
             executed = state.tau_J_d
             if answered_at < 0.0:
                 answered_at = now
-                port.busy(0.0)
+                loop.busy(0.0)
             tau = None
             if not stopping:
-                wanted = port.wait(number, until)
+                wanted = loop.wait(number, until)
                 if wanted is None:
-                    words[Word.LATE] += 1
+                    words[DriverWord.LATE] += 1
                 else:
                     tau = guard.answer(wanted, executed)
                     if tau is None:
@@ -76,24 +76,24 @@ class Motion:
                 finished = silence >= RAMP_TIME - _HALF and not any(tau)
             else:
                 answered_at = now
-                words[Word.ANSWERED] += 1
+                words[DriverWord.ANSWERED] += 1
             if finished:
                 self._finish(handle, tau)
                 return reason if stopping else ("loop_silent", _silent(now - answered_at))
             handle.writeOnce(self._torques(tau))
-            if not words[Word.ENABLED] or port.ended():
+            if not words[DriverWord.ENABLED] or loop.ended():
                 stopping = True
-            if port.has_lines():
-                for _ in port.lines():
-                    port.say(settings="refused", text="the arm is under torque control")
+            if loop.has_lines():
+                for _ in loop.lines():
+                    loop.say(settings="refused", text="the arm is under torque control")
 
     def _finish(self, handle: Any, tau: list[float]) -> None:
         """End the motion in answer to the state just read; libfranka waits for the robot."""
-        self._port.busy(_FINISH_TIME)
+        self._loop.busy(_FINISH_TIME)
         command = self._torques(tau)
         command.motion_finished = True
         handle.writeOnce(command)
-        self._port.busy(0.0)
+        self._loop.busy(0.0)
 
 
 def _silent(seconds: float) -> str:
