@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from launch import LaunchDescription
-from multipanda_py.ros.launching import describe_launch
+from multipanda_py.ros.launching import make_launch_description
 
 ADDRESSES = ("robot_ips", "", "addresses instead of the file's: arm:ip,arm:ip", None)
 
 
 def generate_launch_description() -> LaunchDescription:
     """Declare the arguments; the nodes depend on what the cell file says."""
-    return describe_launch("dual_real.yaml", ADDRESSES, addresses)
+    return make_launch_description("dual_real.yaml", ADDRESSES, addresses)
 
 
 def addresses(chosen: Mapping[str, str]) -> dict[str, str]:

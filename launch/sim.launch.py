@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from launch import LaunchDescription
-from multipanda_py.ros.launching import BOOLEAN, describe_launch
+from multipanda_py.ros.launching import BOOLEAN, make_launch_description
 
 VIEWER = (
     "viewer",
@@ -22,7 +22,7 @@ VIEWER = (
 
 def generate_launch_description() -> LaunchDescription:
     """Declare the arguments; the nodes depend on what the cell file says."""
-    return describe_launch("dual_sim.yaml", VIEWER, viewer)
+    return make_launch_description("dual_sim.yaml", VIEWER, viewer)
 
 
 def viewer(chosen: Mapping[str, str]) -> dict[str, bool]:

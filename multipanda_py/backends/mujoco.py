@@ -15,7 +15,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm, describe_objects
 from multipanda_py.config.sections import ArmConfig, NoiseConfig, PerturbationConfig
 from multipanda_py.exceptions import BackendError
-from multipanda_py.franka.errors import describe_errors
+from multipanda_py.franka.errors import words_of
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.delay import Delay
@@ -145,7 +145,7 @@ class Mujoco(Backend):
                 state,
                 dof,
                 settings.franka,
-                describe_errors,
+                words_of,
                 self.period,
                 springs,
             )

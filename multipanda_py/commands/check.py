@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
     code = OK
     for path in options.files:
         try:
-            say(f"{path}: ok: {describe(CellConfig.from_yaml(path))}")
+            say(f"{path}: ok: {summary_of(CellConfig.from_yaml(path))}")
         except ConfigurationError as error:
             code = FAILED
             for fault in error.faults:
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def describe(config: CellConfig) -> str:
+def summary_of(config: CellConfig) -> str:
     """Say in a line what a cell consists of."""
     arms = ", ".join(f"{name} {arm.model} {arm.backend}" for name, arm in config.arms.items())
     declared = [instance for instance in config.instances() if instance.type != "hold"]

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("address", metavar="ADDRESS", help="of the robot, such as 127.0.0.1")
     parser.add_argument("fault", metavar="FAULT", help="one of the faults below")
     parser.add_argument("arguments", nargs="*", metavar="NAME=VALUE", help="of the fault")
-    lines = [admin_arguments.describe(getattr(Admin, f"do_{name}")) for name in _ordered()]
+    lines = [admin_arguments.usage_of(getattr(Admin, f"do_{name}")) for name in _ordered()]
     parser.epilog = "faults, with their arguments:\n" + "\n".join(
         f"  {usage}\n      {text}" for usage, text in lines
     )

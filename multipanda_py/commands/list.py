@@ -60,14 +60,14 @@ def run(options: argparse.Namespace) -> int:
 def entry(kind: str, name: str) -> dict[str, Any]:
     """Describe one name; what cannot be loaded or described has an ``error`` instead."""
     try:
-        return _described(kind, name)
+        return _entry(kind, name)
     except ConfigurationError as error:
         return {"name": name, "error": str(error)}
     except Exception as error:  # of declarations that are other people's
         return {"name": name, "error": f"its declarations raise {type(error).__name__}: {error}"}
 
 
-def _described(kind: str, name: str) -> dict[str, Any]:
+def _entry(kind: str, name: str) -> dict[str, Any]:
     part = registry.find(kind, name)
     item: dict[str, Any] = {
         "name": name,

@@ -34,7 +34,7 @@ class CartesianSpring:
         error: Clipped error along the axes of the gains, (6,) [m, rad].
         spring: K times the error, along the axes of the gains, (6,) [N, Nm].
         stiffness: The present K, or K' where that is softer, (6, 6).
-        brake: Damper part, along the axes of the gains, (6,) [N, Nm].
+        damper: Damper part, along the axes of the gains, (6,) [N, Nm].
         kept: Smallest share of the stiffness that any mode has kept at this posture; 1 is all.
 
     Thread: control.
@@ -54,7 +54,7 @@ class CartesianSpring:
         self._position, self._rotation = self.error[:3], self.error[3:]
         self._turned = np.zeros((3, 3))
         self._turned_inertia, self._turn = np.zeros((6, 6)), np.zeros((6, 6))
-        self._twist, self.brake, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
+        self._twist, self.damper, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
 
     def set_shape(self, damping_ratio: Vector, error_clip: Vector, in_tool: bool) -> None:
         """Set damping ratios (6,), error bounds (6,) [m, rad] and the axes of the gains."""
@@ -103,7 +103,7 @@ class CartesianSpring:
             twist: Target velocity, (6,) [m/s, rad/s]; None is rest.
         """
         self.measure(state, position, rotation, twist)
-        wrench = _add(self.spring, self.brake, self._wrench)
+        wrench = _add(self.spring, self.damper, self._wrench)
         return self._turn.dot(wrench) if self._in_tool else wrench
 
     def spring_in_base(self) -> Vector:
@@ -133,7 +133,7 @@ class CartesianSpring:
             _minimum(error, self._clip_high, out=error)
             _maximum(error, self._clip_low, out=error)
         modal.design(inertia_inv)
-        self.brake = modal.oppose(rate)
+        self.damper = modal.oppose(rate)
         self.kept = kept = modal.kept
         self.stiffness = self._asked if kept == 1.0 else modal.stiffness
         self.stiffness.dot(error, self.spring)

@@ -58,8 +58,8 @@ class LostModes:
     Thread: control.
     """
 
-    def brake(self, state: ArmState, wrench: Vector) -> Vector | None:
-        """Return the brake's wrench on the tool, (6,) [N, Nm]; None where nothing is lost.
+    def damp(self, state: ArmState, wrench: Vector) -> Vector | None:
+        """Return a damper's wrench on the tool, (6,) [N, Nm]; None where nothing is lost.
 
         Args:
             state: The arm.

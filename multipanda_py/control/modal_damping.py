@@ -102,7 +102,7 @@ class ModalDamping:
         self._twice, self._against = 2.0 * self._axes, -2.0 * self._axes
         self._is_diagonal = not np.any(self._root - np.diag(self._axes))
 
-    def brake(self, inertia_inv: Matrix, rate: Vector) -> Vector:
+    def damp(self, inertia_inv: Matrix, rate: Vector) -> Vector:
         r"""Return :math:`D \dot x`, (n,); overwritten by the next call.
 
         Args:

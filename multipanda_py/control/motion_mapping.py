@@ -10,8 +10,8 @@ from multipanda_py.state import Matrix, Vector
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 
 
-class Clutch:
-    r"""Carry the leader's motion since the clutch was closed over to the follower.
+class MotionMapping:
+    r"""Carry the leader's motion since both were coupled over to the follower.
 
     .. math::
         p_F = p_{F0} + \alpha\, C (p_L - p_{L0}), \qquad
@@ -45,7 +45,7 @@ class Clutch:
         self._leader, self._follower = np.zeros(3), np.zeros(3)
         self._grip, self._half, self._moved = np.eye(3), np.zeros((3, 3)), np.zeros(3)
 
-    def close(
+    def couple(
         self,
         position_leader: Vector,
         rotation_leader: Matrix,

@@ -146,7 +146,7 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
             wrench = spring.wrench(
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
-            brake = self._lost.brake(state, self._springs[arm].spring_in_base())
+            brake = self._lost.damp(state, self._springs[arm].spring_in_base())
             if brake is not None:
                 _add(wrench, brake, wrench)
             if share > 0.0:

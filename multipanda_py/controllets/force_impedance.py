@@ -179,7 +179,7 @@ class _ArmLaw:
         stored = 0.5 * float(_dot(spring.error, pull))
         scale = self.tank.soften(stored, float(_dot(pull, motion)))
         _multiply(pull, scale, self._of_spring)
-        self._of_brake[:] = spring.brake
+        self._of_brake[:] = spring.damper
         if turn is not None:
             self._impedance[:] = _dot(self._impedance, turn.T, self._turned)
         if self._size or not self.force.is_idle:

@@ -163,7 +163,7 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
         _minimum(error, self._clip, out=error)
         _maximum(error, self._clip_low, out=error)
         damping = self._damping
-        brake = damping.brake(state.operational_space().inertia_inv, state.twist_ee_in_base)
+        brake = damping.damp(state.operational_space().inertia_inv, state.twist_ee_in_base)
         stiffness = self._stiffness if damping.kept == 1.0 else damping.stiffness
         wrench = _dot(stiffness, error, self._wrench)
         return _subtract(wrench, brake, wrench)

@@ -143,7 +143,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
             _subtract(target.q[arm], state.q, self._error)
             _subtract(target.dq[arm], state.dq, self._rate)
             tau, modal = self.tau[arm], self._modal
-            brake = modal.brake(inertia_inv, self._rate)
+            brake = modal.damp(inertia_inv, self._rate)
             if modal.kept == 1.0:
                 _multiply(self.params.stiffness, self._error, tau)
             else:

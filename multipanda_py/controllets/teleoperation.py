@@ -15,7 +15,7 @@ from multipanda_py.control.cartesian_gains import MAX_STIFFNESS
 from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.force_reflection import ForceReflection
 from multipanda_py.control.modal_damping import KEPT, LEAST_RATIO
-from multipanda_py.control.motion_mapping import Clutch
+from multipanda_py.control.motion_mapping import MotionMapping
 from multipanda_py.control.posture_spring import PostureSpring
 from multipanda_py.control.reflection_account import ReflectionAccount
 from multipanda_py.control.wrench_tare import WrenchTare
@@ -113,7 +113,7 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         \tau_F = J_F^T \left( K e + D (\dot x_d - J_F \dot q_F) \right) + N \tau_0
 
     The first arm leads, the second follows. The follower's pose is the leader's motion since
-    both were coupled (:class:`.Clutch`), in the axes of the world, bounded
+    both were coupled (:class:`.MotionMapping`), in the axes of the world, bounded
     in speed and in its distance from the tool (:class:`.BoundedPose`);
     spring and damper are :class:`.CartesianSpring`. The leader
     floats, and feels the wrench that the world exerts on the follower
@@ -153,7 +153,7 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
     )  # fmt: skip
 
     def __init__(self, context: Context, params: TeleoperationParams) -> None:
-        self._clutch = Clutch(*context.rotations_base_in_world)
+        self._mapping = MotionMapping(*context.rotations_base_in_world)
         self._reference, self._spring = BoundedPose(), CartesianSpring()
         self._spring.set_shape(params.damping_ratio, np.full(6, math.inf), False)
         self._tare, self._reflection = WrenchTare(context.period), ForceReflection()
@@ -220,18 +220,18 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
     def update(self, states: Sequence[ArmState], target: Target, period: float) -> None:
         """Write the joint torques of both arms."""
         leader, follower = states
-        reference, clutch, engaged = self._reference, self._clutch, self.params.engaged
+        reference, mapping, engaged = self._reference, self._mapping, self.params.engaged
         twist = None
         if engaged:
             if self._open:
                 self._close(leader)
-            clutch.follow(
+            mapping.follow(
                 leader.position_ee_in_base, leader.rotation_ee_in_base, leader.twist_ee_in_base
             )
-            reference.advance(clutch.position, clutch.rotation, period)
+            reference.advance(mapping.position, mapping.rotation, period)
         reference.tie(follower)
         if engaged:
-            twist = clutch.twist
+            twist = mapping.twist
             reference.limit(twist)
         wrench = self._spring.wrench(follower, reference.position, reference.rotation, twist)
         tau = _dot(wrench, follower.jacobian, self.tau[1])
@@ -246,7 +246,7 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
     def _reflect(self, leader: ArmState, sensed: Vector, period: float) -> float:
         """Write what the leader feels to its torques; return the share that is not faded out."""
         reflection, twist, tau = self._reflection, leader.twist_ee_in_base, self.tau[0]
-        wrench = reflection.feel(sensed, self._clutch.turn)
+        wrench = reflection.feel(sensed, self._mapping.turn)
         _multiply(leader.dq, self.params.leader_damping, tau)
         braked = _multiply(self._brake, twist, self._braked)
         _multiply(braked, reflection.touch, braked)
@@ -262,7 +262,7 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
     def _close(self, leader: ArmState) -> None:
         """Couple the arms: motion counts from here, and the follower's reference stays."""
         reference = self._reference
-        self._clutch.close(
+        self._mapping.couple(
             leader.position_ee_in_base, leader.rotation_ee_in_base,
             reference.position, reference.rotation, self.params.scale,
         )  # fmt: skip

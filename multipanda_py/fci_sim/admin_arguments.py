@@ -83,7 +83,7 @@ def read(command: Callable[..., Any], texts: Iterable[str]) -> dict[str, Any]:
     return arguments
 
 
-def describe(command: Callable[..., Any]) -> tuple[str, str]:
+def usage_of(command: Callable[..., Any]) -> tuple[str, str]:
     """Return how a command is written, with its defaults, and what it does, in a line."""
     parts = [_name(command)]
     for name, item in _declared(command).items():

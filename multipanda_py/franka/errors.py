@@ -41,7 +41,7 @@ def names_of(errors: Any) -> tuple[str, ...]:
     return tuple(name for name in dir(errors) if name[0] != "_" and getattr(errors, name) is True)
 
 
-def describe_errors(names: Iterable[str]) -> str:
+def words_of(names: Iterable[str]) -> str:
     """Return the names, and what they usually mean."""
     found = list(names)
     hints = [_HINTS[name] for name in found if name in _HINTS]
@@ -58,5 +58,5 @@ def fault_of_mode(mode: str, names: Iterable[str]) -> tuple[str, str]:
     kind, text = _MODES.get(mode, ("not_ready", f"the robot is in mode {mode}"))
     if kind == "reflex":
         found = list(names)
-        text = f"{describe_errors(found) or 'no error is named'}; {_NEVER}"
+        text = f"{words_of(found) or 'no error is named'}; {_NEVER}"
     return kind, text

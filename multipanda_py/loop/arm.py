@@ -83,9 +83,9 @@ class Arm:
         """Return a fault of the measured state that is not latched yet."""
         return Event.NONE if self._fault else self._state_guard.check(self.state)
 
-    def describe(self, fault: Event) -> str:
+    def explain(self, fault: Event) -> str:
         """Say in a sentence what the state's fault is."""
-        return self._state_guard.describe(self.state, fault)
+        return self._state_guard.words_for(self.state, fault)
 
     def recover(self, handover: Handover | None = None) -> Event:
         """Clear the latched fault and hold; return what it was.

@@ -13,7 +13,7 @@ from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox
-from multipanda_py.loop.ownership import describe
+from multipanda_py.loop.ownership import error_text
 from multipanda_py.loop.tare import Tares
 
 _BUSY = "is being told other settings of its robot; try again when that is answered"
@@ -77,7 +77,7 @@ class ArmSettings:
         try:
             self._backend_of[arm.index].configure(arm.index, options)
         except Exception as error:
-            return f"{name}: {describe(error)}"
+            return f"{name}: {error_text(error)}"
         self.pending[arm.index] = number, options
         arm.busy = _BUSY
         return ""
@@ -104,7 +104,7 @@ class ArmSettings:
         try:
             return backend.settings_answers()
         except Exception as error:
-            reason = describe(error)
+            reason = error_text(error)
             return [(index, reason) for index in backend.arms if index in self.pending]
 
     def _answer(

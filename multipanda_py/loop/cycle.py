@@ -19,7 +19,7 @@ from multipanda_py.loop.events import Event
 from multipanda_py.loop.instance import Instance
 from multipanda_py.loop.loop_state import LoopState
 from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
-from multipanda_py.loop.ownership import Ownership, describe
+from multipanda_py.loop.ownership import Ownership, error_text
 from multipanda_py.loop.tare import Tares
 from multipanda_py.state import Vector
 
@@ -169,7 +169,7 @@ class ControlLoop:
         for index in () if everyone and self._together.are_sound() else chosen:
             arm = self._arms[index]
             if fault := arm.check():
-                self._owners.fail(arm.owner, fault, arm.describe(fault), wake_ns, (arm,))
+                self._owners.fail(arm.owner, fault, arm.explain(fault), wake_ns, (arm,))
         mail = self._words[Word.MAIL]
         if mail != self._mail:
             self._mail = mail
@@ -259,7 +259,7 @@ class ControlLoop:
                     text = "target is not finite"
                     self._owners.report(Event.TARGET_INVALID, instance, text, now_ns)
             except Exception as error:
-                self._owners.fail(instance, Event.CONTROLLET_ERROR, describe(error), now_ns)
+                self._owners.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
 
     def _grip(self, arm: int, number: int, command: Vector, now_ns: int) -> None:
         backend = self._backend_of[arm]
@@ -276,7 +276,7 @@ class ControlLoop:
             try:
                 self._backend_of[arm.index].recover(arm.index)
             except Exception as error:
-                self._stopped(arm.index, describe(error), now_ns)
+                self._stopped(arm.index, error_text(error), now_ns)
             else:
                 self._recovering.add(arm.index)
 
@@ -321,7 +321,7 @@ class ControlLoop:
             if arm.fault:
                 arm.interrupted = True
             else:
-                self._owners.fail(arm.owner, Event.BACKEND_ERROR, describe(error), now_ns)
+                self._owners.fail(arm.owner, Event.BACKEND_ERROR, error_text(error), now_ns)
 
     def _record(self, wake_ns: int, deadline_ns: int) -> None:
         header = self._header

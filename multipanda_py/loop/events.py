@@ -32,7 +32,7 @@ class Event(IntEnum):
     ARM_STOPPED = 16
 
     @property
-    def leaves_hold_able(self) -> bool:
+    def permits_hold(self) -> bool:
         """Whether hold can still produce a torque after this fault."""
         return self in (Event.POSITION_LIMIT, Event.VELOCITY_LIMIT, Event.ARM_STOPPED)
 

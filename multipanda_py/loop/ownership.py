@@ -84,7 +84,7 @@ class Ownership:
         try:
             self._start(instance)
         except Exception as error:
-            return f"{instance.spec.name}: {describe(error)}"
+            return f"{instance.spec.name}: {error_text(error)}"
         return ""
 
     def restart(self, instance: Instance, now_ns: int) -> None:
@@ -178,7 +178,7 @@ class Ownership:
         except NonFiniteTorque as error:
             self.fail(instance, Event.NON_FINITE_TORQUE, str(error), now_ns)
         except Exception as error:
-            self.fail(instance, Event.CONTROLLET_ERROR, describe(error), now_ns)
+            self.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
         if instance.notices:
             for text in instance.notices:
                 self.report(Event.NOTICE, instance, text, now_ns)
@@ -189,7 +189,7 @@ class Ownership:
         try:
             step()
         except Exception as error:
-            self.fail(instance, Event.CONTROLLET_ERROR, describe(error), now_ns)
+            self.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
 
     def fail(
         self,
@@ -210,7 +210,7 @@ class Ownership:
             arm.fault = event
             self._mailbox.report(event, now_ns, arm.index, instance.spec.index, text)
         if is_hold:
-            if not event.leaves_hold_able:
+            if not event.permits_hold:
                 self._arms[instance.spec.arms[0]].released = True
             return
         self.apply([i.active and i is not instance for i in self._instances], now_ns=now_ns)
@@ -227,10 +227,10 @@ class Ownership:
             instance.deactivate()
         except Exception as error:
             now_ns = time.monotonic_ns()
-            self.report(Event.CONTROLLET_ERROR, instance, describe(error), now_ns)
+            self.report(Event.CONTROLLET_ERROR, instance, error_text(error), now_ns)
 
 
-def describe(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Name an exception, what it says, and the line it came from."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

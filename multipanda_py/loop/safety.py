@@ -87,7 +87,7 @@ class StateGuard:
                 return Event.VELOCITY_LIMIT
         return Event.NONE
 
-    def describe(self, state: ArmState, fault: Event) -> str:
+    def words_for(self, state: ArmState, fault: Event) -> str:
         """Say which joint, what was measured, and what is allowed."""
         if fault is Event.NON_FINITE_STATE:
             return (

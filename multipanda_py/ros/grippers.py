@@ -22,7 +22,7 @@ from multipanda_py.grippers.gripper import (
     GripperMotion,
     GripperResult,
 )
-from multipanda_py.ros.answers import PlainActionServer, Work
+from multipanda_py.ros.deferred_responses import PlainActionServer, Work
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
 

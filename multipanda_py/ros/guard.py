@@ -14,7 +14,7 @@ from rclpy.logging import get_logger
 from rclpy.node import Node
 
 from multipanda_py.exceptions import LoopError, shortened
-from multipanda_py.ros.answers import Answers, Work, refuse
+from multipanda_py.ros.deferred_responses import DeferredResponses, Work, refuse
 from multipanda_py.ros.parameter_requests import LateParameters, set_work
 
 FATAL = (LoopError, MemoryError)
@@ -88,18 +88,18 @@ class GuardedNode(Node):
         name: str,
         *,
         guard: Guard | None = None,
-        answers: Answers | None = None,
+        answers: DeferredResponses | None = None,
         **options: Any,
     ) -> None:
         self.late: LateParameters | None = None
         self.guard = guard or Guard(name)
-        self.answers = answers or Answers(self.guard.note)
+        self.answers = answers or DeferredResponses(self.guard.note)
         super().__init__(name, **options)
         if answers is None:
             self.answers.start(self)
 
     def serve(self, kind: type, name: str, work: Callable[[Any, Any], Work]) -> None:
-        """Offer a service that answers when its work is done; see :class:`Answers`."""
+        """Offer a service that answers when its work is done; see :class:`DeferredResponses`."""
         self.answers.serve(functools.partial(super().create_service, kind, name), name, work)
 
     def create_service(

@@ -26,7 +26,7 @@ Overrides = Callable[[Mapping[str, str]], dict[str, Any]]
 """From the arguments' values to parameters that go before those of the cell file."""
 
 
-def describe_launch(
+def make_launch_description(
     default_cell: str, argument: Argument, overrides: Overrides
 ) -> LaunchDescription:
     """Return a launch of one cell with its transforms.

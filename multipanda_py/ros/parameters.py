@@ -36,7 +36,7 @@ def parameter_nodes(main: GuardedNode, cell: Cell) -> Iterator[GuardedNode]:
             yield _parameter_node(main, cell, instance)
 
 
-def describe(spec: Spec) -> ParameterDescriptor:
+def descriptor_of(spec: Spec) -> ParameterDescriptor:
     """Return the descriptor of a parameter; scalar bounds as a range, all bounds in words."""
     descriptor = ParameterDescriptor(
         description=f"{spec.doc or spec.name}{f' [{spec.unit}]' if spec.unit else ''}",
@@ -77,7 +77,7 @@ def _parameter_node(main: GuardedNode, cell: Cell, instance: InstanceSpec) -> Gu
     for spec in instance.parameter_specs:
         value = values[spec.name]
         node.declare_parameter(
-            spec.name, value.tolist() if spec.kind == "vector" else value, describe(spec)
+            spec.name, value.tolist() if spec.kind == "vector" else value, descriptor_of(spec)
         )
     names = {spec.name for spec in instance.parameter_specs}
     hand_over(node, names, lambda asked: cell.set_parameters(instance.name, asked))

@@ -13,7 +13,7 @@ from std_srvs.srv import Trigger
 from multipanda_py.cell import Cell
 from multipanda_py.cell.arm_request import given_up
 from multipanda_py.exceptions import LoopTimeout, MultipandaError
-from multipanda_py.ros.answers import Work, until
+from multipanda_py.ros.deferred_responses import Work, until
 from multipanda_py.ros.diagnostics import Diagnostics
 from multipanda_py.ros.guard import GuardedNode
 

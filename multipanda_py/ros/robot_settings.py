@@ -14,10 +14,10 @@ from multipanda_py.cell.robot_settings import SETTINGS_TIMEOUT
 from multipanda_py.exceptions import LoopTimeout, SettingsRejected
 from multipanda_py.franka.live import LIVE, SPECS, START_ONLY
 from multipanda_py.franka.options import FrankaConfig
-from multipanda_py.ros.answers import until
+from multipanda_py.ros.deferred_responses import until
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.parameter_requests import Change, LateParameters
-from multipanda_py.ros.parameters import describe, hand_over, plain_node
+from multipanda_py.ros.parameters import descriptor_of, hand_over, plain_node
 
 NAME = "franka"
 
@@ -40,7 +40,7 @@ def _robot_node(main: GuardedNode, cell: Cell, arm: str) -> GuardedNode:
     node = plain_node(NAME, main, arm)
     options = cell.robot_settings(arm)
     for name in LIVE:
-        node.declare_parameter(name, getattr(options, name), describe(SPECS[name]))
+        node.declare_parameter(name, getattr(options, name), descriptor_of(SPECS[name]))
     for name in START_ONLY:
         field = FrankaConfig.model_fields[name]
         text = " ".join((field.description or name).split())

@@ -18,8 +18,8 @@ from multipanda_py.cell import Cell
 from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.cell.switcher import ControlletInfo
 from multipanda_py.exceptions import MultipandaError, SwitchRejected, shortened
-from multipanda_py.ros.answers import Work
 from multipanda_py.ros.conversions import joint_names
+from multipanda_py.ros.deferred_responses import Work
 from multipanda_py.ros.guard import GuardedNode
 
 DEFAULT_TIMEOUT = 1.0
@@ -82,7 +82,7 @@ class ControllerManager:
 
     def _list(self, request: Any, response: Any) -> Any:
         response.controller = [
-            self._describe(info)
+            self._state_of(info)
             for info in self._cell.controllets()
             if info.state != "unloaded" and self._is_here(info)
         ]
@@ -115,7 +115,7 @@ class ControllerManager:
     def _is_here(self, info: ControlletInfo) -> bool:
         return not self._arm or (info.per_arm and info.arms == (self._arm,))
 
-    def _describe(self, info: ControlletInfo) -> ControllerState:
+    def _state_of(self, info: ControlletInfo) -> ControllerState:
         claims = [name for arm in info.arms for name in self._interfaces[arm]]
         return ControllerState(
             name=info.short_name if self._arm else info.name,

@@ -11,7 +11,7 @@ from std_srvs.srv import Trigger
 from multipanda_py.cell import Cell
 from multipanda_py.cell.tare import TARE_TIMEOUT
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.ros.answers import Work, until
+from multipanda_py.ros.deferred_responses import Work, until
 from multipanda_py.ros.guard import GuardedNode
 
 

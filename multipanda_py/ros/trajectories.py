@@ -18,9 +18,9 @@ from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.controllets.joint_trajectory import MotionState
 from multipanda_py.exceptions import MultipandaError, TargetRejected
 from multipanda_py.planning.quintic import evaluate
-from multipanda_py.ros.answers import PlainActionServer
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.conversions import joint_names
+from multipanda_py.ros.deferred_responses import PlainActionServer
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
 from multipanda_py.ros.trajectory_goals import GoalRefused, TrajectoryGoal, read_goal

@@ -49,7 +49,7 @@ class SimRobot(Stage):
         state: Its live state.
         dof: The first of its velocities.
         options: Its settings.
-        describe_errors: Says what names of errors mean, as for a real robot.
+        words_of: Says what names of errors mean, as for a real robot.
         period: Cycle time [s].
         springs: Of elastic joints, whose motors it holds.
 
@@ -70,12 +70,12 @@ class SimRobot(Stage):
         state: ArmState,
         dof: int,
         options: FrankaConfig,
-        describe_errors: Callable[[Iterable[str]], str],
+        words_of: Callable[[Iterable[str]], str],
         period: float,
         springs: Springs | None = None,
     ) -> None:
         self._period, self._springs = period, springs
-        self._describe_errors = describe_errors
+        self._words_of = words_of
         self._model, self._data, self._state = model, data, state
         self._dofs = slice(dof, dof + JOINTS)
         self._flange = int(model.body(f"{arm.prefix}link8").id)
@@ -147,7 +147,7 @@ class SimRobot(Stage):
                     f"allowed {self._wrench[i]:g} {unit}"
                 )
         if errors:
-            text = self._describe_errors(dict.fromkeys(errors))
+            text = self._words_of(dict.fromkeys(errors))
             self.fault = (
                 f"reflex: arm {self._state.name}: {text}: {'; '.join(places)}; recover it to go on"
             )

@@ -38,7 +38,7 @@ def test_a_lost_direction_is_braked_critically_against_the_pull_and_no_other():
         w, v = np.linalg.eigh(j @ minv @ j.T)
         assert w[1] > THRESHOLD > w[0]
         stiffness = -curvature(state, minv @ j.T @ v[:, 0] / np.sqrt(w[0]), wrench)
-        found = LostModes().brake(state, wrench)
+        found = LostModes().damp(state, wrench)
         if stiffness <= 0.0:
             free += 1
             assert found is None
@@ -55,4 +55,4 @@ def test_a_lost_direction_is_braked_critically_against_the_pull_and_no_other():
 
 def test_nothing_is_braked_away_from_singular_postures():
     state = stretched(StateMaker(), -2.0, np.ones(7))
-    assert LostModes().brake(state, np.full(6, 50.0)) is None
+    assert LostModes().damp(state, np.full(6, 50.0)) is None

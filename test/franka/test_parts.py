@@ -13,7 +13,7 @@ import pytest
 from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.franka.connecting import PROBE_SPEED
 from multipanda_py.franka.driver_memory import DriverMemory, Record
-from multipanda_py.franka.errors import describe_errors, fault_of_mode, names_of
+from multipanda_py.franka.errors import fault_of_mode, names_of, words_of
 from multipanda_py.franka.model_check import ModelCheck, complaint
 from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.franka.settings import from_frame
@@ -98,7 +98,7 @@ def test_a_pose_seen_from_another_frame():
 def test_errors_are_named_by_attribute():
     errors = SimpleNamespace(joint_reflex=True, cartesian_reflex=False, power_limit_violation=True)
     assert names_of(errors) == ("joint_reflex", "power_limit_violation")
-    assert "(an external joint torque" in describe_errors(names_of(errors))
+    assert "(an external joint torque" in words_of(names_of(errors))
     assert fault_of_mode("Reflex", ("joint_reflex",))[0] == "reflex"
     assert fault_of_mode("UserStopped", ())[0] == "user_stop"
     assert fault_of_mode("Unheard", ()) == ("not_ready", "the robot is in mode Unheard")

@@ -44,10 +44,10 @@ def test_states_outside_limits_are_named(joint, side):
     assert guard.check(state) is Event.NONE
     state.dq[joint] = side * 1.2 * FR3_LIMITS.velocity[joint]
     assert guard.check(state) is Event.VELOCITY_LIMIT
-    assert f"joint {joint + 1}" in guard.describe(state, Event.VELOCITY_LIMIT)
+    assert f"joint {joint + 1}" in guard.words_for(state, Event.VELOCITY_LIMIT)
     state.dq[joint] = 0.0
     state.q[joint] = (FR3_LIMITS.upper if side > 0 else FR3_LIMITS.lower)[joint] + side * 0.03
     assert guard.check(state) is Event.POSITION_LIMIT
-    assert f"joint {joint + 1}" in guard.describe(state, Event.POSITION_LIMIT)
+    assert f"joint {joint + 1}" in guard.words_for(state, Event.POSITION_LIMIT)
     state.q[joint] = np.nan
     assert guard.check(state) is Event.NON_FINITE_STATE

@@ -18,7 +18,7 @@ from rcl_interfaces.srv import (
 from rclpy.parameter import Parameter
 
 from multipanda_py.parameters import Spec
-from multipanda_py.ros.parameters import describe
+from multipanda_py.ros.parameters import descriptor_of
 
 NODE = "/left/cartesian_impedance_controller"
 GAINS = [400.0, 400.0, 400.0, 20.0, 20.0, 20.0]
@@ -143,5 +143,5 @@ def test_cell_s_own_parameters_can_be_read_but_not_changed(cell, client):
 def test_a_range_is_what_was_declared(bounds):
     """Whole numbers too, of which a message would make something else."""
     low, high = bounds
-    (found,) = describe(Spec("gain", "number", 1.0, low=low, high=high)).floating_point_range
+    (found,) = descriptor_of(Spec("gain", "number", 1.0, low=low, high=high)).floating_point_range
     assert (found.from_value, found.to_value) == (0.0, 20.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers that come later, beside the executor.
+"""Responses that come later, beside the executor.
 
 A callback that waits keeps the executor from everything else, a stop among it, and a task that
 waits keeps some releases' executor by events busy. Here a request is work in the form of a
@@ -41,7 +41,7 @@ class _Open(NamedTuple):
     send: Callable[[Any, Any], None]
 
 
-class Answers:
+class DeferredResponses:
     """What has been asked for and is not answered yet.
 
     Args:
