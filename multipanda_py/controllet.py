@@ -12,6 +12,7 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.handover import Handover
 from multipanda_py.parameters import NoParams
+from multipanda_py.report import Report
 from multipanda_py.state import JOINTS, REPORT, ArmState, Vector
 from multipanda_py.targets import Target
 
@@ -42,8 +43,8 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     Target: ClassVar[type[Any]] = Target
     min_arms: ClassVar[int] = 1
     max_arms: ClassVar[int | None] = None
-    report_names: ClassVar[tuple[str, ...]] = ()
-    """What :attr:`report` says, at most twelve names with units."""
+    report_names: ClassVar[tuple[Report | str, ...]] = ()
+    """What :attr:`report` says, at most twelve; plain texts are reports that nothing reads."""
     default_features: ClassVar[tuple[str, ...]] = ()
     """Features of an instance whose configuration does not name any."""
     plans_motion: ClassVar[bool] = False

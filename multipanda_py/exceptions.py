@@ -50,6 +50,10 @@ class TargetRejected(MultipandaError, ValueError):
     """Refuse a target; the arm keeps the one it has."""
 
 
+class ReportMissing(MultipandaError, LookupError):
+    """Refuse to decide by a number that a law does not report, or that is none."""
+
+
 class ParameterRejected(MultipandaError, ValueError):
     """Refuse a parameter value; all parameters stay as they were."""
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic
 
+from multipanda_py.channel import Channel
 from multipanda_py.context import Context
 from multipanda_py.controllet import Controllet, ParamsT
 from multipanda_py.handover import Handover
@@ -31,8 +32,9 @@ class Feature(Generic[ParamsT]):
 
     Params: ClassVar[type[Any]] = NoParams
     needs: ClassVar[tuple[str, ...]] = ()
-    channels: ClassVar[tuple[str, ...]] = ()
-    """Kinds of targets that a controllet takes in addition with this feature."""
+    channels: ClassVar[tuple[str | Channel, ...]] = ()
+    """Kinds of targets that a controllet takes in addition with this feature: names of built-in
+    channels, or its own."""
     last: ClassVar[bool] = False
     """Whether :meth:`add` judges the torques of all others, and so comes after them."""
 

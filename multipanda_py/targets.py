@@ -2,9 +2,9 @@
 """What a user asks of an active controllet.
 
 A target arrives through *channels*: fixed-width vectors that carry one kind of
-request for one arm. A target type names the channels it listens to and gives
-them readable views. The loop refills the views in place, so a law simply reads
-``target.position_ee_in_base[arm]``.
+request for one arm (:mod:`.channel`, ``channels/``). A target type names the channels
+it listens to and gives them readable views. The loop refills the views in place, so a
+law simply reads ``target.position_ee_in_base[arm]``.
 """
 
 from __future__ import annotations
@@ -15,34 +15,11 @@ from typing import ClassVar
 import numpy as np
 import pinocchio as pin
 
+from multipanda_py.channel import Channel, channel_table
 from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 
 TRAJECTORY_POINTS = 128
 """Most points of one trajectory."""
-
-CHANNELS: dict[str, int] = {
-    "pose": 12,  # position (3) [m], rotation matrix row by row (9), of the tool in the arm's base
-    "joint": 14,  # positions (7) [rad], velocities (7) [rad/s]
-    "twist": 6,  # linear (3) [m/s], angular (3) [rad/s] velocity of the tool, in the arm's base
-    "wrench": 6,  # force (3) [N], torque (3) [Nm] that the tool is to exert, in the arm's base
-    "stiffness": 36,  # 6 x 6 row by row [N/m, Nm/rad], along the axes of the gains
-    # Number of points, 0 to stop; t, q, dq, ddq of each; then tolerances of the path (7) and of
-    # the goal (7) [rad], and time to come within the latter [s]: 0 as the law's, negative none.
-    "trajectory": 1 + TRAJECTORY_POINTS * 22 + 15,
-    "object": 12,  # as pose: the object that several arms hold, in the world
-    "squeeze": 1,  # force with which the arms press the object between them [N]
-}
-"""Width of every channel, in floats."""
-
-GOALS = ("pose", "joint", "object")
-"""Channels that features may reshape every cycle, beginning with what was asked for."""
-SHARED = ("object", "squeeze")
-"""Channels of the whole controllet; the others exist once for each of its arms."""
-
-
-def places(channel: str, n_arms: int) -> int:
-    """Return how many records of a channel a controllet on ``n_arms`` arms has."""
-    return 1 if channel in SHARED else n_arms
 
 
 class Target:
@@ -50,25 +27,29 @@ class Target:
 
     Args:
         n_arms: Number of arms of the controllet.
-        extra: Channels that its features take in addition.
+        extra: Channels that its features take in addition: names of built-in ones, or their own.
 
     Attributes:
         data: The records by channel, one per arm or one for all.
+        reshaped: The channels that features may reshape every cycle.
     """
 
-    channels: ClassVar[tuple[str, ...]] = ()
-    """Channels that users may write to, in the order of their records."""
-    stored: ClassVar[tuple[str, ...]] = ()
+    channels: ClassVar[tuple[str | Channel, ...]] = ()
+    """Channels that users may write to, in the order of their records: names of built-in ones,
+    or declarations of the law's own."""
+    stored: ClassVar[tuple[str | Channel, ...]] = ()
     """Channels that the law needs, written to by users or only at activation."""
     far: ClassVar[tuple[str, ...]] = ()
     """Channels whose targets may be far from the measured state: the law itself goes there
     within limits."""
 
-    def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
-        names = dict.fromkeys((*self.channels, *self.stored, *extra))
+    def __init__(self, n_arms: int, extra: Sequence[str | Channel] = ()) -> None:
+        table = channel_table((*self.channels, *self.stored, *extra))
         self.data: dict[str, list[Vector]] = {
-            name: [np.zeros(CHANNELS[name]) for _ in range(places(name, n_arms))] for name in names
+            name: [np.zeros(channel.width) for _ in range(channel.places(n_arms))]
+            for name, channel in table.items()
         }
+        self.reshaped = tuple(name for name, channel in table.items() if channel.reshaped)
 
     def clear(self) -> None:
         """Forget everything, at the start of an activation."""
@@ -89,9 +70,9 @@ class JointTarget(Target):
         ddq: Accelerations with which it does, per arm, (7,) [rad/s^2].
     """
 
-    channels: ClassVar[tuple[str, ...]] = ("joint",)
+    channels: ClassVar[tuple[str | Channel, ...]] = ("joint",)
 
-    def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
+    def __init__(self, n_arms: int, extra: Sequence[str | Channel] = ()) -> None:
         super().__init__(n_arms, extra)
         self.q: list[Vector] = [data[:JOINTS] for data in self.data["joint"]]
         self.dq: list[Vector] = [data[JOINTS:] for data in self.data["joint"]]
@@ -108,8 +89,8 @@ class JointTarget(Target):
 class HeldPosture(JointTarget):
     """A joint target that nobody can write to: what was measured at activation."""
 
-    channels: ClassVar[tuple[str, ...]] = ()
-    stored: ClassVar[tuple[str, ...]] = ("joint",)
+    channels: ClassVar[tuple[str | Channel, ...]] = ()
+    stored: ClassVar[tuple[str | Channel, ...]] = ("joint",)
 
 
 class TrajectoryTarget(JointTarget):
@@ -121,10 +102,10 @@ class TrajectoryTarget(JointTarget):
         tolerances: Per arm, (15,): of the path (7), of the goal (7) [rad], time for it [s].
     """
 
-    channels: ClassVar[tuple[str, ...]] = ("joint", "trajectory")
+    channels: ClassVar[tuple[str | Channel, ...]] = ("joint", "trajectory")
     far: ClassVar[tuple[str, ...]] = ("joint",)
 
-    def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
+    def __init__(self, n_arms: int, extra: Sequence[str | Channel] = ()) -> None:
         super().__init__(n_arms, extra)
         records = self.data["trajectory"]
         self.count: list[Vector] = [data[:1] for data in records]
@@ -143,9 +124,9 @@ class CartesianTarget(Target):
         posture: Preferred joint positions, per arm, (7,) [rad].
     """
 
-    channels: ClassVar[tuple[str, ...]] = ("pose", "joint")
+    channels: ClassVar[tuple[str | Channel, ...]] = ("pose", "joint")
 
-    def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
+    def __init__(self, n_arms: int, extra: Sequence[str | Channel] = ()) -> None:
         super().__init__(n_arms, extra)
         poses = self.data["pose"]
         self.position_ee_in_base: list[Vector] = [data[:3] for data in poses]
@@ -168,8 +149,8 @@ class CartesianTarget(Target):
 class HeldPose(CartesianTarget):
     """A Cartesian target that nobody can write to: the law keeps what it measured."""
 
-    channels: ClassVar[tuple[str, ...]] = ()
-    stored: ClassVar[tuple[str, ...]] = CartesianTarget.channels
+    channels: ClassVar[tuple[str | Channel, ...]] = ()
+    stored: ClassVar[tuple[str | Channel, ...]] = CartesianTarget.channels
 
 
 class ReferenceMotion:
@@ -197,9 +178,9 @@ class MovingCartesianTarget(CartesianTarget):
         motion: How a governor moves the pose, per arm.
     """
 
-    channels: ClassVar[tuple[str, ...]] = ("pose", "joint", "twist", "stiffness")
+    channels: ClassVar[tuple[str | Channel, ...]] = ("pose", "joint", "twist", "stiffness")
 
-    def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
+    def __init__(self, n_arms: int, extra: Sequence[str | Channel] = ()) -> None:
         super().__init__(n_arms, extra)
         self.twist_ee_in_base: list[Vector] = self.data["twist"]
         self.stiffness: list[Matrix] = [data.reshape(6, 6) for data in self.data["stiffness"]]
@@ -220,9 +201,13 @@ class ForceTarget(CartesianTarget):
         wrench_in_base: Force and torque at the tool's point, per arm, (6,) [N, Nm].
     """
 
-    channels: ClassVar[tuple[str, ...]] = (*CartesianTarget.channels, "stiffness", "wrench")
+    channels: ClassVar[tuple[str | Channel, ...]] = (
+        *CartesianTarget.channels,
+        "stiffness",
+        "wrench",
+    )
 
-    def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
+    def __init__(self, n_arms: int, extra: Sequence[str | Channel] = ()) -> None:
         super().__init__(n_arms, extra)
         self.stiffness: list[Matrix] = [data.reshape(6, 6) for data in self.data["stiffness"]]
         self.wrench_in_base: list[Vector] = self.data["wrench"]
@@ -238,9 +223,9 @@ class ObjectTarget(Target):
         posture: Preferred joint positions, per arm, (7,) [rad].
     """
 
-    channels: ClassVar[tuple[str, ...]] = ("object", "squeeze", "joint")
+    channels: ClassVar[tuple[str | Channel, ...]] = ("object", "squeeze", "joint")
 
-    def __init__(self, n_arms: int, extra: Sequence[str] = ()) -> None:
+    def __init__(self, n_arms: int, extra: Sequence[str | Channel] = ()) -> None:
         super().__init__(n_arms, extra)
         pose = self.data["object"][0]
         self.position_object_in_world: Vector = pose[:3]

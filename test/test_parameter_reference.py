@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from multipanda_py import registry, targets
+from multipanda_py import registry
+from multipanda_py.channels import CHANNELS
 from multipanda_py.cli import main
 from multipanda_py.commands.list import entry
-from multipanda_py.commands.reference import CHANNELS, markdown
+from multipanda_py.commands.reference import markdown
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.parameters import specs_of
 
@@ -59,18 +60,15 @@ def test_third_party_laws_are_listed_unless_left_out(capsys):
     assert "misbehaving" not in capsys.readouterr().out
 
 
-def test_every_target_is_explained_and_every_topic_exists():
-    """Read from the adapter's source, as it cannot be imported where there is no ROS."""
-    assert set(CHANNELS) == set(targets.CHANNELS)
-    source = (ROOT / "multipanda_py" / "ros" / "targets.py").read_text()
-    found = re.findall(r'if "(\w+)" in [\w.]+:\s+self\._listen\([\w.]+, "(\w+)", (\w+)', source)
-    assert len(found) >= 7
-    listed = {
-        (name, topic.split("/")[1], kind.split("/")[1])
-        for name, (_, topic, kind, _) in CHANNELS.items()
-        if "/target_" in topic
-    }
-    assert listed == set(found)
+def test_every_target_is_explained_with_its_topic():
+    page = PAGE.read_text()
+    assert set(CHANNELS) >= {"pose", "joint", "twist", "wrench", "stiffness", "object", "squeeze"}
+    for channel in CHANNELS.values():
+        (row,) = re.findall(rf"^\| {channel.name} \|.*$", page, re.MULTILINE)
+        assert channel.doc
+        assert channel.doc in row
+        assert f"`{channel.place}`, {channel.message.replace('/msg/', '/')}" in row
+        assert f"`{channel.method}`" in row
 
 
 def test_bars_do_not_break_the_tables():

@@ -38,6 +38,7 @@ from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.events import LoopEvent
 from multipanda_py.loop.statistics import LoopStatistics
 from multipanda_py.pose import Pose
+from multipanda_py.report import Reports
 from multipanda_py.state import ArmSnapshot, Vector
 
 __all__ = ["Cell", "ControlletInfo", "PendingSwitch", "Pose", "Strictness", "SwitchResult"]
@@ -243,8 +244,8 @@ class Cell:
         """Return the poses of movable things in the world."""
         return self._reader.objects()
 
-    def report(self, name: str) -> dict[str, float]:
-        """Return what a controllet reports of its last cycle, by name."""
+    def report(self, name: str) -> Reports:
+        """Return what a controllet reports of its last cycle: see :meth:`.StateReader.report`."""
         return self._reader.report(name)
 
     def row(self) -> NDArray[np.void]:
@@ -364,6 +365,10 @@ class Cell:
     ) -> None:
         """Give a coupled controllet a target: see :meth:`.TargetWriter.set_object_target`."""
         self._targets.set_object_target(name, pose, squeeze=squeeze, frame=frame)
+
+    def set_channel(self, who: str, channel: str, value: Any, *, frame: str = "") -> None:
+        """Give a law a target by any channel: see :meth:`.TargetWriter.set_channel`."""
+        self._targets.set_channel(who, channel, value, frame=frame)
 
     def parameters(self, name: str) -> dict[str, Any]:
         """Return all parameters of an instance by name."""

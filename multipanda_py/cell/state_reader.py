@@ -13,6 +13,7 @@ from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
 from multipanda_py.loop.statistics import LoopStatistics, summarise
 from multipanda_py.pose import Pose
+from multipanda_py.report import Reports
 from multipanda_py.state import ARM_RECORD, ArmSnapshot
 
 SILENT = 0.05
@@ -100,11 +101,14 @@ class StateReader:
             for name, p in zip(self._movable, self._newest()["objects"])
         }
 
-    def report(self, name: str) -> dict[str, float]:
-        """Return what a controllet reports of its last cycle, by name."""
+    def report(self, name: str) -> Reports:
+        """Return what a controllet reports of its last cycle, by ``name [unit]``.
+
+        To decide something by a number, read it by its declaration: :meth:`.Reports.value`.
+        """
         spec = self._names.spec(name)
-        values = self._newest()["reports"][spec.index]
-        return {title: float(value) for title, value in zip(spec.law.report_names, values)}
+        values = self._newest()["reports"][spec.index].tolist()
+        return Reports(zip(map(str, spec.law.report_names), values))
 
     def row(self) -> NDArray[np.void]:
         """Return a copy of the newest row: the cycle's times and every arm's state."""

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.cell import gate
@@ -13,12 +14,12 @@ from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
-from multipanda_py.cell.trajectory_gate import check_tolerances, check_trajectory
+from multipanda_py.channel import Asked, AskedOfArm
+from multipanda_py.channels.trajectory import Trajectory
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import TargetRejected, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.robots.limits import LIMITS
-from multipanda_py.state import Vector
 
 
 class TargetWriter:
@@ -70,32 +71,9 @@ class TargetWriter:
         Raises:
             TargetRejected: If one is not acceptable; the arm keeps what it has.
         """
-        try:
-            limits = LIMITS[self._names.arm_config(arm).model]
-            self._refuse_if_silent(arm)
-            state, bounds = self._reader.state(arm), self._names.config.gate
-            in_base = self.frames.base_from(frame, arm)
-            spec = self._owner(arm)
-            records: dict[str, Vector] = {}
-            if pose is not None:
-                placed = pose if in_base is gate.HERE else in_base @ pose
-                records["pose"] = gate.check_pose(placed, state, bounds)
-            if q is not None:
-                far = "joint" in spec.law.Target.far
-                records["joint"] = gate.check_joint(q, dq, state, limits, bounds, far)
-            elif dq is not None:
-                here = np.clip(state.q, limits.lower, limits.upper)
-                records["joint"] = gate.check_joint(here, dq, state, limits, bounds)
-            if twist is not None:
-                records["twist"] = gate.check_twist(twist, in_base.rotation, state, bounds)
-            if wrench is not None:
-                records["wrench"] = gate.check_wrench(wrench, in_base.rotation, state, bounds)
-            if stiffness is not None:
-                records["stiffness"] = gate.check_stiffness(stiffness, state)
-            self._post(spec, spec.config.arms.index(arm), records)
-        except (TargetRejected, UnknownName):
-            self._counts.rejected[f"{arm} target"] += 1
-            raise
+        joint = None if q is None and dq is None else (q, dq)
+        values = {"pose": pose, "joint": joint, "twist": twist, "wrench": wrench}
+        self._give_arm(arm, _given({**values, "stiffness": stiffness}), frame)
 
     def follow(
         self,
@@ -122,18 +100,8 @@ class TargetWriter:
         Raises:
             TargetRejected: If it is not acceptable; the arm keeps what it has.
         """
-        try:
-            limits = LIMITS[self._names.arm_config(arm).model]
-            self._refuse_if_silent(arm)
-            state = self._reader.state(arm)
-            record = check_trajectory(points, state, limits, self._names.config.gate)
-            tolerances = check_tolerances(path_tolerance, goal_tolerance, goal_time, arm)
-            record[-len(tolerances) :] = tolerances
-            spec = self._owner(arm)
-            self._post(spec, spec.config.arms.index(arm), {"trajectory": record})
-        except (TargetRejected, UnknownName):
-            self._counts.rejected[f"{arm} target"] += 1
-            raise
+        asked_for = Trajectory(points, path_tolerance, goal_tolerance, goal_time)
+        self._give_arm(arm, {"trajectory": asked_for})
 
     def set_object_target(
         self, name: str, pose: Pose | None = None, *, squeeze: float | None = None, frame: str = ""
@@ -149,35 +117,60 @@ class TargetWriter:
         Raises:
             TargetRejected: If it is not acceptable; the controllet keeps what it has.
         """
+        self._give_controllet(name, _given({"object": pose, "squeeze": squeeze}), frame)
+
+    def set_channel(self, who: str, channel: str, value: Any, *, frame: str = "") -> None:
+        """Give a law a target by any channel, also one that a plug-in has brought.
+
+        Args:
+            who: The arm, or the controllet if the channel is shared by its arms.
+            channel: Name of the channel.
+            value: What its check takes; by default its numbers.
+            frame: As for :meth:`set_target`, for checks that know frames.
+
+        Raises:
+            TargetRejected: If it is not acceptable; the law keeps what it has.
+        """
+        give = self._give_arm if who in self._names.arms else self._give_controllet
+        give(who, {channel: value}, frame)
+
+    def _give_arm(self, arm: str, values: Mapping[str, Any], frame: str = "") -> None:
+        """Check values for channels of one arm, and post them together."""
+        try:
+            limits = LIMITS[self._names.arm_config(arm).model]
+            self._refuse_if_silent(arm)
+            spec, state = self._owner(arm), self._reader.state(arm)
+            asked = AskedOfArm(
+                arm,
+                self._names.config.gate,
+                self.frames.base_from(frame, arm),
+                partial(self._reader.report, spec.name),
+                state,
+                limits,
+                spec.law.Target.far,
+            )
+            self._post(spec, spec.config.arms.index(arm), values, asked)
+        except (TargetRejected, UnknownName):
+            self._counts.rejected[f"{arm} target"] += 1
+            raise
+
+    def _give_controllet(self, name: str, values: Mapping[str, Any], frame: str = "") -> None:
+        """Check values for channels of a whole controllet, and post them together."""
         try:
             spec = self._names.spec(name)
             self._refuse_if_silent(name)
             if not self._connection.mailbox.active[spec.index]:
                 raise TargetRejected(f"{name}: is not active; switch to it first")
-            records: dict[str, Vector] = {}
-            if pose is not None:
-                in_world = self.frames.world_from(frame) @ pose
-                records["object"] = np.concatenate(
-                    [in_world.position, in_world.rotation.reshape(-1)]
-                )
-                self._check_object(spec, in_world)
-            if squeeze is not None:
-                records["squeeze"] = gate.check_squeeze(squeeze, name, self._names.config.gate)
-            self._post(spec, 0, records)
+            asked = Asked(
+                name,
+                self._names.config.gate,
+                self.frames.world_from(frame),
+                partial(self._reader.report, name),
+            )
+            self._post(spec, None, values, asked)
         except (TargetRejected, UnknownName):
             self._counts.rejected[f"{name} target"] += 1
             raise
-
-    def _check_object(self, spec: InstanceSpec, pose_in_world: Pose) -> None:
-        """Refuse an object pose that is far from where its law says that it is."""
-        report = self._reader.report(spec.name)
-        here = np.array([report.get(f"object_{axis} [m]", np.nan) for axis in "xyz"])
-        distance = float(np.linalg.norm(here - pose_in_world.position))
-        if distance > self._names.config.gate.position:
-            raise TargetRejected(
-                f"{spec.name}: target is {distance:.3f} m from the object, allowed "
-                f"{self._names.config.gate.position:g} m (gate.position)"
-            )
 
     def _refuse_if_silent(self, who: str) -> None:
         """Refuse what a loop that stands still would do when it goes on, seconds late."""
@@ -188,16 +181,29 @@ class TargetWriter:
         flags, index = self._connection.mailbox.active, self._names.arm_index(arm)
         return next(spec for spec in self._names.specs if flags[spec.index] and index in spec.arms)
 
-    def _post(self, spec: InstanceSpec, place: int, records: Mapping[str, Vector]) -> None:
-        for channel in records:
-            if channel not in spec.channels:
+    def _post(
+        self, spec: InstanceSpec, place: int | None, values: Mapping[str, Any], asked: Asked
+    ) -> None:
+        """Check everything, then hand it over in one cycle; ``place`` is None for all arms."""
+        records = []
+        for name, value in values.items():
+            channel = spec.channel_table.get(name)
+            if channel is None:
                 takes = ", ".join(spec.channels) or "no target"
                 raise TargetRejected(
-                    f"{spec.name} takes {takes}, got {channel}; switch the controllet first"
+                    f"{spec.name} takes {takes}, got {name}; switch the controllet first"
                 )
+            if channel.shared != (place is None):
+                whose = f"the controllet {spec.name}" if channel.shared else "one of its arms"
+                raise TargetRejected(f"{asked.who}: {name} is asked of {whose}")
+            records.append((name, channel.record(value, asked)))
         with self._connection.lock:
             box = self._connection.mailbox
-            for channel, record in records.items():
-                slots = box.targets[spec.index][channel]
-                slots[place if len(slots) > place else 0].write(record)
+            for name, record in records:
+                box.targets[spec.index][name][place or 0].write(record)
             box.ring_bell()
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what was not asked for."""
+    return {channel: value for channel, value in values.items() if value is not None}

@@ -6,42 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-CHANNELS: dict[str, tuple[str, str, str, str]] = {
-    "pose": (
-        "pose of the tool, in the arm's base unless a frame is named",
-        "<arm>/target_pose", "geometry_msgs/PoseStamped", "set_target(arm, pose, frame=...)",
-    ),
-    "joint": (
-        "joint positions and velocities; the preferred posture of a Cartesian law",
-        "<arm>/target_joint", "sensor_msgs/JointState", "set_target(arm, q=..., dq=...)",
-    ),
-    "twist": (
-        "velocity of the tool, along the axes of the arm's base unless a frame is named",
-        "<arm>/target_twist", "geometry_msgs/TwistStamped", "set_target(arm, twist=...)",
-    ),
-    "wrench": (
-        "force and torque that the tool is to exert, along the same axes",
-        "<arm>/target_wrench", "geometry_msgs/WrenchStamped", "set_target(arm, wrench=...)",
-    ),
-    "stiffness": (
-        "six diagonal elements or a symmetric 6 x 6 matrix, along the axes of the gains",
-        "<arm>/target_stiffness", "std_msgs/Float64MultiArray", "set_target(arm, stiffness=...)",
-    ),
-    "trajectory": (
-        "points in time: positions, velocities, accelerations",
-        "<controllet>/follow_joint_trajectory", "control_msgs/action/FollowJointTrajectory",
-        "follow(arm, points)",
-    ),
-    "object": (
-        "pose of the object that several arms hold, in the world unless a frame is named",
-        "<controllet>/target_pose", "geometry_msgs/PoseStamped", "set_object_target(name, pose)",
-    ),
-    "squeeze": (
-        "force with which the arms press the object between them",
-        "<controllet>/target_squeeze", "std_msgs/Float64", "set_object_target(name, squeeze=...)",
-    ),
-}  # fmt: skip
-"""What a channel carries, its ROS topic and type if it has one, and the method of ``Cell``."""
+from multipanda_py.channel import Channel, built_in
 
 _HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by `make docs` from the declarations in the code: edit those, not this file. -->
@@ -89,10 +54,13 @@ def markdown(
 def _targets() -> Iterator[str]:
     yield "\n## Targets\n"
     yield "Methods are those of `Cell`; by ROS the same is asked through topics and an action.\n"
-    rows = []
-    for name, (meaning, topic, kind, method) in CHANNELS.items():
-        rows.append((name, meaning, f"`{topic}`, {kind}" if topic else "", f"`{method}`"))
+    rows = [_channel_row(channel) for channel in built_in().values()]
     yield from _table(("target", "meaning", "topic or action", "method"), rows)
+
+
+def _channel_row(channel: Channel) -> tuple[str, ...]:
+    kind = channel.message.replace("/msg/", "/")
+    return (channel.name, channel.doc, f"`{channel.place}`, {kind}", f"`{channel.method}`")
 
 
 def _kind(kind: str, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:

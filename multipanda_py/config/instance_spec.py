@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from multipanda_py import registry
+from multipanda_py.channel import Channel, channel_table
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.rules import flatten
 from multipanda_py.config.sections import InstanceConfig
@@ -52,9 +53,14 @@ class InstanceSpec:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """Channels that users may write to."""
+        """Names of the channels that users may write to."""
+        return tuple(self.channel_table)
+
+    @cached_property
+    def channel_table(self) -> dict[str, Channel]:
+        """The same by name: of the law, then of its features."""
         extra = (channel for part in self.features.values() for channel in part.channels)
-        return tuple(dict.fromkeys((*self.law.Target.channels, *extra)))
+        return channel_table((*self.law.Target.channels, *extra))
 
     @cached_property
     def parameter_sets(self) -> tuple[ParameterSet[Any], ...]:

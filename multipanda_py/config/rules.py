@@ -10,9 +10,12 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from multipanda_py import registry
+from multipanda_py.channel import channel_table
+from multipanda_py.config.channel_rules import channel_faults
 from multipanda_py.config.standing import feature_names, feature_specs
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.parameters import check_values, specs_of
+from multipanda_py.report import report_titles
 from multipanda_py.robots.limits import LIMITS
 
 if TYPE_CHECKING:
@@ -83,6 +86,8 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
         if name in ("hold", "franka", *config.arms):
             faults.append(f"controllets.{name}: this name is taken by the cell itself")
         _check_controllet(config, f"controllets.{name}", controllet, faults)
+    if not faults:
+        faults.extend(channel_faults(config))
     _check_active(config, faults)
 
 
@@ -147,7 +152,12 @@ def _check_controllet(
         )
     specs = list(specs_of(law.Params))
     chosen = feature_names(law, controllet.features)
-    target = law.Target(count)
+    try:
+        target = law.Target(count)
+        report_titles(law.report_names)
+    except ConfigurationError as error:
+        faults.extend(f"{where}.type: {controllet.type}: {fault}" for fault in error.faults)
+        return
     for name in chosen:
         try:
             feature = registry.find("features", name)
@@ -166,6 +176,10 @@ def _check_controllet(
             for channel in feature.channels
             if channel in law.Target.channels
         )
+        try:
+            channel_table((*law.Target.channels, *feature.channels))
+        except ConfigurationError as error:
+            faults.extend(f"{where}.features: {name}: {fault}" for fault in error.faults)
     faults.extend(check_values(specs, flatten(controllet.params), f"{where}.params")[1])
 
 

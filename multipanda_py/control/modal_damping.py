@@ -6,6 +6,7 @@ from __future__ import annotations
 import eigenpy
 import numpy as np
 
+from multipanda_py.report import Report
 from multipanda_py.state import Matrix, Vector
 
 _dot = np.dot
@@ -19,7 +20,7 @@ LEAST_RATIO = 0.3
 """Least ratio that users may ask for: with less, the delay feeds more into a spring at the
 bound of the bandwidth than its damper takes out."""
 
-KEPT = "stiffness kept [-]"
+KEPT = Report("stiffness kept", "-", "least share of the stiffness that the posture leaves")
 """What laws with such a damping call the share of their stiffness that a posture has left them."""
 
 

@@ -19,6 +19,7 @@ from multipanda_py.controllets.cartesian_impedance import (
 )
 from multipanda_py.handover import Handover, bounded_error
 from multipanda_py.parameters import number, vector
+from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import CartesianTarget
 
@@ -142,7 +143,13 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     Params, Target = AdmittanceParams, CartesianTarget
     default_features = ("nullspace", "coriolis", "joint_limits", "collision_avoidance")
     touches = ("things",)
-    report_names = ("displacement [m]", "rotation [rad]", "force [N]", "torque [Nm]", KEPT)
+    report_names = (
+        Report("displacement", "m", "of the tool from its target"),
+        Report("rotation", "rad", "of the tool from its target"),
+        Report("force", "N", "that the tool feels"),
+        Report("torque", "Nm", "that the tool feels"),
+        KEPT,
+    )
 
     def __init__(self, context: Context, params: AdmittanceParams) -> None:
         self._bodies = [VirtualBody(context.period) for _ in context.arms]

@@ -15,6 +15,7 @@ from multipanda_py.control.force_control import ForceController
 from multipanda_py.controllets.coupled_impedance import CoupledImpedanceLaw, CoupledImpedanceParams
 from multipanda_py.controllets.force_impedance import LEAST_MOBILITY, ForceParams
 from multipanda_py.handover import Handover
+from multipanda_py.report import Report
 from multipanda_py.state import ArmState
 from multipanda_py.targets import ObjectTarget
 
@@ -38,10 +39,11 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
     """
 
     Params = CoupledForceImpedanceParams
-    report_names: ClassVar[tuple[str, ...]] = (
+    report_names: ClassVar[tuple[Report | str, ...]] = (
         *CoupledImpedanceLaw.report_names,
-        "force tank [J]", "weight [-]",
-    )  # fmt: skip
+        Report("force tank", "J", "energy that the force part may still spend"),
+        Report("weight", "-", "of the force part"),
+    )
 
     def __init__(self, context: Context, params: CoupledForceImpedanceParams) -> None:
         self._force = ForceController(params.gains(), context.period)

@@ -11,6 +11,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import pinocchio as pin
 
+from multipanda_py.channels.object import OBJECT_POSITION
 from multipanda_py.context import Context
 from multipanda_py.control.cartesian_gains import MAX_STIFFNESS
 from multipanda_py.control.held_object import HeldObject
@@ -23,6 +24,7 @@ from multipanda_py.control.modal_damping import (
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import SMALL_FORCE, Handover, bounded_error, share_of
 from multipanda_py.parameters import number, vector
+from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import ObjectTarget
 
@@ -91,10 +93,13 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     min_arms = 2
     default_features = ("nullspace", "coriolis", "joint_limits", "collision_avoidance")
     touches = ("things", "hands")
-    report_names: ClassVar[tuple[str, ...]] = (
-        "object_x [m]", "object_y [m]", "object_z [m]",
-        "relative error [m]", "relative error [rad]", "squeeze [N]", KEPT,
-    )  # fmt: skip
+    report_names: ClassVar[tuple[Report | str, ...]] = (
+        *OBJECT_POSITION,
+        Report("relative error", "m", "of the hands to one another"),
+        Report("relative error", "rad", "of the hands to one another"),
+        Report("squeeze", "N", "with which the hands press, measured"),
+        KEPT,
+    )
 
     def __init__(self, context: Context, params: _ParamsT) -> None:
         n = context.n_arms

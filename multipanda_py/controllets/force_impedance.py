@@ -19,6 +19,7 @@ from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import Handover, share_of
 from multipanda_py.parameters import number, vector
+from multipanda_py.report import Report
 from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 from multipanda_py.targets import ForceTarget
 
@@ -268,9 +269,15 @@ class ForceImpedance(Controllet[ForceTarget, ForceImpedanceParams]):
     default_features = ("nullspace", "coriolis", "joint_limits", "collision_avoidance")
     touches = ("things",)
     report_names = (
-        "force [N]", "force error [N]", "contact [-]", "weight [-]",
-        "force tank [J]", "impedance tank [J]", "impedance scale [-]", KEPT,
-    )  # fmt: skip
+        Report("force", "N", "that the tool presses with"),
+        Report("force error", "N", "of what is asked for"),
+        Report("contact", "-", "1 while there is contact"),
+        Report("weight", "-", "of the force part"),
+        Report("force tank", "J", "energy that the force part may still spend"),
+        Report("impedance tank", "J", "energy that the impedance may still spend"),
+        Report("impedance scale", "-", "share of the impedance that the tank allows"),
+        KEPT,
+    )
 
     def __init__(self, context: Context, params: ForceImpedanceParams) -> None:
         gains = params.gains()

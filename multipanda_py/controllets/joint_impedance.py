@@ -15,6 +15,7 @@ from multipanda_py.control.modal_damping import KEPT, LEAST_RATIO, ModalDamping
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import MAX_STEP, Handover, share_of, tool_wrench
 from multipanda_py.parameters import vector
+from multipanda_py.report import Report
 from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 from multipanda_py.targets import JointTarget
 
@@ -68,7 +69,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
 
     Params = JointImpedanceParams
     default_features: ClassVar[tuple[str, ...]] = ("coriolis",)
-    report_names: ClassVar[tuple[str, ...]] = (KEPT,)
+    report_names: ClassVar[tuple[Report | str, ...]] = (KEPT,)
     """Those of a derived law end with this one."""
     max_lead = MAX_STEP
     """Farthest that a seeded target may lie from a measured joint [rad]."""

@@ -18,6 +18,7 @@ from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointIm
 from multipanda_py.handover import Handover
 from multipanda_py.parameters import flag, number, vector
 from multipanda_py.planning.joint_motion import JointMotion
+from multipanda_py.report import Report
 from multipanda_py.robots.limits import LIMITS
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import TrajectoryTarget
@@ -25,6 +26,16 @@ from multipanda_py.targets import TrajectoryTarget
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _STANDS = 0.02
 """Share of its own speed below which a motion counts as stopped by an obstacle."""
+
+
+TIME = Report("time", "s", "since the motion began")
+DURATION = Report("duration", "s", "of the motion")
+LARGEST_ERROR = Report("largest error", "rad", "of a joint behind the path, until now")
+GOAL_ERROR = Report("goal error", "rad", "largest distance of a joint from the goal")
+STATE = Report("state", "", "how the motion is doing, a MotionState")
+MOTIONS = Report("motions", "", "begun since the activation")
+CONTACT_JOINT = Report("contact joint", "", "that met something; 0 for the tool")
+CONTACT = Report("contact", "Nm, N", "torque of that joint, or force at the tool")
 
 
 class MotionState(IntEnum):
@@ -114,9 +125,16 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     default_features: ClassVar[tuple[str, ...]] = ("coriolis", "collision_avoidance")
     max_arms = 1
     report_names = (
-        "time [s]", "duration [s]", "largest error [rad]", "goal error [rad]", "state", "motions",
-        KEPT, "contact joint", "contact [Nm, N]",
-    )  # fmt: skip
+        TIME,
+        DURATION,
+        LARGEST_ERROR,
+        GOAL_ERROR,
+        STATE,
+        MOTIONS,
+        KEPT,
+        CONTACT_JOINT,
+        CONTACT,
+    )
     params: JointTrajectoryParams
 
     def __init__(self, context: Context, params: JointTrajectoryParams) -> None:

@@ -16,6 +16,7 @@ from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointIm
 from multipanda_py.handover import Handover
 from multipanda_py.limits import JointLimits
 from multipanda_py.parameters import number
+from multipanda_py.report import Report
 from multipanda_py.robots.limits import LIMITS
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import JointTarget
@@ -143,7 +144,11 @@ class JointVelocity(JointImpedanceLaw[JointTarget]):
     Params, Target = JointVelocityParams, JointTarget
     plans_motion = True
     default_features: ClassVar[tuple[str, ...]] = ("coriolis", "collision_avoidance")
-    report_names = ("largest lag [rad]", "age of target [s]", KEPT)
+    report_names = (
+        Report("largest lag", "rad", "of a joint behind its reference"),
+        Report("age of target", "s", "since the last velocity came"),
+        KEPT,
+    )
     params: JointVelocityParams
 
     def __init__(self, context: Context, params: JointVelocityParams) -> None:

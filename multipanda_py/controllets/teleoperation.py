@@ -21,6 +21,7 @@ from multipanda_py.control.reflection_account import ReflectionAccount
 from multipanda_py.control.wrench_tare import WrenchTare
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import flag, number, vector
+from multipanda_py.report import Report
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import Target
 
@@ -148,9 +149,18 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
     default_features = ("coriolis", "joint_limits", "collision_avoidance")
     touches = ("things",)
     report_names = (
-        "reflected force [N]", "reflected torque [Nm]", "lag [m]", "lag [rad]", "engaged",
-        KEPT, "share of what is felt that is not faded out",
-    )  # fmt: skip
+        Report("reflected force", "N", "that the leader is given"),
+        Report("reflected torque", "Nm", "that the leader is given"),
+        Report("lag", "m", "of the follower behind the leader"),
+        Report("lag", "rad", "of the follower behind the leader"),
+        Report("engaged", "", "1 while the follower follows"),
+        KEPT,
+        Report(
+            "share of what is felt that is not faded out",
+            "",
+            "by the account of what the leader got",
+        ),
+    )
 
     def __init__(self, context: Context, params: TeleoperationParams) -> None:
         self._mapping = MotionMapping(*context.rotations_base_in_world)

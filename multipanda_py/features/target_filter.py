@@ -15,7 +15,6 @@ from multipanda_py.context import Context
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import number
 from multipanda_py.state import ArmState, Vector
-from multipanda_py.targets import GOALS
 
 _dot, _exp3, _log3 = np.dot, pin.exp3, pin.log3
 _ARRIVED = 1e-9
@@ -61,7 +60,7 @@ class TargetFilter(Feature[TargetFilterParams]):
         if not self._bound:
             self._parts = [
                 (name != "joint", record, np.zeros(len(record)))
-                for name in GOALS
+                for name in ("pose", "joint", "object")
                 for record in target.data.get(name, ())
             ]
             self._bound = True

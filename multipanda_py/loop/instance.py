@@ -13,7 +13,6 @@ from multipanda_py.loop.feature_set import FeatureSet
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.safety import is_finite
 from multipanda_py.state import ArmState, Vector
-from multipanda_py.targets import GOALS
 
 
 class NonFiniteTorque(ArithmeticError):
@@ -57,8 +56,9 @@ class Instance:
             context.period,
         )
         self._law.pacers = self._features.pacing
-        self._target: Any = spec.law.Target(len(spec.arms), spec.channels)
-        records = [r for name in GOALS for r in self._target.data.get(name, ())]
+        self._target: Any = spec.law.Target(len(spec.arms), tuple(spec.channel_table.values()))
+        reshaped = self._target.reshaped
+        records = [record for name in reshaped for record in self._target.data[name]]
         self._goals = [(record, record.copy()) for record in records]
         self.tau: list[Vector] = self._law.tau
         self._parameter_mail = mailbox.parameters[spec.index]

@@ -26,7 +26,6 @@ from multipanda_py.franka.live import WIDTH as SETTINGS
 from multipanda_py.gripper_record import RECORD as GRIPPER_RECORD
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.state import JOINTS, Vector, row_dtype
-from multipanda_py.targets import CHANNELS, places
 
 ROWS = 4096
 """Cycles kept: about four seconds."""
@@ -170,9 +169,8 @@ class Mailbox:
         widths += [1, TARE] * len(config.arms)
         widths += [spec.parameter_width for spec in specs]
         for spec in specs:
-            widths += [
-                CHANNELS[c] for c in spec.channels for _ in range(places(c, len(spec.arms)))
-            ]
+            for channel in spec.channel_table.values():
+                widths += [channel.width] * channel.places(len(spec.arms))
         n_words = 16 + len(specs) + sum(HEAD + width for width in widths)
         events_at = -(-8 * n_words // 64) * 64
         rows_at = events_at + EVENTS * _EVENT.itemsize
@@ -203,7 +201,10 @@ class Mailbox:
         self.tares, self.tare_answers = zip(*pairs)
         self.parameters = [next(supply) for _ in specs]
         self.targets: list[dict[str, list[Slot]]] = [
-            {c: [next(supply) for _ in range(places(c, len(spec.arms)))] for c in spec.channels}
+            {
+                name: [next(supply) for _ in range(channel.places(len(spec.arms)))]
+                for name, channel in spec.channel_table.items()
+            }
             for spec in specs
         ]
 

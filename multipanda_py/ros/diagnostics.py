@@ -157,14 +157,15 @@ class Diagnostics:
         """Say what an active controllet reports of itself."""
         report = self._cell.report(spec.name)
         values = {title: f"{value:.4g}" for title, value in report.items()}
-        if "object" in spec.channels:
+        if any(channel.shared for channel in spec.channel_table.values()):
             values["refused targets"] = str(self._cell.rejected[f"{spec.name} target"])
             values["last refusal"] = self._targets.last_reason.get(spec.name, "")
         hardware = f"{self._cell.config.cell.name}/{spec.name}"
         summary = spec.config.type
-        if report.get(KEPT, 1.0) < 1.0:
+        if report.get(str(KEPT), 1.0) < 1.0:
             summary = (
-                f"{summary}, as soft as {report[KEPT]:.0%} of its stiffness in some direction: "
+                f"{summary}, as soft as {report[str(KEPT)]:.0%} of its stiffness in some "
+                "direction: "
                 "at this posture more would swing with latency"
             )
         return self._status(spec.name, hardware, DiagnosticStatus.OK, summary, values)

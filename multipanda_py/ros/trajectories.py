@@ -15,9 +15,19 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.instance_spec import InstanceSpec
-from multipanda_py.controllets.joint_trajectory import MotionState
-from multipanda_py.exceptions import MultipandaError, TargetRejected
+from multipanda_py.controllets.joint_trajectory import (
+    CONTACT,
+    CONTACT_JOINT,
+    GOAL_ERROR,
+    LARGEST_ERROR,
+    MOTIONS,
+    STATE,
+    TIME,
+    MotionState,
+)
+from multipanda_py.exceptions import MultipandaError, ReportMissing, TargetRejected
 from multipanda_py.planning.quintic import evaluate
+from multipanda_py.report import Reports
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.conversions import joint_names
 from multipanda_py.ros.deferred_responses import PlainActionServer
@@ -116,8 +126,9 @@ class _Follower:
             code = error.code if isinstance(error, GoalRefused) else Result.INVALID_GOAL
             self._end(handle, "abort", code, str(error))
             return
-        state, before = self._cell.state(self._arm), self._motions()
+        state = self._cell.state(self._arm)
         try:
+            before = self._motions()
             self._cell.follow(
                 self._arm,
                 goal.points,
@@ -125,7 +136,7 @@ class _Follower:
                 goal_tolerance=goal.goal_tolerance,
                 goal_time=goal.goal_time,
             )
-        except TargetRejected as error:
+        except (TargetRejected, ReportMissing) as error:
             self._end(handle, "abort", Result.INVALID_GOAL, str(error))
             return
         self._finish("abort", Result.INVALID_GOAL, "a newer goal came")
@@ -143,15 +154,20 @@ class _Follower:
         return CancelResponse.ACCEPT
 
     def _motions(self) -> int:
-        return int(self._cell.report(self._name)["motions"])
+        return int(self._cell.report(self._name).value(MOTIONS))
 
     def look(self) -> None:
         """See how the goal is doing, and say so."""
         goal = self._goal
         if goal is None:
             return
-        report = self._cell.report(self._name)
-        motions, state = int(report["motions"]), MotionState(int(report["state"]))
+        try:
+            self._follow(goal, self._cell.report(self._name))
+        except ReportMissing as error:
+            self._finish("abort", Result.INVALID_GOAL, f"how it goes cannot be told: {error}")
+
+    def _follow(self, goal: _Goal, report: Reports) -> None:
+        motions, state = int(report.value(MOTIONS)), MotionState(int(report.value(STATE)))
         if not goal.number and motions > goal.before:
             goal.number = motions
         canceling = goal.handle.is_cancel_requested
@@ -169,12 +185,12 @@ class _Follower:
             self._finish("abort", Result.INVALID_GOAL, "another target for the arm came")
         elif state is MotionState.RUNNING:
             if not self._cell.silence_reason():  # else nothing is measured
-                self._feed_back(goal, report["time [s]"])
+                self._feed_back(goal, report.value(TIME))
         else:
             self._judge(state, report)
 
-    def _judge(self, state: MotionState, report: dict[str, float]) -> None:
-        largest, at_goal = report["largest error [rad]"], report["goal error [rad]"]
+    def _judge(self, state: MotionState, report: Reports) -> None:
+        largest, at_goal = report.value(LARGEST_ERROR), report.value(GOAL_ERROR)
         if state is MotionState.DONE:
             text = f"done, within {at_goal:.4f} rad of the goal; largest error {largest:.4f} rad"
             self._finish("succeed", Result.SUCCESSFUL, text)
@@ -182,7 +198,7 @@ class _Follower:
             text = f"largest error {largest:.4f} rad is beyond the path tolerance"
             self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
         elif state is MotionState.CONTACT:
-            joint, size = int(report["contact joint"]), report["contact [Nm, N]"]
+            joint, size = int(report.value(CONTACT_JOINT)), report.value(CONTACT)
             what = (
                 f"external torque of joint {joint} reached {size:.1f} Nm (contact_torque)"
                 if joint

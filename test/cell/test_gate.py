@@ -12,12 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multipanda_py.cell.gate import (
-    Frames,
-    check_joint,
-    check_pose,
-    check_stiffness,
-)
+from multipanda_py.cell.gate import Frames
+from multipanda_py.channels.joint import check_joint
+from multipanda_py.channels.pose import check_pose
+from multipanda_py.channels.stiffness import check_stiffness
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.sections import GateConfig
 from multipanda_py.exceptions import TargetRejected

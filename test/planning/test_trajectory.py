@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multipanda_py.cell.trajectory_gate import check_tolerances, check_trajectory
+from multipanda_py.channels.trajectory import TRAJECTORY, check_tolerances, check_trajectory
 from multipanda_py.config.sections import GateConfig
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.planning.quintic import evaluate
 from multipanda_py.planning.trajectory import check_between, complete, thin
 from multipanda_py.robots.limits import LIMITS
-from multipanda_py.targets import CHANNELS
 
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 LIMIT, GATE = LIMITS["fr3"], GateConfig()
@@ -97,7 +96,7 @@ def test_an_arm_outside_its_limits_may_come_back():
 def test_record_has_count_points_and_room_for_tolerances():
     rows = complete([0.5, 1.0], [READY + 0.01, READY + 0.02])
     record = check_trajectory(rows, STATE, LIMIT, GATE)
-    assert record.shape == (CHANNELS["trajectory"],)
+    assert record.shape == (TRAJECTORY.width,)
     assert record[0] == 2
     assert np.array_equal(record[1:45].reshape(2, 22), rows)
     assert not record[45:].any()

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check trajectories before they reach the loop: within limits at and between their points."""
+"""A path in time: within limits at and between its points."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from multipanda_py.cell.gate import check_joint
-from multipanda_py.config.sections import GateConfig
+from multipanda_py.channel import AskedOfArm, Channel
+from multipanda_py.channels.joint import check_joint
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.limits import JointLimits
 from multipanda_py.planning.trajectory import BLEND_TIME, check_between
 from multipanda_py.state import JOINTS, ArmSnapshot, Vector
-from multipanda_py.targets import CHANNELS, TRAJECTORY_POINTS
+from multipanda_py.targets import TRAJECTORY_POINTS
+
+if TYPE_CHECKING:
+    from multipanda_py.config.sections import GateConfig
 
 REST = 1e-3
 """Fastest that a joint may be at the end of a trajectory [rad/s]."""
@@ -20,6 +25,24 @@ MAX_TOLERANCE = 7.0
 """Largest tolerance [rad]; no joint can be further off, and a negative one means none."""
 MAX_GOAL_TIME = 3600.0
 """Longest wait for the goal [s]."""
+ROW = 1 + 3 * JOINTS
+TOLERANCES = 2 * JOINTS + 1
+
+
+class Trajectory(NamedTuple):
+    """A trajectory as it is asked for; see :meth:`.TargetWriter.follow`.
+
+    Attributes:
+        points: (n, 22): time from now [s], positions, velocities, accelerations.
+        path_tolerance: [rad], None for the law's own.
+        goal_tolerance: [rad], likewise.
+        goal_time: [s], likewise.
+    """
+
+    points: ArrayLike
+    path_tolerance: ArrayLike | None = None
+    goal_tolerance: ArrayLike | None = None
+    goal_time: float | None = None
 
 
 def check_trajectory(
@@ -31,14 +54,14 @@ def check_trajectory(
         TargetRejected: If times do not increase, the path leaves the limits at or between the
             points, it does not end at rest, or a first point that comes at once is far.
     """
-    record = np.zeros(CHANNELS["trajectory"])
+    record = np.zeros(TRAJECTORY.width)
     try:
         rows = np.array(points, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise TargetRejected(f"{state.name}: trajectory: got {points!r:.60}") from None
     if rows.size == 0:
         return record
-    if rows.ndim != 2 or rows.shape[1] != 1 + 3 * JOINTS:
+    if rows.ndim != 2 or rows.shape[1] != ROW:
         raise TargetRejected(f"{state.name}: trajectory: got shape {rows.shape}, allowed (n, 22)")
     if not 1 <= len(rows) <= TRAJECTORY_POINTS or not np.isfinite(rows).all():
         raise TargetRejected(
@@ -87,7 +110,7 @@ def check_tolerances(
     Raises:
         TargetRejected: If a number is not finite, or their count is not right.
     """
-    record = np.zeros(2 * JOINTS + 1)
+    record = np.zeros(TOLERANCES)
     for part, what, value in (
         (record[:JOINTS], "path_tolerance", path),
         (record[JOINTS:-1], "goal_tolerance", goal),
@@ -106,3 +129,23 @@ def check_tolerances(
             f"{MAX_TOLERANCE:g} rad and {MAX_GOAL_TIME:g} s; negative for none"
         )
     return record
+
+
+def _check(asked_for: Trajectory, asked: AskedOfArm) -> Vector:
+    points, path, goal, goal_time = asked_for
+    record = check_trajectory(points, asked.state, asked.limits, asked.gate)
+    record[-TOLERANCES:] = check_tolerances(path, goal, goal_time, asked.who)
+    return record
+
+
+TRAJECTORY = Channel(
+    "trajectory",
+    1 + TRAJECTORY_POINTS * ROW + TOLERANCES,
+    "points in time: positions, velocities, accelerations",
+    check=_check,
+    message="control_msgs/action/FollowJointTrajectory",
+    topic="follow_joint_trajectory",
+    method="follow(arm, points)",
+)
+"""Number of points, 0 to stop; t, q, dq, ddq of each; then tolerances of the path (7) and of the
+goal (7) [rad], and time to come within the latter [s]: 0 as the law's, negative none."""

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A channel: one kind of request to a law, declared once.
+
+From the declaration follow the record in shared memory, the check at the gate, the method of
+the handle, the ROS topic and the documentation. The built-in ones are in ``channels/``, one a
+file; a law or feature of another package names its own in its ``channels``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multipanda_py.exceptions import (
+    ConfigurationError,
+    MultipandaError,
+    TargetRejected,
+    UnknownName,
+)
+from multipanda_py.limits import JointLimits
+from multipanda_py.pose import Pose
+from multipanda_py.report import Reports
+from multipanda_py.state import ArmSnapshot, Vector
+
+if TYPE_CHECKING:
+    from multipanda_py.config.sections import GateConfig
+
+HERE = Pose.identity()
+"""Pose of a frame in itself: one object, so that a transform by it can be left out."""
+MAX_WIDTH = 4096
+NUMBERS = "std_msgs/msg/Float64MultiArray"
+"""The message of a channel that names none."""
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_MESSAGE = re.compile(r"[a-z][a-z0-9_]*/(msg|action)/[A-Z][A-Za-z0-9]*")
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What a check may look at besides the value.
+
+    Attributes:
+        who: The arm, or the controllet for a shared channel.
+        gate: How far from what is a target may be.
+        frame: Pose of the frame that was named, in the arm's base, or in the world for a shared
+            channel; :data:`HERE` if it is that.
+        reports: Returns what the controllet reports.
+    """
+
+    who: str
+    gate: GateConfig
+    frame: Pose
+    reports: Callable[[], Reports]
+
+
+@dataclass(frozen=True, eq=False)
+class AskedOfArm(Asked):
+    """The same for a channel of one arm.
+
+    Attributes:
+        state: Newest state of the arm.
+        limits: Of its joints.
+        far: Channels whose targets may be far from the measured state, as the law says.
+    """
+
+    state: ArmSnapshot
+    limits: JointLimits
+    far: tuple[str, ...]
+
+
+Check: TypeAlias = Callable[[Any, Any], Vector]
+"""Takes a value and an :class:`Asked`, returns the record; raises TargetRejected."""
+
+
+@dataclass(frozen=True, eq=False)
+class Channel:
+    """One kind of request.
+
+    Attributes:
+        name: As laws, the handle and refusals call it; of lower case letters, digits and single
+            underscores, since the topic is called after it.
+        width: Floats of a record.
+        doc: A line for the documentation.
+        unit: Of its numbers.
+        shared: Whether it belongs to the whole controllet; else each of its arms has one.
+        low: Smallest number, if there is no check.
+        high: Largest number, if there is no check.
+        check: Turns a value into a record, or refuses it. By default a value is ``width``
+            finite numbers within the bounds.
+        reshaped: Whether features may reshape it every cycle, beginning with what was asked for.
+        message: ROS type of its topic, or of the action that gives it.
+        read: Takes a message and returns the value; needed for types that the ROS adapter does
+            not know. Stamp and frame of a header are taken care of.
+        topic: Name below the arm or controllet, by default ``target_<name>``.
+        method: How the documentation calls it on the handle.
+
+    Raises:
+        ConfigurationError: If a name or width cannot be; says what was got and what is allowed.
+    """
+
+    name: str
+    width: int
+    doc: str = ""
+    unit: str = ""
+    shared: bool = False
+    low: float = -np.inf
+    high: float = np.inf
+    check: Check | None = None
+    reshaped: bool = False
+    message: str = NUMBERS
+    read: Callable[[Any], Any] | None = None
+    topic: str = ""
+    method: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.topic:
+            object.__setattr__(self, "topic", f"target_{self.name}")
+        if not self.method:
+            who = "name" if self.shared else "arm"
+            object.__setattr__(self, "method", f'set_channel({who}, "{self.name}", values)')
+        where, names = f"channel {self.name!r}", "lower case letters, digits, single underscores"
+        wrong = [
+            f"{where}: {what}: got {got!r}, allowed {allowed}"
+            for what, got, is_right, allowed in (
+                ("name", self.name, _fits(_NAME, self.name), names),
+                ("topic", self.topic, _fits(_NAME, self.topic), names),
+                ("message", self.message, _fits(_MESSAGE, self.message), "package/msg/Type"),
+                (
+                    "width",
+                    self.width,
+                    type(self.width) is int and 1 <= self.width <= MAX_WIDTH,
+                    f"a whole number from 1 to {MAX_WIDTH}",
+                ),
+                ("low", self.low, self.low <= self.high, f"up to high, {self.high}"),
+            )
+            if not is_right
+        ]
+        if wrong:
+            raise ConfigurationError(*wrong)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_action(self) -> bool:
+        """Whether ROS asks for it by an action of the controllet, and not by a topic."""
+        return "/action/" in self.message
+
+    @property
+    def place(self) -> str:
+        """Where ROS has it, below the cell: ``<arm>/target_pose``."""
+        return f"<{'controllet' if self.shared or self.is_action else 'arm'}>/{self.topic}"
+
+    def places(self, n_arms: int) -> int:
+        """Return how many records of it a controllet on ``n_arms`` arms has."""
+        return 1 if self.shared else n_arms
+
+    def record(self, value: Any, asked: Asked) -> Vector:
+        """Return the record of a value that may go to the loop, (width,).
+
+        Raises:
+            TargetRejected: If it may not.
+        """
+        where = f"{asked.who}: {self.name}"
+        if self.check is None:
+            return self._within(where, value)
+        try:
+            found = np.asarray(self.check(value, asked), dtype=np.float64)
+        except MultipandaError:
+            raise
+        except Exception as error:  # of a check that is other people's
+            raise TargetRejected(
+                f"{where}: its check raised {type(error).__name__}: {error}"
+            ) from error
+        if found.shape != (self.width,) or not np.isfinite(found).all():
+            raise TargetRejected(
+                f"{where}: its check returned {found.tolist()!s:.60} of shape {found.shape}, "
+                f"allowed {self.width} finite numbers"
+            )
+        return found
+
+    def _within(self, where: str, value: Any) -> Vector:
+        found = finite_numbers(where, value, self.width)
+        if (found < self.low).any() or (found > self.high).any():
+            raise TargetRejected(
+                f"{where}: got {found.tolist()}, allowed [{self.low:g}, {self.high:g}]"
+                f"{f' {self.unit}' if self.unit else ''}"
+            )
+        return found
+
+
+def finite_numbers(where: str, values: ArrayLike, width: int) -> Vector:
+    """Return ``width`` finite numbers as an array of their own.
+
+    Raises:
+        TargetRejected: If they are not.
+    """
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise TargetRejected(f"{where}: got {values!r:.60}, allowed {width} numbers") from None
+    if array.shape != (width,) or not np.isfinite(array).all():
+        raise TargetRejected(f"{where}: got {array.tolist()}, allowed {width} finite numbers")
+    return array
+
+
+def built_in() -> Mapping[str, Channel]:
+    """Return the channels of this package by name."""
+    found: Mapping[str, Channel] = import_module("multipanda_py.channels").CHANNELS
+    return found
+
+
+def channel_table(declared: Iterable[str | Channel]) -> dict[str, Channel]:
+    """Return the channels of a law and its features by name, in order.
+
+    Args:
+        declared: Names of built-in channels, and channels of their own.
+
+    Raises:
+        ConfigurationError: If a name is unknown, or two channels have one name or topic.
+    """
+    table: dict[str, Channel] = {}
+    known = built_in()
+    for entry in declared:
+        if isinstance(entry, str):
+            if entry not in known:
+                raise UnknownName("channel", entry, list(known))
+            channel = known[entry]
+        else:
+            channel = entry
+            for other in (*known.values(), *table.values()):
+                refuse_twin(channel, other)
+        table[channel.name] = channel
+    return table
+
+
+def refuse_twin(channel: Channel, other: Channel) -> None:
+    """Refuse two channels under one name.
+
+    Raises:
+        ConfigurationError: If they are not one and the same.
+    """
+    if channel is other:
+        return
+    for what in ("name", "topic"):
+        got = getattr(channel, what)
+        if got == getattr(other, what) and (what == "name" or channel.shared == other.shared):
+            raise ConfigurationError(
+                f"channel {channel.name!r}: {what}: got {got!r}, which another channel has "
+                f"({other.doc or other.name!r}); allowed one of its own"
+            )
+
+
+def _fits(pattern: re.Pattern[str], text: object) -> bool:
+    return isinstance(text, str) and pattern.fullmatch(text) is not None

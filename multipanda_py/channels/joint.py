@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the joints are to be, and how fast."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multipanda_py.channel import AskedOfArm, Channel, finite_numbers
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.limits import JointLimits
+from multipanda_py.state import JOINTS, ArmSnapshot, Vector
+
+if TYPE_CHECKING:
+    from multipanda_py.config.sections import GateConfig
+
+
+def check_joint(
+    q: ArrayLike,
+    dq: ArrayLike | None,
+    state: ArmSnapshot,
+    limits: JointLimits,
+    gate: GateConfig,
+    far: bool = False,
+) -> Vector:
+    """Return the record of channel ``joint`` for a target within limits and the gate.
+
+    Args:
+        q: Positions, (7,) [rad].
+        dq: Velocities, (7,) [rad/s]; None is zero.
+        state: Of the arm.
+        limits: Of its joints.
+        gate: How far a target may be.
+        far: Whether it may be anywhere within the limits.
+
+    Raises:
+        TargetRejected: If a number is not finite, out of limits or too far away.
+    """
+    target = finite_numbers(f"{state.name}: q", q, JOINTS)
+    rate = np.zeros(JOINTS) if dq is None else finite_numbers(f"{state.name}: dq", dq, JOINTS)
+    for joint in range(JOINTS):
+        where = f"joint {joint + 1} of {state.name}"
+        low, high = limits.lower[joint], limits.upper[joint]
+        if not low <= target[joint] <= high:
+            raise TargetRejected(
+                f"{where}: target {target[joint]:.4f} rad is outside [{low:g}, {high:g}]"
+            )
+        step = abs(target[joint] - state.q[joint])
+        if step > gate.joint and not far:
+            raise TargetRejected(
+                f"{where}: target is {step:.3f} rad from the measured position, allowed "
+                f"{gate.joint:g} rad (gate.joint)"
+            )
+        if abs(rate[joint]) > limits.velocity[joint]:
+            raise TargetRejected(
+                f"{where}: target velocity {rate[joint]:.3f} rad/s is outside "
+                f"+-{limits.velocity[joint]:g}"
+            )
+    return np.concatenate([target, rate])
+
+
+def _check(value: tuple[ArrayLike | None, ArrayLike | None], asked: AskedOfArm) -> Vector:
+    """Take positions and velocities, either of which may be left out."""
+    q, dq = value
+    state, limits = asked.state, asked.limits
+    if q is None:
+        here = np.clip(state.q, limits.lower, limits.upper)
+        return check_joint(here, dq, state, limits, asked.gate)
+    return check_joint(q, dq, state, limits, asked.gate, "joint" in asked.far)
+
+
+JOINT = Channel(
+    "joint",
+    2 * JOINTS,
+    "joint positions and velocities; the preferred posture of a Cartesian law",
+    check=_check,
+    reshaped=True,
+    message="sensor_msgs/msg/JointState",
+    method="set_target(arm, q=..., dq=...)",
+)
+"""Positions (7) [rad] and velocities (7) [rad/s]."""

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the tool is to be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multipanda_py.channel import HERE, AskedOfArm, Channel
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.pose import Pose
+from multipanda_py.state import ArmSnapshot, Vector
+
+if TYPE_CHECKING:
+    from multipanda_py.config.sections import GateConfig
+
+
+def check_pose(pose_ee_in_base: Pose, state: ArmSnapshot, gate: GateConfig) -> Vector:
+    """Return the record of channel ``pose`` for a target near the measured pose.
+
+    Raises:
+        TargetRejected: If the step from the measured pose is larger than the gate.
+    """
+    distance, angle = pose_ee_in_base.distance_from(
+        state.position_ee_in_base, state.rotation_ee_in_base
+    )
+    if distance > gate.position:
+        raise TargetRejected(
+            f"{state.name}: target is {distance:.3f} m from the measured pose, allowed "
+            f"{gate.position:g} m (gate.position)"
+        )
+    if angle > gate.rotation:
+        raise TargetRejected(
+            f"{state.name}: target is turned {angle:.3f} rad from the measured pose, allowed "
+            f"{gate.rotation:g} rad (gate.rotation)"
+        )
+    return np.concatenate([pose_ee_in_base.position, pose_ee_in_base.rotation.reshape(-1)])
+
+
+def _check(pose: Pose, asked: AskedOfArm) -> Vector:
+    placed = pose if asked.frame is HERE else asked.frame @ pose
+    return check_pose(placed, asked.state, asked.gate)
+
+
+POSE = Channel(
+    "pose",
+    12,
+    "pose of the tool, in the arm's base unless a frame is named",
+    check=_check,
+    reshaped=True,
+    message="geometry_msgs/msg/PoseStamped",
+    method="set_target(arm, pose, frame=...)",
+)
+"""Position (3) [m] and rotation matrix row by row (9) of the tool in the arm's base."""

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of message types that targets come in, and what a channel is asked by each.
+
+Thread: executor; nothing here keeps anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple, TypeAlias
+
+from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64, Float64MultiArray
+
+from multipanda_py.channel import Channel
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.ros.conversions import (
+    read_joints,
+    read_message,
+    read_pose,
+    read_twist,
+    read_wrench,
+)
+
+
+class Request(NamedTuple):
+    """What a message asks of a channel.
+
+    Attributes:
+        value: What the channel's check takes.
+        frame: Of its header, else empty.
+        stamp_ns: Of its header [ns]; None without one.
+    """
+
+    value: Any
+    frame: str = ""
+    stamp_ns: int | None = None
+
+
+Reader: TypeAlias = Callable[[bytes, Sequence[str]], Request]
+"""Takes a serialized message and the arm's joint names; raises TargetRejected."""
+
+
+def _pose(raw: bytes, _joints: Sequence[str]) -> Request:
+    stamped = read_pose(raw)
+    return Request(stamped.pose, stamped.frame, stamped.stamp_ns)
+
+
+def _joint_state(raw: bytes, joints: Sequence[str]) -> Request:
+    message = read_message(JointState, raw)
+    return Request(read_joints(message, joints), stamp_ns=_nanoseconds(message))
+
+
+def _stamped(
+    kind: type, read: Callable[[Any], Any], raw: bytes, _joints: Sequence[str]
+) -> Request:
+    message = read_message(kind, raw)
+    return Request(read(message), message.header.frame_id, _nanoseconds(message))
+
+
+def _plain(kind: type, read: Callable[[Any], Any], raw: bytes, _joints: Sequence[str]) -> Request:
+    return Request(read(read_message(kind, raw)))
+
+
+READERS: dict[str, tuple[type, Reader]] = {
+    "geometry_msgs/msg/PoseStamped": (PoseStamped, _pose),
+    "sensor_msgs/msg/JointState": (JointState, _joint_state),
+    "geometry_msgs/msg/TwistStamped": (TwistStamped, partial(_stamped, TwistStamped, read_twist)),
+    "geometry_msgs/msg/WrenchStamped": (
+        WrenchStamped,
+        partial(_stamped, WrenchStamped, read_wrench),
+    ),
+    "std_msgs/msg/Float64MultiArray": (
+        Float64MultiArray,
+        partial(_plain, Float64MultiArray, lambda message: list(message.data)),
+    ),
+    "std_msgs/msg/Float64": (Float64, partial(_plain, Float64, lambda message: message.data)),
+}
+"""Message types by name: their class, and how they are read."""
+
+
+def reader_of(channel: Channel) -> tuple[type, Reader]:
+    """Return the class of a channel's messages, and how they are read.
+
+    Raises:
+        ConfigurationError: If the type is not known here and the channel does not read it, or it
+            is not installed.
+    """
+    if channel.read is None:
+        if channel.message in READERS:
+            return READERS[channel.message]
+        raise ConfigurationError(
+            f"channel {channel.name!r}: message: got {channel.message}, allowed "
+            f"{', '.join(READERS)}, or another with a `read` of the channel's own"
+        )
+    package, _, name = channel.message.split("/")
+    try:
+        kind: type = getattr(import_module(f"{package}.msg"), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(
+            f"channel {channel.name!r}: message: got {channel.message}, allowed a type that is "
+            f"installed: {error}"
+        ) from error
+    how = _stamped if hasattr(kind(), "header") else _plain
+    return kind, partial(how, kind, channel.read)
+
+
+def _nanoseconds(message: Any) -> int:
+    stamp = message.header.stamp
+    return int(stamp.sec * 1_000_000_000 + stamp.nanosec)
