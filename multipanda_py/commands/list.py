@@ -8,17 +8,20 @@ import inspect
 import json
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from multipanda_py import registry
+from multipanda_py.channel import Channel, built_in, channel_table
 from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.commands.reference import markdown
 from multipanda_py.config.standing import feature_names, feature_specs
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.franka.live import SPECS
 from multipanda_py.parameters import Bound, Spec, specs_of
+from multipanda_py.report import report_titles
 
 _ROLE = re.compile(r":\w+:`(?:~[\w.]*\.|\.)?([^`]*)`")
 SUMMARY = "List controllets, features and backends with their parameters."
@@ -78,17 +81,39 @@ def _entry(kind: str, name: str) -> dict[str, Any]:
     }
     if kind == "controllets":
         item["arms"] = {"min": part.min_arms, "max": part.max_arms}
-        item["targets"] = list(part.Target.channels)
+        item["targets"] = [str(channel) for channel in part.Target.channels]
         item["features"] = list(feature_names(part, None))
-        item["reports"] = list(part.report_names)
+        item["reports"] = list(report_titles(part.report_names))
+        item["report_docs"] = [getattr(report, "doc", "") for report in part.report_names]
+        item["own_targets"] = _own_channels(part.Target.channels)
     if kind == "features":
         item["needs"] = list(part.needs)
-        item["targets"] = list(part.channels)
+        item["targets"] = [str(channel) for channel in part.channels]
+        item["own_targets"] = _own_channels(part.channels)
     if kind != "backends":
         is_feature = kind == "features"
         specs = feature_specs(name, part.Params) if is_feature else specs_of(part.Params)
         item["parameters"] = [_parameter(spec) for spec in specs]
     return item
+
+
+def _own_channels(declared: Iterable[str | Channel]) -> list[dict[str, Any]]:
+    """Describe the channels that a part has brought itself."""
+    return [
+        {
+            "name": channel.name,
+            "width": channel.width,
+            "unit": channel.unit,
+            "low": _finite(channel.low),
+            "high": _finite(channel.high),
+            "doc": channel.doc,
+            "topic": channel.place,
+            "message": channel.message,
+            "method": channel.method,
+        }
+        for channel in channel_table(declared).values()
+        if channel.name not in built_in()
+    ]
 
 
 def _parameter(spec: Spec) -> dict[str, Any]:
@@ -124,6 +149,13 @@ def _lines(item: dict[str, Any]) -> list[str]:
                      f"features by default: {', '.join(item['features']) or 'none'}")  # fmt: skip
     if item.get("needs"):
         lines.append(f"    for controllets whose target has: {', '.join(item['needs'])}")
+    for channel in item.get("own_targets", ()):
+        plural = "s" * (channel["width"] > 1)
+        numbers = f"{channel['width']} number{plural} {channel['unit']}".strip()
+        lines.append(
+            f"    target {channel['name']}: {channel['doc']}; {numbers}; {channel['topic']}, "
+            f"{channel['message']}; {channel['method']}"
+        )
     rows = [_row(parameter) for parameter in item.get("parameters", ())]
     widths = [max(len(row[column]) for row in rows) for column in range(5)] if rows else []
     for row in rows:

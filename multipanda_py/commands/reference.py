@@ -97,12 +97,21 @@ def _facts(item: Mapping[str, Any]) -> Iterator[str]:
         )
     if "targets" in item and ("arms" in item or item["targets"]):
         yield f"targets: {_listed(item['targets'])}"
+    for channel in item.get("own_targets", ()):
+        kind = channel["message"].replace("/msg/", "/")
+        yield (
+            f"target `{channel['name']}`: {channel['doc']}, {channel['width']} "
+            f"{channel['unit'] or '(no unit)'}; `{channel['topic']}`, {kind}; "
+            f"`{channel['method']}`"
+        )
     if item.get("features"):
         yield f"features by default: {_listed(item['features'])}"
     if item.get("needs"):
         yield f"for controllets whose target has: {_listed(item['needs'])}"
     if item.get("reports"):
-        yield f"reports: {_listed(item['reports'])}"
+        titles = (f"`{title}`" for title in item["reports"])
+        pairs = zip(titles, item["report_docs"])
+        yield f"reports: {', '.join(f'{title} {doc}'.rstrip() for title, doc in pairs)}"
 
 
 def _row(parameter: Mapping[str, Any]) -> tuple[str, ...]:
