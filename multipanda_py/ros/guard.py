@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
+from rclpy.action import ActionServer
 from rclpy.logging import get_logger
 from rclpy.node import Node
 
@@ -135,6 +136,13 @@ class GuardedNode(Node):
             self.guard.call(topic, callback, message)
 
         return super().create_subscription(msg_type, topic, take, *args, **options)
+
+    def destroy_node(self) -> None:
+        """Give everything back, servers of actions too, which rclpy leaves to Python."""
+        for waitable in list(self.waitables):
+            if isinstance(waitable, ActionServer):
+                waitable.destroy()
+        super().destroy_node()
 
     def create_timer(self, period: float, callback: Any, *args: Any, **options: Any) -> Any:
         """Call back from time to time, also after a call that raised."""

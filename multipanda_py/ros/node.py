@@ -11,6 +11,8 @@ if __name__ == "__main__":  # before what takes a second to import
 
     end_at_once("multimode_controller")
 
+import contextlib
+import itertools
 import sys
 import time
 from collections.abc import Sequence
@@ -39,9 +41,11 @@ from multipanda_py.ros.running import (
     every,
     leave_loop_core,
     make_executor,
+    release,
 )
 from multipanda_py.ros.services import ControllerManager
 from multipanda_py.ros.settings import cell_config, check_files, max_target_age
+from multipanda_py.ros.stop import Stop
 from multipanda_py.ros.tare import Tare
 from multipanda_py.ros.targets import Targets
 from multipanda_py.ros.trajectories import Trajectories
@@ -57,12 +61,10 @@ class MultimodeController:
     Args:
         node: Carries the interfaces; its namespace is the cell's.
         cell: The started cell.
-
-    Attributes:
-        nodes: The node, and one for the parameters of every controllet and every robot.
+        nodes: Gets one for the parameters of every controllet and every robot, beside the node.
     """
 
-    def __init__(self, node: GuardedNode, cell: Cell) -> None:
+    def __init__(self, node: GuardedNode, cell: Cell, nodes: list[GuardedNode]) -> None:
         self._cell, self._guard, self._answers = cell, node.guard, node.answers
         self._guard.rejected = cell.rejected
         clock = NodeClock(node.get_clock())
@@ -74,7 +76,8 @@ class MultimodeController:
         self._tare = Tare(node, cell)
         self._trajectories = Trajectories(node, cell, clock)
         self._grippers = Grippers(node, cell)
-        self.nodes = [node, *parameter_nodes(node, cell), *robot_nodes(node, cell)]
+        nodes.extend(itertools.chain(parameter_nodes(node, cell), robot_nodes(node, cell)))
+        self._nodes = nodes
         every(node, WATCH_PERIOD, self._watch)
         every(node, BEAT_PERIOD, cell.beat)
 
@@ -88,7 +91,7 @@ class MultimodeController:
 
         From here on the loop sees the owner's heartbeat only as long as callbacks are served.
         """
-        for node in self.nodes:
+        for node in self._nodes:
             executor.add_node(node)
         self._cell.beat_by_hand()
         while not signals.received and not self.failure:
@@ -119,18 +122,20 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         signals.check()
         node = GuardedNode(NAME)
-        logger = node.get_logger()
+        executor, nodes, logger = make_executor(), [node], node.get_logger()
         try:
             signals.check()
             check_files(sys.argv if args is None else args)
             if freed := remove_leftovers():
                 logger.info(f"freed {freed / 2**20:.1f} MiB that killed ROS processes had left")
-            return _serve(node, signals, started)
+            return _serve(node, signals, started, executor, nodes, args)
         except ConfigurationError as error:
             for fault in error.faults:
                 logger.fatal(fault)
         except MultipandaError as error:
             logger.fatal(str(error))
+        finally:
+            release(executor, nodes)
         return 1
     except Interrupted as signal:
         get_logger(NAME).info(f"{signal.name} before the cell was active; it is closed")
@@ -139,14 +144,24 @@ def main(args: Sequence[str] | None = None) -> int:
         rclpy.try_shutdown()
 
 
-def _serve(node: GuardedNode, signals: StopSignals, started: float) -> int:
+def _serve(
+    node: GuardedNode,
+    signals: StopSignals,
+    started: float,
+    executor: Executor,
+    nodes: list[GuardedNode],
+    args: Sequence[str] | None,
+) -> int:
+    """Run a cell; ``nodes`` gets those that are made on the way."""
     logger = node.get_logger()
-    executor = make_executor()
     cell = Cell(cell_config(node))
-    try:
+    with contextlib.ExitStack() as ends:
+        ends.callback(cell.close)
         with signals.interruptible():
             cell.start()
-        controller = MultimodeController(node, cell)
+        controller = MultimodeController(node, cell, nodes)
+        stop = Stop(node, cell, args)
+        ends.callback(stop.close)
         refused = leave_loop_core(cell)
         for warning in (*cell.warnings, *([refused] if refused else [])):
             logger.warning(warning)
@@ -156,8 +171,6 @@ def _serve(node: GuardedNode, signals: StopSignals, started: float) -> int:
             f"controllets {', '.join(cell.active)}; {time.monotonic() - started:.1f} s from start"
         )
         controller.run(executor, signals)
-    finally:
-        cell.close()
     if controller.failure:
         logger.fatal(controller.failure)
         return 1

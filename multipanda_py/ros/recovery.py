@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services to stop everything, and to go on after a fault."""
+"""Services to go on after a fault."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLEAR_TIMEOUT = 20.0
 
 
 class Recovery:
-    """``stop``, ``error_recovery`` and every ``<arm>/error_recovery``.
+    """``error_recovery`` and every ``<arm>/error_recovery``.
 
     A recovery is answered when the arms hold again, or when they say why they cannot; the node
     goes on serving meanwhile.
@@ -32,23 +32,9 @@ class Recovery:
 
     def __init__(self, node: GuardedNode, cell: Cell, diagnostics: Diagnostics) -> None:
         self._cell, self._diagnostics, self._logger = cell, diagnostics, node.get_logger()
-        node.serve(Trigger, "stop", self._stop)
         node.serve(Trigger, "error_recovery", partial(self._recover, cell.arms))
         for arm in cell.arms:
             node.serve(Trigger, f"{arm}/error_recovery", partial(self._recover, (arm,)))
-
-    def _stop(self, request: Any, response: Any) -> Work:
-        try:
-            pending = self._cell.ask_hold()
-            while (result := pending.look()) is None:
-                yield
-            stopped = ", ".join(result.deactivated) or "nothing was active"
-            response.success = True
-            response.message = f"every arm holds; deactivated: {stopped}"
-            self._logger.info(f"stop: {response.message}")
-        except MultipandaError as error:
-            response.success, response.message = False, str(error)
-            self._logger.error(f"stop failed: {error}")
 
     def _recover(self, arms: Sequence[str], request: Any, response: Any) -> Work:
         try:

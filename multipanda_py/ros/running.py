@@ -4,20 +4,26 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
+from rclpy.context import Context
 from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.node import Node
 
 from multipanda_py.cell import Cell
 from multipanda_py.machine.interruption import SIGNALS, Interrupted
 from multipanda_py.machine.realtime import loop_cpu
+
+if TYPE_CHECKING:
+    from multipanda_py.ros.guard import GuardedNode
 
 SPIN_TIMEOUT = 0.2
 """Longest wait for an event before signals are looked at [s]."""
@@ -65,14 +71,36 @@ class StopSignals:
             raise Interrupted(number)
 
 
-def make_executor() -> Executor:
-    """Return the cheapest executor there is: by events, else by wait sets."""
+def make_executor(context: Context | None = None) -> Executor:
+    """Return the cheapest executor there is: by events, else by wait sets.
+
+    Args:
+        context: Of its nodes; None for rclpy's default one.
+    """
     try:
         from rclpy.experimental.events_executor import EventsExecutor
     except ImportError:
-        return SingleThreadedExecutor()
+        return SingleThreadedExecutor(context=context)
     # Turn it with spin_once(): spin() of some releases busy-waits and delivers nothing.
-    return EventsExecutor()
+    return EventsExecutor(context=context)
+
+
+def release(executor: Executor, nodes: list[GuardedNode]) -> None:
+    """Give back what the middleware's threads call into, and forget it.
+
+    Python's last collection frees the rest in any order, an executor before those who call it
+    among it, and the process that has done its work ends by a segmentation fault. Nothing skips
+    that collection: what it finds is gone already, and whatever else has to be done at the end
+    is done.
+
+    Args:
+        executor: Of the nodes; served no more.
+        nodes: All of it; empty afterwards. The one that was made first is the last to go.
+    """
+    executor.shutdown()
+    while nodes:
+        nodes.pop().destroy_node()
+    gc.collect()
 
 
 def every(node: Node, period: float, callback: Callable[[], None]) -> None:

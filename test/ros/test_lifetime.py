@@ -61,6 +61,30 @@ def test_signal_ends_it_quietly(start, file, number):
     node.wait_for_end_of(loop)
 
 
+def test_a_node_that_had_done_its_work_ended_by_a_segmentation_fault(start, client, file):
+    """Python's last collection freed what the middleware's threads still called into."""
+    lister = client.node.create_client(ListControllers, "controller_manager/list_controllers")
+    asked, targets = ListControllers.Request(), JointState()
+    publisher = client.node.create_publisher(JointState, "only/target_joint", 1)
+
+    def traffic_until(condition):
+        def throw():
+            publisher.publish(targets)
+            lister.call_async(asked)
+            return condition()
+
+        client.until(throw, 40.0)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+        node = start(file=file(SMALL))
+        traffic_until(lambda node=node: "is active" in node.log)
+        node.process.send_signal(number)
+        traffic_until(lambda node=node: node.process.poll() is not None)
+        assert node.process.returncode == 0, node.log
+        assert f"{number.name}: the cell is closed" in node.log
+        assert "Fatal Python error" not in node.log
+
+
 def test_every_fault_of_a_cell_is_named(start, file):
     node = start(file=file(FAULTY))
     assert exit_code(node) == 1

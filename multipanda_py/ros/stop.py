@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The service that stops everything, beside whatever else the node is asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from rclpy.context import Context
+from rclpy.parameter import Parameter
+from std_srvs.srv import Trigger
+
+from multipanda_py.cell import Cell
+from multipanda_py.exceptions import MultipandaError
+from multipanda_py.ros.deferred_responses import Work
+from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.running import SPIN_TIMEOUT, make_executor, release
+
+
+class Stop:
+    """``stop``, with a participant of the middleware and a thread of its own.
+
+    Whatever comes to a participant shares one receiver with few buffers, and whatever comes to an
+    executor is served in order. Under a flood of targets a request gets lost in the one, and is
+    repeated seconds later, or waits in the other. Only requests to stop come to these here.
+
+    Args:
+        main: The node that stands for the cell; gives the name of the service.
+        cell: The cell.
+        args: Of the command line, for the middleware's security.
+
+    Thread: served by its own; :meth:`close` belongs to main.
+    """
+
+    def __init__(self, main: GuardedNode, cell: Cell, args: Sequence[str] | None = None) -> None:
+        self._cell, self._logger = cell, main.get_logger()
+        self._context = Context()
+        self._context.init(
+            args=None if args is None else list(args),
+            initialize_logging=False,
+            domain_id=main.context.get_domain_id(),
+        )
+        self._node = GuardedNode(
+            f"{main.get_name()}_stop",
+            guard=main.guard,
+            namespace=main.get_namespace(),
+            context=self._context,
+            use_global_arguments=False,
+            enable_rosout=False,
+            start_parameter_services=False,
+            parameter_overrides=[Parameter("start_type_description_service", value=False)],
+        )
+        self._node.serve(Trigger, main.resolve_service_name("stop"), self._stop)
+        self._executor = make_executor(self._context)
+        self._executor.add_node(self._node)
+        self._ends = False
+        self._thread = threading.Thread(target=self._run, name="stop", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer whoever waits, and give everything of the middleware back."""
+        self._ends = True
+        self._executor.wake()
+        self._thread.join()
+        self._node.answers.close("the node ends")
+        release(self._executor, [self._node])
+        self._context.try_shutdown()
+
+    def _run(self) -> None:
+        while not self._ends:
+            self._node.guard.call("stop", self._executor.spin_once, SPIN_TIMEOUT)
+
+    def _stop(self, request: Any, response: Any) -> Work:
+        try:
+            pending = self._cell.ask_hold()
+            while (result := pending.look()) is None:
+                yield
+            stopped = ", ".join(result.deactivated) or "nothing was active"
+            response.success = True
+            response.message = f"every arm holds; deactivated: {stopped}"
+            self._logger.info(f"stop: {response.message}")
+        except MultipandaError as error:
+            response.success, response.message = False, str(error)
+            self._logger.error(f"stop failed: {error}")
