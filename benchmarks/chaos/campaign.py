@@ -20,6 +20,8 @@ from target_inputs import Targets
 from yaml_inputs import CellFiles
 
 ARMS = ("left", "right")
+SHORT = 3.0
+"""Below this length of a flood there is only the worst of them [s]."""
 
 
 class Campaign:
@@ -58,7 +60,8 @@ class Campaign:
         targets.refused(count // 2)
         targets.malformed(count // 2)
         if flood:
-            for rate, bad in ((0.0, False), (1e3, True), (5e4, True), (5e4, False)):
+            kinds = ((5e4, True), (0.0, False), (1e3, True), (5e4, False))
+            for rate, bad in kinds[: 1 if flood < SHORT else None]:
                 floods.flood(self.stage, self.client, self.node, rate, bad, flood)
 
     def _on_services(self, count: int) -> None:

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
+from action_msgs.msg import GoalStatus
 from builtin_interfaces.msg import Duration
 from client import Client
 from control_msgs.action import FollowJointTrajectory, GripperCommand
@@ -168,11 +170,30 @@ class Requests:
             return goal
 
         either = st.one_of(trajectory, trajectory, st.builds(gripper, NUMBERS, NUMBERS))
+        before = self._of_left()
+        rejected, aborted = Counter[str](), Counter[str]()
         for goal, cancel in self._draw(st.tuples(either, st.booleans()), count):
-            self._act(kind, goal, cancel)
+            what = "targets" if isinstance(goal, FollowJointTrajectory.Goal) else "gripper goals"
+            status = self._act(kind, goal, cancel)
+            rejected[what] += status is None
+            aborted[what] += status == GoalStatus.STATUS_ABORTED
+        after = self._of_left()
+        for what, counted in after.items():
+            counted -= before[what]
+            least, most = rejected[what], rejected[what] + aborted[what]
+            self.ledger.expect(
+                least <= counted <= most, kind,
+                f"{what}: {least} rejected, {aborted[what]} aborted, {counted} counted as refused",
+            )  # fmt: skip
         self.stage.judge(kind)
 
-    def _act(self, kind: str, goal: Any, cancel: bool) -> None:
+    def _of_left(self) -> dict[str, int]:
+        """Return what diagnostics have counted as refused of the left arm's goals."""
+        status = self.stage.outsider.status(f"{self.stage.name}/left")
+        return {what: int(status[f"refused {what}"]) for what in ("targets", "gripper goals")}
+
+    def _act(self, kind: str, goal: Any, cancel: bool) -> int | None:
+        """Send a goal; return how it ended, None if it was rejected, or -1 without an answer."""
         follows = isinstance(goal, FollowJointTrajectory.Goal)
         action = FollowJointTrajectory if follows else GripperCommand
         name = ("left/joint_trajectory_controller/follow_joint_trajectory" if follows
@@ -183,15 +204,17 @@ class Requests:
             self.client.until(lambda: False, 0.5)
         future = self._actions[name].send_goal_async(goal)
         if not self.ledger.expect(self.client.until(future.done), kind, f"no answer to {goal}"):
-            return
+            return -1
         handle = future.result()
         self.ledger.throw(kind, 1, not handle.accepted)
         if not handle.accepted:
-            return
+            return None
         result = handle.get_result_async()
         if cancel:
             handle.cancel_goal_async()
-        self.ledger.expect(self.client.until(result.done, 30.0), kind, f"no result of {goal}")
+        done = self.client.until(result.done, 30.0)
+        self.ledger.expect(done, kind, f"no result of {goal}")
+        return int(result.result().status) if done else -1
 
     def _draw(self, strategy: st.SearchStrategy[Any], count: int) -> list[Any]:
         self.number += 1

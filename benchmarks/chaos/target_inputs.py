@@ -29,6 +29,8 @@ PACE = 0.002
 STILL = 2e-3  # of a joint of an arm that nobody moves [rad]
 BAD = st.sampled_from([float("nan"), float("inf"), -float("inf"), 1e308, -1e308, 1e3, -1e3])
 BATCH = 250
+SPARE = 5
+"""Messages that may be lost beyond half of a batch: a handful says nothing of a rate."""
 
 
 def bad_pose(here: PoseStamped) -> st.SearchStrategy[PoseStamped]:
@@ -179,7 +181,7 @@ class Targets:
         ledger.throw(kind, len(messages), refused)
         ledger.expect(self.node.runs, kind, "the node has ended")
         ledger.expect(caught == 0, kind, f"{caught} exceptions in callbacks")
-        enough = received > 0.5 * len(messages)
+        enough = received > 0.5 * len(messages) - SPARE
         ledger.expect(enough, kind, f"only {received} of {len(messages)} were received")
         if all_wrong:
             ledger.expect(received == refused, kind,

@@ -142,6 +142,7 @@ class Diagnostics:
             "fault": state.fault or "none",
             "reason": self.faults[arm].text if state.fault and arm in self.faults else "",
             "refused targets": str(self._cell.rejected[f"{arm} target"]),
+            "refused gripper goals": str(self._cell.rejected[f"{arm} gripper"]),
             "tare [Nm]": self._tare(arm),
             "last refusal": self._targets.last_reason.get(arm, ""),
             "target messages": str(self._targets.received[arm]),

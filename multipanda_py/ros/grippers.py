@@ -156,6 +156,7 @@ class _Hand:
             else:
                 motion = self._gripper.move(width, SPEED)
         except MultipandaError as error:
+            self._cell.rejected[f"{self._arm} gripper"] += 1
             self._logger.warning(f"{self._arm}/gripper/gripper_action: {error}")
             self._server.finish(handle, "abort", GripperCommand.Result())
             return

@@ -70,14 +70,11 @@ def watcher():
 
 
 @pytest.mark.skipif(find_spec("pylibfranka") is None, reason="pylibfranka is not installed")
-@pytest.mark.parametrize(
-    "what", [["--faults", "4", "--inputs", "0"], ["--faults", "0", "--inputs", "100"]],
-    ids=["faults", "inputs"],
-)  # fmt: skip
-def test_nothing_breaks(what):
+def test_nothing_breaks():
     done = subprocess.run(
-        [sys.executable, str(CHAOS / "run.py"), "--seed", "7", "--flood", "1", *what],
-        capture_output=True, text=True, check=False, timeout=110,
+        [sys.executable, str(CHAOS / "run.py"), "--seed", "7", "--flood", "1", "--faults", "4",
+         "--inputs", "60"],
+        capture_output=True, text=True, check=False, timeout=150,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:]
 
