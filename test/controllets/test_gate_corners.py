@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motions, forces and objects at the corners of the gate: no fault, no swing, at rest in the end.
+
+Laws that a governor stands in front of are in test/features/test_governor_corners.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from contact_rig import ContactRig
+
+from multipanda_py import registry
+from multipanda_py.config.sections import Q_READY, GateConfig
+from multipanda_py.control.governed_channel import GovernorParams
+from multipanda_py.controllets.joint_trajectory import MotionState
+from multipanda_py.pose import Pose
+from multipanda_py.robots.limits import FR3_LIMITS
+
+GATE = GateConfig()
+LATE = {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}
+SLOWEST = 0.05
+"""What counts as rest [rad/s]."""
+
+pytestmark = [pytest.mark.sim, pytest.mark.robustness]
+
+
+def rest(cell, seconds=4.0, names=("arm",)):
+    """Step until all arms are at rest, or for too long."""
+    for _ in range(round(seconds / 0.25)):
+        cell.step(250)
+        assert all(cell.state(n).fault == "" for n in names), [e.text for e in cell.events()]
+        if np.abs(cell.rows()[1]["arms"]["dq"][-200:]).max() < SLOWEST:
+            return
+    raise AssertionError(f"still moves at {[cell.state(n).dq.round(3).tolist() for n in names]}")
+
+
+def corners(rng, size=3):
+    """Directions of the full size: along an axis, then any."""
+    while True:
+        yield rng.choice([-1.0, 1.0]) * np.eye(size)[rng.integers(size)]
+        way = rng.normal(size=size)
+        yield way / np.linalg.norm(way)
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_joint_trajectory_at_full_speed_comes_to_rest(make_cell, episodes, stopped):
+    """The gate's steps and long ways on a late, heavy arm; a stop comes at the largest speed."""
+    rng = np.random.default_rng(5 + stopped)
+    law = {"law": {"type": "joint_trajectory", "params": {"speed": 1.0}}}
+    for episode in range(episodes(1, 40)):
+        q = np.array(Q_READY) + rng.uniform(-0.4, 0.4, 7)
+        arm = {"q_start": q.tolist(), "perturbation": {} if episode % 2 else LATE}
+        cell = make_cell(arms={"arm": arm}, controllets=law, active=["arm/law"])
+        far = 1.5 if stopped else 0.999 * GATE.joint
+        low, high = FR3_LIMITS.lower + 0.1, FR3_LIMITS.upper - 0.1
+        goal = np.clip(q + far * rng.choice([-1, 1], 7), low, high)
+        cell.set_target("arm", q=goal)
+        if stopped:
+            fastest = 0.0
+            while (speed := np.abs(cell.state("arm").dq).max()) >= fastest:
+                fastest = speed
+                cell.step(20)
+            assert fastest > 1.0
+            cell.follow("arm", [])
+        rest(cell)
+        if not stopped:
+            if cell.report("arm/law")["state"] == MotionState.RUNNING:  # its own links are near
+                cell.step(1500)
+            blocked = cell.report("arm/law")["state"] == MotionState.BLOCKED
+            assert blocked or np.abs(cell.state("arm").q - goal).max() < 0.05
+        cell.close()
+
+
+@pytest.mark.parametrize("part", ["force", "torque"])
+@pytest.mark.parametrize("stiffness", [0.0, 1e4])
+def test_a_wrench_of_the_gate_in_the_air_and_in_contact(episodes, stiffness, part):
+    """Asked for at once, in the air turned round, and withdrawn."""
+    rng = np.random.default_rng(7)
+    ways, where = corners(rng), slice(0, 3) if part == "force" else slice(3, 6)
+    for episode in range(episodes(1, 20)):
+        arm = {"perturbation": {} if episode % 2 else LATE}
+        rig = ContactRig(stiffness, 0.002 if stiffness else 1.0, arm=arm)
+        presses = stiffness > 0.0 and part == "force"
+        wrench = np.zeros(6)
+        wrench[where] = [0.0, 0.0, -0.999] if presses else 0.999 * next(ways)
+        wrench *= GATE.force if part == "force" else GATE.torque
+        most = 0.0
+        for sign in (1.0,) if presses else (1.0, -1.0):
+            rig.cell.set_target("arm", wrench=sign * wrench)
+            most = max(most, rig.step(1000)[0].max())
+        rig.cell.set_target("arm", wrench=[0.0] * 6)
+        rig.step(1500)
+        fault, dq = rig.cell.state("arm").fault, rig.cell.rows()[1]["arms"]["dq"][-200:]
+        rig.close()
+        assert fault == ""
+        assert np.abs(dq).max() < SLOWEST
+        assert not presses or 0.8 * GATE.force < most < 1.5 * GATE.force
+
+
+PAIR = ["left", "right"]
+BASES = {"left": [0.0, 0.3, 0.0], "right": [0.0, -0.3, 0.0]}
+
+
+def pair(make_cell, law, perturbation, rng):
+    q = np.array(Q_READY)
+    arms = {
+        name: {"position": base, "perturbation": perturbation,
+               "q_start": (q + rng.uniform(-0.2, 0.2, 7)).tolist()}
+        for name, base in BASES.items()
+    }  # fmt: skip
+    laws = {"law": {"type": law, "arms": PAIR}}
+    cell = make_cell(arms=arms, controllets=laws, active=["law"])
+    cell.step(20)
+    return cell
+
+
+@pytest.mark.parametrize("law", ["coupled_impedance", "coupled_force_impedance"])
+def test_a_squeeze_of_the_gate_on_nothing(make_cell, episodes, law):
+    rng = np.random.default_rng(9)
+    for episode in range(episodes(1, 20)):
+        cell = pair(make_cell, law, {} if episode % 2 else LATE, rng)
+        for squeeze in (0.999 * GATE.force, 0.0):
+            cell.set_object_target("law", squeeze=squeeze)
+            rest(cell, names=PAIR)
+        cell.close()
+
+
+def test_object_steps_of_the_gate(make_cell, episodes):
+    rng = np.random.default_rng(10)
+    ways, turns = corners(rng), corners(rng)
+    for episode in range(episodes(1, 30)):
+        cell = pair(make_cell, "coupled_impedance", {} if episode % 2 else LATE, rng)
+        report = cell.report("law")
+        middle = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
+        rotation = pin.exp3(0.999 * GATE.rotation * next(turns))
+        cell.set_object_target("law", Pose(middle + 0.999 * GATE.position * next(ways), rotation))
+        rest(cell, names=PAIR)
+        cell.close()
+
+
+def declared(law, name):
+    """A vector parameter of a law, by default."""
+    return getattr(registry.find("controllets", law).Params(), name)
+
+
+@pytest.mark.parametrize("law", ["cartesian_impedance", "operational_space", "force_impedance"])
+def test_the_spring_of_a_law_takes_the_step_that_the_gate_lets_through(law):
+    clip = declared(law, "error_clip")
+    assert (clip[:3] >= GATE.position).all()
+    assert (clip[3:] >= GATE.rotation).all()
+
+
+def test_the_gate_lets_through_no_speed_that_a_governor_would_not_follow():
+    assert GovernorParams().speed >= GATE.speed
+    assert GovernorParams().turn_speed >= GATE.turn
