@@ -28,6 +28,7 @@ class Feature(Generic[ParamsT]):
         context: The arms of its controllet and what is around them.
         params: Current parameters; replaced as a whole between two cycles.
         needs: Names that the law's target must have, such as ``posture``.
+        pacers: Features of the same controllet that bound how fast a reference may move.
     """
 
     Params: ClassVar[type[Any]] = NoParams
@@ -51,6 +52,7 @@ class Feature(Generic[ParamsT]):
         """Allocate everything that :meth:`add` needs. Thread: any, before the loop runs."""
         self.context = context
         self.params = params
+        self.pacers: list[Feature[Any]] = []
         self.on_parameters()
 
     def on_parameters(self) -> None:
@@ -112,14 +114,20 @@ class Feature(Generic[ParamsT]):
         Thread: control, every cycle.
         """
 
-    def pace(self, arm: int, dq: Vector) -> float:
+    @property
+    def may_slow(self) -> bool:
+        """Whether :meth:`pace` could return less than 1 in this cycle."""
+        return True
+
+    def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
         """Return the share of a reference's joint velocity that it may have, 0 to 1.
 
-        For laws that move a reference on by themselves, and ask before they do.
+        For laws and features that move a reference on by themselves, and ask before they do.
 
         Args:
             arm: Number of the arm in its controllet.
             dq: Velocity that the reference is about to have, (7,) [rad/s].
+            ahead: How far it is ahead of the measured joints, (7,) [rad]; None is not at all.
 
         Thread: control, in the law's update; of this cycle :meth:`add` comes later.
         """

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -50,6 +52,17 @@ class GovernorParams:
     )  # fmt: skip
 
 
+class Pacer(Protocol):
+    """What knows how fast a reference may move: see :class:`~multipanda_py.feature.Feature`."""
+
+    @property
+    def may_slow(self) -> bool:
+        """Whether anything could be in the way."""
+
+    def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
+        """Return the share of a joint velocity, (7,) [rad/s], that is allowed."""
+
+
 class GovernedChannel(ABC):
     """Ask whether a record has changed, shape it, write it.
 
@@ -58,6 +71,8 @@ class GovernedChannel(ABC):
 
     Attributes:
         busy: Whether the law may not see the record as it was asked for.
+        pacers: What may slow the reference down, as an obstacle is in its way; a live list.
+        paced: The share of its velocity that they left it in the last cycle.
 
     Thread: control.
     """
@@ -68,6 +83,8 @@ class GovernedChannel(ABC):
         self._goal_rate: Vector | None = None
         self._rate_left = 0
         self.busy = False
+        self.pacers: Sequence[Pacer] = ()
+        self.paced = 1.0
 
     def has_news(self) -> bool:
         """Return whether something else is asked for than in the last cycle."""
@@ -123,6 +140,21 @@ class GovernedChannel(ABC):
     @abstractmethod
     def look(self) -> None:
         """Scale the bounds by what the arms can follow in their posture of now."""
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether anything could be in the way of the reference."""
+        return any(pacer.may_slow for pacer in self.pacers)
+
+    def _pace(self, arm: int, dq: Vector, ahead: Vector) -> float:
+        """Return the share of a reference's velocity that all pacers allow.
+
+        Args:
+            arm: Number of the arm.
+            dq: Velocity of the reference, in joints, (7,) [rad/s].
+            ahead: How far it is ahead of the arm, (7,) [rad].
+        """
+        return min([pacer.pace(arm, dq, ahead) for pacer in self.pacers])
 
     @abstractmethod
     def advance(self, period: float) -> None:

@@ -120,10 +120,22 @@ class GovernedJoints(GovernedChannel):
         """Move on by one period and write the record."""
         tracker, goal, weight = self._tracker, self._goal, self._weight
         gap = [g - p for g, p in zip(goal, self._point)]
+        is_paced = self._target is not None and self.is_paced
+        if is_paced:
+            before = [p - e for p, e in zip(self._point, tracker.lag)]
         if tracker.step(gap, self._rate, period):
             self._point = point = goal
         else:
             self._point = point = [p + v * period for p, v in zip(self._point, tracker.speed)]
+        if is_paced and tracker.moving:
+            ahead = np.multiply(before, weight) - self._state.q
+            rate = np.multiply(tracker.rate, weight)
+            self.paced = share = self._pace(self._place, rate, ahead)
+            if share < 1.0:
+                tracker.slow(share)
+                tracker.wake()
+                rates = zip(before, tracker.rate, tracker.lag)
+                self._point = point = [p + r * period + e for p, r, e in rates]
         if tracker.moving:
             q = [(p - e) * w for p, e, w in zip(point, tracker.lag, weight)]
             if self._leash is not None and self._tie(q):

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.governed_pose import GovernedPose, tool_shares
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.control.governed_pose import GovernedPose, tool_motion, tool_shares
+from multipanda_py.state import ArmState, Matrix, Vector
 
 _dot = np.dot
 
@@ -29,6 +29,7 @@ class GovernedObject(GovernedPose):
     def __init__(self, record: Vector, context: Context, states: Sequence[ArmState]) -> None:
         super().__init__(record, None, states[0])
         self._states = list(states)
+        self._grasps = [np.zeros(3) for _ in states]
         self._bases = list(zip(context.positions_base_in_world, context.rotations_base_in_world))
 
     def _measured_twist(self) -> Vector:
@@ -39,17 +40,39 @@ class GovernedObject(GovernedPose):
         """Return what every arm can follow."""
         p = self._params
         harder = faster = 1.0
-        for state, (position, rotation) in zip(self._states, self._bases):
-            lever = position + rotation @ state.position_ee_in_base - self._point
+        for place, (state, (_, rotation)) in enumerate(zip(self._states, self._bases)):
+            lever = self._hand(place) - self._point
             accelerations, speeds = (
-                np.concatenate(
-                    [
-                        rotation.T @ (pair[:3] + np.cross(pair[3:], lever)),
-                        rotation.T @ pair[3:],
-                    ]
-                )
-                for pair in (acceleration, twist)
+                _at_hand(pair, lever, rotation) for pair in (acceleration, twist)
             )
             shares = tool_shares(state, accelerations, speeds, p.share, p.smoothing)
             harder, faster = min(harder, shares[0]), min(faster, shares[1])
         return harder, faster
+
+    def _begin(self, cycles: int, period: float, least: float) -> None:
+        """Note where the hands hold the object, in its frame."""
+        turn, centre = self._rotation.T, self._position
+        self._grasps = [turn @ (self._hand(place) - centre) for place in range(len(self._states))]
+        super()._begin(cycles, period, least)
+
+    def _hand(self, place: int) -> Vector:
+        """Return where a hand is in the world, (3,) [m]."""
+        position, rotation = self._bases[place]
+        hand: Vector = position + rotation @ self._states[place].position_ee_in_base
+        return hand
+
+    def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
+        """Return the share of the object's twist, (6,), that is in no hand's way."""
+        share, ahead = 1.0, np.zeros(6)
+        for place, (state, (_, base)) in enumerate(zip(self._states, self._bases)):
+            hand = self._hand(place)
+            ahead[:3] = base.T @ (position + rotation @ self._grasps[place] - hand)
+            speeds = tool_motion(state, _at_hand(twist, hand - position, base))
+            share = min(share, self._pace(place, speeds, tool_motion(state, ahead)))
+        return share
+
+
+def _at_hand(twist: Vector, lever: Vector, rotation: Matrix) -> Vector:
+    """Return the object's twist at a hand, along the axes of that arm's base, (6,)."""
+    linear = twist[:3] + np.cross(twist[3:], lever)
+    return np.concatenate([rotation.T @ linear, rotation.T @ twist[3:]])

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pinocchio as pin
 
 from multipanda_py.control.governed_channel import GovernedChannel, GovernorParams, possible_share
 from multipanda_py.control.tracker import Tracker
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import ReferenceMotion
 
 _dot, _exp3, _log3 = np.dot, pin.exp3, pin.log3
@@ -29,11 +30,14 @@ class GovernedPose(GovernedChannel):
         record: Position (3) [m] and rotation matrix (9).
         motion: Where the law looks for how the reference moves, if it does.
         state: The arm.
+        place: Its number in the controllet.
     """
 
-    def __init__(self, record: Vector, motion: ReferenceMotion | None, state: ArmState) -> None:
+    def __init__(
+        self, record: Vector, motion: ReferenceMotion | None, state: ArmState, place: int = 0
+    ) -> None:
         super().__init__(record)
-        self._state, self._motion = state, motion
+        self._state, self._motion, self._place = state, motion, place
         self._position, self._rotation = record[:3], record[3:].reshape(3, 3)
         self._linear, self._angular = Tracker(3), Tracker(3)
         self._point, self._frame, self._turned = [0.0] * 3, np.eye(3), np.zeros((3, 3))
@@ -111,18 +115,26 @@ class GovernedPose(GovernedChannel):
         return tool_shares(self._state, acceleration, twist, p.share, p.smoothing)
 
     def advance(self, period: float) -> None:
-        """Move on by one period and write the record."""
+        """Move on by one period, as far as nothing is in the way, and write the record."""
         linear, angular = self._linear, self._angular
+        is_paced = self.is_paced
+        if is_paced:
+            before = [p - e for p, e in zip(self._point, linear.lag)]
+            turned = _dot(_exp3(np.array([-e for e in angular.lag])), self._frame)
         if linear.moving:
             gap = [g - p for g, p in zip(self._goal_point, self._point)]
             if linear.step(gap, self._linear_rate, period):
                 self._point = self._goal_point
             else:
                 self._point = [p + v * period for p, v in zip(self._point, linear.speed)]
-            if linear.moving:
-                self._position[:] = [p - e for p, e in zip(self._point, linear.lag)]
         if angular.moving:
             self._turn(period)
+        if is_paced:
+            self._hold_back(before, turned, period)
+        if linear.moving:
+            self._position[:] = [p - e for p, e in zip(self._point, linear.lag)]
+        if angular.moving:
+            _dot(_exp3(np.array([-e for e in angular.lag])), self._frame, self._rotation)
         if self._motion is not None:
             self._motion.twist[:] = (*linear.rate, *angular.rate)
             self._motion.acceleration[:] = (*linear.acceleration, *angular.acceleration)
@@ -137,9 +149,37 @@ class GovernedPose(GovernedChannel):
         else:
             step = _exp3(np.array([v * period for v in angular.speed]))
             self._frame = _dot(step, self._frame)
-        if angular.moving:
-            back = _exp3(np.array([-e for e in angular.lag]))
-            _dot(back, self._frame, self._rotation)
+
+    def _hold_back(self, before: list[float], turned: Matrix, period: float) -> None:
+        """Let the output move by the share that is allowed, from where it was before."""
+        linear, angular = self._linear, self._angular
+        if not (linear.moving or angular.moving):
+            return
+        rate = np.array((*linear.rate, *angular.rate))
+        self.paced = share = self._allowed(rate, before, turned)
+        if share >= 1.0:
+            return
+        linear.slow(share)
+        angular.slow(share)
+        rates = zip(before, linear.rate, linear.lag)
+        self._point = [p + r * period + e for p, r, e in rates]
+        step = _exp3(np.array([r * period for r in angular.rate]))
+        self._frame = _dot(_exp3(np.array(angular.lag)), _dot(step, turned))
+        linear.wake()
+        angular.wake()
+
+    def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
+        """Return the share of a twist, (6,) [m/s, rad/s], that nothing is in the way of.
+
+        Args:
+            twist: Of the reference.
+            position: Where it is [m].
+            rotation: Its orientation.
+        """
+        state, ahead = self._state, np.empty(6)
+        ahead[:3] = position - state.position_ee_in_base
+        ahead[3:] = _log3(_dot(rotation, state.rotation_ee_in_base.T))
+        return self._pace(self._place, tool_motion(state, twist), tool_motion(state, ahead))
 
 
 def tool_shares(
@@ -152,5 +192,11 @@ def tool_shares(
     """
     space = state.operational_space()
     tau = _dot(_dot(space.inertia, acceleration), state.jacobian)
-    dq = _dot(space.minv_jt, _dot(space.inertia, twist))
-    return possible_share(tau, dq, state, share, smoothing)
+    return possible_share(tau, tool_motion(state, twist), state, share, smoothing)
+
+
+def tool_motion(state: ArmState, twist: Vector) -> Vector:
+    r"""Return :math:`M^{-1} J^T \Lambda \dot x`, the joint speeds of a tool's twist, (7,)."""
+    space = state.operational_space()
+    dq: Vector = _dot(space.minv_jt, _dot(space.inertia, twist))
+    return dq

@@ -99,6 +99,17 @@ class Tracker:
         self.start(self._still, len(self._past), self._period)
         self.wake()
 
+    def slow(self, share: float) -> None:
+        """Go on with a share of the velocity, at once, as something is in the way.
+
+        The lag shrinks with it: who keeps the output where it was moves the point that v moves.
+        """
+        self._past = [[v * share for v in past] for past in self._past]
+        self.speed = self._past[self._place - 1]
+        self.rate = [r * share for r in self.rate]
+        self.lag = [e * share for e in self.lag]
+        self.acceleration = self._still
+
     def wake(self) -> None:
         """Begin to move, as there is a new goal."""
         self.moving = True

@@ -143,23 +143,30 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         self._near.start()
         self._pairs = []
 
-    def pace(self, arm: int, dq: Vector) -> float:
+    @property
+    def may_slow(self) -> bool:
+        """Whether anything was near in the last cycle."""
+        return bool(self._pairs)
+
+    def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
         """Slow a reference down that leads into an obstacle, and let it not get there.
 
         It ends half-way between where pushing begins and ``stop_distance``, and the direction
-        of its motion stays. What else moves counts as it was measured.
+        of its motion stays. What else moves counts as it was measured. A reference that is ahead
+        of a soft arm is judged by where it is itself.
         """
-        if not self._pairs:
-            return 1.0
         share, barrier = 1.0, self._barrier
         for pair in self._pairs:
             if arm not in pair.arms or pair.begin <= _CONTACT:
                 continue
-            speed = -float(_dot(pair.gradients[pair.arms.index(arm)], dq))
+            gradient, distance = pair.gradients[pair.arms.index(arm)], pair.distance
+            speed = -float(_dot(gradient, dq))
             if speed <= 0.0:
                 continue
             end = 0.5 * (pair.begin + min(self.params.stop_distance, pair.begin))
-            allowed = max(barrier.allowed(pair.distance, end)[0], 0.0)
+            if ahead is not None:
+                distance += min(0.0, float(_dot(gradient, ahead)))
+            allowed = max(barrier.allowed(distance, end)[0], 0.0)
             share = min(share, allowed / speed)
         return share
 

@@ -39,6 +39,10 @@ class Governor(Feature[GovernorParams]):
     change because the reference does, and not by what the rate limit lets through, which turns
     a stiff spring into a limit cycle.
 
+    Where the way leads into an obstacle that another feature knows of, the reference slows down
+    and stops in front of it, as far as those features' ``pace`` asks for. The direction of
+    its motion stays, and a goal elsewhere is headed for at once.
+
     It stands in front of every law that takes poses or postures and does not plan its motion
     itself, whatever features the cell file names. It begins with the measured velocity, so that
     an arm taken over in motion brakes within the bounds. Laws whose targets have ``motion`` are
@@ -90,7 +94,7 @@ class Governor(Feature[GovernorParams]):
         for place, state in enumerate(states):
             if "pose" in data:
                 motion = None if motions is None else motions[place]
-                channels["pose", place] = GovernedPose(data["pose"][place], motion, state)
+                channels["pose", place] = GovernedPose(data["pose"][place], motion, state, place)
             if "joint" in data:
                 joints = target if isinstance(target, JointTarget) else None
                 record = data["joint"][place]
@@ -98,6 +102,8 @@ class Governor(Feature[GovernorParams]):
         if "object" in data:
             channels["object", 0] = GovernedObject(data["object"][0], self.context, states)
         self._all = list(channels.values())
+        for channel in self._all:
+            channel.pacers = self.pacers
 
     def on_target(self, channel: str, place: int, target: Any) -> None:
         """Note a velocity of the goal, which counts for a while."""

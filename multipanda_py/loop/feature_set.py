@@ -75,6 +75,8 @@ class FeatureSet:
         self._leaving: set[int] = set()
         self._active = False
         self.pacing: list[Feature[Any]] = []
+        for feature in features:
+            feature.pacers = self.pacing
         self._arrange()
 
     def activate(

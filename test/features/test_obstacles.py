@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import itertools
-
-import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
+from clearance import Clearance
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, TargetRejected
@@ -24,36 +22,6 @@ SCENE = {
     "box": {"shape": "box", "size": [0.1, 0.25, 0.1], "position": [0.5, 0.3, 0.1]},
     "post": {"shape": "cylinder", "size": [0.05, 0.5], "position": [0.35, 0.75, 0.5]},
 }
-
-
-class Clearance:
-    """The smallest distance so far between one arm and everything else, and its contact force."""
-
-    def __init__(self, cell, arm="left"):
-        sim = cell.simulation
-        self.model, self.data = sim.model, sim.data
-        model, still = self.model, (f"{arm}_fr3_link0", f"{arm}_fr3_link1")
-        solid = [g for g in range(model.ngeom) if model.geom_contype[g]]
-        names = {g: model.body(model.geom_bodyid[g]).name for g in solid}
-        mine = [g for g in solid if names[g].startswith(f"{arm}_") and names[g] not in still]
-        others = [g for g in solid if not names[g].startswith(f"{arm}_")]
-        assert mine
-        assert others
-        self.pairs = list(itertools.product(mine, others))
-        self.mine, self.least, self.force = set(mine), np.inf, 0.0
-
-    def look(self):
-        for a, b in self.pairs:
-            found = mujoco.mj_geomDistance(self.model, self.data, a, b, 0.1, None)
-            self.least = min(self.least, found)
-        self.feel()
-
-    def feel(self):
-        wrench = np.zeros(6)
-        for index, contact in enumerate(self.data.contact[: self.data.ncon]):
-            if self.mine & set(contact.geom):
-                mujoco.mj_contactForce(self.model, self.data, index, wrench)
-                self.force = max(self.force, wrench[0])
 
 
 def obstacle_cell(make_cell, law, perturbation, *, q=READY, params=None, objects=None, **law_keys):
