@@ -107,12 +107,10 @@ class PendingSwitch:
             return None
         status = SwitchStatus(words[Word.SWITCH_STATUS])
         if status is SwitchStatus.DONE:
-            said = self._box.events_since(self._events)[1]
-            handed_over = tuple(e.text for e in said if e.event is Event.HANDED_OVER)
+            handed_over = tuple(self._said(Event.HANDED_OVER))
             return self._result((words[Word.SWITCH_NS] - self._asked_ns) * 1e-9, handed_over)
         if status is SwitchStatus.FAILED:
-            said = self._box.events_since(self._events)[1]
-            reasons = [e.text for e in said if e.event is Event.SWITCH_FAILED]
+            reasons = self._said(Event.SWITCH_FAILED)
             raise SwitchRejected("; ".join(reasons) or "activation failed")
         self._number = 0  # the loop has changed the active set meanwhile, after a fault
         if self._tries == _TRIES:
@@ -160,6 +158,19 @@ class PendingSwitch:
         if self._is_stop:
             turn.stop_number = self._number
         return None
+
+    def _said(self, event: Event) -> list[str]:
+        """Return what the loop said since of arms that this switch gives to somebody else."""
+        plan = self._plan
+        arms = {
+            arm
+            for spec in self._turn.specs
+            if spec.name in plan.activated or spec.name in plan.deactivated
+            for arm in spec.arms
+        }
+        mine = {spec.name for spec in self._turn.specs if arms.intersection(spec.arms)}
+        said = self._box.events_since(self._events)[1]
+        return [e.text for e in said if e.event is event and e.controllet in mine]
 
     def _result(self, delay: float, handed_over: tuple[str, ...] = ()) -> SwitchResult:
         plan = self._plan

@@ -9,8 +9,7 @@ from enum import IntEnum
 
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import SwitchRejected
-
-KEEP, RESTART = 1, 2
+from multipanda_py.loop.mailbox import KEEP, RESTART
 
 
 class Strictness(IntEnum):

@@ -38,6 +38,8 @@ _TEXT = 480
 _TRIES = 100
 ANY_EPOCH = -1
 """Of a switch that fits any active set: a stop."""
+KEEP, RESTART = 1, 2
+"""Of a switch, per instance: active, and active with its target seeded anew; 0 is inactive."""
 HEAD = 3
 """Words in front of a record: its counter, the number taken, the number up to which it is void."""
 SETTLE = 1e-3

@@ -10,7 +10,7 @@ from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.handing_over import PastCycles
 from multipanda_py.loop.instance import Instance, NonFiniteTorque
-from multipanda_py.loop.mailbox import ANY_EPOCH, Mailbox, SwitchStatus, Word
+from multipanda_py.loop.mailbox import ANY_EPOCH, RESTART, Mailbox, SwitchStatus, Word
 from multipanda_py.state import Vector
 
 
@@ -59,7 +59,7 @@ class Ownership:
         starting = [
             instance
             for instance, flag in zip(self._instances, flags)
-            if flag == 2 or (flag and not instance.active)
+            if flag == RESTART or (flag and not instance.active)
         ]
         for instance in starting:
             reason = self._activate(instance)
