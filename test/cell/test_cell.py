@@ -14,8 +14,7 @@ import uuid
 import pytest
 from processes import PATIENCE
 
-from multipanda_py.cell import Cell
-from multipanda_py.exceptions import CellBusy, LoopError, UnknownName
+from multipanda_py.exceptions import CellBusy, LoopError, SwitchRejected, UnknownName
 from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
 from multipanda_py.testing import simple_cell
@@ -174,11 +173,11 @@ def test_lifecycle_is_respected_by_switches(make_cell):
     cell = make_cell()
     name = "left/cartesian_impedance_controller"
     cell.set_lifecycle(name, "unloaded")
-    with pytest.raises(Exception, match="not loaded"):
+    with pytest.raises(SwitchRejected, match="not loaded"):
         cell.switch([name])
     cell.set_lifecycle(name, "inactive")
     cell.switch([name])
-    with pytest.raises(Exception, match="is active"):
+    with pytest.raises(SwitchRejected, match="is active"):
         cell.set_lifecycle(name, "unloaded")
 
 
@@ -188,4 +187,5 @@ def test_closing_twice_and_never_starting_are_fine():
     cell.start()
     cell.close()
     cell.close()
-    assert isinstance(cell, Cell)
+    with pytest.raises(LoopError, match="not started"):
+        cell.state("left")
