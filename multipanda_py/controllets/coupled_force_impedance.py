@@ -12,8 +12,9 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.control.force_control import ForceController
+from multipanda_py.control.force_impedance_arm import LEAST_MOBILITY
+from multipanda_py.control.force_params import ForceParams
 from multipanda_py.controllets.coupled_impedance import CoupledImpedanceLaw, CoupledImpedanceParams
-from multipanda_py.controllets.force_impedance import LEAST_MOBILITY, ForceParams
 from multipanda_py.handover import Handover
 from multipanda_py.report import Report
 from multipanda_py.state import ArmState

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multipanda_py.control.force_control import ForceController
-from multipanda_py.controllets.force_impedance import ForceParams
+from multipanda_py.control.force_params import ForceParams
 
 DT, MASS = 1e-3, 4.0
 
