@@ -17,7 +17,8 @@ import yaml
 
 from multipanda_py import registry
 from multipanda_py.cell import Cell
-from multipanda_py.exceptions import ParameterRejected
+from multipanda_py.exceptions import ParameterRejected, TargetRejected
+from multipanda_py.testing import simple_cell
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "doc" / "writing_a_controllet.md").read_text()
@@ -49,6 +50,7 @@ def found(package: Path, monkeypatch: pytest.MonkeyPatch):
         for cached in (registry.names, registry.find, registry._third_party):
             cached.cache_clear()
         sys.modules.pop("rail", None)
+        sys.modules.pop("tug", None)
 
     monkeypatch.syspath_prepend(str(package))
     forget()
@@ -75,9 +77,9 @@ def test_its_tests_pass(package: Path):
 @pytest.mark.parametrize("tool", [["ruff", "check"], ["ruff", "format", "--check"]])
 def test_its_code_keeps_the_rules_of_this_repository(package: Path, tool: list[str]):
     pytest.importorskip("ruff")
-    line = ["--config", str(ROOT / "pyproject.toml"), "--ignore", "I001", "rail.py"]
+    line = ["--config", str(ROOT / "pyproject.toml"), "--ignore", "I001", "rail.py", "tug.py"]
     if "format" in tool:
-        line = ["--line-length", "99", "rail.py"]
+        line = ["--line-length", "99", "rail.py", "tug.py"]
     done = subprocess.run(
         [sys.executable, "-m", *tool, *line], cwd=package, capture_output=True, text=True
     )
@@ -128,6 +130,17 @@ def test_its_ros_calls_name_parameters_that_exist(found: Path):
             cell.set_parameters("arm/rail", {"stiffness": -1.0})
         (spec,) = (spec for spec in cell.specs if spec.name == "arm/rail")
         assert spec.channels == ("pose", "joint")
+
+
+@pytest.mark.sim
+def test_its_own_channel_pulls_the_tool_and_refuses_more_than_its_bounds(found: Path):
+    with simple_cell({"arm": {}}, {"tug": {"type": "tug"}}, ["arm/tug"]) as cell:
+        start = cell.pose("arm").position
+        cell.set_channel("arm", "tug", [0.0, 0.0, 5.0])
+        cell.step(300)
+        assert cell.pose("arm").position[2] > start[2] + 0.005
+        with pytest.raises(TargetRejected, match=r"arm: tug: got .*allowed \[-20, 20\] N"):
+            cell.set_channel("arm", "tug", [0.0, 0.0, 50.0])
 
 
 @pytest.mark.sim

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A law that goes wrong on request, found as any third-party law is."""
+"""Laws found as any third-party law is: one that goes wrong on request, one with own channels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from multipanda_py.channel import AskedOfArm, Channel, finite_numbers
 from multipanda_py.controllet import Controllet
-from multipanda_py.parameters import choice, number
-from multipanda_py.state import ArmState
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.parameters import NoParams, choice, number
+from multipanda_py.report import Report
+from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
 
 FAULTS = ("none", "raise", "nan", "inf", "huge", "activate", "deactivate", "notify")
@@ -46,3 +51,48 @@ class Misbehaving(Controllet[Target, MisbehavingParams]):
     def on_deactivate(self) -> None:
         if self.params.fault == "deactivate":
             raise RuntimeError("this law does not let go")
+
+
+TUG = Channel("tug", 3, "force along the axes of the base", unit="N", low=-20.0, high=20.0)
+
+
+def _turned(force: Sequence[float], asked: AskedOfArm) -> Vector:
+    force = finite_numbers(f"{asked.who}: tip_force", force, 3)
+    if np.linalg.norm(force) > 10.0:
+        raise TargetRejected(f"{asked.who}: tip_force: got {force.tolist()}, allowed 10 N")
+    return asked.frame.rotation @ force
+
+
+TIP_FORCE = Channel(
+    "tip_force",
+    3,
+    "force along the axes of a frame",
+    unit="N",
+    check=_turned,
+    message="geometry_msgs/msg/Vector3Stamped",
+    read=lambda message: [message.vector.x, message.vector.y, message.vector.z],
+)
+FORCE = Report("force", "N", "with which the tool is pulled")
+
+
+class TuggedTarget(Target):
+    """Forces on the tool."""
+
+    channels = (TUG, TIP_FORCE)
+
+
+class Tugged(Controllet[TuggedTarget, NoParams]):
+    """Pull the tool with the forces that are asked for."""
+
+    Target = TuggedTarget
+    report_names = (FORCE,)
+
+    def on_activate(self, states: Sequence[ArmState], target: TuggedTarget) -> None:
+        pass
+
+    def update(self, states: Sequence[ArmState], target: TuggedTarget, period: float) -> None:
+        for tau, state, tug, tip in zip(
+            self.tau, states, target.data["tug"], target.data["tip_force"]
+        ):
+            self.report[0] = np.linalg.norm(tug + tip)
+            tau[:] = (tug + tip) @ state.jacobian[:3]

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A law of a plug-in brings channels of its own; what cannot be one is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.channel import Channel, channel_table
+from multipanda_py.channels import CHANNELS
+from multipanda_py.cli import main
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.controllets.coupled_impedance import CoupledImpedance
+from multipanda_py.exceptions import ConfigurationError, ReportMissing, TargetRejected
+from multipanda_py.report import Report, Reports, report_titles
+from multipanda_py.testing import simple_cell
+
+OWN = {"tugged": {"type": "tugged"}}
+
+
+def test_it_reaches_the_law_through_the_handle_and_its_bounds_refuse():
+    with simple_cell({"arm": {}}, OWN, ["arm/tugged"]) as cell:
+        cell.set_channel("arm", "tug", [3.0, 0.0, 4.0])
+        cell.step(2)
+        assert cell.report("arm/tugged")["force [N]"] == pytest.approx(5.0)
+        with pytest.raises(TargetRejected, match=r"arm: tug: got \[0\.0, 0\.0, 21\.0\], allowed"):
+            cell.set_channel("arm", "tug", [0.0, 0.0, 21.0])
+        for wrong in ([1.0], "x", [np.nan] * 3):
+            with pytest.raises(TargetRejected, match=r"arm: tug: got .*allowed 3"):
+                cell.set_channel("arm", "tug", wrong)
+        with pytest.raises(TargetRejected, match="takes tug, tip_force, got pose"):
+            cell.set_target("arm", cell.pose("arm"))
+        with pytest.raises(TargetRejected, match=r"tip_force: got .* allowed 10 N"):
+            cell.set_channel("arm", "tip_force", [11.0, 0.0, 0.0])
+        assert cell.rejected["arm target"] == 6
+        cell.step(1)
+        assert cell.report("arm/tugged")["force [N]"] == pytest.approx(5.0)
+
+
+def test_it_is_listed_with_topic_and_meaning(capsys):
+    assert main(["list", "controllets"]) == 0
+    out = capsys.readouterr().out
+    assert "target tug: force along the axes of the base; 3 numbers N; <arm>/target_tug, " in out
+    assert 'set_channel(arm, "tug", values)' in out
+    assert main(["list", "controllets", "--markdown"]) == 0
+    assert "`<arm>/target_tip_force`, geometry_msgs/Vector3Stamped" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"name": "Tip Force"}, "name: got 'Tip Force', allowed lower case"),
+        ({"name": "a__b"}, "name: got 'a__b', allowed"),
+        ({"width": 0}, "width: got 0, allowed a whole number from 1 to 4096"),
+        ({"width": 2.5}, "width: got 2.5, allowed"),
+        ({"message": "Float64"}, "message: got 'Float64', allowed package/msg/Type"),
+        ({"low": 2.0, "high": 1.0}, "low: got 2.0, allowed up to high, 1.0"),
+    ],
+)
+def test_what_cannot_be_a_channel_is_refused_with_got_and_allowed(given, reason):
+    with pytest.raises(ConfigurationError, match=reason):
+        Channel(**{"name": "own", "width": 3, **given})
+
+
+def test_two_channels_with_one_name_are_refused():
+    with pytest.raises(ConfigurationError, match=r"'pose'.*which another channel has"):
+        channel_table([Channel("pose", 3)])
+    with pytest.raises(ConfigurationError, match=r"'own'.*which another channel has"):
+        channel_table([Channel("own", 3), Channel("own", 3)])
+    with pytest.raises(ConfigurationError, match="topic: got 'target_joint'"):
+        channel_table([Channel("own", 3, topic="target_joint")])
+    with pytest.raises(ConfigurationError, match="channel 'poes' does not exist; known: pose"):
+        channel_table(["poes"])
+
+
+def test_the_cell_file_names_the_path_of_a_law_whose_channel_is_another_s(monkeypatch):
+    laws = {"a": {"type": "tugged", "arms": ["x"]}, "b": {"type": "gravity_compensation"}}
+    monkeypatch.setattr(
+        "multipanda_py.controllets.gravity_compensation.GravityCompensation.Target.channels",
+        (Channel("tug", 1),),
+    )
+    with pytest.raises(ConfigurationError, match=r"controllets\.b\.type: .*name: got 'tug'"):
+        CellConfig.from_dict({"arms": {"x": {}}, "controllets": laws})
+
+
+def test_a_check_that_returns_another_width_or_raises_is_refused_at_the_gate(monkeypatch):
+    with simple_cell({"arm": {}}, OWN, ["arm/tugged"]) as cell:
+        channel = cell.spec("arm/tugged").channel_table["tug"]
+        for check, reason in (
+            (lambda value, asked: np.zeros(2), r"of shape \(2,\), allowed 3 finite numbers"),
+            (lambda value, asked: np.full(3, np.nan), "allowed 3 finite numbers"),
+            (lambda value, asked: 1 / 0, "its check raised ZeroDivisionError"),
+        ):
+            monkeypatch.setitem(channel.__dict__, "check", check)
+            with pytest.raises(TargetRejected, match=f"arm: tug: its check .*{reason}|{reason}"):
+                cell.set_channel("arm", "tug", [0.0] * 3)
+
+
+def test_a_report_that_is_missing_or_no_number_is_not_decided_by():
+    distance = Report("distance", "m")
+    assert Reports({"distance [m]": 1.0}).value(distance) == 1.0
+    with pytest.raises(ReportMissing, match=r"distance \[m\]: is not reported; reported: none"):
+        Reports().value(distance)
+    with pytest.raises(ReportMissing, match="got nan, allowed a finite number"):
+        Reports({"distance [m]": float("nan")}).value(distance)
+    with pytest.raises(ConfigurationError, match=r"got distance .m. twice"):
+        report_titles([distance, "distance [m]"])
+    with pytest.raises(ConfigurationError, match="got 13, allowed up to 12"):
+        report_titles([str(number) for number in range(13)])
+
+
+def test_an_object_pose_is_refused_if_the_law_does_not_say_where_the_object_is(monkeypatch):
+    """A missing report became NaN, which is not farther than anything."""
+    with simple_cell(
+        {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}},
+        {"pair": {"type": "coupled_impedance", "arms": ["left", "right"]}},
+        ["pair"],
+    ) as cell:
+        cell.step(2)
+        monkeypatch.setattr(CoupledImpedance, "report_names", ())
+        with pytest.raises(TargetRejected, match=r"pair: cannot tell .*object_x \[m\]: is not"):
+            cell.set_object_target("pair", cell.pose("left"))
+        with pytest.raises(TargetRejected, match=r"pair: joint is asked of"):
+            cell.set_channel("pair", "joint", (np.zeros(7), None))
+        assert cell.rejected["pair target"] == 2
+
+
+def test_every_built_in_channel_has_a_check_and_a_meaning():
+    assert all(channel.check and channel.doc for channel in CHANNELS.values())
