@@ -109,6 +109,19 @@ def test_goals_that_cannot_be_executed_are_rejected_with_a_reason(opened, cell, 
     cell.wait_for(says)
 
 
+def test_rejected_goals_were_not_in_diagnostics(opened, cell, client):
+    def counted():
+        return int(client.diagnosis(f"{cell.name}/left")[1]["refused gripper goals"])
+
+    client.diagnosis(f"{cell.name}/left")
+    client._statuses.clear()  # what other tests were told
+    before = counted()
+    for position in (-1.0, float("nan")):
+        assert not opened.send(position, 0.0).accepted
+    client.until(lambda: counted() >= before + 2, 5.0, "two more")
+    assert counted() == before + 2
+
+
 def test_canceling_stops_the_fingers(opened, client):
     handle = opened.send(0.0)
     client.until(lambda: opened.feedback and opened.feedback[-1].position < 0.037, 10.0, "motion")
