@@ -17,6 +17,7 @@ from multipanda_py.control.modal_damping import (
     ModalDamping,
 )
 from multipanda_py.control.ramp import Ramp
+from multipanda_py.control.speed_brake import SpeedBrake
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import choice, flag, number, vector
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -59,6 +60,9 @@ class GravityCompensationParams:
     joint_damping: float = number(
         0.0, unit="Nm s/rad", low=0, high=5, doc="viscous damping of every joint"
     )
+    max_speed: float = number(
+        1.0, unit="rad/s", low=0.1, high=10, doc="of a joint, beyond which its motion is braked"
+    )
     gain_time: float = number(
         0.2, unit="s", low=0, high=10, doc="over which a hold sets in, lets go or changes"
     )
@@ -78,7 +82,8 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
 
     The reference :math:`p_0, R_0` is measured at activation. What is not held follows the arm,
     so a hold that is asked for later holds what is measured then. The square root of K is
-    ramped over ``gain_time``: a hold sets in and lets go without a torque step. The damping is
+    ramped over ``gain_time``: a hold sets in and lets go without a torque step. The damping, and
+    beyond ``max_speed`` a brake (:class:`.SpeedBrake`), are
     all that slows a floating arm apart from its own friction; the feature ``friction`` makes
     it lighter.
     """
@@ -89,6 +94,7 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
     report_names = (KEPT,)
 
     def __init__(self, context: Context, params: GravityCompensationParams) -> None:
+        self._brake = SpeedBrake()
         self._root = Ramp(np.zeros((6, 6)))
         self._stiffness = np.zeros((6, 6))
         self._damping = ModalDamping()
@@ -138,6 +144,7 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
         kept = 1.0
         for arm, state in enumerate(states):
             tau = _multiply(state.dq, -self.params.joint_damping, self.tau[arm])
+            self._brake.add(state, self.params.max_speed, tau)
             if self._root.arrived:
                 self._follow(state, target, arm)
             if not self._floats:

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A brake for arms that float: it acts on what is faster than allowed, and on nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multipanda_py.state import JOINTS, ArmState, Vector
+
+_dot, _subtract, _multiply = np.dot, np.subtract, np.multiply
+_minimum, _maximum = np.minimum, np.maximum
+
+RATE = 40.0
+"""With which speed beyond the bound dies away [1/s]: with the other brakes of a floating law
+within what latency stands."""
+
+
+class SpeedBrake:
+    r"""Slow joints down that are faster than a bound.
+
+    .. math:: \tau \mathrel{-}= b\, M\, (\dot q - \mathrm{clip}(\dot q, \pm v))
+
+    Each excess dies away by itself with b, and no joint that is slow enough is touched. A
+    constant torque :math:`\tau_e` on a floating arm, such as a load that nobody told of, ends at
+    :math:`v + (M^{-1} \tau_e)_i / b` instead of growing with time.
+
+    Thread: control.
+    """
+
+    def __init__(self) -> None:
+        self._excess, self._brake = np.zeros(JOINTS), np.zeros(JOINTS)
+
+    def add(self, state: ArmState, most: float, tau: Vector) -> None:
+        """Take from ``tau``, (7,) [Nm], what brakes joints faster than ``most`` [rad/s]."""
+        excess = _maximum(_minimum(state.dq, most, out=self._excess), -most, out=self._excess)
+        _subtract(state.dq, excess, excess)
+        if excess.any():
+            _multiply(_dot(state.mass, excess, self._brake), RATE, self._brake)
+            _subtract(tau, self._brake, tau)

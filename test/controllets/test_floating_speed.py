@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arms that float do not run away from what nobody told them of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("arm", [{"payload": 1.0}, {"payload": 1.0, "delay": 0.005}])
+def test_an_untold_load_let_a_floating_arm_fall_faster_and_faster(make_cell, arm):
+    laws = {"law": {"type": "gravity_compensation"}}
+    cell = make_cell(arms={"arm": {"perturbation": arm}}, controllets=laws, active=["arm/law"])
+    cell.step(1500)
+    dq = cell.rows()[1]["arms"]["dq"][:, 0]
+    assert 0.3 < np.abs(dq).max() < 1.3
+    assert cell.state("arm").fault == ""
