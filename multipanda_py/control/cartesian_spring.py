@@ -7,6 +7,7 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.control.modal_damping import ModalDamping
+from multipanda_py.control.ramp import Ramp
 from multipanda_py.handover import bounded_error, share_of
 from multipanda_py.state import ArmState, Matrix, Vector
 
@@ -45,9 +46,8 @@ class CartesianSpring:
         self._asked = np.zeros((6, 6))
         self.stiffness, self.kept = self._asked, 1.0
         self._modal = ModalDamping()
-        self._root, self._from, self._to = (np.zeros((6, 6)) for _ in range(3))
+        self._root = Ramp(np.zeros((6, 6)))
         self._ratio = np.ones(6)
-        self._left = self._cycles = 0
         self._in_tool = False
         self._clip_high, self._clip_low = np.full(6, np.inf), np.full(6, -np.inf)
         self._least_clip = np.inf
@@ -73,23 +73,14 @@ class CartesianSpring:
         matrix = np.diag(stiffness) if stiffness.ndim == 1 else stiffness
         values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
         root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-        self._from[:], self._to[:] = self._root, root
-        self._cycles = self._left = cycles
+        self._root.go(root, cycles)
         if not cycles:
-            self._root[:] = root
             self._rescale()
 
-    def _approach(self) -> None:
-        """Move the gains one cycle on."""
-        self._left -= 1
-        share = self._left / self._cycles
-        np.multiply(self._from, share, self._root)
-        self._root += (1.0 - share) * self._to
-        self._rescale()
-
     def _rescale(self) -> None:
-        np.dot(self._root, self._root, self._asked)
-        self._modal.set_root(self._root, self._ratio)
+        root = self._root.value
+        np.dot(root, root, self._asked)
+        self._modal.set_root(root, self._ratio)
 
     def wrench(
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
@@ -114,8 +105,8 @@ class CartesianSpring:
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
     ) -> None:
         """Update error, gains, spring and damper, all along the axes of the gains."""
-        if self._left:
-            self._approach()
+        if self._root.step():
+            self._rescale()
         error, modal, rate = self.error, self._modal, state.twist_ee_in_base
         _subtract(position, state.position_ee_in_base, self._position)
         rotation.dot(state.rotation_ee_in_base.T, self._turned)
