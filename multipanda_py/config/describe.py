@@ -38,6 +38,11 @@ def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
     )
 
 
+def describe_arms(config: CellConfig) -> list[ArmDescription]:
+    """Return the descriptions of a cell's arms, in their order."""
+    return [describe_arm(name, arm) for name, arm in config.arms.items()]
+
+
 def describe_objects(config: CellConfig) -> list[SceneObject]:
     """Return the things of a cell's scene."""
     things = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -39,16 +38,6 @@ class Probe:
     tau: Sequence[Vector]
     activate: Callable[[], object]
     update: Callable[[], None]
-
-    @classmethod
-    def of_law(
-        cls, law: Any, target: Any, states: Sequence[ArmState], models: Sequence[ArmModel]
-    ) -> Probe:
-        """Return a probe of a law by itself, with a period of 1 ms."""
-        return cls(
-            states, models, law.tau,
-            lambda: law.on_activate(states, target), lambda: law.update(states, target, 1e-3),
-        )  # fmt: skip
 
     def place(self, q: Vector, dq: Vector) -> None:
         """Put all arms at positions and velocities, (7 n,)."""

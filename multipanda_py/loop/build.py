@@ -10,7 +10,7 @@ import numpy as np
 from multipanda_py import registry
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import describe_arm, describe_objects
+from multipanda_py.config.describe import describe_arms, describe_objects
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.context import Context
 from multipanda_py.dynamics.arm_model import ArmModel
@@ -32,16 +32,15 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
     """
     period = 1.0 / config.cell.rate
     row = np.zeros(1, mailbox.row_dtype)
-    arms, states = [], []
+    arms, states, descriptions = [], [], describe_arms(config)
     for index, (name, arm) in enumerate(config.arms.items()):
         record = row["arms"][0, index : index + 1].reshape(())
         state = ArmState(name, LIMITS[arm.model].with_torque_rate(arm.torque_rate), record)
         states.append(state)
-        model = ArmModel(describe_arm(name, arm))
+        model = ArmModel(descriptions[index])
         model.set_load(arm.franka.load)
         arms.append(Arm(index, state, model, record, period))
     reports, objects = row["reports"][0], row["objects"][0]
-    descriptions = [describe_arm(name, arm) for name, arm in config.arms.items()]
     instances = [
         Instance(
             spec,

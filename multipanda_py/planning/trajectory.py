@@ -11,8 +11,6 @@ from multipanda_py.limits import JointLimits
 from multipanda_py.planning.quintic import evaluate
 from multipanda_py.state import JOINTS, Matrix, Vector
 
-POINT = 1 + 3 * JOINTS
-"""Numbers in a point: time [s], positions, velocities, accelerations."""
 BLEND_TIME = 0.1
 """A first point that comes sooner than this should be near the measured posture [s]."""
 VELOCITY_MARGIN = 1.05

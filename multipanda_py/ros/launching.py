@@ -15,7 +15,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 
 from launch import Action, LaunchContext, LaunchDescription
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import describe_arm
+from multipanda_py.config.describe import describe_arms
 from multipanda_py.robots.urdf import cell_urdf
 
 BOOLEAN = ["true", "false"]
@@ -69,7 +69,7 @@ def _discovery(chosen: str) -> list[SetEnvironmentVariable]:
 def _nodes(chosen: Mapping[str, str], parameters: dict[str, Any]) -> list[Node]:
     """Return the controller, the transforms of its arms and, if wanted, RViz."""
     config = CellConfig.from_yaml(chosen["config_file"])
-    arms = [describe_arm(name, arm) for name, arm in config.arms.items()]
+    arms = describe_arms(config)
     urdf = ParameterValue(cell_urdf(arms, config.cell.name), value_type=str)
     common = {"namespace": chosen["namespace"], "output": "screen"}
     started = [

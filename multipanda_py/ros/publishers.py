@@ -16,7 +16,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from multipanda_py.cell import Cell
-from multipanda_py.config.describe import describe_arm
+from multipanda_py.config.describe import describe_arms
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots.urdf import cell_urdf
 from multipanda_py.ros.clock import NodeClock
@@ -107,7 +107,7 @@ class StatePublishers:
         self._by_arm = any(arm.backend == "franka" for arm in cell.config.arms.values())
         self._sent = [0] * len(cell.arms)
         self._description = node.create_publisher(String, "robot_description", LATCHED)
-        arms = [describe_arm(name, arm) for name, arm in cell.config.arms.items()]
+        arms = describe_arms(cell.config)
         self._description.publish(String(data=cell_urdf(arms, cell.config.cell.name)))
         every(node, 1.0 / cell.config.cell.joint_state_rate, self._tick)
 

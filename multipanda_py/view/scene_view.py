@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import describe_arm, describe_objects
+from multipanda_py.config.describe import describe_arms, describe_objects
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.state import Vector
 
@@ -31,7 +31,7 @@ class SceneView:
     """
 
     def __init__(self, config: CellConfig) -> None:
-        arms = [describe_arm(name, arm) for name, arm in config.arms.items()]
+        arms = describe_arms(config)
         meshes = Path(config.cell.meshes) if config.cell.meshes else None
         self.model = build_scene(arms, describe_objects(config), meshes=meshes).compile()
         self.data = mujoco.MjData(self.model)
