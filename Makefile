@@ -32,9 +32,11 @@ check: env ## format, lint, types and the direction of imports
 render: env ## render a film of the simulated cell, for the README
 	$(BIN)/multipanda render config/dual_sim.yaml -o doc/images/dual_sim.gif --demo --seconds 6 $(ARGS)
 
-docs: env ## write doc/parameters.md from the declarations in the code
+docs: env ## write doc/parameters.md and doc/rows.md from the declarations in the code
 	$(BIN)/multipanda list --markdown --built-in > doc/parameters.md.new
 	mv doc/parameters.md.new doc/parameters.md
+	$(BIN)/python -m multipanda_py.commands.row_reference > doc/rows.md.new
+	mv doc/rows.md.new doc/rows.md
 
 bench: env ## measure the control loop
 	$(BIN)/python benchmarks/loop.py $(ARGS)

@@ -92,23 +92,20 @@ class Rows:
 
     def __init__(self, node: Node) -> None:
         from multipanda_py.config.cell_file import CellConfig
-        from multipanda_py.config.instance_spec import instance_specs
-        from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
+        from multipanda_py.loop.row_follower import RowFollower
 
-        config = CellConfig.from_yaml(CONFIG)
-        self.box = Mailbox(config, instance_specs(config), os.open(node.fd, os.O_RDWR))
-        self._size, self._word = ROWS, Word.ROWS
+        self._follower = RowFollower(CellConfig.from_yaml(CONFIG), node.fd)
+        self._follower.take()
 
     @property
     def count(self) -> int:
         """Number of cycles so far."""
-        return int(self.box.words[self._word])
+        return self._follower.seen + self._follower.waiting
 
     def take(self, since: int) -> np.ndarray:  # type: ignore[type-arg]
         """Return copies of the rows after the first ``since``."""
-        first = max(since, self.count - self._size + 64)
-        rows: np.ndarray = self.box.rows[np.arange(first, self.count) % self._size]  # type: ignore[type-arg]
-        return rows
+        self._follower.seen = since
+        return self._follower.take()
 
 
 def cpu_seconds(pid: int) -> float:

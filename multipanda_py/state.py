@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of an arm at one instant, and the record it is kept in.
+"""What is known of an arm at one instant.
 
-One cycle of the loop fills one *row*: a fixed-size record with the cycle's
-times and every arm's state. The arrays that laws read are views of that row,
-so recording a cycle is a single copy and nothing is gathered twice.
+One cycle of the loop fills one *row* (:mod:`multipanda_py.loop.row`): a fixed-size record with
+the cycle's times and every arm's state. The arrays that laws read are views of that row, so
+recording a cycle is a single copy and nothing is gathered twice.
 """
 
 from __future__ import annotations
@@ -26,55 +26,6 @@ Matrix: TypeAlias = NDArray[np.float64]
 JOINTS = 7
 REPORT = 12
 """Numbers that a controllet may report each cycle."""
-
-ARM_RECORD = np.dtype(
-    [
-        ("q", "f8", 7),  # joint positions [rad]
-        ("dq", "f8", 7),  # joint velocities [rad/s]
-        ("tau_J", "f8", 7),  # measured joint torques, gravity included [Nm]
-        ("tau_ext", "f8", 7),  # external joint torques, estimated [Nm]
-        ("tau", "f8", 7),  # commanded joint torques, gravity excluded [Nm]
-        ("position_ee_in_base", "f8", 3),  # [m]
-        ("rotation_ee_in_base", "f8", (3, 3)),
-        ("twist_ee_in_base", "f8", 6),  # linear [m/s], angular [rad/s], at the tool
-        ("wrench_ext_in_base", "f8", 6),  # force [N], torque [Nm], on the tool at its point
-        ("fingers", "f8", 2),  # finger positions [m]
-        (
-            "gripper",
-            "i8",
-            3,
-        ),  # number of its last command, grippers' Outcome, held
-        ("owner", "i8"),  # index of the controllet that owns the arm
-        ("fault", "i8"),  # 0: none, else multipanda_py.loop.events.Event
-        ("sensed_ns", "i8"),  # cycle of its newest state; 0: of this one, or none yet
-    ]
-)
-
-_MEASURED = np.dtype(
-    {"names": ["q_dq"], "formats": [("f8", 2 * JOINTS)], "itemsize": ARM_RECORD.itemsize}
-)
-"""The first two fields of an arm's record as one."""
-
-
-def row_dtype(n_arms: int, n_objects: int, n_instances: int) -> np.dtype[np.void]:
-    """Return the record of one cycle: times, arms, movable objects, controllets' reports.
-
-    All fields are 8 bytes wide, so that a row can also be seen as one flat array.
-    """
-    return np.dtype(
-        [
-            ("cycle", "i8"),
-            ("wake_ns", "i8"),  # when the cycle began, CLOCK_MONOTONIC
-            ("deadline_ns", "i8"),  # when it should have begun
-            ("compute_ns", "i8"),  # from wake to this record
-            ("missed", "i8"),  # periods skipped since the start
-            ("epoch", "i8"),  # counts changes of the active set
-            ("time", "f8"),  # time of the controlled world [s]
-            ("arms", ARM_RECORD, (n_arms,)),
-            ("objects", "f8", (n_objects, 7)),  # position [m], quaternion w x y z
-            ("reports", "f8", (n_instances, REPORT)),
-        ]
-    )
 
 
 def _no_hessian() -> Matrix:
@@ -145,16 +96,19 @@ class ArmState:
         Args:
             name: Arm name in the cell.
             limits: Joint limits of its model.
-            record: One element of ``row["arms"]``, shape () with dtype ARM_RECORD.
+            record: One element of ``row["arms"]``, shape (), which begins with q and dq.
         """
         self.name = name
         self.limits = limits
-        self.q: Vector = record["q"]
-        self.dq: Vector = record["dq"]
-        self.q_dq: Vector = record.view(_MEASURED)["q_dq"]
-        self.tau_J: Vector = record["tau_J"]
-        self.tau_ext: Vector = record["tau_ext"]
-        self.tau: Vector = record["tau"]
+        joints = limits.lower.size  # the slot has room for the arm with most
+        self.q: Vector = record["q"][:joints]
+        self.dq: Vector = record["dq"][:joints]
+        both, size = ("f8", self.q.size + self.dq.size), record.dtype.itemsize
+        begins = np.dtype({"names": ["q_dq"], "formats": [both], "itemsize": size})
+        self.q_dq: Vector = record.view(begins)["q_dq"]
+        self.tau_J: Vector = record["tau_J"][:joints]
+        self.tau_ext: Vector = record["tau_ext"][:joints]
+        self.tau: Vector = record["tau"][:joints]
         self.position_ee_in_base: Vector = record["position_ee_in_base"]
         self.rotation_ee_in_base: Matrix = record["rotation_ee_in_base"]
         self.twist_ee_in_base: Vector = record["twist_ee_in_base"]

@@ -19,10 +19,11 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.context import Context
 from multipanda_py.control.margin import Probe, linearise
 from multipanda_py.dynamics.arm_model import ArmModel
+from multipanda_py.loop.row import row_dtype
 from multipanda_py.parameters import ParameterSet
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.limits import LIMITS
-from multipanda_py.state import ArmState, Vector, row_dtype
+from multipanda_py.state import ArmState, Vector
 
 PERIOD = 1e-3
 LEAK = 10_000

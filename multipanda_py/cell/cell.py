@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,7 @@ from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.grippers.gripper import Gripper
 from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.events import LoopEvent
+from multipanda_py.loop.row_follower import RowFollower
 from multipanda_py.loop.statistics import LoopStatistics
 from multipanda_py.pose import Pose
 from multipanda_py.report import Reports
@@ -162,6 +164,15 @@ class Cell:
         """
         return self._connection.loop
 
+    @property
+    def rows_path(self) -> str:
+        """Path under which processes of the same user read along, for :class:`.RowFollower`.
+
+        Raises:
+            LoopError: If the cell is not started.
+        """
+        return f"/proc/{os.getpid()}/fd/{self.mailbox_fd}"
+
     def check(self) -> None:
         """Raise :class:`LoopError` if the loop is not running, and say why."""
         self._connection.check()
@@ -255,6 +266,22 @@ class Cell:
     def rows(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
         """Return the number of cycles and the rows after ``since``: :meth:`.StateReader.rows`."""
         return self._reader.rows(since)
+
+    def follow_rows(self) -> RowFollower:
+        """Return a reader of every row from now on; other processes make theirs by themselves.
+
+        Raises:
+            LoopError: If the cell is not started.
+        """
+        return RowFollower(self.config, self.mailbox_fd)
+
+    def trace_torques(self, is_on: bool = True) -> None:
+        """Let rows have what law and features add, as :meth:`.RowFollower.terms` reads it.
+
+        Raises:
+            LoopError: If the cell is not started.
+        """
+        self._connection.trace_torques(is_on)
 
     def statistics(self, cycles: int = 1000) -> LoopStatistics:
         """Return how well the last cycles kept their time."""

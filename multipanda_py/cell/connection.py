@@ -12,7 +12,7 @@ from multipanda_py.cell.names import CellNames
 from multipanda_py.exceptions import LoopError, LoopTimeout
 from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.loop_state import LoopState
-from multipanda_py.loop.mailbox import Mailbox, Slot
+from multipanda_py.loop.mailbox import Mailbox, Slot, Word
 from multipanda_py.loop.placement import make_runner
 from multipanda_py.loop.runner import HEARTBEAT_PERIOD, Runner
 from multipanda_py.machine.lock import CellLock
@@ -171,6 +171,12 @@ class Connection:
             number = slot.write(record)
             self.mailbox.ring_bell()
         return number
+
+    def trace_torques(self, is_on: bool) -> None:
+        """Let the loop record what law and features add, from its next cycle on, or not."""
+        with self.lock:
+            self.mailbox.words[Word.TRACE] = int(is_on)
+            self.mailbox.ring_bell()
 
     def withdraw(self, slot: Slot, number: int) -> bool:
         """Make a record void that nobody waits for; return whether that came in time."""

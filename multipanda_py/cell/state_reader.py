@@ -3,21 +3,33 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.names import CellNames
+from multipanda_py.exceptions import LoopError
 from multipanda_py.gripper_record import Outcome
 from multipanda_py.loop.events import Event, LoopEvent
-from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
+from multipanda_py.loop.row import ARM_FIELDS
 from multipanda_py.loop.statistics import LoopStatistics, summarise
 from multipanda_py.pose import Pose
 from multipanda_py.report import Reports
-from multipanda_py.state import ARM_RECORD, ArmSnapshot
+from multipanda_py.robots.limits import LIMITS
+from multipanda_py.state import ArmSnapshot
 
 SILENT = 0.05
 """Silence of the loop from which on nothing is handed to it that nobody waits for [s]."""
+
+_COPIED = [
+    field
+    for field in ARM_FIELDS
+    if field.shape and field.name in {f.name for f in fields(ArmSnapshot)}
+]
+_PER_JOINT = [field.name for field in _COPIED if field.shape == ("joints",)]
+_OF_TOOL = [field.name for field in _COPIED if field.shape != ("joints",)]
 
 
 class StateReader:
@@ -60,21 +72,18 @@ class StateReader:
         Raises:
             LoopError: If the loop has not run yet.
         """
-        index, box = self._names.arm_index(arm), self._box_with_rows()
-        latest = (box.words[Word.ROWS] - 1) % ROWS
-        record = box.rows["arms"][latest, index].copy()
-        fields = {
-            name: record[name]
-            for name in ARM_RECORD.fields or ()
-            if name not in ("gripper", "owner", "fault", "sensed_ns")
-        }
+        index = self._names.arm_index(arm)
+        row = self._newest()
+        record = row["arms"][index]
+        joints = LIMITS[self._names.config.arms[arm].model].lower.size
         fault = int(record["fault"])
         return ArmSnapshot(
             name=arm,
-            time=float(box.rows["time"][latest]),
+            time=float(row["time"]),
             owner=self._names.specs[int(record["owner"])].name,
             fault=Event(fault).name.lower() if fault else "",
-            **fields,
+            **{name: record[name][:joints] for name in _PER_JOINT},
+            **{name: record[name] for name in _OF_TOOL},
         )
 
     def pose(self, arm: str) -> Pose:
@@ -89,8 +98,8 @@ class StateReader:
             Number of the last command it has begun, its outcome, whether an object is held,
             and the width [m].
         """
-        index, box = self._names.arm_index(arm), self._box_with_rows()
-        record = box.rows["arms"][(box.words[Word.ROWS] - 1) % ROWS, index]
+        index = self._names.arm_index(arm)
+        record = self._newest()["arms"][index]
         number, outcome, held = record["gripper"].tolist()
         return number, Outcome(outcome), bool(held), max(0.0, float(record["fingers"].sum()))
 
@@ -119,14 +128,12 @@ class StateReader:
 
         The loop keeps the last few thousand rows; what is older is left out.
         """
-        box = self._connection.mailbox
-        total = box.words[Word.ROWS]
-        first = max(since, total - ROWS + 64)
-        return total, box.rows[np.arange(first, total) % ROWS]
+        first, rows = self._connection.mailbox.ring.read(since)
+        return first + len(rows), rows
 
     def statistics(self, cycles: int = 1000) -> LoopStatistics:
         """Return how well the last cycles kept their time."""
-        total = self._connection.mailbox.words[Word.ROWS]
+        total = self._connection.mailbox.ring.count
         return summarise(self.rows(max(0, total - cycles))[1])
 
     def events(self) -> list[LoopEvent]:
@@ -135,13 +142,11 @@ class StateReader:
         return found
 
     def _newest(self) -> NDArray[np.void]:
-        box = self._box_with_rows()
-        row: NDArray[np.void] = box.rows[(box.words[Word.ROWS] - 1) % ROWS].copy()
+        """Return a copy of the newest row, once the loop has run a cycle."""
+        ring = self._connection.mailbox.ring
+        if not ring.count:
+            self._connection.wait(lambda: ring.count > 0, 5.0, "the first cycle")
+        row = ring.newest()
+        if row is None:
+            raise LoopError("the loop has not run a cycle yet")
         return row
-
-    def _box_with_rows(self) -> Mailbox:
-        """Return the mailbox once the loop has run a cycle."""
-        box = self._connection.mailbox
-        if not box.words[Word.ROWS]:
-            self._connection.wait(lambda: box.words[Word.ROWS] > 0, 5.0, "the first cycle")
-        return box

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.loop.arm import Arm
+from multipanda_py.loop.row import columns
 from multipanda_py.loop.safety import POSITION_MARGIN, VELOCITY_MARGIN, TorqueGuard
-from multipanda_py.state import ARM_RECORD, JOINTS
+from multipanda_py.state import JOINTS
 
 _absolute, _subtract, _less_equal = np.absolute, np.subtract, np.less_equal
 
@@ -28,7 +29,7 @@ class AllArms:
 
     Args:
         arms: All arms of the cell.
-        records: Their records, (n,) with dtype ARM_RECORD.
+        records: Their records, (n,), as in a row.
         period: Cycle time [s].
 
     Thread: control.
@@ -37,10 +38,9 @@ class AllArms:
     def __init__(self, arms: Sequence[Arm], records: NDArray[np.void], period: float) -> None:
         n = len(arms)
         rows = records.view(np.float64).reshape(n, -1)
-        first = _place_of("q")
+        first = columns(records.dtype, "q").start
         self._measured = rows[:, first : first + 2 * JOINTS]  # q and dq lie side by side
-        first = _place_of("tau")
-        self._tau = rows[:, first : first + JOINTS]
+        self._tau = rows[:, columns(records.dtype, "tau")]
         limits = [arm.state.limits for arm in arms]
         self._middle, self._half = np.zeros((n, 2 * JOINTS)), np.zeros((n, 2 * JOINTS))
         for middle, half, own in zip(self._middle, self._half, limits):
@@ -50,7 +50,7 @@ class AllArms:
         self._off, self._within = np.zeros((n, 2 * JOINTS)), np.zeros((n, 2 * JOINTS), bool)
         self._all_within = np.ones_like(self._within).tobytes()
         self._guard = TorqueGuard(limits, period)
-        self._wanted = np.zeros((n, JOINTS))
+        self._wanted = rows[:, columns(records.dtype, "tau_wanted")]
         self._pairs = list(zip(arms, self._wanted))
 
     def are_sound(self) -> bool:
@@ -65,9 +65,3 @@ class AllArms:
         for arm, wanted in self._pairs:
             wanted[:] = arm.wanted()
         self._guard.apply(self._wanted, self._tau)
-
-
-def _place_of(field: str) -> int:
-    """Return where a field begins in an arm's record, in numbers."""
-    fields = ARM_RECORD.fields
-    return int(fields[field][1]) // 8 if fields is not None else 0

@@ -29,6 +29,7 @@ class Arm:
         index: Position in the cell.
         state: Live state.
         model: Kinematics and dynamics.
+        record: Its part of the row, shape ().
         owner: The instance whose torque it follows.
         fault: The latched fault, or ``Event.NONE``.
         released: Even hold cannot produce a torque; it decays to zero.
@@ -44,7 +45,9 @@ class Arm:
     ) -> None:
         self.index, self.state, self.model = index, state, model
         model.attach(state)
+        self.record = record
         self._owner_word, self._fault_word = record["owner"], record["fault"]
+        self._wanted = record["tau_wanted"]
         self._torque_guard = TorqueGuard(state.limits, period)
         self._state_guard = StateGuard(state.limits)
         self._decay = np.exp(-period / RELEASE_TIME)
@@ -106,7 +109,8 @@ class Arm:
 
     def command(self) -> None:
         """Write this cycle's torque to the state: blended, clamped, rate limited."""
-        self._torque_guard.apply(self.wanted(), self.state.tau)
+        self._wanted[:] = self.wanted()
+        self._torque_guard.apply(self._wanted, self.state.tau)
 
     def wanted(self) -> Vector:
         """Return this cycle's torque before it is bounded, (7,) [Nm]; ask once a cycle.

@@ -48,6 +48,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
             states,
             mailbox,
             reports[spec.index],
+            [arms[i].record for i in spec.arms],
         )
         for spec in specs
     ]

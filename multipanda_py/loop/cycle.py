@@ -18,13 +18,13 @@ from multipanda_py.loop.arm_settings import ArmSettings
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.instance import Instance
 from multipanda_py.loop.loop_state import LoopState
-from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
+from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.ownership import Ownership, error_text
+from multipanda_py.loop.row import HEADER
 from multipanda_py.loop.tare import Tares
 from multipanda_py.state import Vector
 
 _monotonic_ns = time.monotonic_ns
-_HEADER = 6
 
 
 class ControlLoop:
@@ -66,7 +66,8 @@ class ControlLoop:
         self._mailbox, self._words = mailbox, mailbox.words
         self._owners = ownership
         self._row = row.view(np.float64).reshape(-1)
-        self._header = row.view(np.int64).reshape(-1).data[:_HEADER]
+        self._header = row.view(np.int64).reshape(-1).data[:HEADER]
+        self._cycle_end = row["cycle_end"].data
         self._time = row["time"]
         self._sensed = [row["arms"]["sensed_ns"][0, i : i + 1].data for i in range(len(arms))]
         self._all = range(len(arms))
@@ -77,7 +78,7 @@ class ControlLoop:
         self._recovering: set[int] = set()
         self._tares = Tares(arms, self._backend_of, mailbox, backends[0].period)
         self._settings = ArmSettings(arms, self._backend_of, mailbox, self._tares)
-        self._mail = self._cycle = self._answered = 0
+        self._is_traced = self._mail = self._cycle = self._answered = 0
         self.missed = 0
         """Periods skipped since the start; the pacing counts them."""
 
@@ -237,6 +238,10 @@ class ControlLoop:
         self._owners.fail(arm.owner, Event.ARM_STOPPED, text, now_ns, (arm,))
 
     def _open_mail(self, now_ns: int) -> None:
+        if self._words[Word.TRACE] != self._is_traced:
+            self._is_traced = self._words[Word.TRACE]
+            for instance in self._instances:
+                instance.trace_terms(bool(self._is_traced))
         for instance in self._instances:  # before a switch, so that it starts with them
             self._owners.attempt(instance, instance.take_parameters, now_ns)
         request = self._mailbox.switch.take()
@@ -326,12 +331,11 @@ class ControlLoop:
     def _record(self, wake_ns: int, deadline_ns: int) -> None:
         header = self._header
         self._cycle += 1
-        header[0], header[1], header[2] = self._cycle, wake_ns, deadline_ns
+        header[0] = self._cycle_end[0] = self._cycle
+        header[1], header[2] = wake_ns, deadline_ns
         header[3] = _monotonic_ns() - wake_ns
         header[4], header[5] = self.missed, self._owners.epoch
-        count = self._words[Word.ROWS]
-        self._mailbox.rows_flat[count % ROWS] = self._row
-        self._words[Word.ROWS] = count + 1
+        self._mailbox.ring.append(self._row)
         self._words[Word.LOOP_HEARTBEAT] = wake_ns
         if self._answered:  # only now does the newest row show the new owners
             self._words[Word.SWITCH_ACK] = self._answered

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from multipanda_py.handover import Handover, tool_wrench
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.events import Event
-from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
+from multipanda_py.loop.mailbox import Mailbox, Word
+from multipanda_py.loop.row import columns
+from multipanda_py.loop.row_ring import ROWS
 from multipanda_py.loop.safety import is_finite
 from multipanda_py.state import Matrix, Vector
 
@@ -53,21 +54,21 @@ class PastCycles:
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox
         row = mailbox.row_dtype
-        arms, start = row["arms"].base, _offset(row, "arms")
+        arms, start = row["arms"].base, columns(row, "arms").start
         # Columns of each arm's fields in the flat rows: gathering records costs far more.
         self._at = [
             {
-                name: _columns(start + index * arms.itemsize + _offset(arms, name), arms[name])
+                name: _shifted(columns(arms, name), start + index * arms.itemsize // 8)
                 for name in ("q", "tau", "tau_ext", "wrench_ext_in_base", "fault")
             }
             for index in range(row["arms"].shape[0])
         ]
-        self._time = _offset(row, "time") // 8
+        self._time = columns(row, "time").start
         self._first = 0
 
     def _rows(self, count: int) -> Matrix:
         """Return the newest rows, oldest first, (WINDOW, n); a view if they do not wrap."""
-        flat, end = self._mailbox.rows_flat, count % ROWS
+        flat, end = self._mailbox.ring.flat, count % ROWS
         if end >= WINDOW:
             return flat[end - WINDOW : end]
         return np.concatenate([flat[end - WINDOW :], flat[:end]])
@@ -107,13 +108,8 @@ class PastCycles:
         return Handover(np.dot(contact, state.jacobian), contact, contact)
 
 
-def _offset(record: np.dtype[np.void], name: str) -> int:
-    fields: Any = record.fields
-    return int(fields[name][1])
-
-
-def _columns(offset: int, dtype: np.dtype[np.void]) -> slice:
-    return slice(offset // 8, (offset + dtype.itemsize) // 8)
+def _shifted(place: slice, by: int) -> slice:
+    return slice(place.start + by, place.stop + by)
 
 
 def _mean(rows: Matrix) -> Vector:

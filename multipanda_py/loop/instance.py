@@ -6,12 +6,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.context import Context
 from multipanda_py.handover import Handover
 from multipanda_py.loop.feature_set import FeatureSet
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.safety import is_finite
+from multipanda_py.loop.trace import Trace
 from multipanda_py.state import ArmState, Vector
 
 
@@ -40,6 +44,7 @@ class Instance:
         states: Sequence[ArmState],
         mailbox: Mailbox,
         report: Vector,
+        records: Sequence[NDArray[np.void]],
     ) -> None:
         self.spec = spec
         self.states = [states[arm] for arm in spec.arms]
@@ -58,9 +63,10 @@ class Instance:
         self._law.pacers = self._features.pacing
         self._target: Any = spec.law.Target(len(spec.arms), tuple(spec.channel_table.values()))
         reshaped = self._target.reshaped
-        records = [record for name in reshaped for record in self._target.data[name]]
-        self._goals = [(record, record.copy()) for record in records]
+        goals = [record for name in reshaped for record in self._target.data[name]]
+        self._goals = [(record, record.copy()) for record in goals]
         self.tau: list[Vector] = self._law.tau
+        self.trace = Trace(self._target.data, self.tau, records, 1 + len(spec.features))
         self._parameter_mail = mailbox.parameters[spec.index]
         self._target_mail = [
             (slot, self._target.data[channel][place], channel, place)
@@ -100,6 +106,13 @@ class Instance:
         """Let the law forget what must not survive."""
         self._law.on_deactivate()
         self._features.deactivate()
+
+    def trace_terms(self, is_on: bool) -> None:
+        """Record what law and features add, or do not any more."""
+        self.trace.is_on = is_on
+        self._features.trace(self.trace.of_features if is_on else None)
+        if self.active:
+            self.trace.begin()
 
     def take_parameters(self) -> None:
         """Apply new parameters, law and features together."""
@@ -173,8 +186,11 @@ class Instance:
                 feature.prepare(states, target, period)
             self._idle = all(feature.idle for feature in features.preparing)
         self._law.update(states, target, period)
+        if self.trace.is_on:
+            self.trace.law()
         for part in features.adding:
             part.add(states, target, tau, period)
+        self.trace.write()
         if features.changing:
             features.look()
         for torque in tau:

@@ -22,13 +22,15 @@ import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.exceptions import LoopError
 from multipanda_py.franka.live import WIDTH as SETTINGS
 from multipanda_py.gripper_record import RECORD as GRIPPER_RECORD
 from multipanda_py.loop.events import Event, LoopEvent
-from multipanda_py.state import JOINTS, Vector, row_dtype
+from multipanda_py.loop.row import row_dtype
+from multipanda_py.loop.row_ring import ROWS, RowRing
+from multipanda_py.robots.limits import LIMITS
+from multipanda_py.state import JOINTS, Vector
 
-ROWS = 4096
-"""Cycles kept: about four seconds."""
 EVENTS = 64
 ANSWER = 2 + SETTINGS
 """Floats of an answer to settings: number of the record, whether applied, what is in force."""
@@ -61,6 +63,7 @@ class Word(IntEnum):
     CLIENT_HEARTBEAT = 0
     MAIL = 1
     SHUTDOWN = 2
+    TRACE = 3
     LOOP_HEARTBEAT = 8
     ROWS = 9
     EVENTS = 10
@@ -157,15 +160,26 @@ class Mailbox:
         config: The cell.
         specs: Its instances; both sides derive the same layout from them.
         fd: File descriptor of a mailbox that the owner made, or None to make one.
+        read_only: Map it for reading along; writing to it raises.
+
+    Raises:
+        LoopError: If the mailbox behind ``fd`` is not that of this cell.
     """
 
     def __init__(
-        self, config: CellConfig, specs: Sequence[InstanceSpec], fd: int | None = None
+        self,
+        config: CellConfig,
+        specs: Sequence[InstanceSpec],
+        fd: int | None = None,
+        *,
+        read_only: bool = False,
     ) -> None:
         self._arm_names = tuple(config.arms)
         self._names = tuple(spec.name for spec in specs)
         movable = sum(thing.mass > 0 for thing in config.objects.values())
-        self.row_dtype = row_dtype(len(config.arms), movable, len(specs))
+        joints = max(LIMITS[arm.model].lower.size for arm in config.arms.values())
+        terms = 1 + max(len(spec.features) for spec in specs)
+        self.row_dtype = row_dtype(len(config.arms), movable, len(specs), joints, terms)
         widths = [2 + len(specs), len(config.arms)] + [GRIPPER_RECORD] * len(config.arms)
         widths += [SETTINGS, ANSWER] * len(config.arms)
         widths += [1, TARE] * len(config.arms)
@@ -180,14 +194,18 @@ class Mailbox:
         self.fd = os.memfd_create("multipanda", os.MFD_CLOEXEC) if fd is None else fd
         if fd is None:
             os.ftruncate(self.fd, size)
-        self._map = mmap.mmap(self.fd, size)
+        elif (found := os.fstat(fd).st_size) != size:
+            raise LoopError(
+                f"shared memory of {found} bytes is not that of cell {config.cell.name!r}, which "
+                f"has {size}: the loop runs another cell file"
+            )
+        access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
+        self._map = mmap.mmap(self.fd, size, access=access)
         self.words = memoryview(self._map)[: 8 * n_words].cast("q")
         self.active = self.words[16 : 16 + len(specs)]
         self._events = np.frombuffer(self._map, _EVENT, EVENTS, events_at)
-        self.rows = np.frombuffer(self._map, self.row_dtype, ROWS, rows_at)
-        self.rows_flat = np.frombuffer(
-            self._map, np.float64, ROWS * (self.row_dtype.itemsize // 8), rows_at
-        ).reshape(ROWS, -1)
+        count = self.words[Word.ROWS : Word.ROWS + 1]
+        self.ring = RowRing(self._map, rows_at, self.row_dtype, count)
         floats = np.frombuffer(self._map, np.float64, n_words)
         start = 16 + len(specs)
         slots = []

@@ -19,9 +19,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import MultipandaError, RenderingUnavailable
-from multipanda_py.loop.mailbox import ROWS, Mailbox, Word
+from multipanda_py.loop.row_follower import RowFollower
 from multipanda_py.machine.child import module_command
 from multipanda_py.machine.realtime import loop_cpu
 
@@ -73,7 +72,7 @@ def stop_viewer(process: subprocess.Popen[bytes], timeout: float = 3.0) -> int:
         return process.wait()
 
 
-def view(config: CellConfig, mailbox: Mailbox, ended: threading.Event) -> None:
+def view(config: CellConfig, follower: RowFollower, ended: threading.Event) -> None:
     """Show the newest rows in a window until it is closed, or ``ended`` is set.
 
     Raises:
@@ -94,12 +93,11 @@ def view(config: CellConfig, mailbox: Mailbox, ended: threading.Event) -> None:
             handle.cam.distance *= ROOM
         shown = 0
         while handle.is_running() and not ended.wait(1.0 / RATE):
-            total = mailbox.words[Word.ROWS]
-            if total > shown:
+            if (row := follower.newest()) is not None and row["cycle"] != shown:
                 with handle.lock():
-                    scene.show(mailbox.rows[(total - 1) % ROWS].copy())
+                    scene.show(row)
                 handle.sync(state_only=True)
-                shown = total
+                shown = int(row["cycle"])
             else:
                 handle.sync()
 
@@ -136,9 +134,9 @@ def main() -> int:
     try:
         config = CellConfig.from_dict(json.loads(_read_line()))
         _leave_core_of_loop(config)
-        mailbox = Mailbox(config, instance_specs(config), int(sys.argv[1]))
+        follower = RowFollower(config, int(sys.argv[1]))
         threading.Thread(target=_wait_for_end_of_input, args=(ended,), daemon=True).start()
-        view(config, mailbox, ended)
+        view(config, follower, ended)
     except (MultipandaError, ImportError) as error:
         sys.stderr.write(f"multipanda viewer: {error}\n")
         return 1

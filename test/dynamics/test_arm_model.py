@@ -9,11 +9,12 @@ import pinocchio as pin
 import pytest
 
 from multipanda_py.dynamics.arm_model import ArmModel
+from multipanda_py.loop.row import row_dtype
 from multipanda_py.robots import ArmDescription, Tool
 from multipanda_py.robots.limits import LIMITS
 from multipanda_py.robots.load import NO_LOAD, Load, combined
 from multipanda_py.simulation.mjcf import build_scene
-from multipanda_py.state import ArmState, row_dtype
+from multipanda_py.state import ArmState
 from multipanda_py.testing import StateMaker
 
 

@@ -16,8 +16,9 @@ from robots import unused_address
 from multipanda_py.backends.franka import Franka
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.fci_sim import FciSim
+from multipanda_py.loop.row import row_dtype
 from multipanda_py.robots.limits import LIMITS
-from multipanda_py.state import ArmState, row_dtype
+from multipanda_py.state import ArmState
 
 NAMES = ("left", "right")
 PATIENT = {"answer_budget": 0.5}

@@ -17,9 +17,10 @@ from multipanda_py.config.describe import describe_arm
 from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.exceptions import BackendError, ConfigurationError
 from multipanda_py.fci_sim import FciSim
+from multipanda_py.loop.row import row_dtype
 from multipanda_py.robots import READY_POSTURE
 from multipanda_py.robots.limits import LIMITS
-from multipanda_py.state import ArmState, row_dtype
+from multipanda_py.state import ArmState
 
 TOOL = {"mass": 0.4, "com": [0.01, 0.0, 0.05], "position": [0.0, 0.02, 0.2],
         "rpy": [0.3, 0.1, 0.2], "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0]}  # fmt: skip

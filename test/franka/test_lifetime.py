@@ -19,7 +19,8 @@ import sys, numpy as np
 from multipanda_py.backends.franka import Franka
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.robots.limits import LIMITS
-from multipanda_py.state import ArmState, row_dtype
+from multipanda_py.loop.row import row_dtype
+from multipanda_py.state import ArmState
 import select
 arm = {"backend": "franka", "robot_ip": sys.argv[1]}
 config = CellConfig.from_dict({"arms": {"left": arm}})

@@ -9,8 +9,9 @@ import pytest
 from multipanda_py.loop.all_arms import AllArms
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.events import Event
+from multipanda_py.loop.row import row_dtype
 from multipanda_py.robots.limits import LIMITS
-from multipanda_py.state import ArmState, row_dtype
+from multipanda_py.state import ArmState
 from multipanda_py.testing import StateMaker
 
 MODELS = ("fr3", "fer", "fr3")

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every row reaches a follower once, in order and whole, or is counted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multipanda_py.channels import CHANNELS
+from multipanda_py.commands.row_reference import markdown
+from multipanda_py.exceptions import LoopError
+from multipanda_py.loop.row import ARM_FIELDS, TRACED_CHANNELS
+from multipanda_py.loop.row_follower import RowFollower
+from multipanda_py.loop.row_ring import ROWS
+from multipanda_py.testing import simple_cell
+
+PAGE = Path(__file__).parents[2] / "doc" / "rows.md"
+FOLLOW = """
+import json, sys, time
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.loop.row_follower import RowFollower
+follower = RowFollower(CellConfig.from_dict(json.loads(sys.argv[1])), sys.argv[2])
+last, end = follower.seen + int(sys.argv[3]), time.monotonic() + 40.0
+print("ready", flush=True)
+cycles, torn = [], 0
+while follower.seen < last and time.monotonic() < end:
+    rows = follower.wait(1.0)
+    cycles += rows["cycle"].tolist()
+    torn += int((rows["cycle"] != rows["cycle_end"]).sum())
+in_order = all(a < b for a, b in zip(cycles, cycles[1:]))
+print(json.dumps([len(cycles), follower.dropped, torn, in_order, cycles[-1] - cycles[0] + 1]))
+"""
+
+
+@pytest.mark.parametrize("placement", ["inline", "process"])
+def test_another_process_reads_five_seconds(placement):
+    with simple_cell(placement=placement) as cell:
+        cell.row()
+        arguments = [cell.config.model_dump_json(), cell.rows_path, "5000"]
+        process = subprocess.Popen(
+            [sys.executable, "-c", FOLLOW, *arguments], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        for _ in range(50 if placement == "inline" else 0):
+            cell.step(100)
+        answer, _ = process.communicate(timeout=60)
+    count, dropped, torn, in_order, span = json.loads(answer)
+    assert in_order
+    assert not torn
+    assert count + dropped >= 5000
+    assert span <= count + dropped  # what is missing between the first and the last is counted
+    if placement == "inline":
+        assert (count, dropped) == (5000, 0)
+
+
+def test_rows_that_came_while_a_follower_slept_are_counted():
+    with simple_cell() as cell:
+        follower = cell.follow_rows()
+        cell.step(ROWS + 1000)
+        rows = follower.take()
+        assert follower.dropped > 1000
+        assert follower.dropped + len(rows) == ROWS + 1000 == rows["cycle"][-1]
+        assert (np.diff(rows["cycle"]) == 1).all()
+        assert len(follower.take()) == 0
+        cell.step(10)
+        assert follower.take(4)["cycle"].tolist() == list(range(ROWS + 1001, ROWS + 1005))
+
+
+def test_no_torn_row_is_handed_out_when_the_writer_comes_round():
+    with simple_cell() as cell:
+        ring = cell._connection.mailbox.ring
+        follower, row = cell.follow_rows(), np.zeros(1, ring.rows.dtype)
+        flat, stop = row.view(np.float64).reshape(-1), threading.Event()
+
+        def write():
+            while not stop.is_set():
+                flat[:] = ring.count + 1
+                ring.append(flat)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        end = time.monotonic() + 1.0
+        while time.monotonic() < end:
+            rows = follower.take()
+            flat_rows = rows.view(np.float64).reshape(len(rows), -1) if len(rows) else flat[None]
+            assert (flat_rows == flat_rows[:, :1]).all()
+        stop.set()
+        thread.join()
+        assert follower.seen + follower.waiting == ring.count
+
+
+def test_a_follower_can_only_read_and_only_its_own_cell():
+    with simple_cell() as cell, simple_cell({"arm": {}}) as other:
+        follower = cell.follow_rows()
+        with pytest.raises(ValueError, match="read-only"):
+            follower._ring.flat[0, 0] = 1.0
+        with pytest.raises(LoopError, match="bytes is not that of cell"):
+            RowFollower(cell.config, other.rows_path)
+        with pytest.raises(LoopError, match=r"cannot be read .*Cell.rows_path"):
+            RowFollower(cell.config, "/proc/self/fd/987654")
+
+
+def test_rows_have_references_and_terms_that_add_up():
+    law = "left/cartesian_impedance_controller"
+    with simple_cell(active=[law]) as cell:
+        follower = cell.follow_rows()
+        cell.step(10)
+        row = cell.row()
+        assert not follower.terms(row, "left")
+        bits = int(row["arms"]["target_channels"][0])
+        assert bits & 1 << TRACED_CHANNELS.index("pose")
+        assert not bits & 1 << TRACED_CHANNELS.index("object")
+        pose = cell.pose("left")
+        np.testing.assert_allclose(row["arms"]["target_pose"][0, :3], pose.position, atol=1e-2)
+        cell.trace_torques()
+        cell.step(10)
+        row = cell.row()
+        for arm, index in (("left", 0), ("right", 1)):
+            terms = follower.terms(row, arm)
+            assert terms["law"].any()
+            np.testing.assert_allclose(sum(terms.values()), row["arms"]["tau"][index], atol=1e-12)
+        assert set(cell.spec(law).features) < set(follower.terms(row, "left"))
+        cell.hold()
+        cell.step(2)
+        assert not int(cell.row()["arms"]["target_channels"][0]) & 1
+        cell.trace_torques(False)
+        cell.step(1)
+        assert not follower.terms(cell.row(), "left")
+
+
+def test_references_have_the_width_of_their_channels():
+    shapes = {field.name: field.shape for field in ARM_FIELDS}
+    for name in TRACED_CHANNELS:
+        sizes = [7 if size == "joints" else size for size in shapes[f"target_{name}"]]
+        assert np.prod(sizes) == CHANNELS[name].width
+
+
+def test_the_page_is_not_stale():
+    assert PAGE.read_text() == markdown(), "run `make docs`"
