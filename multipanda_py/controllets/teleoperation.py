@@ -18,6 +18,7 @@ from multipanda_py.control.modal_damping import KEPT, LEAST_RATIO
 from multipanda_py.control.motion_mapping import MotionMapping
 from multipanda_py.control.posture_spring import PostureSpring
 from multipanda_py.control.reflection_account import ReflectionAccount
+from multipanda_py.control.speed_brake import SpeedBrake
 from multipanda_py.control.wrench_tare import WrenchTare
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import flag, number, vector
@@ -101,6 +102,10 @@ class TeleoperationParams:
         high=(20,) * 4 + (4, 4, 1.5),
         doc="of the leader's joints",
     )
+    leader_speed: float = number(
+        1.0, unit="rad/s", low=0.1, high=10,
+        doc="of the leader's joints, beyond which their motion is braked",
+    )  # fmt: skip
     gain_time: float = number(
         0.1, unit="s", low=0, high=10, doc="over which a change of stiffness is spread"
     )
@@ -142,6 +147,9 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
 
     And where that is more than an arm can be braked by, the gain g is less than what is asked
     for. A follower that lags behind in free motion, and does not touch anything, is not felt.
+
+    A leader that nobody holds floats with what its sensors and its load are wrong by: beyond
+    ``leader_speed`` its joints are braked (:class:`.SpeedBrake`).
     """
 
     Params = TeleoperationParams
@@ -169,6 +177,7 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         self._tare, self._reflection = WrenchTare(context.period), ForceReflection()
         self._account = ReflectionAccount()
         self._brake, self._braked = np.zeros(6), np.zeros(6)
+        self._speed_brake = SpeedBrake()
         self._posture, self._posture_spring = np.zeros(JOINTS), PostureSpring()
         self._nothing, self._felt = np.zeros(6), np.zeros(JOINTS)
         self._running = False
@@ -267,6 +276,7 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         _multiply(wrench, share, wrench)
         felt = _dot(_subtract(wrench, braked, wrench), leader.jacobian, self._felt)
         _subtract(felt, tau, tau)
+        self._speed_brake.add(leader, self.params.leader_speed, tau)
         return share
 
     def _close(self, leader: ArmState) -> None:

@@ -16,3 +16,26 @@ def test_an_untold_load_let_a_floating_arm_fall_faster_and_faster(make_cell, arm
     dq = cell.rows()[1]["arms"]["dq"][:, 0]
     assert 0.3 < np.abs(dq).max() < 1.3
     assert cell.state("arm").fault == ""
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(
+    "leader",
+    [
+        {"perturbation": {"payload": 1.0, "delay": 0.005}},
+        {"perturbation": {"torque_bias": [0.5] * 7}},
+    ],
+    ids=["load", "bias"],
+)
+def test_a_leader_that_nobody_held_ran_away_with_an_untold_load(make_cell, leader):
+    laws = {"law": {"type": "teleoperation", "arms": ["left", "right"]}}
+    arms = {
+        "left": {"position": [0.0, 0.4, 0.0], **leader},
+        "right": {"position": [0.0, -0.4, 0.0]},
+    }
+    cell = make_cell(arms=arms, controllets=laws, active=["law"])
+    cell.step(1500)
+    dq = cell.rows()[1]["arms"]["dq"][:, 0]
+    assert 0.3 < np.abs(dq).max() < 1.3
+    assert not cell.state("left").fault
+    assert not cell.state("right").fault
