@@ -4,16 +4,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Generic, cast
 
-from multipanda_py.config.cell_file import CellConfig
+from typing_extensions import TypeVar
+
 from multipanda_py.exceptions import BackendError
-from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.gripper_record import Action, Outcome
+from multipanda_py.settings import Settings
 from multipanda_py.state import ArmState, Vector
 
+if TYPE_CHECKING:
+    from multipanda_py.config.cell_file import CellConfig
+    from multipanda_py.config.sections import ArmConfig
+    from multipanda_py.grippers.gripper import Gripper
 
-class Backend(ABC):
+SettingsT = TypeVar("SettingsT", bound=Settings, default=Settings)
+
+
+class Backend(ABC, Generic[SettingsT]):
     """Moves states and torques of all arms of one kind.
 
     One object serves every arm of a cell that names it, because simulated arms share one
@@ -27,11 +36,17 @@ class Backend(ABC):
         objects: Where to put the poses of movable things, (n, 7).
 
     Attributes:
+        Settings: Class of what it can be told about an arm; :class:`.Settings` for nothing.
+        settings_section: Name of the arm's section in the cell file, and of the node with the
+            same as ROS parameters; the name of the backend if empty.
+        settings: What the cell file says, by the arm's index.
         time: Time of its world [s].
         warnings: What its user should know after :meth:`connect` or a recovery, in sentences;
             whoever reads clears it.
     """
 
+    Settings: ClassVar[type[Settings]] = Settings
+    settings_section: ClassVar[str] = ""
     time: float = 0.0
 
     def __init__(
@@ -41,9 +56,49 @@ class Backend(ABC):
         self.arms = tuple(arms)
         self.states = tuple(states)
         self.objects = objects
+        every = list(config.arms.values())
+        self.settings = {index: cast(SettingsT, every[index].settings) for index in self.arms}
         self.period = 1.0 / config.cell.rate
         self.warnings: list[str] = []
         self._configured: list[tuple[int, str]] = []
+
+    @classmethod
+    def check_arms(cls, config: CellConfig, arms: Sequence[str]) -> Iterable[str]:
+        """Return what is wrong with the arms that name this backend, each and all together.
+
+        Args:
+            config: The cell, whose parts are well formed.
+            arms: Names of the arms.
+
+        Returns:
+            Sentences that begin with the path: ``arms.left.robot_ip: missing; ...``.
+        """
+        return ()
+
+    @classmethod
+    def make_gripper(
+        cls,
+        arm: str,
+        config: ArmConfig,
+        publish: Callable[[float, bool], None],
+        check: Callable[[], None],
+    ) -> Gripper | None:
+        """Return a handle on the gripper of an arm, or None if :meth:`grip` moves it.
+
+        Args:
+            arm: Name of the arm; it has a hand.
+            config: Its part of the cell file.
+            publish: To be told width [m] and whether an object is held; from any thread.
+            check: Raises :class:`.LoopError` unless the cell runs.
+
+        Thread: of the cell's owner.
+        """
+        return None
+
+    @classmethod
+    def describe_silence(cls, arms: Sequence[str]) -> str:
+        """Say in a clause what arms do while the loop stands still; empty if nobody knows."""
+        return ""
 
     @abstractmethod
     def connect(self) -> None:
@@ -109,8 +164,8 @@ class Backend(ABC):
         """Return whether an arm executes torques now. Thread: control."""
         return True
 
-    def configure(self, arm: int, options: FrankaConfig) -> None:
-        """Begin to give an arm other settings of its robot, as a whole; returns at once.
+    def configure(self, arm: int, settings: SettingsT) -> None:
+        """Begin to give an arm other settings, as a whole; returns at once.
 
         The answer comes from :meth:`settings_answers`, when the arm executes torques again as
         it did before. This one takes everything, for arms that have no use for it.

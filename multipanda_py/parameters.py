@@ -38,13 +38,15 @@ class Spec:
 
     Attributes:
         name: Name as users type it, with a feature's prefix where it has one.
-        kind: ``number``, ``vector``, ``flag`` or ``choice``.
+        kind: ``number``, ``integer``, ``vector``, ``flag``, ``choice`` or ``text``.
         default: Value when nothing is given.
         unit: SI unit, or an empty string.
         low: Smallest value allowed; for vectors of each element, or one per element.
         high: Largest value allowed.
         options: Values of a choice.
         doc: One line on what it does.
+        read_only: Whether it is read at the start only; for the settings of backends.
+        exclusive_low: Whether values must be above ``low``.
     """
 
     name: str
@@ -55,6 +57,8 @@ class Spec:
     high: Bound = math.inf
     options: tuple[str, ...] = ()
     doc: str = ""
+    read_only: bool = False
+    exclusive_low: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a declaration whose bounds are of another length than the vector."""
@@ -63,6 +67,8 @@ class Spec:
                 raise ValueError(
                     f"{self.name or self.doc}: got {len(bound)} bounds, allowed {self.width}"
                 )
+        if self.kind == "text" and not self.read_only:
+            raise ValueError(f"{self.name or self.doc}: got text, allowed only with read_only")
 
     @property
     def width(self) -> int:
@@ -76,7 +82,11 @@ class Spec:
             return "true or false"
         if self.kind == "choice":
             return "one of " + ", ".join(self.options)
-        kind = f"{self.width} numbers" if self.kind == "vector" else "a number"
+        if self.kind == "text":
+            return "text"
+        kind = "a whole number" if self.kind == "integer" else "a number"
+        if self.kind == "vector":
+            kind = f"{self.width} numbers"
         unit = f" {self.unit}" if self.unit else ""
         runs = [(pair, len(list(run))) for pair, run in itertools.groupby(self.bounds)]
         if len(runs) > 1:
@@ -106,18 +116,27 @@ class Spec:
             return value
         if self.kind == "choice" and isinstance(value, str) and value in self.options:
             return value
-        if self.kind == "number" and _is_within(value, *self.bounds[0]):
+        if self.kind == "text" and isinstance(value, str):
+            return value
+        if self.kind == "number" and self._is_allowed(value, *self.bounds[0]):
             return float(value)  # type: ignore[arg-type]
+        if self.kind == "integer" and self._is_allowed(value, *self.bounds[0], whole=True):
+            return int(value)  # type: ignore[call-overload]
         if self.kind == "vector" and _is_sequence(value):
             items = list(value)  # type: ignore[call-overload]
             if len(items) == self.width and all(
-                _is_within(item, *pair) for item, pair in zip(items, self.bounds)
+                self._is_allowed(item, *pair) for item, pair in zip(items, self.bounds)
             ):
                 return _frozen(items)
         got = f"{value!r:.80}" if not _is_sequence(value) else f"{list(value)!r:.120}"  # type: ignore[call-overload]
         raise ParameterRejected(
             f"{where + ': ' if where else ''}{self.name}: got {got}, allowed {self.allowed}"
         )
+
+    def _is_allowed(self, value: Any, low: float, high: float, whole: bool = False) -> bool:
+        if not _is_within(value, low, high) or (whole and value != int(value)):
+            return False
+        return not (self.exclusive_low and value == low)
 
 
 def number(
@@ -127,9 +146,30 @@ def number(
     low: float = -math.inf,
     high: float = math.inf,
     doc: str = "",
+    read_only: bool = False,
+    exclusive_low: bool = False,
 ) -> Any:
     """Declare a number with its unit and bounds."""
-    return _field(Spec("", "number", float(default), unit, low, high, (), doc))
+    value = float(default)
+    return _field(Spec("", "number", value, unit, low, high, (), doc, read_only, exclusive_low))
+
+
+def integer(
+    default: int,
+    *,
+    unit: str = "",
+    low: float = -math.inf,
+    high: float = math.inf,
+    doc: str = "",
+    read_only: bool = False,
+) -> Any:
+    """Declare a whole number."""
+    return _field(Spec("", "integer", default, unit, low, high, (), doc, read_only))
+
+
+def text(default: str, *, read_only: bool, doc: str = "") -> Any:
+    """Declare text, such as an address; no record carries it, so it must be ``read_only``."""
+    return _field(Spec("", "text", default, doc=doc, read_only=read_only))
 
 
 def vector(
@@ -138,20 +178,25 @@ def vector(
     low: float | Sequence[float] = -math.inf,
     high: float | Sequence[float] = math.inf,
     doc: str = "",
+    read_only: bool = False,
+    exclusive_low: bool = False,
 ) -> Any:
     """Declare a vector of fixed length; a bound holds for each element, or has one for each."""
     low, high = (tuple(b) if isinstance(b, Sequence) else b for b in (low, high))
-    return _field(Spec("", "vector", _frozen(default), unit, low, high, (), doc))
+    value = _frozen(default)
+    return _field(Spec("", "vector", value, unit, low, high, (), doc, read_only, exclusive_low))
 
 
-def flag(default: bool, *, doc: str = "") -> Any:
+def flag(default: bool, *, doc: str = "", read_only: bool = False) -> Any:
     """Declare a switch."""
-    return _field(Spec("", "flag", default, doc=doc))
+    return _field(Spec("", "flag", default, doc=doc, read_only=read_only))
 
 
-def choice(default: str, *, options: Sequence[str], doc: str = "") -> Any:
+def choice(default: str, *, options: Sequence[str], doc: str = "", read_only: bool = False) -> Any:
     """Declare one of a few named options."""
-    return _field(Spec("", "choice", default, options=tuple(options), doc=doc))
+    return _field(
+        Spec("", "choice", default, options=tuple(options), doc=doc, read_only=read_only)
+    )
 
 
 @dataclass(frozen=True)
@@ -165,6 +210,11 @@ def specs_of(params: type, prefix: str = "") -> tuple[Spec, ...]:
         dataclasses.replace(field.metadata[_KEY], name=prefix + field.name)
         for field in dataclasses.fields(params)
     )
+
+
+def is_declared(field: dataclasses.Field[Any]) -> bool:
+    """Return whether a field was made by one of the functions above."""
+    return _KEY in field.metadata
 
 
 class ParameterSet(Generic[_P]):
@@ -204,6 +254,8 @@ class ParameterSet(Generic[_P]):
                 value = bool(part[0])
             else:
                 value = spec.options[int(part[0])] if spec.kind == "choice" else float(part[0])
+            if spec.kind == "integer":
+                value = int(part[0])
             arguments[field.name] = value
         return self.params(**arguments)
 

@@ -5,26 +5,29 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
+from multipanda_py.config.sections import ArmConfig
 from multipanda_py.exceptions import BackendError
-from multipanda_py.franka.configure import changed_settings, settings_of
+from multipanda_py.franka.configure import changed_settings, driver_settings
+from multipanda_py.franka.driver_settings import DriverSettings
+from multipanda_py.franka.gripper import FrankaGripper
 from multipanda_py.franka.link import MODEL_DIFFERS, NOT_USABLE, STOP_TIMEOUT, Fault, Link
 from multipanda_py.franka.model_check import Difference, ModelCheck, complaint
-from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.franka.reconfiguration import Reconfiguration
-from multipanda_py.franka.settings import Settings
+from multipanda_py.franka.requirements import check_real_arms
+from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.machine.realtime import other_cpus
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmState, Vector
 
 
-class Franka(Backend):
+class Franka(Backend[FrankaSettings]):
     """Exchange states and torques with real FR3 arms through their drivers.
 
     A state is answered in the cycle of the robot that it belongs to. An arm starts to execute
@@ -37,6 +40,8 @@ class Franka(Backend):
         links: The drivers, by the arm's index.
     """
 
+    Settings = FrankaSettings
+
     def __init__(
         self, config: CellConfig, arms: Sequence[int], states: Sequence[ArmState], objects: Vector
     ) -> None:
@@ -46,12 +51,36 @@ class Franka(Backend):
         self.differences: dict[int, list[Difference]] = {}
         self.links: dict[int, Link] = {}
         self._faults_at_start: list[tuple[int, str]] = []
-        self._asked: dict[int, FrankaConfig] = {}
-        self._settings: dict[int, Settings] = {}
-        self._options: dict[int, FrankaConfig] = {}
+        self._asked: dict[int, FrankaSettings] = {}
+        self._told: dict[int, DriverSettings] = {}
         self._descriptions: dict[int, ArmDescription] = {}
         self._model_checks: dict[int, ModelCheck] = {}
         self._changes: dict[int, Reconfiguration] = {}
+
+    @classmethod
+    def check_arms(cls, config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
+        """Check that arms have an address each, and are FR3s that set the pace."""
+        return check_real_arms(config, arms)
+
+    @classmethod
+    def make_gripper(
+        cls,
+        arm: str,
+        config: ArmConfig,
+        publish: Callable[[float, bool], None],
+        check: Callable[[], None],
+    ) -> FrankaGripper:
+        """Start the process that speaks with an arm's hand; the cell must run."""
+        check()
+        return FrankaGripper(arm, config.robot_ip, publish, check)
+
+    @classmethod
+    def describe_silence(cls, arms: Sequence[str]) -> str:
+        """Say what drivers have done."""
+        return (
+            f"the drivers of {', '.join(arms)} have brought their torques to zero and ended the "
+            "motions; the robots keep their posture, recover them when the loop runs"
+        )
 
     def connect(self) -> None:
         """Start all drivers at once and wait until they have their robots.
@@ -66,11 +95,11 @@ class Franka(Backend):
         cpus = other_cpus(self.config.realtime)  # a core shared with the loop is a detour
         for index, state in zip(self.arms, self.states):
             arm = self._configs[index]
-            settings = settings_of(self._names[index], arm, cpus)
-            self._settings[index], self._options[index] = settings, arm.franka
-            self._descriptions[index] = describe_arm(self._names[index], arm)
+            description = describe_arm(self._names[index], arm)
+            settings = driver_settings(arm.robot_ip, self.settings[index], description, cpus)
+            self._told[index], self._descriptions[index] = settings, description
             state.q[:] = arm.q_start
-            self._model_checks[index] = ModelCheck(self._descriptions[index])
+            self._model_checks[index] = ModelCheck(description)
             self.links[index] = Link(state, settings, partial(self._check, index))
         try:
             for link in self.links.values():
@@ -105,13 +134,14 @@ class Franka(Backend):
     def _check(self, index: int, found: dict[str, Any]) -> str:
         """Compare models; return why an arm must not be used, or nothing."""
         name, arm = self._names[index], self._configs[index]
-        differences = self._model_checks[index].compare(self._options[index], found)
+        differences = self._model_checks[index].compare(self.settings[index], found)
         self.differences[index] = differences
         text = complaint(differences)
-        if not text or arm.franka.model_check == "off":
+        model_check = self.settings[index].model_check
+        if not text or model_check == "off":
             return ""
         text = f"robot {arm.robot_ip}: {text}"
-        if arm.franka.model_check == "refuse":
+        if model_check == "refuse":
             return text
         self.warnings.append(f"arm {name}: {text}")
         return ""
@@ -160,16 +190,16 @@ class Franka(Backend):
         """Return whether an arm executes torques."""
         return self.links[arm].executing
 
-    def configure(self, arm: int, options: FrankaConfig) -> None:
+    def configure(self, arm: int, settings: FrankaSettings) -> None:
         """Begin to tell a robot other settings; its motion ends for that, and starts again.
 
         What is the driver's or the loop's own (``answer_budget``, ``priority``, the model check)
         stays as it is.
         """
-        settings = changed_settings(self._settings[arm], options, self._descriptions[arm])
+        told = changed_settings(self._told[arm], settings, self._descriptions[arm])
         dq = self.states[self.arms.index(arm)].dq
-        self._asked[arm] = options
-        self._changes[arm] = Reconfiguration(self.links[arm], dq, settings)
+        self._asked[arm] = settings
+        self._changes[arm] = Reconfiguration(self.links[arm], dq, told)
 
     def settings_answers(self) -> list[tuple[int, str]]:
         """Go on with what :meth:`configure` has begun; return what has come to its end."""
@@ -181,7 +211,7 @@ class Franka(Backend):
             del self._changes[index]
             asked = self._asked.pop(index)
             if not reason:
-                self._options[index] = asked
+                self.settings[index] = asked
             if change.recovers:
                 self.links[index].recover()
             name, ip = self._names[index], self._configs[index].robot_ip

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pinocchio as pin
@@ -11,18 +11,25 @@ import pinocchio as pin
 from multipanda_py.backend import Backend
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.dynamics.arm_model import Flange, build_pinocchio
-from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.gripper_record import Action, Outcome
 from multipanda_py.grippers.gripper import MAX_WIDTH
 from multipanda_py.state import Vector
 
 
-class Mock(Backend):
+class Mock(Backend[FrankaSettings]):
     r"""Integrate :math:`M \ddot q + C \dot q = \tau` by semi-implicit Euler steps.
 
     Arms without limits, contacts or friction: for tests, and for machines without MuJoCo. They
     carry the load that they are told.
     """
+
+    Settings, settings_section = FrankaSettings, "franka"
+
+    @classmethod
+    def describe_silence(cls, arms: Sequence[str]) -> str:
+        """Say what simulated arms do while the loop stands still."""
+        return "simulated arms stand still with it"
 
     def connect(self) -> None:
         """Put every arm at its start posture, at rest."""
@@ -36,7 +43,7 @@ class Mock(Backend):
             description = describe_arm(names[index], arm)
             model = build_pinocchio(description)
             self._flanges.append(Flange(model, description))
-            self._flanges[-1].carry(arm.franka.load)
+            self._flanges[-1].carry(self.settings[index].load)
             self._models.append((model, model.createData()))
             self._q.append(np.array(arm.q_start))
             self._dq.append(np.zeros(7))
@@ -53,10 +60,10 @@ class Mock(Backend):
             state.gripper[2] = action is Action.GRASP
         state.gripper[:2] = number, Outcome.SUCCEEDED
 
-    def configure(self, arm: int, options: FrankaConfig) -> None:
+    def configure(self, arm: int, settings: FrankaSettings) -> None:
         """Carry another load from now on."""
-        self._flanges[self.arms.index(arm)].carry(options.load)
-        super().configure(arm, options)
+        self._flanges[self.arms.index(arm)].carry(settings.load)
+        super().configure(arm, settings)
 
     def read(self, fresh: Collection[int]) -> None:
         """Copy the integrated motion."""

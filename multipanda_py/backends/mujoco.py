@@ -16,7 +16,7 @@ from multipanda_py.config.describe import describe_arm, describe_objects
 from multipanda_py.config.sections import ArmConfig, NoiseConfig, PerturbationConfig
 from multipanda_py.exceptions import BackendError
 from multipanda_py.franka.errors import words_of
-from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.delay import Delay
 from multipanda_py.simulation.drive import Drive, Stage
@@ -56,7 +56,7 @@ class SavedMujoco:
     hands: Sequence[tuple[Vector, dict[str, object]]]
 
 
-class Mujoco(Backend):
+class Mujoco(Backend[FrankaSettings]):
     r"""Simulate every arm of the cell that names this backend, in one shared scene.
 
     The world takes torques without gravity, as the real arm does: gravity is compensated
@@ -78,6 +78,7 @@ class Mujoco(Backend):
         drives: What lies between command and joints of every arm, after :meth:`connect`.
     """
 
+    Settings, settings_section = FrankaSettings, "franka"
     model: mujoco.MjModel
     data: mujoco.MjData
     world: World
@@ -103,6 +104,11 @@ class Mujoco(Backend):
             if factor != 1.0:
                 scale_inertia(self.model, arm, factor)
         self.data = mujoco.MjData(self.model)
+
+    @classmethod
+    def describe_silence(cls, arms: Sequence[str]) -> str:
+        """Say what simulated arms do while the loop stands still."""
+        return "simulated arms stand still with it"
 
     def connect(self) -> None:
         """Put every arm at its start posture, at rest, and bind the views."""
@@ -144,7 +150,7 @@ class Mujoco(Backend):
                 arm,
                 state,
                 dof,
-                settings.franka,
+                self.settings[index],
                 words_of,
                 self.period,
                 springs,
@@ -267,10 +273,10 @@ class Mujoco(Backend):
         """Return whether an arm executes torques."""
         return not self._robots[self.arms.index(arm)].stopped
 
-    def configure(self, arm: int, options: FrankaConfig) -> None:
+    def configure(self, arm: int, settings: FrankaSettings) -> None:
         """Change thresholds, load and the rest at once."""
-        self._robots[self.arms.index(arm)].configure(options)
-        super().configure(arm, options)
+        self._robots[self.arms.index(arm)].configure(settings)
+        super().configure(arm, settings)
 
     def save(self) -> SavedMujoco:
         """Return the world, and what changes in drives and hands."""

@@ -33,7 +33,6 @@ from multipanda_py.cell.tare import TARE_TIMEOUT, Tare
 from multipanda_py.cell.target_writer import TargetWriter
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import InstanceSpec
-from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.grippers.gripper import Gripper
 from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.events import LoopEvent
@@ -41,6 +40,7 @@ from multipanda_py.loop.row_follower import RowFollower
 from multipanda_py.loop.statistics import LoopStatistics
 from multipanda_py.pose import Pose
 from multipanda_py.report import Reports
+from multipanda_py.settings import Settings
 from multipanda_py.state import ArmSnapshot, Vector
 
 __all__ = ["Cell", "ControlletInfo", "PendingSwitch", "Pose", "Strictness", "SwitchResult"]
@@ -407,7 +407,7 @@ class Cell:
 
     # The robots: RobotSettings, Tare, Grippers.
 
-    def robot_settings(self, arm: str) -> FrankaConfig:
+    def robot_settings(self, arm: str) -> Settings:
         """Return the settings that an arm's robot has now."""
         return self._settings.current(arm)
 

@@ -9,16 +9,14 @@ from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.loop_gripper import LoopGripper
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
+from multipanda_py.config.backend_section import find_backend
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.gripper_record import Action
 from multipanda_py.grippers.gripper import Gripper
 
-REAL = "franka"
-"""Backend whose arms have a hand that the loop does not move."""
-
 
 class Grippers:
-    """Hand out grippers, and keep the processes of the real ones.
+    """Hand out grippers, and keep what belongs to those that the loop does not move.
 
     Args:
         names: Of the cell's arms.
@@ -36,7 +34,7 @@ class Grippers:
         Raises:
             UnknownName: If there is no such arm.
             ConfigurationError: If the arm has no hand.
-            LoopError: If the arm is real and the cell is not started.
+            LoopError: If the gripper is not the loop's, and the cell is not started.
         """
         if not self._names.arm_config(arm).hand:
             raise ConfigurationError(
@@ -49,21 +47,21 @@ class Grippers:
 
     def _make(self, arm: str) -> Gripper:
         config, connection = self._names.arm_config(arm), self._connection
-        if config.backend != REAL:
-            return LoopGripper(arm, self._names.arm_index(arm), connection, self._reader)
-        connection.check()
-        from multipanda_py.franka.gripper import FrankaGripper
 
         def publish(width: float, is_grasped: bool) -> None:
             record = np.array([Action.MEASURED, width, is_grasped, 0.0, 0.0, 0.0])
             connection.post(connection.mailbox.grippers[self._names.arm_index(arm)], record)
 
-        return FrankaGripper(arm, config.robot_ip, publish, connection.check)
+        backend = find_backend(config.backend)
+        gripper = backend.make_gripper(arm, config, publish, connection.check)
+        if gripper is not None:
+            return gripper
+        return LoopGripper(arm, self._names.arm_index(arm), connection, self._reader)
 
     def connect(self) -> None:
-        """Start the processes of real grippers; whether they connect, their state says."""
+        """Make all grippers; whether those of real arms connect, their state says."""
         for arm, config in self._names.config.arms.items():
-            if config.hand and config.backend == REAL:
+            if config.hand:
                 self.of(arm)
 
     def end_motions(self, why: str) -> None:

@@ -9,11 +9,11 @@ from multipanda_py.cell.arm_request import ArmRequest, given_up
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.names import CellNames
+from multipanda_py.config.backend_section import changed
 from multipanda_py.exceptions import LoopTimeout, SettingsRejected
-from multipanda_py.franka.live import changed, decode, encode
-from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.loop.events import Event
-from multipanda_py.loop.mailbox import Word
+from multipanda_py.loop.mailbox import ANSWER_HEAD, Word
+from multipanda_py.settings import Settings
 
 SETTINGS_TIMEOUT = 15.0
 """Longer than a robot and its driver may take together [s]."""
@@ -33,17 +33,17 @@ class RobotSettings:
         self._names, self._connection, self._counts = names, connection, counts
         self._turn = threading.Lock()
 
-    def current(self, arm: str) -> FrankaConfig:
+    def current(self, arm: str) -> Settings:
         """Return the settings that an arm's robot has now: those of the cell file, or newer.
 
         Raises:
             UnknownName: If there is no such arm.
         """
-        options = self._names.arm_config(arm).franka
+        settings = self._names.arm_config(arm).settings
         if not self._connection.is_open:
-            return options
+            return settings
         answer = self._connection.mailbox.settings_answers[self._names.arm_index(arm)].newest()
-        return options if answer is None else decode(answer[2:], options)
+        return settings if answer is None else settings.decode(answer[ANSWER_HEAD:])
 
     def change(self, arm: str, *, timeout: float = SETTINGS_TIMEOUT, **settings: object) -> None:
         """Change settings of an arm's robot, as a whole or not at all, and wait for its answer.
@@ -56,7 +56,7 @@ class RobotSettings:
             arm: The arm; its hold must have it.
             timeout: How long to wait [s].
             settings: Thresholds, impedances, load and stiffness frame by name, as in the cell
-                file (:class:`~multipanda_py.franka.options.FrankaConfig`); others stay.
+                file (the ``Settings`` of the arm's backend); others stay.
 
         Raises:
             SettingsRejected: If one is not allowed, a controllet has the arm, or the robot
@@ -82,14 +82,15 @@ class RobotSettings:
             SettingsRejected: If one is not allowed.
         """
         try:
-            options = changed(self.current(arm), settings, arm)
+            section = self._names.arm_config(arm).section
+            asked = changed(self.current(arm), settings, arm, section)
         except SettingsRejected:
             self._counts.rejected[f"{arm} settings"] += 1
             raise
         with self._connection.lock:
             box = self._connection.mailbox
             events = box.words[Word.EVENTS]
-            number = box.settings[self._names.arm_index(arm)].write(encode(options))
+            number = box.settings[self._names.arm_index(arm)].write(asked.encode())
             box.ring_bell()
         return ArmRequest(arm, number, events)
 

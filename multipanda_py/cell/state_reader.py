@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.names import CellNames
+from multipanda_py.config.backend_section import find_backend
 from multipanda_py.exceptions import LoopError
 from multipanda_py.gripper_record import Outcome
 from multipanda_py.loop.events import Event, LoopEvent
@@ -52,13 +53,12 @@ class StateReader:
         if silence < SILENT:
             return ""
         text = f"the loop has not run for {silence:.2f} s (allowed {SILENT:g} s)"
-        real = [name for name, arm in self._names.config.arms.items() if arm.backend == "franka"]
-        if not real:
-            return f"{text}: simulated arms stand still with it"
-        return (
-            f"{text}: the drivers of {', '.join(real)} have brought their torques to zero and "
-            "ended the motions; the robots keep their posture, recover them when the loop runs"
-        )
+        arms_of: dict[str, list[str]] = {}
+        for name, arm in self._names.config.arms.items():
+            arms_of.setdefault(arm.backend, []).append(name)
+        clauses = [find_backend(name).describe_silence(arms) for name, arms in arms_of.items()]
+        known = "; ".join(dict.fromkeys(filter(None, clauses)))
+        return f"{text}: {known}" if known else text
 
     @property
     def active(self) -> tuple[str, ...]:

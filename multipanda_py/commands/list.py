@@ -17,11 +17,12 @@ from multipanda_py import registry
 from multipanda_py.channel import Channel, built_in, channel_table
 from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.commands.reference import markdown
+from multipanda_py.config.backend_section import section_of
 from multipanda_py.config.standing import feature_names, feature_specs
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.franka.live import SPECS
 from multipanda_py.parameters import Bound, Spec, specs_of
 from multipanda_py.report import report_titles
+from multipanda_py.settings import declared
 
 _ROLE = re.compile(r":\w+:`(?:~[\w.]*\.|\.)?([^`]*)`")
 SUMMARY = "List controllets, features and backends with their parameters."
@@ -48,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         if broken:  # a page without a law that is there would not be true
             complain("\n".join(f"multipanda list: {item['error']}" for item in broken))
             return FAILED
-        say(markdown(found, [_parameter(spec) for spec in SPECS.values()]))
+        say(markdown(found))
         return OK
     if options.json:
         say(json.dumps(found, indent=2))
@@ -90,7 +91,12 @@ def _entry(kind: str, name: str) -> dict[str, Any]:
         item["needs"] = list(part.needs)
         item["targets"] = [str(channel) for channel in part.channels]
         item["own_targets"] = _own_channels(part.channels)
-    if kind != "backends":
+    if kind == "backends":
+        section = section_of(name)
+        item["section"] = section
+        if section == name:
+            item["parameters"] = [_parameter(spec) for spec in declared(part.Settings)]
+    else:
         is_feature = kind == "features"
         specs = feature_specs(name, part.Params) if is_feature else specs_of(part.Params)
         item["parameters"] = [_parameter(spec) for spec in specs]
@@ -127,6 +133,7 @@ def _parameter(spec: Spec) -> dict[str, Any]:
         "options": list(spec.options),
         "default": default,
         "doc": spec.doc,
+        "read_only": spec.read_only,
     }
 
 

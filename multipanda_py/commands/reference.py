@@ -44,11 +44,11 @@ _COLUMNS = ("parameter", "type", "unit", "bounds", "default", "meaning")
 
 
 def markdown(
-    found: Mapping[str, Sequence[Mapping[str, Any]]], robot: Sequence[Mapping[str, Any]] = ()
+    found: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> str:
     """Return a Markdown page: what the registry found, by kind, and settings of robots."""
     kinds = (line for kind in found for line in _kind(kind, found))
-    return "\n".join([_HEAD, *_targets(), *kinds, *_robot(robot)])
+    return "\n".join([_HEAD, *_targets(), *kinds, *_robot(found.get("backends", ()))])
 
 
 def _targets() -> Iterator[str]:
@@ -75,15 +75,18 @@ def _kind(kind: str, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterat
         if facts:
             yield "\n" + "\n".join(f"- {fact}" for fact in facts)
         rows = [_row(parameter) for parameter in item.get("parameters", ())]
-        if rows:
+        if rows and kind != "backends":  # theirs have a section of their own
             yield ""
             yield from _table(_COLUMNS, rows)
 
 
-def _robot(settings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    if settings:
-        yield _ROBOT
-        yield from _table(_COLUMNS, [_row(setting) for setting in settings])
+def _robot(backends: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the settings that may change, of every backend that has its own."""
+    for backend in backends:
+        live = [setting for setting in backend.get("parameters", ()) if not setting["read_only"]]
+        if live:
+            yield _ROBOT
+            yield from _table(_COLUMNS, [_row(setting) for setting in live])
 
 
 def _facts(item: Mapping[str, Any]) -> Iterator[str]:

@@ -14,9 +14,10 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field, ValidationError
 
+from multipanda_py.config.backend_section import check_sections
 from multipanda_py.config.bounds import Name
 from multipanda_py.config.ros_yaml import load, ros_faults
-from multipanda_py.config.rules import Faults, check_cell, sentences
+from multipanda_py.config.rules import Faults, check_cell
 from multipanda_py.config.sections import (
     ArmConfig,
     CellSettings,
@@ -28,6 +29,7 @@ from multipanda_py.config.sections import (
     RealtimeConfig,
     Section,
 )
+from multipanda_py.config.sentences import sentences
 from multipanda_py.exceptions import ConfigurationError
 
 
@@ -54,7 +56,7 @@ class CellConfig(Section):
         faults: Faults = []
         config = None
         try:
-            config = cls.model_validate(data)
+            config = cls.model_validate(_with_checked_sections(data, faults))
         except ValidationError as error:
             faults.extend(sentences(error, cls))
         if config is not None:
@@ -113,6 +115,26 @@ def read_parameters(path: str | Path) -> dict[str, Any]:
     if faults:
         raise ConfigurationError(*(f"{path}: {fault}" for fault in faults))
     return data
+
+
+def _with_checked_sections(data: Any, faults: Faults) -> Any:
+    """Return a cell whose arms' sections of backends are checked, and in plain types."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("arms"), Mapping):
+        return data
+    known = tuple(ArmConfig.model_fields)
+    arms = dict(data["arms"])
+    for name, arm in arms.items():
+        if not isinstance(arm, Mapping):
+            continue
+        arms[name] = result = dict(arm)
+        extra = {key: value for key, value in arm.items() if key not in known}
+        for key, values, found in check_sections(name, extra, known):
+            faults.extend(found)
+            if values is None:
+                del result[key]
+            else:
+                result[key] = values
+    return {**data, "arms": arms}
 
 
 def _load(path: str | Path) -> dict[str, Any]:

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of a cell file that span several of its parts, and how faults are worded."""
+"""The rules of a cell file that span several of its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args, get_origin
+import contextlib
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from pydantic import BaseModel, ValidationError
 
 from multipanda_py import registry
 from multipanda_py.channel import channel_table
+from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.channel_rules import channel_faults
 from multipanda_py.config.standing import feature_names, feature_specs
-from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.parameters import check_values, specs_of
 from multipanda_py.report import report_titles
 from multipanda_py.robots.limits import LIMITS
@@ -27,44 +27,9 @@ Faults: TypeAlias = list[str]
 _SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
 
 
-def sentences(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
-    """Word every fault that pydantic found: path, what was got, what is allowed."""
-    for fault in error.errors(include_url=False):
-        path = ".".join(str(part) for part in fault["loc"] if part != "[key]")
-        if fault["type"] == "extra_forbidden":
-            yield f"{path}: unknown key; known: {', '.join(_siblings(cell, fault['loc']))}"
-        elif fault["type"] == "missing":
-            yield f"{path}: missing"
-        else:
-            text = fault["msg"].removeprefix("Value error, ")  # raised by a check of ours
-            message = text[0].lower() + text[1:]
-            yield f"{path}: got {fault['input']!r:.80}; {message}"
-
-
-def _siblings(cell: type[BaseModel], path: Sequence[int | str]) -> list[str]:
-    """List the keys that exist beside an unknown one."""
-    section, keys = cell, iter(path[:-1])
-    for key in keys:
-        annotation = section.model_fields[str(key)].annotation
-        if get_origin(annotation) is dict:
-            next(keys, None)  # a name that the user has given
-        section = next(_sections_in(annotation))
-    return list(section.model_fields)
-
-
-def _sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the sections that a type is made of: a mapping, an optional section."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for part in get_args(annotation):
-        yield from _sections_in(part)
-
-
 def check_cell(config: CellConfig, faults: Faults) -> None:
     """Collect what is wrong between the parts of a cell whose parts are well formed."""
     for name, arm in config.arms.items():
-        if arm.backend not in registry.names("backends"):
-            _unknown(faults, f"arms.{name}.backend", arm.backend, registry.names("backends"))
         limits = LIMITS[arm.model]
         q = np.array(arm.q_start)
         for joint in np.flatnonzero((q < limits.lower) | (q > limits.upper)):
@@ -72,7 +37,7 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
                 f"arms.{name}.q_start: joint {joint + 1}: got {q[joint]:g} rad, allowed "
                 f"[{limits.lower[joint]:g}, {limits.upper[joint]:g}]"
             )
-    _check_robots(config, faults)
+    _check_backends(config, faults)
     for name, thing in config.objects.items():
         if name in config.arms:
             faults.append(f"objects.{name}: this name is taken by an arm")
@@ -83,12 +48,21 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
             )
     _check_collisions(config, faults)
     for name, controllet in config.controllets.items():
-        if name in ("hold", "franka", *config.arms):
+        if name in ("hold", *_sections(config), *config.arms):
             faults.append(f"controllets.{name}: this name is taken by the cell itself")
         _check_controllet(config, f"controllets.{name}", controllet, faults)
     if not faults:
         faults.extend(channel_faults(config))
     _check_active(config, faults)
+
+
+def _sections(config: CellConfig) -> set[str]:
+    """Names of the backends' sections, which are those of the robots' nodes too."""
+    found = set()
+    for arm in config.arms.values():
+        with contextlib.suppress(ConfigurationError):  # that is said elsewhere
+            found.add(arm.section)
+    return found
 
 
 def _check_collisions(config: CellConfig, faults: Faults) -> None:
@@ -104,24 +78,26 @@ def _check_collisions(config: CellConfig, faults: Faults) -> None:
             faults.append(f"{where}: got '{' '.join(pair)}', allowed pairs with an arm or a hand")
 
 
-def _check_robots(config: CellConfig, faults: Faults) -> None:
-    """Real arms need an address each, and are FR3s that set the pace."""
-    owner: dict[str, str] = {}
+def _check_backends(config: CellConfig, faults: Faults) -> None:
+    """Every backend that is named exists, and takes the arms that name it."""
+    arms_of: dict[str, list[str]] = {}
     for name, arm in config.arms.items():
-        if arm.backend != "franka":
-            continue
-        if not arm.robot_ip:
-            faults.append(f"arms.{name}.robot_ip: missing; backend franka needs the address")
-        elif arm.robot_ip in owner:
-            faults.append(
-                f"arms.{name}.robot_ip: got {arm.robot_ip}, which arm {owner[arm.robot_ip]} has"
+        arms_of.setdefault(arm.backend, []).append(name)
+    for backend, arms in arms_of.items():
+        try:
+            faults.extend(find_backend(backend).check_arms(config, arms))
+        except ConfigurationError as error:
+            faults.extend(
+                f"arms.{name}.backend: got {backend!r}, which does not exist; known: "
+                f"{', '.join(registry.names('backends'))}"
+                if isinstance(error, UnknownName)
+                else f"arms.{name}.backend: {error}"
+                for name in arms
             )
-        owner[arm.robot_ip] = name
-        if arm.model != "fr3":
-            faults.append(f"arms.{name}.model: got {arm.model!r}, allowed fr3 for backend franka")
-        if config.cell.rate != 1000.0:
+        except Exception as error:  # of a check that is other people's
             faults.append(
-                f"cell.rate: got {config.cell.rate:g} Hz, allowed 1000 with backend franka"
+                f"arms.{arms[0]}.backend: the check of backend {backend!r} raises "
+                f"{type(error).__name__}: {error}"
             )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from multipanda_py.config.backend_section import read_settings, section_of
 from multipanda_py.config.bounds import (
     Color,
     Inertia,
@@ -21,7 +22,7 @@ from multipanda_py.config.bounds import (
     Size,
     SpringDamping,
 )
-from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.settings import Settings
 
 Q_READY = [0.0, -0.7853981633974483, 0.0, -2.356194490192345, 0.0, 1.5707963267948966,
            0.7853981633974483]  # fmt: skip
@@ -112,7 +113,13 @@ class JointsConfig(Section):
 
 
 class ArmConfig(Section):
-    """One arm: what moves it, what it is, where it stands."""
+    """One arm: what moves it, what it is, where it stands.
+
+    Beside these keys an arm has sections named after backends, with their settings; see
+    :mod:`multipanda_py.config.backend_section`.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     backend: str = "mujoco"
     model: Literal["fr3", "fer"] = "fr3"
@@ -129,8 +136,17 @@ class ArmConfig(Section):
     perturbation: PerturbationConfig = PerturbationConfig()
     joints: JointsConfig = JointsConfig()
     robot_ip: Annotated[str, Field(pattern=r"^[A-Za-z0-9.:-]*$")] = ""
-    """Address of the robot, for backend ``franka``."""
-    franka: FrankaConfig = FrankaConfig()
+    """Address of the robot, for backends that need one."""
+
+    @property
+    def section(self) -> str:
+        """Name of the section that its backend reads."""
+        return section_of(self.backend)
+
+    @property
+    def settings(self) -> Settings:
+        """What its backend is told about it."""
+        return read_settings(self.backend, (self.model_extra or {}).get(self.section, {}))
 
 
 class ObjectConfig(Section):

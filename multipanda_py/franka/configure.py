@@ -10,28 +10,28 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.config.describe import describe_arm
-from multipanda_py.config.sections import ArmConfig
 from multipanda_py.dynamics.arm_model import build_pinocchio
-from multipanda_py.franka.options import FrankaConfig
-from multipanda_py.franka.settings import Settings
+from multipanda_py.franka.driver_settings import DriverSettings
+from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.load import Load, combined
 from multipanda_py.state import Matrix
 
 
-def settings_of(name: str, arm: ArmConfig, cpus: Sequence[int]) -> Settings:
+def driver_settings(
+    robot_ip: str, options: FrankaSettings, description: ArmDescription, cpus: Sequence[int]
+) -> DriverSettings:
     """Return the settings of an arm's driver.
 
     Args:
-        name: Of the arm.
-        arm: Its part of the cell file.
+        robot_ip: Address of the robot.
+        options: What the cell file says about it.
+        description: Of the arm.
         cpus: Cores that the driver may use.
     """
-    options, description = arm.franka, describe_arm(name, arm)
-    return Settings(
-        robot_ip=arm.robot_ip,
+    return DriverSettings(
+        robot_ip=robot_ip,
         torque_limits=description.limits.torque.tolist(),
         answer_budget=options.answer_budget,
         priority=options.priority,
@@ -41,12 +41,14 @@ def settings_of(name: str, arm: ArmConfig, cpus: Sequence[int]) -> Settings:
     )
 
 
-def changed_settings(settings: Settings, options: FrankaConfig, arm: ArmDescription) -> Settings:
+def changed_settings(
+    settings: DriverSettings, options: FrankaSettings, arm: ArmDescription
+) -> DriverSettings:
     """Return settings with what may change while the driver runs. Cheap; thread: control."""
     return replace(settings, **_live(options, arm))
 
 
-def _live(options: FrankaConfig, arm: ArmDescription) -> dict[str, Any]:
+def _live(options: FrankaSettings, arm: ArmDescription) -> dict[str, Any]:
     placed = Pose.from_rpy(options.stiffness_position, options.stiffness_rpy)
     stiffness = np.eye(4)
     stiffness[:3, :3], stiffness[:3, 3] = placed.rotation, placed.position
@@ -77,7 +79,7 @@ def pose_ee_in_flange(arm: ArmDescription) -> Matrix:
     return np.array(flange.actInv(tool).homogeneous)
 
 
-def told_load(options: FrankaConfig, arm: ArmDescription) -> Load:
+def told_load(options: FrankaSettings, arm: ArmDescription) -> Load:
     """Return what Desk does not know: the load, and the tool unless Desk has it."""
     tool = arm.tool
     if tool is None or options.tool_in_desk:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from multipanda_py.franka import settings as configuration
+from multipanda_py.franka import driver_settings as configuration
+from multipanda_py.franka.driver_settings import DriverSettings
 from multipanda_py.franka.errors import COMMUNICATION, fault_of_mode, names_of
-from multipanda_py.franka.settings import Settings
 
 PROBE_SPEED = 0.5
 """Pretended speed of all joints, so that there are Coriolis torques to compare [rad/s]."""
@@ -26,7 +26,7 @@ class Refused(Exception):
         self.final = final
 
 
-def open_robot(settings: Settings) -> Any:
+def open_robot(settings: DriverSettings) -> Any:
     """Connect, recover from an earlier driver's sudden end, and tell the robot its settings.
 
     A driver that was killed in mid-motion leaves the error of a silent client behind: that
@@ -93,7 +93,7 @@ def measure(robot: Any) -> dict[str, Any]:
     return found
 
 
-def take_priority(settings: Settings) -> list[str]:
+def take_priority(settings: DriverSettings) -> list[str]:
     """Undo the priority that libfranka has taken, then take the wanted one.
 
     Returns:

@@ -28,9 +28,9 @@ from multipanda_py.franka.connecting import (
     take_priority,
 )
 from multipanda_py.franka.driver_memory import DriverMemory, DriverWord
+from multipanda_py.franka.driver_settings import DriverSettings, SettingRefused, apply
 from multipanda_py.franka.errors import fault_of_mode, names_of
 from multipanda_py.franka.loop_connection import LoopConnection
-from multipanda_py.franka.settings import SettingRefused, Settings, apply
 from multipanda_py.franka.torque_control import TorqueControl
 
 _MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStopped": 5,
@@ -51,7 +51,7 @@ class Driver:
         settings: Of this driver.
     """
 
-    def __init__(self, robot: Any, loop: LoopConnection, settings: Settings) -> None:
+    def __init__(self, robot: Any, loop: LoopConnection, settings: DriverSettings) -> None:
         self._robot, self._loop = robot, loop
         self._torque_control = TorqueControl(loop, settings)
         self._settings = settings
@@ -133,7 +133,7 @@ class Driver:
         """Apply settings as a whole: if one is refused, all are as they were."""
         self._loop.busy(_SETTINGS_TIME)
         for line in lines:
-            settings = Settings.from_json(line)
+            settings = DriverSettings.from_json(line)
             try:
                 apply(self._robot, settings)
             except SettingRefused as error:
@@ -192,7 +192,7 @@ def main() -> NoReturn:
 
     signal.signal(signal.SIGTERM, terminate)
     try:
-        settings = Settings.from_json(loop.first_line())
+        settings = DriverSettings.from_json(loop.first_line())
         os.sched_setaffinity(0, settings.cpus)
         robot = open_robot(settings)
         warnings = take_priority(settings)

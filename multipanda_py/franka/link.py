@@ -14,7 +14,7 @@ import numpy as np
 
 from multipanda_py.franka.driver_memory import DriverMemory, DriverWord
 from multipanda_py.franka.driver_process import DriverProcess
-from multipanda_py.franka.settings import Settings
+from multipanda_py.franka.driver_settings import DriverSettings
 from multipanda_py.state import ArmState
 
 START_TIMEOUT = 15.0
@@ -54,7 +54,7 @@ class Link:
     """
 
     def __init__(
-        self, state: ArmState, settings: Settings, accept: Callable[[dict[str, Any]], str]
+        self, state: ArmState, settings: DriverSettings, accept: Callable[[dict[str, Any]], str]
     ) -> None:
         self._arm, self._settings, self._accept = state, settings, accept
         self._memory = DriverMemory()
@@ -68,7 +68,7 @@ class Link:
         self.number = 0.0
         self._process: DriverProcess | None = None
         self._killed: list[DriverProcess] = []
-        self._told: deque[Settings] = deque()
+        self._told: deque[DriverSettings] = deque()
         self._unread: list[dict[str, Any]] = []
         self._heard = 0
         self._silent = self._explained = False
@@ -100,7 +100,7 @@ class Link:
         self._process = DriverProcess(fds, self._settings.to_json())
         self._deadline = _monotonic_ns() + int(START_TIMEOUT * 1e9)
 
-    def tell(self, settings: Settings) -> None:
+    def tell(self, settings: DriverSettings) -> None:
         """Send settings to the driver; :meth:`poll` adds the answer to ``answers``."""
         self._told.append(settings)
         if self._process is not None:

@@ -13,7 +13,7 @@ import pinocchio as pin
 
 from multipanda_py.dynamics.arm_model import Flange, build_pinocchio
 from multipanda_py.franka.connecting import PROBE_SPEED
-from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.robots import ARMATURE, ArmDescription
 from multipanda_py.state import JOINTS, Matrix, Vector
 
@@ -69,7 +69,7 @@ class ModelCheck:
         self._data = self._model.createData()
         self._frame = self._model.getFrameId(arm.ee_frame)
 
-    def compare(self, options: FrankaConfig, found: Mapping[str, Any]) -> list[Difference]:
+    def compare(self, options: FrankaSettings, found: Mapping[str, Any]) -> list[Difference]:
         """Return the largest difference of every quantity, at the measured posture.
 
         The robot's mass matrix is that of the links alone; the rotors are taken out of ours.

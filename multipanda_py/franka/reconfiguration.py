@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from multipanda_py.franka.driver_settings import DriverSettings
 from multipanda_py.franka.link import Link
-from multipanda_py.franka.settings import Settings
 from multipanda_py.state import Vector
 
 REST = 0.02
@@ -41,7 +41,7 @@ class Reconfiguration:
     Thread: control.
     """
 
-    def __init__(self, link: Link, dq: Vector, settings: Settings) -> None:
+    def __init__(self, link: Link, dq: Vector, settings: DriverSettings) -> None:
         self._link, self._dq, self._settings = link, dq, settings
         self._continues = self._faulted = False
         self._answer = ""

@@ -1,106 +1,140 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver is told by the loop, and how it tells the robot."""
+"""The section ``franka`` of an arm in the cell file."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-Numbers = list[float]
+import numpy as np
 
+from multipanda_py.parameters import choice, flag, integer, number, vector
+from multipanda_py.robots.load import NO_LOAD, Load, inertia_matrix
+from multipanda_py.settings import Settings
 
-class SettingRefused(Exception):
-    """Report which setting the robot has not taken, and why."""
+# The values of Franka Robotics' own examples, in newton, newton metre.
+_TORQUE_THRESHOLDS = (20.0, 20.0, 18.0, 18.0, 16.0, 14.0, 12.0)
+_FORCE_THRESHOLDS = (20.0, 20.0, 20.0, 25.0, 25.0, 25.0)
+_THRESHOLD: dict[str, Any] = {"low": 0, "high": 1000, "exclusive_low": True}
+_TOLERANCE: dict[str, Any] = {"low": 0, "high": 10, "exclusive_low": True, "read_only": True}
+"""Up to what would find no difference at all: for that there is ``model_check: off``."""
 
 
 @dataclass(frozen=True)
-class Settings:
-    """One driver's start-up configuration, in the forms that libfranka wants.
+class FrankaSettings(Settings):
+    """What a robot is told when it is connected, and how its driver behaves.
 
-    Poses are homogeneous transforms in column-major order, (16,), inertias are too, (9,).
+    Thresholds, impedances, load and stiffness frame may be changed later, at rest; the others are
+    read at the start only. The end effector's frame is not among them: it is the frame that the
+    laws control, so that the robot's ``O_T_EE`` is the pose that the laws see.
 
-    Attributes:
-        robot_ip: Address of the robot.
-        torque_limits: Largest torques, (7,) [Nm].
-        answer_budget: How long to wait for the loop's torque [s].
-        priority: SCHED_FIFO priority, 0 for none.
-        cpus: Cores to run on.
-        EE_in_flange: Pose of the end effector.
-        K_in_EE: Pose of the stiffness frame.
-        load: Mass [kg], centre of mass in the flange [m] and inertia [kg m^2].
-        Others: Arguments of libfranka's functions of these names.
+    A simulated arm compensates the load, and stops at those upper thresholds that are given
+    explicitly; it takes everything else, which has no meaning there.
     """
 
-    robot_ip: str
-    torque_limits: Numbers
-    answer_budget: float
-    priority: int
-    cpus: list[int]
-    collision_behavior: list[Numbers]
-    joint_impedance: Numbers
-    cartesian_impedance: Numbers
-    EE_in_flange: Numbers
-    K_in_EE: Numbers
-    load_mass: float
-    load_com: Numbers
-    load_inertia: Numbers
+    lower_torque_thresholds: list[float] = vector(
+        *_TORQUE_THRESHOLDS,
+        **_THRESHOLD,
+        unit="Nm",
+        doc="External joint torque that counts as contact",
+    )
+    upper_torque_thresholds: list[float] = vector(
+        *_TORQUE_THRESHOLDS,
+        **_THRESHOLD,
+        unit="Nm",
+        doc="External joint torque that is a collision and stops the arm",
+    )
+    lower_force_thresholds: list[float] = vector(
+        *_FORCE_THRESHOLDS,
+        **_THRESHOLD,
+        unit="N, Nm",
+        doc="External wrench in the stiffness frame that counts as contact",
+    )
+    upper_force_thresholds: list[float] = vector(
+        *_FORCE_THRESHOLDS,
+        **_THRESHOLD,
+        unit="N, Nm",
+        doc="External wrench in the stiffness frame that is a collision and stops the arm",
+    )
+    joint_impedance: list[float] = vector(
+        3000, 3000, 3000, 2500, 2500, 2000, 2000, unit="Nm/rad", low=0, high=14250,
+        doc="Stiffness of the robot's own joint controller, outside torque control",
+    )  # fmt: skip
+    cartesian_impedance: list[float] = vector(
+        3000, 3000, 3000, 300, 300, 300, unit="N/m, Nm/rad", low=0, high=14250,
+        doc="Stiffness of the robot's own Cartesian controller, which a robot takes from 10 to "
+        "3000 N/m and from 1 to 300 Nm/rad",
+    )  # fmt: skip
+    load_mass: float = number(
+        0.0, unit="kg", low=0, high=5,
+        doc="Mass of what the arm carries beyond its tool; it is rated for 3 kg with the tool",
+    )  # fmt: skip
+    # A wrong load lifts or drops the arm; these bounds keep the worst of typing errors out.
+    load_com: list[float] = vector(
+        0, 0, 0, unit="m", low=-0.5, high=0.5,
+        doc="Centre of mass of the load in the flange frame",
+    )  # fmt: skip
+    load_inertia: list[float] = vector(
+        1e-4, 1e-4, 1e-4, 0, 0, 0, unit="kg m^2", low=-5, high=5,
+        doc="Inertia of the load about its centre of mass, xx yy zz xy xz yz",
+    )  # fmt: skip
+    stiffness_position: list[float] = vector(
+        0, 0, 0, unit="m", low=-2, high=2,
+        doc="Origin of the stiffness frame in the end effector's",
+    )  # fmt: skip
+    stiffness_rpy: list[float] = vector(
+        0, 0, 0, unit="rad", low=-6.2832, high=6.2832,
+        doc="Orientation of the stiffness frame in the end effector's",
+    )  # fmt: skip
+    tool_in_desk: bool = flag(
+        False, read_only=True,
+        doc="Whether Desk knows the arm's tool as part of its end effector: the robot is then "
+        "told the load alone, else tool and load as one body",
+    )  # fmt: skip
+    answer_budget: float = number(
+        5e-4, unit="s", low=1e-4, high=0.5, read_only=True,
+        doc="How long the driver waits for the loop's torque after a state has come; above a "
+        "millisecond only for simulated robots in lockstep",
+    )  # fmt: skip
+    priority: int = integer(
+        85, low=0, high=98, read_only=True,
+        doc="SCHED_FIFO priority of the driver, above the loop's; 0 keeps the normal scheduler",
+    )  # fmt: skip
+    model_check: str = choice(
+        "warn", options=("off", "warn", "refuse"), read_only=True,
+        doc="What to do when the robot's own model differs from ours",
+    )  # fmt: skip
+    tolerance_mass: float = number(
+        0.05, **_TOLERANCE, unit="kg m^2", doc="Of an element of the mass matrix"
+    )
+    tolerance_coriolis: float = number(
+        0.05, **_TOLERANCE, unit="Nm", doc="Of a Coriolis torque when all joints turn at 0.5 rad/s"
+    )
+    tolerance_gravity: float = number(0.5, **_TOLERANCE, unit="Nm", doc="Of a gravity torque")
+    tolerance_jacobian: float = number(
+        0.002, **_TOLERANCE, unit="m/rad", doc="Of an element of the Jacobian"
+    )
 
-    def to_json(self) -> str:
-        """Return one line of JSON."""
-        return json.dumps(asdict(self))
+    @property
+    def load(self) -> Load:
+        """What the arm carries beyond its tool."""
+        if self.load_mass <= 0.0:
+            return NO_LOAD
+        return Load(self.load_mass, np.array(self.load_com), inertia_matrix(self.load_inertia))
 
     @classmethod
-    def from_json(cls, line: str) -> Settings:
-        """Read what :meth:`to_json` wrote."""
-        return cls(**json.loads(line))
+    def refusal(cls, name: str, value: Any) -> str:
+        """Refuse an inertia that no rigid body has."""
+        return _of_no_body(value) if name == "load_inertia" else ""
 
 
-def apply(robot: Any, settings: Settings) -> None:
-    """Tell the robot its settings; it must not be moving.
-
-    Args:
-        robot: A ``pylibfranka.Robot``.
-        settings: What to tell it.
-
-    Raises:
-        SettingRefused: If the robot does not take one; says which, and why.
-        RuntimeError: If the link is broken (libfranka's NetworkException).
-    """
-    nominal = list(robot.read_once().F_T_NE)  # set in Desk
-    steps: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
-        ("collision thresholds", robot.set_collision_behavior, tuple(settings.collision_behavior)),
-        ("joint_impedance", robot.set_joint_impedance, (settings.joint_impedance,)),
-        ("cartesian_impedance", robot.set_cartesian_impedance, (settings.cartesian_impedance,)),
-        ("end effector frame", robot.set_EE, (from_frame(nominal, settings.EE_in_flange),)),
-        ("stiffness frame", robot.set_K, (settings.K_in_EE,)),
-        ("load", robot.set_load,
-         (settings.load_mass, settings.load_com, settings.load_inertia)),
-    ]  # fmt: skip
-    for name, function, arguments in steps:
-        try:
-            function(*arguments)
-        except (RuntimeError, ValueError) as error:
-            if type(error).__name__ not in ("CommandException", "ValueError"):
-                raise
-            given = ", ".join(str(argument) for argument in arguments)
-            raise SettingRefused(f"{name}: got {given}; the robot says: {error}") from None
-
-
-def from_frame(frame: Numbers, pose: Numbers) -> Numbers:
-    r"""Return a pose as seen from another frame, :math:`T_{frame}^{-1} T_{pose}`.
-
-    Args:
-        frame: (16,), column-major, in some frame.
-        pose: Likewise, in the same one.
-    """
-    seen = [0.0] * 16
-    for column in range(4):
-        v = pose[4 * column : 4 * column + 4]
-        offset = [v[i] - (frame[12 + i] if column == 3 else 0.0) for i in range(3)]
-        for row in range(3):
-            axis = frame[4 * row : 4 * row + 3]
-            seen[4 * column + row] = sum(a * b for a, b in zip(axis, offset))
-    seen[15] = 1.0
-    return seen
+def _of_no_body(values: Sequence[float]) -> str:
+    """Return what is wrong with an inertia; its moments obey the triangle inequality."""
+    moments = np.linalg.eigvalsh(inertia_matrix(values))
+    if moments[0] > 0.0 and moments[0] + moments[1] >= moments[2] - 1e-9:
+        return ""
+    return (
+        f"no body has the principal moments {moments.round(9).tolist()} kg m^2; they are "
+        "positive, and the sum of any two reaches the third"
+    )

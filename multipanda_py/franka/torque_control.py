@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 from multipanda_py.franka.driver_memory import DriverWord
+from multipanda_py.franka.driver_settings import DriverSettings
 from multipanda_py.franka.loop_connection import LoopConnection
-from multipanda_py.franka.settings import Settings
 from multipanda_py.franka.torque_limiter import RAMP_TIME, TorqueLimiter
 
 MOVE = 2
@@ -24,7 +24,7 @@ class TorqueControl:
         settings: Of the driver.
     """
 
-    def __init__(self, loop: LoopConnection, settings: Settings) -> None:
+    def __init__(self, loop: LoopConnection, settings: DriverSettings) -> None:
         import pylibfranka  # only here: the module can be read without it
 
         self._loop, self._torques = loop, pylibfranka.Torques

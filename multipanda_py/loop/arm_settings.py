@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from multipanda_py.backend import Backend
-from multipanda_py.franka.live import LIVE, decode, encode
-from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.ownership import error_text
 from multipanda_py.loop.tare import Tares
+from multipanda_py.robots.load import NO_LOAD, Load
+from multipanda_py.settings import Settings, live
 
 _BUSY = "is being told other settings of its robot; try again when that is answered"
 
@@ -47,11 +47,9 @@ class ArmSettings:
     ) -> None:
         self._arms, self._backend_of, self._mailbox = arms, backend_of, mailbox
         self._tares = tares
-        self._current = [
-            list(backend_of[arm.index].config.arms.values())[arm.index].franka for arm in arms
-        ]
+        self._current = [backend_of[arm.index].settings[arm.index] for arm in arms]
         self.interrupted: set[int] = set()
-        self.pending: dict[int, tuple[int, FrankaConfig]] = {}
+        self.pending: dict[int, tuple[int, Settings]] = {}
 
     def take(self, now_ns: int) -> None:
         """Begin what the owner asks for."""
@@ -59,12 +57,12 @@ class ArmSettings:
             record = slot.take()
             if record is None:
                 continue
-            options = decode(record, self._current[arm.index])
-            reason = self._begin(arm, slot.seen, options)
+            settings = self._current[arm.index].decode(record)
+            reason = self._begin(arm, slot.seen, settings)
             if reason:
-                self._answer(arm, slot.seen, reason, options, now_ns)
+                self._answer(arm, slot.seen, reason, settings, now_ns)
 
-    def _begin(self, arm: Arm, number: int, options: FrankaConfig) -> str:
+    def _begin(self, arm: Arm, number: int, settings: Settings) -> str:
         """Hand settings to the backend; return why that cannot be, or an empty string."""
         name, owner = arm.state.name, arm.owner.spec
         if arm.busy:
@@ -75,10 +73,10 @@ class ArmSettings:
                 f"deactivate {owner.name} first"
             )
         try:
-            self._backend_of[arm.index].configure(arm.index, options)
+            self._backend_of[arm.index].configure(arm.index, settings)
         except Exception as error:
             return f"{name}: {error_text(error)}"
-        self.pending[arm.index] = number, options
+        self.pending[arm.index] = number, settings
         arm.busy = _BUSY
         return ""
 
@@ -88,10 +86,10 @@ class ArmSettings:
             for index, reason in self._answers_of(backend):
                 if index not in self.pending:
                     continue
-                number, options = self.pending.pop(index)
+                number, settings = self.pending.pop(index)
                 arm = self._arms[index]
                 arm.busy = ""
-                self._answer(arm, number, reason, options, now_ns)
+                self._answer(arm, number, reason, settings, now_ns)
         for index in self.pending:
             if not self._backend_of[index].is_ready(index):
                 self.interrupted.add(index)
@@ -107,19 +105,27 @@ class ArmSettings:
             reason = error_text(error)
             return [(index, reason) for index in backend.arms if index in self.pending]
 
-    def _answer(
-        self, arm: Arm, number: int, reason: str, options: FrankaConfig, now_ns: int
-    ) -> None:
+    def _answer(self, arm: Arm, number: int, reason: str, settings: Settings, now_ns: int) -> None:
         current = self._current[arm.index]
         if reason:
             text, event = reason, Event.SETTINGS_REFUSED
         else:
-            changed = [n for n in LIVE if getattr(options, n) != getattr(current, n)]
+            names = [spec.name for spec in live(type(settings))]
+            changed = [n for n in names if getattr(settings, n) != getattr(current, n)]
             text, event = f"changed: {', '.join(changed) or 'nothing'}", Event.SETTINGS_APPLIED
-            if any(name.startswith("load_") for name in changed):
+            load = settings.load or NO_LOAD
+            if not _is_same(load, current.load or NO_LOAD):
                 self._tares.forget(arm.index, "the robot carries another load", now_ns)
-            current = self._current[arm.index] = options
-            arm.model.set_load(options.load)
+            current = self._current[arm.index] = settings
+            arm.model.set_load(load)
         self._mailbox.report(event, now_ns, arm.index, -1, text)
         head = np.array([number, not reason], dtype=np.float64)
-        self._mailbox.settings_answers[arm.index].write(np.concatenate([head, encode(current)]))
+        self._mailbox.settings_answers[arm.index].write(np.concatenate([head, current.encode()]))
+
+
+def _is_same(load: Load, other: Load) -> bool:
+    return (
+        load.mass == other.mass
+        and np.array_equal(load.com, other.com)
+        and np.array_equal(load.inertia, other.inertia)
+    )

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from multipanda_py import registry
 from multipanda_py.backend import Backend
+from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, describe_objects
 from multipanda_py.config.instance_spec import InstanceSpec
@@ -21,6 +21,7 @@ from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.ownership import Ownership
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.limits import LIMITS
+from multipanda_py.robots.load import NO_LOAD
 from multipanda_py.state import ArmState, Vector
 
 
@@ -38,7 +39,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
         state = ArmState(name, LIMITS[arm.model].with_torque_rate(arm.torque_rate), record)
         states.append(state)
         model = ArmModel(descriptions[index])
-        model.set_load(arm.franka.load)
+        model.set_load(arm.settings.load or NO_LOAD)
         arms.append(Arm(index, state, model, record, period))
     reports, objects = row["reports"][0], row["objects"][0]
     instances = [
@@ -90,6 +91,6 @@ def build_backends(
     for index, arm in enumerate(config.arms.values()):
         kinds.setdefault(arm.backend, []).append(index)
     return [
-        registry.find("backends", kind)(config, indices, [states[i] for i in indices], objects)
+        find_backend(kind)(config, indices, [states[i] for i in indices], objects)
         for kind, indices in kinds.items()
     ]

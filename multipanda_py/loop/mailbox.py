@@ -23,17 +23,18 @@ import numpy as np
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LoopError
-from multipanda_py.franka.live import WIDTH as SETTINGS
 from multipanda_py.gripper_record import RECORD as GRIPPER_RECORD
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.row import row_dtype
 from multipanda_py.loop.row_ring import ROWS, RowRing
 from multipanda_py.robots.limits import LIMITS
+from multipanda_py.settings import record_width
 from multipanda_py.state import JOINTS, Vector
 
 EVENTS = 64
-ANSWER = 2 + SETTINGS
-"""Floats of an answer to settings: number of the record, whether applied, what is in force."""
+ANSWER_HEAD = 2
+"""Floats before what is in force, in an answer to settings: number of the record, whether it was
+applied."""
 TARE = 2 + JOINTS
 """Floats of an answer to a tare: number of the record, whether done, what is taken off [Nm]."""
 _TEXT = 480
@@ -181,7 +182,9 @@ class Mailbox:
         terms = 1 + max(len(spec.features) for spec in specs)
         self.row_dtype = row_dtype(len(config.arms), movable, len(specs), joints, terms)
         widths = [2 + len(specs), len(config.arms)] + [GRIPPER_RECORD] * len(config.arms)
-        widths += [SETTINGS, ANSWER] * len(config.arms)
+        for arm in config.arms.values():
+            settings = record_width(type(arm.settings))
+            widths += [settings, ANSWER_HEAD + settings]
         widths += [1, TARE] * len(config.arms)
         widths += [spec.parameter_width for spec in specs]
         for spec in specs:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of every arm's robot as the parameters of a node ``<arm>/franka``."""
+"""The settings of every arm as the parameters of a node, ``<arm>/franka`` for Franka arms."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from rcl_interfaces.msg import ParameterDescriptor
 from multipanda_py.cell import Cell
 from multipanda_py.cell.robot_settings import SETTINGS_TIMEOUT
 from multipanda_py.exceptions import LoopTimeout, SettingsRejected
-from multipanda_py.franka.live import LIVE, SPECS, START_ONLY
-from multipanda_py.franka.options import FrankaConfig
 from multipanda_py.ros.deferred_responses import until
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.parameter_requests import Change, LateParameters
 from multipanda_py.ros.parameters import descriptor_of, hand_over, plain_node
-
-NAME = "franka"
+from multipanda_py.settings import declared, live
 
 
 def robot_nodes(main: GuardedNode, cell: Cell) -> Iterator[GuardedNode]:
@@ -33,24 +30,24 @@ def robot_nodes(main: GuardedNode, cell: Cell) -> Iterator[GuardedNode]:
         cell: The cell.
     """
     for arm in cell.arms:
-        yield _robot_node(main, cell, arm)
+        if declared(type(cell.robot_settings(arm))):
+            yield _robot_node(main, cell, arm)
 
 
 def _robot_node(main: GuardedNode, cell: Cell, arm: str) -> GuardedNode:
-    node = plain_node(NAME, main, arm)
-    options = cell.robot_settings(arm)
-    for name in LIVE:
-        node.declare_parameter(name, getattr(options, name), descriptor_of(SPECS[name]))
-    for name in START_ONLY:
-        field = FrankaConfig.model_fields[name]
-        text = " ".join((field.description or name).split())
-        descriptor = ParameterDescriptor(
-            description=text, read_only=True, additional_constraints="set in the cell file"
-        )
-        node.declare_parameter(name, getattr(options, name), descriptor)
-
+    settings = cell.robot_settings(arm)
+    node = plain_node(cell.config.arms[arm].section, main, arm)
+    for spec in declared(type(settings)):
+        descriptor = descriptor_of(spec)
+        if spec.read_only:
+            descriptor = ParameterDescriptor(
+                description=f"{descriptor.description}.",
+                read_only=True,
+                additional_constraints="set in the cell file",
+            )
+        node.declare_parameter(spec.name, getattr(settings, spec.name), descriptor)
     node.late = LateParameters(partial(_change, cell, arm))
-    hand_over(node, LIVE, node.late.check)
+    hand_over(node, {spec.name for spec in live(type(settings))}, node.late.check)
     return node
 
 

@@ -16,7 +16,7 @@ from multipanda_py.simulation.elasticity import Springs
 from multipanda_py.state import JOINTS, ArmState, Vector
 
 if TYPE_CHECKING:
-    from multipanda_py.franka.options import FrankaConfig
+    from multipanda_py.franka.settings import FrankaSettings
 
 STABLE = 0.01
 """Largest square of natural frequency times period of a joint that holds: explicit steps of all
@@ -69,7 +69,7 @@ class SimRobot(Stage):
         arm: ArmDescription,
         state: ArmState,
         dof: int,
-        options: FrankaConfig,
+        options: FrankaSettings,
         words_of: Callable[[Iterable[str]], str],
         period: float,
         springs: Springs | None = None,
@@ -87,9 +87,9 @@ class SimRobot(Stage):
         self.fault = ""
         self.configure(options)
 
-    def configure(self, options: FrankaConfig) -> None:
+    def configure(self, options: FrankaSettings) -> None:
         """Take settings; those of the robot's own motions mean nothing here."""
-        given = options.model_fields_set
+        given = options.given
         self._options = options
         self._torques = self._wrench = None
         if "upper_torque_thresholds" in given:

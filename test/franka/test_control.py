@@ -12,7 +12,7 @@ import pytest
 from robots import TORQUE_RATE
 
 from multipanda_py.fci_sim import FciSim
-from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.franka.settings import FrankaSettings
 
 
 def test_lockstep_loses_nothing(make, new_address):
@@ -138,7 +138,7 @@ def test_settings_end_the_motion_and_start_the_next(lockstep, make):
     cell.run(cell.ready)
     cell.run_cycles(50)
     seen = []
-    cell.backend.configure(0, FrankaConfig(upper_torque_thresholds=[3.0] * 7))
+    cell.backend.configure(0, FrankaSettings(upper_torque_thresholds=[3.0] * 7))
 
     def told():
         seen.append((sim.admin(addresses[0], "stats")["mode"], cell.states[0].tau.any()))
@@ -150,7 +150,7 @@ def test_settings_end_the_motion_and_start_the_next(lockstep, make):
     counted = sim.admin(addresses[0], "stats")
     assert counted["errors"] == []
     assert 0.0 < counted["torque_rate_max"] <= TORQUE_RATE
-    reason = answer(cell, FrankaConfig(cartesian_impedance=[1.0] * 6))[0][1]
+    reason = answer(cell, FrankaSettings(cartesian_impedance=[1.0] * 6))[0][1]
     assert f"left: robot {addresses[0]}: cartesian_impedance: got" in reason
     assert cell.ready()
     assert cell.faults == []
@@ -166,7 +166,7 @@ def test_a_recovery_waits_for_settings(lockstep, make):
     sim.admin(addresses[0], "fault", errors=["joint_reflex"])
     cell.fault(0)
     cell.faults.clear()
-    cell.backend.configure(0, FrankaConfig(load_mass=0.25))
+    cell.backend.configure(0, FrankaSettings(load_mass=0.25))
     cell.backend.recover(0)
     found = []
     cell.run(lambda: found.extend(cell.backend.settings_answers()) or found)
@@ -183,7 +183,7 @@ def test_an_arm_that_moves_takes_settings_when_it_rests(lockstep, make):
     cell.goals[0][5] += 0.3
     cell.run(lambda: np.abs(cell.states[0].dq).max() > 0.2)
     speeds = []
-    cell.backend.configure(0, FrankaConfig(load_mass=0.25))
+    cell.backend.configure(0, FrankaSettings(load_mass=0.25))
     while not cell.backend.settings_answers():
         cell.step(timeout=1.0)
         if cell.ready():
@@ -199,7 +199,7 @@ def test_settings_are_answered_whatever_happens_meanwhile(lockstep, make, what):
     sim, addresses = lockstep
     cell = make(addresses[:1])
     cell.run(cell.ready)
-    cell.backend.configure(0, FrankaConfig(load_mass=0.25))
+    cell.backend.configure(0, FrankaSettings(load_mass=0.25))
     assert cell.backend.settings_answers() == []
     if what == "user_stop":
         sim.admin(addresses[0], "user_stop", pressed=True)

@@ -6,10 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from multipanda_py.config.backend_section import changed
 from multipanda_py.exceptions import LoopTimeout, SettingsRejected, SwitchRejected
-from multipanda_py.franka.live import WIDTH, changed, decode, encode
-from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.loop.events import Event
+from multipanda_py.settings import record_width
 
 
 class Slow:
@@ -117,17 +118,17 @@ def test_only_what_was_asked_for_changes(make_cell):
     assert now.load_com == [0.0, 0.0, 0.2]
     assert now.joint_impedance == [900.0] * 7
     assert now.priority == 7
-    assert now.model_fields_set == {"load_mass", "load_com", "joint_impedance", "priority"}
+    assert now.given == {"load_mass", "load_com", "joint_impedance", "priority"}
     assert [event.event for event in cell.events()] == [Event.SETTINGS_APPLIED] * 2
 
 
 def test_a_record_carries_what_was_given():
-    options = FrankaConfig(priority=3, upper_force_thresholds=[5.0] * 6)
-    options = changed(options, {"load_mass": 1, "stiffness_rpy": (0.1, 0.2, 0.3)}, "left")
-    record = encode(options)
-    assert record.shape == (WIDTH,)
-    back = decode(record, FrankaConfig(priority=3))
+    options = FrankaSettings(priority=3, upper_force_thresholds=[5.0] * 6)
+    given = {"load_mass": 1, "stiffness_rpy": (0.1, 0.2, 0.3)}
+    options = changed(options, given, "left", "franka")
+    record = options.encode()
+    assert record.shape == (record_width(FrankaSettings),)
+    back = FrankaSettings(priority=3).decode(record)
     assert back == options
-    assert back.model_fields_set == options.model_fields_set
-    assert "upper_torque_thresholds" not in back.model_fields_set
-    assert FrankaConfig.model_validate_json(options.model_dump_json()) == options
+    assert back.given == options.given
+    assert "upper_torque_thresholds" not in back.given

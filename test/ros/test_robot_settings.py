@@ -18,7 +18,8 @@ from rclpy.parameter import Parameter
 from robots import unused_address
 
 from multipanda_py.fci_sim import FciSim
-from multipanda_py.franka.options import FrankaConfig
+from multipanda_py.franka.settings import FrankaSettings
+from multipanda_py.settings import declared
 
 NODE = "/left/franka"
 LAW = "left/cartesian_impedance_controller"
@@ -36,7 +37,7 @@ def held(cell, client):
 
 def test_every_option_is_there_and_described(cell, client):
     names = client.call(ListParameters, f"{NODE}/list_parameters").result.names
-    assert set(FrankaConfig.model_fields) <= set(names)
+    assert {spec.name for spec in declared(FrankaSettings)} <= set(names)
     mass, torques, budget = client.call(
         DescribeParameters,
         f"{NODE}/describe_parameters",
@@ -49,7 +50,7 @@ def test_every_option_is_there_and_described(cell, client):
     assert not torques.read_only
     assert budget.read_only
     thresholds = get(client, "upper_torque_thresholds", node="/right/franka")[0]
-    assert list(thresholds.double_array_value) == FrankaConfig().upper_torque_thresholds
+    assert list(thresholds.double_array_value) == FrankaSettings().upper_torque_thresholds
 
 
 def test_a_held_arm_takes_several_at_once(held, client):

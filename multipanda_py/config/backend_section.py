@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The section of an arm that belongs to a backend: declared there, checked here.
+
+A section named after a backend holds its settings (:mod:`multipanda_py.settings`), whichever
+backend moves the arm. Backends may share a section: simulated arms read ``franka``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from multipanda_py import registry
+from multipanda_py.config.sentences import sentences
+from multipanda_py.exceptions import ConfigurationError, SettingsRejected
+from multipanda_py.parameters import Spec
+from multipanda_py.settings import Settings, by_class, declaration_fault, declared, live
+
+if TYPE_CHECKING:
+    from multipanda_py.backend import Backend
+
+
+def find_backend(name: str) -> type[Backend[Any]]:
+    """Return a backend's class, whose settings are declared as they should be.
+
+    Raises:
+        ConfigurationError: If there is none, or it cannot be loaded, or its declaration is wrong.
+    """
+    backend: type[Backend[Any]] = registry.find("backends", name)
+    try:
+        fault = declaration_fault(backend.Settings)
+    except Exception as error:  # of a declaration that is other people's
+        fault = f"its declaration raises {type(error).__name__}: {error}"
+    if fault:
+        raise ConfigurationError(
+            f"backend {name!r}: {backend.__module__}.{backend.__qualname__}.Settings: {fault}"
+        )
+    return backend
+
+
+def section_of(backend: str) -> str:
+    """Return the name of the section that a backend reads."""
+    return find_backend(backend).settings_section or backend
+
+
+def sections() -> list[str]:
+    """Return the names of all sections that there are; what cannot be loaded has none."""
+    found = []
+    for name in registry.names("backends"):
+        try:
+            if section_of(name) == name and declared(find_backend(name).Settings):
+                found.append(name)
+        except ConfigurationError:
+            continue
+    return found
+
+
+def read_settings(backend: str, given: Mapping[str, Any]) -> Settings:
+    """Return an arm's settings from what its checked section gives."""
+    settings: type[Settings] = find_backend(backend).Settings
+    return settings(**{name: _given(value) for name, value in given.items()})
+
+
+def check_sections(
+    arm: str, keys: Mapping[str, Any], known: tuple[str, ...]
+) -> Iterator[tuple[str, dict[str, Any] | None, list[str]]]:
+    """Check the keys of an arm that are not of every arm.
+
+    Args:
+        arm: Its name.
+        keys: They, with their values.
+        known: Names of the keys of every arm, for messages.
+
+    Yields:
+        The key, its values in plain types or None, and its faults.
+    """
+    for key, value in keys.items():
+        where = f"arms.{arm}.{key}"
+        if key not in registry.names("backends"):
+            text = f"{where}: unknown key; known: {', '.join((*known, *sections()))}"
+            yield key, None, [text]
+            continue
+        try:
+            backend, section = find_backend(key), section_of(key)
+        except ConfigurationError as error:
+            yield key, None, [f"{where}: {error}"]
+            continue
+        if section != key:
+            text = f"unknown key; the settings of backend {key} are in section {section}"
+            yield key, None, [f"{where}: {text}"]
+            continue
+        model = _model(backend.Settings)
+        try:
+            checked = model.model_validate(value)
+        except ValidationError as error:
+            found = (f"{where}.{text}" for text in sentences(error, model))
+            yield key, None, [text.replace(f"{where}.: ", f"{where}: ") for text in found]
+            continue
+        yield key, checked.model_dump(exclude_unset=True), []
+
+
+def changed(settings: Settings, values: Mapping[str, object], arm: str, section: str) -> Settings:
+    """Return settings with some of them changed.
+
+    Args:
+        settings: The settings.
+        values: New values by name.
+        arm: Name of the arm, for messages.
+        section: Name of the section in the cell file, for messages.
+
+    Raises:
+        SettingsRejected: With every fault.
+    """
+    kind = type(settings)
+    names = [spec.name for spec in live(kind)]
+    read_only = {spec.name for spec in declared(kind)} - set(names)
+    faults = []
+    for name in values:
+        if name in read_only:
+            faults.append(
+                f"{arm}: {name} is read at the start only: change it in the cell file "
+                f"(arms.{arm}.{section}.{name}) and start the cell again"
+            )
+        elif name not in names:
+            known = ", ".join(names) or "none"
+            faults.append(f"{arm}: setting {name!r} does not exist; known: {known}")
+    model = _model(kind)
+    given = {name: _given(value) for name, value in values.items() if name in names}
+    try:
+        given = model.model_validate(given).model_dump(exclude_unset=True)
+    except ValidationError as error:
+        faults.extend(f"{arm}: {fault}" for fault in sentences(error, model))
+    if faults:
+        raise SettingsRejected("\n".join(faults))
+    return settings.replace(given)
+
+
+@by_class
+def _model(settings: type[Settings]) -> type[BaseModel]:
+    """Return what checks a section, and words its faults as those of the rest of the file."""
+    fields: dict[str, Any] = {}
+    for spec in declared(settings):
+        check = AfterValidator(_checker(settings, spec))
+        fields[spec.name] = (Annotated[_type(spec), check], _given(spec.default))
+    return create_model(
+        settings.__name__, __config__=ConfigDict(extra="forbid", frozen=True), **fields
+    )
+
+
+def _checker(settings: type[Settings], spec: Spec) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if spec.kind == "vector":
+            for place, (item, (low, high)) in enumerate(zip(value, spec.bounds)):
+                if not low <= item <= high:
+                    raise ValueError(f"element {place} should be in [{low:g}, {high:g}]")
+        reason = settings.refusal(spec.name, value)
+        if reason:
+            raise ValueError(reason)
+        return value
+
+    return check
+
+
+def _type(spec: Spec) -> Any:
+    """Return the type that pydantic knows a setting by."""
+    if spec.kind == "choice":
+        return Literal[spec.options]
+    plain = {"flag": bool, "text": str}.get(spec.kind)
+    if plain is not None:
+        return plain
+    kind = int if spec.kind == "integer" else float
+    low, high = (min(low for low, _ in spec.bounds), max(high for _, high in spec.bounds))
+    least: dict[str, Any] = {"gt" if spec.exclusive_low else "ge": low}
+    finite: dict[str, Any] = {"allow_inf_nan": False} if kind is float else {}
+    one: Any = Annotated[kind, Field(le=high, **least, **finite)]
+    if spec.kind != "vector":
+        return one
+    return Annotated[list[one], Field(min_length=spec.width, max_length=spec.width)]
+
+
+def _given(value: Any) -> Any:
+    """Return arrays as lists, which is what sections are made of."""
+    return value.tolist() if hasattr(value, "tolist") else value
