@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""doc/writing_a_backend.md, as it stands: its files are written, found, run and refused."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from multipanda_py import registry
+from multipanda_py.cell import Cell
+from multipanda_py.cli import main
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import ConfigurationError, SettingsRejected
+
+ROOT = Path(__file__).parent.parent
+GUIDE = (ROOT / "doc" / "writing_a_backend.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The guide's files in a folder on the path, installed as pip would do it."""
+    for block in (*blocks("python"), *blocks("yaml")):
+        (tmp_path / block.split("\n", 1)[0].removeprefix("# ")).write_text(block)
+    info = tmp_path / "bus-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bus\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(*blocks("ini"))
+
+    def forget():
+        for cached in (registry.names, registry.find, registry._third_party):
+            cached.cache_clear()
+        sys.modules.pop("bus", None)
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    forget()
+    yield tmp_path
+    forget()
+
+
+def test_a_cell_runs_on_it_and_its_settings_change(found: Path):
+    with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
+        cell.step(200)
+        assert cell.active == ("arm/soft",)
+        settings = cell.robot_settings("arm")
+        assert (settings.port, settings.friction) == ("/dev/ttyACM0", 4.0)
+        assert settings.given == {"port", "friction"}
+        with pytest.raises(SettingsRejected, match=r"port is read at .*arms\.arm\.bus\.port"):
+            cell.set_robot_settings("arm", port="elsewhere")
+        with pytest.raises(SettingsRejected, match=r"arm: friction: got 21\.0; .*less than"):
+            cell.set_robot_settings("arm", friction=21.0)
+        cell.switch([], ["arm/soft"])
+        cell.set_robot_settings("arm", friction=3.0)
+        assert cell.robot_settings("arm").friction == 3.0
+        assert cell.loop.backends[0].settings[0].friction == 3.0
+        cell.step(100)
+        assert cell.state("arm").fault == ""
+        assert cell.silence_reason() == ""
+    config = CellConfig.from_yaml(found / "cell.yaml")
+    assert CellConfig.model_validate_json(config.model_dump_json()) == config
+
+
+@pytest.mark.parametrize(
+    ("arm", "fault"),
+    [
+        ({"bus": {}}, "arms.arm.bus.port: missing"),
+        ({"bus": {"port": "a", "speed": 1}}, "arms.arm.bus.speed: unknown key; known: port, "),
+        ({"bus": {"port": "a", "inertia": 0.0}}, "arms.arm.bus.inertia: got 0.0; input should"),
+        ({"bus": {"port": "a", "friction": "x"}}, "arms.arm.bus.friction: got 'x'; input should"),
+        ({"bus": 3}, "arms.arm.bus: got 3; input should be"),
+        ({"buss": {}}, "arms.arm.buss: unknown key; known: backend, "),
+        ({"mujoco": {}}, "arms.arm.mujoco: unknown key; the settings of backend mujoco are in"),
+        ({"bus": {"port": "a"}, "franka": {"load_mass": -1}}, "arms.arm.franka.load_mass: got -1"),
+    ],
+)
+def test_what_is_not_allowed_is_refused_with_its_path(found: Path, arm, fault: str):
+    with pytest.raises(ConfigurationError) as refusal:
+        CellConfig.from_dict({"arms": {"arm": {"backend": "bus", **arm}}})
+    assert any(text.startswith(f"cell: {fault}") for text in refusal.value.faults), refusal.value
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("import numpy", "import nothing_of_that_name", "cannot be loaded: ModuleNotFoundError"),
+        ("Settings = BusSettings", "Settings = None", r"Bus\.Settings: got None, allowed a fro"),
+        ("@dataclass(frozen=True)", "", "that is no dataclass, allowed a frozen dataclass"),
+        ('number(2.0, unit="Nm s/rad", low=0, high=20, doc="of every joint")', "2.0",
+         "friction: got a plain field, allowed one declared with number"),
+        ("yield f", "raise RuntimeError  #", "the check of backend 'bus' raises RuntimeError"),
+    ],
+)  # fmt: skip
+def test_a_backend_that_is_none_is_refused_with_the_reason(found: Path, old, new, reason):
+    path = found / "bus.py"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(ConfigurationError, match=rf"arms\.arm.*{reason}"):
+        CellConfig.from_dict({"arms": {"arm": {"backend": "bus"}}})
+
+
+def test_it_is_listed_with_its_settings(found: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["list", "backends"]) == 0
+    out = capsys.readouterr().out
+    assert "Exchange torques and states with servos." in out
+    assert "largest" not in out
+    assert re.search(r"friction +number +Nm s/rad +0 \.\. 20", out)
+
+
+@pytest.mark.parametrize("tool", [["ruff", "check"], ["ruff", "format", "--check"]])
+def test_its_code_keeps_the_rules_of_this_repository(found: Path, tool: list[str]):
+    pytest.importorskip("ruff")
+    line = ["--config", str(ROOT / "pyproject.toml"), "--ignore", "I001", "bus.py"]
+    if "format" in tool:
+        line = ["--line-length", "99", "bus.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", *tool, *line], cwd=found, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_its_yaml_is_a_cell_file():
+    assert yaml.safe_load(blocks("yaml")[0])
