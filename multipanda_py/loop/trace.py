@@ -37,16 +37,16 @@ class Trace:
     ) -> None:
         self.is_on = False
         self._records = records
-        self._pairs: list[tuple[Vector, Vector]] = []
+        self._pairs: list[tuple[memoryview, memoryview]] = []  # half the time of arrays
         self._channels = sum(1 << k for k, name in enumerate(TRACED_CHANNELS) if name in data)
         for name in TRACED_CHANNELS:
             for slot, record in enumerate(records if name in data else ()):
                 source = data[name][min(slot, len(data[name]) - 1)]
                 place = record[f"target_{name}"]
-                if name == "joint":  # fills the beginning of the slots
-                    source = source.reshape(2, -1)
-                    place = place[:, : source.shape[1]]
-                self._pairs.append((place, source))
+                size = source.size // place.shape[0] if name == "joint" else source.size
+                sources = source.reshape(-1, size)
+                for part, own in zip(place.reshape(-1, place.shape[-1]), sources):
+                    self._pairs.append((part[:size].data, own.data))
         terms = [np.zeros((n_terms, torque.size)) for torque in tau]
         self._of_law = [(own[0], torque) for own, torque in zip(terms, tau)]
         self.of_features = [own[1:] for own in terms]
@@ -74,5 +74,5 @@ class Trace:
         for place, source in self._pairs:
             place[:] = source
         if self.is_on:
-            for place, own in self._terms:
-                place[:] = own
+            for terms, own in self._terms:
+                terms[:] = own
