@@ -69,6 +69,10 @@ class Robots:
         self._driver_of_right = max(stage.processes("franka.driver"))
         ready = wait(lambda: all(self._mode(arm) == "move" for arm in self.address), 20.0)
         self.ledger.expect(ready, "start on simulated robots", "no torque control")
+        told = self._until(
+            lambda: all(self._owner_and_fault(arm).startswith(arm) for arm in self.address), 10.0
+        )
+        self.ledger.expect(told, "start on simulated robots", "not in /diagnostics")
         self._take("start on simulated robots")
 
     def strike(self, name: str, dice: random.Random) -> None:
@@ -101,7 +105,7 @@ class Robots:
             self._signal(*SIGNALS[name])
         if name == "gripper SIGKILL":
             return self._gripper(kind)
-        faulted = self._until(lambda: "fault" in self._owner_and_fault("left"), 15.0)
+        faulted = self._until(lambda: self._owner_and_fault("left").startswith("fault "), 15.0)
         self.ledger.expect(faulted, kind, "no fault in /diagnostics")
         self._recover(kind)
 
@@ -184,9 +188,10 @@ class Robots:
         self.stage.outsider.ask("come_through", sources=sources)
 
     def _owner_and_fault(self, arm: str) -> str:
-        status = self.stage.outsider.ask("statuses").get(f"{self.stage.name}/{arm}", {})
-        fault = status.get("fault", "")
-        return f"fault {fault}" if fault != "none" else status.get("owner", "")
+        status = self.stage.outsider.ask("statuses").get(f"{self.stage.name}/{arm}")
+        if status is None:
+            return "not in /diagnostics yet"
+        return f"fault {status['fault']}" if status["fault"] != "none" else status["owner"]
 
     def _until(self, condition: Any, timeout: float) -> bool:
         return self.client.until(condition, timeout)
