@@ -11,7 +11,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "multipanda_py"
 CONTRACTS = {
     "backend", "channel", "context", "controllet", "exceptions", "feature", "gripper_record",
-    "handover", "limits", "parameters", "pose", "registry", "report", "state", "targets",
+    "handover", "limits", "parameters", "pose", "registry", "report",
+    "settings", "state", "targets",
 }  # fmt: skip
 ENTRY_POINTS = {"__init__", "cli", "start", "testing"}
 
