@@ -123,7 +123,7 @@ class Admin:
         if robot.mode is not Mode.IDLE:
             raise ConfigurationError(f"place needs an idle robot, it is {robot.mode.name}")
         robot.hold_q = _vector("q", q, 7)
-        robot.world.place(robot.hold_q)
+        robot.physics.place(robot.hold_q)
 
     def do_object(self, width: float) -> None:
         """Put an object between the fingers; 0 takes it away [m]."""
@@ -140,8 +140,8 @@ class Admin:
             "refused": unit.port.refused,
             "message_id": robot.message_id,
             "errors": list(robot.errors),
-            "q": robot.world.q.tolist(),
-            "dq": robot.world.dq.tolist(),
+            "q": robot.physics.q.tolist(),
+            "dq": robot.physics.dq.tolist(),
             "width": gripper.width,
             "is_grasped": gripper.is_grasped,
         }

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.fci_sim.frames import is_pose
+from multipanda_py.fci_sim.physics import PERIOD, Physics
 from multipanda_py.fci_sim.trend import Bounds, Trend
-from multipanda_py.fci_sim.world import PERIOD, World
 
 Vector = NDArray[np.float64]
 
@@ -38,9 +38,9 @@ class CartesianReference:
         trend: Its twist and acceleration, (6,) [m/s, rad/s].
     """
 
-    def __init__(self, world: World, F_T_EE: Vector, q_d: Vector) -> None:
-        self._world, self._F_T_EE = world, F_T_EE
-        self.pose, _ = world.kinematics_at(q_d, F_T_EE)
+    def __init__(self, physics: Physics, F_T_EE: Vector, q_d: Vector) -> None:
+        self._physics, self._F_T_EE = physics, F_T_EE
+        self.pose, _ = physics.kinematics_at(q_d, F_T_EE)
         self._arrived = self.pose
         self.trend = Trend(_BOUNDS)
         self._elbow: Trend | None = None  # while it is commanded
@@ -88,7 +88,7 @@ class CartesianReference:
 
     def follow(self, q_d: Vector) -> Vector:
         """Return the joint velocities that follow from a desired posture, (7,) [rad/s]."""
-        here, A = self._world.kinematics_at(q_d, self._F_T_EE)
+        here, A = self._physics.kinematics_at(q_d, self._F_T_EE)
         twist = self.trend.velocity
         behind = difference(here, displaced(self.pose, -twist * PERIOD))
         wanted = twist + _CATCH_UP / PERIOD * behind

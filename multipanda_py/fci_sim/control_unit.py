@@ -24,7 +24,7 @@ from multipanda_py.fci_sim.wire import (
     ROBOT_HEADER,
     ROBOT_PORT,
     ROBOT_VERSION,
-    Request,
+    RobotRequest,
     command_from,
 )
 
@@ -223,14 +223,14 @@ class ControlUnit:
 
     def _on_request(self, command: int, counter: int, body: bytes) -> None:
         try:
-            request = Request(command)
+            request = RobotRequest(command)
         except ValueError:
             self.port.hang_up()
             return
-        if request is Request.CONNECT:
+        if request is RobotRequest.CONNECT:
             self._connect(counter, body)
             return
-        if request is Request.MOVE:
+        if request is RobotRequest.MOVE:
             self._command = None  # it was meant for the motion before
         answer = handle(self.robot, request, counter, body)
         if answer is not None:
@@ -244,7 +244,9 @@ class ControlUnit:
         accepted = version == self.version
         if accepted:
             self.link.peer = (self.port.peer, port)
-        self.port.send(Request.CONNECT, counter, struct.pack("<BH", not accepted, self.version))
+        self.port.send(
+            RobotRequest.CONNECT, counter, struct.pack("<BH", not accepted, self.version)
+        )
 
     def _on_gone(self) -> None:
         """Stop the motion of a client that has gone, with the error of silence (assumed)."""

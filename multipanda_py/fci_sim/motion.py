@@ -17,9 +17,9 @@ from multipanda_py.fci_sim.client_urdf import (
     velocity_towards,
 )
 from multipanda_py.fci_sim.frames import FlangeFrames, pose_from
+from multipanda_py.fci_sim.physics import PERIOD, Physics
 from multipanda_py.fci_sim.trend import Bounds, Trend
 from multipanda_py.fci_sim.wire import Controller, Generator
-from multipanda_py.fci_sim.world import PERIOD, World
 
 Vector = NDArray[np.float64]
 
@@ -50,7 +50,8 @@ class Motion:
 
     def __init__(
         self, request_id: int, controller: Controller, generator: Generator,
-        asynchronous: bool, max_velocity: Vector, world: World, frames: FlangeFrames, q_d: Vector,
+        asynchronous: bool, max_velocity: Vector, physics: Physics, frames: FlangeFrames,
+        q_d: Vector,
     ) -> None:  # fmt: skip
         self.request_id, self.controller, self.generator = request_id, controller, generator
         self.asynchronous, self._max_velocity = asynchronous, max_velocity
@@ -62,7 +63,7 @@ class Motion:
         self._tries = 0
         self.cartesian: CartesianReference | None = None
         if generator in _CARTESIAN:
-            self.cartesian = CartesianReference(world, frames.pose_ee_in_flange, self.q_d)
+            self.cartesian = CartesianReference(physics, frames.pose_ee_in_flange, self.q_d)
 
     @property
     def dq_d(self) -> Vector:

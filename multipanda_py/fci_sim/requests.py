@@ -17,7 +17,7 @@ from multipanda_py.fci_sim.wire import (
     Generator,
     Mode,
     MoveStatus,
-    Request,
+    RobotRequest,
     SetStatus,
 )
 from multipanda_py.robots.load import Load
@@ -30,22 +30,22 @@ _JOINT_STIFFNESS = (0.0, 14250.0)  # FCI documentation [Nm/rad]
 _CARTESIAN_STIFFNESS = np.array([[10.0, 3000.0]] * 3 + [[1.0, 300.0]] * 3)  # [N/m, Nm/rad]
 
 
-def handle(robot: Robot, request: Request, request_id: int, body: bytes) -> bytes | None:
+def handle(robot: Robot, request: RobotRequest, request_id: int, body: bytes) -> bytes | None:
     """Execute a request other than Connect.
 
     Returns:
         What to answer at once, or None if the robot answers by itself.
     """
-    if request is Request.MOVE:
+    if request is RobotRequest.MOVE:
         return _move(robot, request_id, body)
-    if request is Request.STOP_MOVE:
+    if request is RobotRequest.STOP_MOVE:
         if robot.motion is not None:
             robot.end_motion(MoveStatus.PREEMPTED)
         return bytes([SetStatus.SUCCESS])
-    if request is Request.AUTOMATIC_ERROR_RECOVERY:
+    if request is RobotRequest.AUTOMATIC_ERROR_RECOVERY:
         robot.recover(request_id)
         return None
-    if request is Request.GET_ROBOT_MODEL:
+    if request is RobotRequest.GET_ROBOT_MODEL:
         return bytes([SetStatus.SUCCESS]) + client_urdf().encode()
     if robot.motion is not None:  # assumed
         return bytes([SetStatus.NOT_POSSIBLE])
@@ -67,22 +67,22 @@ def _move(robot: Robot, request_id: int, body: bytes) -> bytes | None:
         return bytes([MoveStatus.NOT_POSSIBLE])
     robot.begin(
         Motion(request_id, Controller(controller), Generator(generator), asynchronous, speeds,
-               robot.world, robot.frames, robot.hold_q)
+               robot.physics, robot.frames, robot.hold_q)
     )  # fmt: skip
     return None
 
 
-def _set(robot: Robot, request: Request, body: bytes) -> SetStatus:
+def _set(robot: Robot, request: RobotRequest, body: bytes) -> SetStatus:
     """Execute a setting."""
-    if request is Request.SET_GUIDING_MODE:
+    if request is RobotRequest.SET_GUIDING_MODE:
         return SetStatus.SUCCESS if len(body) == 7 else SetStatus.INVALID_ARGUMENT
     sizes = {
-        Request.SET_COLLISION_BEHAVIOR: 52,
-        Request.SET_JOINT_IMPEDANCE: 7,
-        Request.SET_CARTESIAN_IMPEDANCE: 6,
-        Request.SET_EE_TO_K: 16,
-        Request.SET_NE_TO_EE: 16,
-        Request.SET_LOAD: 13,
+        RobotRequest.SET_COLLISION_BEHAVIOR: 52,
+        RobotRequest.SET_JOINT_IMPEDANCE: 7,
+        RobotRequest.SET_CARTESIAN_IMPEDANCE: 6,
+        RobotRequest.SET_EE_TO_K: 16,
+        RobotRequest.SET_NE_TO_EE: 16,
+        RobotRequest.SET_LOAD: 13,
     }
     if len(body) != 8 * sizes[request]:
         return SetStatus.INVALID_ARGUMENT
@@ -90,15 +90,15 @@ def _set(robot: Robot, request: Request, body: bytes) -> SetStatus:
     if not np.isfinite(values).all():
         return SetStatus.INVALID_ARGUMENT
     accepted = {
-        Request.SET_COLLISION_BEHAVIOR: _collision_behavior,
-        Request.SET_JOINT_IMPEDANCE: _joint_impedance,
-        Request.SET_CARTESIAN_IMPEDANCE: _cartesian_impedance,
-        Request.SET_EE_TO_K: _ee_to_k,
-        Request.SET_NE_TO_EE: _ne_to_ee,
-        Request.SET_LOAD: _load,
+        RobotRequest.SET_COLLISION_BEHAVIOR: _collision_behavior,
+        RobotRequest.SET_JOINT_IMPEDANCE: _joint_impedance,
+        RobotRequest.SET_CARTESIAN_IMPEDANCE: _cartesian_impedance,
+        RobotRequest.SET_EE_TO_K: _ee_to_k,
+        RobotRequest.SET_NE_TO_EE: _ne_to_ee,
+        RobotRequest.SET_LOAD: _load,
     }[request](robot, values)
     if accepted:
-        robot.report.configure()
+        robot.state.configure()
     return SetStatus.SUCCESS if accepted else SetStatus.INVALID_ARGUMENT
 
 
@@ -146,5 +146,5 @@ def _load(robot: Robot, values: Vector) -> bool:
     if values[0] < 0.0 or not np.allclose(inertia, inertia.T) or moments[0] < -1e-9:
         return False
     robot.load = Load(float(values[0]), values[1:4].copy(), inertia.copy())
-    robot.world.set_load(robot.load)
+    robot.physics.set_load(robot.load)
     return True

@@ -16,14 +16,14 @@ from multipanda_py.fci_sim.cycles import Cycles
 from multipanda_py.fci_sim.end_effector import hand_load
 from multipanda_py.fci_sim.frames import FlangeFrames
 from multipanda_py.fci_sim.motion import Motion
+from multipanda_py.fci_sim.physics import Physics
 from multipanda_py.fci_sim.reflexes import Thresholds, violations
-from multipanda_py.fci_sim.report import Report
-from multipanda_py.fci_sim.wire import ERRORS, Mode, MoveStatus, RecoveryStatus, Request
-from multipanda_py.fci_sim.world import World
+from multipanda_py.fci_sim.robot_state import RobotState
+from multipanda_py.fci_sim.wire import ERRORS, Mode, MoveStatus, RecoveryStatus, RobotRequest
 from multipanda_py.robots.load import Load
 
 Vector = NDArray[np.float64]
-Answer = Callable[[Request, int, bytes], None]
+Answer = Callable[[RobotRequest, int, bytes], None]
 
 RECOVERY_CYCLES = 100
 """How long automatic error recovery takes, assumed [ms]."""
@@ -39,7 +39,7 @@ class Robot:
     An arm that rests does not move at all until it is pushed: brakes.
 
     Attributes:
-        world: Physics.
+        physics: Of the arm and its load.
         frames: Of the end effector.
         thresholds: Of contacts and collisions.
         load: What the client said is on the hand. It is taken to be there.
@@ -48,40 +48,41 @@ class Robot:
         errors: Names of the present errors.
         hold_q: Where the robot holds while no motion runs, (7,) [rad].
         cycles: What was counted.
+        state: What the client is sent.
         message_id: Of the newest state; the robot's time [ms].
     """
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
-        self.world, self.frames, self.thresholds = World(), FlangeFrames(), Thresholds()
+        self.physics, self.frames, self.thresholds = Physics(), FlangeFrames(), Thresholds()
         self.load = Load(0.0, np.zeros(3), np.zeros((3, 3)))
         self.stiffness = np.array([600.0] * 4 + [250.0, 150.0, 50.0])
         self.mode = Mode.IDLE
         self.motion: Motion | None = None
         self.errors: tuple[str, ...] = ()
-        self.hold_q = self.world.q.copy()
+        self.hold_q = self.physics.q.copy()
         self.cycles = Cycles()
         self.message_id = 0
         self.tau_push, self.wrench_push = np.zeros(7), np.zeros(6)
         self._recovery: tuple[int, int] | None = None
         self._damping = self._critical_damping()
         self._observe()
-        self.report = Report(self, hand_load())
+        self.state = RobotState(self, hand_load())
 
     def begin(self, motion: Motion) -> None:
         """Start a motion; the robot must be idle."""
         self.mode, self.motion = Mode.MOVE, motion
         self._damping = self._critical_damping()
         self.cycles.begin()
-        self._send(Request.MOVE, motion.request_id, MoveStatus.MOTION_STARTED)
+        self._send(RobotRequest.MOVE, motion.request_id, MoveStatus.MOTION_STARTED)
 
     def end_motion(self, status: MoveStatus, mode: Mode = Mode.IDLE) -> None:
         """End the running motion; whoever waits for it gets the status."""
         motion, self.motion, self.mode = self.motion, None, mode
         finished = motion is not None and not motion.external and status is MoveStatus.SUCCESS
-        self.hold_q = motion.q_d if motion is not None and finished else self.world.q.copy()
+        self.hold_q = motion.q_d if motion is not None and finished else self.physics.q.copy()
         if motion is not None:
-            self._send(Request.MOVE, motion.request_id, status)
+            self._send(RobotRequest.MOVE, motion.request_id, status)
 
     def fault(self, *names: str) -> None:
         """Raise errors: a reflex.
@@ -93,8 +94,8 @@ class Robot:
             if name not in ERRORS:
                 raise UnknownName("error", name, ERRORS)
         self.errors = names
-        self.report.errors("errors", names)
-        self.report.errors("reflex_reason", names)
+        self.state.errors("errors", names)
+        self.state.errors("reflex_reason", names)
         self.end_motion(MoveStatus.REFLEX_ABORTED, Mode.REFLEX)
 
     def recover(self, request_id: int) -> None:
@@ -107,7 +108,7 @@ class Robot:
             Mode.IDLE: RecoveryStatus.SUCCESS,
         }
         if self.mode in refused:
-            self._send(Request.AUTOMATIC_ERROR_RECOVERY, request_id, refused[self.mode])
+            self._send(RobotRequest.AUTOMATIC_ERROR_RECOVERY, request_id, refused[self.mode])
             return
         self.mode = Mode.RECOVERY
         self._recovery = (request_id, self.message_id + RECOVERY_CYCLES)
@@ -126,7 +127,7 @@ class Robot:
             self._abort_recovery(RecoveryStatus.ABORTED)
             self.end_motion(MoveStatus.ABORTED, Mode.GUIDING)
         elif self.mode is Mode.GUIDING:
-            self.hold_q = self.world.q.copy()
+            self.hold_q = self.physics.q.copy()
             self.mode = Mode.REFLEX if self.errors else Mode.IDLE
 
     def cycle(self, command: np.void | None) -> bytearray:
@@ -136,14 +137,14 @@ class Robot:
         self._move()
         self._observe()
         if self.motion is not None:
-            found = violations(self.world.q, self.world.dq, self.tau_ext, self.wrench_stiffness,
-                               self.thresholds)  # fmt: skip
+            q, dq = self.physics.q, self.physics.dq
+            found = violations(q, dq, self.tau_ext, self.wrench_stiffness, self.thresholds)
             if found:
                 self.fault(*found)
         if self._recovery is not None and self.message_id >= self._recovery[1]:
             self._finish_recovery(self._recovery[0])
         self.message_id += 1
-        return self.report.fill(self.message_id, self.cycles.success_rate)
+        return self.state.fill(self.message_id, self.cycles.success_rate)
 
     def _control(self, motion: Motion, command: np.void | None) -> None:
         if command is None:
@@ -165,52 +166,52 @@ class Robot:
 
     def _move(self) -> None:
         """Advance the physics."""
-        world, motion = self.world, self.motion
+        physics, motion = self.physics, self.motion
         if motion is not None and motion.external and motion.started:
             tau = motion.tau
         elif self.mode is Mode.GUIDING:
-            self.hold_q = world.q.copy()
-            tau = -GUIDING_DAMPING * world.dq
+            self.hold_q = physics.q.copy()
+            tau = -GUIDING_DAMPING * physics.dq
         else:
             q_d, dq_d = (self.hold_q, 0.0) if motion is None else (motion.q_d, motion.dq_d)
-            error, speed = q_d - world.q, dq_d - world.dq
+            error, speed = q_d - physics.q, dq_d - physics.dq
             pushed = self.tau_push.any() or self.wrench_push.any()
             if not pushed and max(np.abs(error).max(), np.abs(speed).max(),
-                                  np.abs(world.dq).max()) < _AT_REST:  # fmt: skip
-                world.refresh()
+                                  np.abs(physics.dq).max()) < _AT_REST:  # fmt: skip
+                physics.refresh()
                 return
             tau = self.stiffness * error + self._damping * speed
-        world.step(tau, self.tau_push, self.wrench_push, self.pose_ee[:3, 3])
+        physics.step(tau, self.tau_push, self.wrench_push, self.pose_ee[:3, 3])
 
     def _observe(self) -> None:
         """Compute the end effector's pose and the external torques as the robot signs them.
 
         A torque that the robot exerts on its environment counts positive.
         """
-        world, frames = self.world, self.frames
-        self.pose_ee: Vector = world.flange() @ frames.pose_ee_in_flange
-        self.tau_ext: Vector = -world.tau_environment
+        physics, frames = self.physics, self.frames
+        self.pose_ee: Vector = physics.flange() @ frames.pose_ee_in_flange
+        self.tau_ext: Vector = -physics.tau_environment
         stiffness = self.pose_ee @ frames.EE_T_K
         self.wrench_base, self.wrench_stiffness = np.zeros(6), np.zeros(6)
         if self.tau_ext.any():
-            self.wrench_base = world.wrench_at(stiffness[:3, 3], self.tau_ext)
+            self.wrench_base = physics.wrench_at(stiffness[:3, 3], self.tau_ext)
             turn = stiffness[:3, :3].T
             self.wrench_stiffness[:3] = turn @ self.wrench_base[:3]
             self.wrench_stiffness[3:] = turn @ self.wrench_base[3:]
 
     def _critical_damping(self) -> Vector:
-        return np.asarray(2.0 * np.sqrt(self.stiffness * self.world.inertias()))
+        return np.asarray(2.0 * np.sqrt(self.stiffness * self.physics.inertias()))
 
     def _finish_recovery(self, request_id: int) -> None:
         self._recovery = None
         self.mode, self.errors = Mode.IDLE, ()
-        self.report.errors("errors", ())
-        self._send(Request.AUTOMATIC_ERROR_RECOVERY, request_id, RecoveryStatus.SUCCESS)
+        self.state.errors("errors", ())
+        self._send(RobotRequest.AUTOMATIC_ERROR_RECOVERY, request_id, RecoveryStatus.SUCCESS)
 
     def _abort_recovery(self, status: RecoveryStatus) -> None:
         if self._recovery is not None:
-            self._send(Request.AUTOMATIC_ERROR_RECOVERY, self._recovery[0], status)
+            self._send(RobotRequest.AUTOMATIC_ERROR_RECOVERY, self._recovery[0], status)
             self._recovery = None
 
-    def _send(self, request: Request, request_id: int, status: int) -> None:
+    def _send(self, request: RobotRequest, request_id: int, status: int) -> None:
         self._answer(request, request_id, bytes([status]))

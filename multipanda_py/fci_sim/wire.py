@@ -31,7 +31,7 @@ GRIPPER_STATE = struct.Struct("<IddBH")
 """Time [ms], width [m], largest width [m], object grasped?, temperature [deg C]."""
 
 
-class Request(IntEnum):
+class RobotRequest(IntEnum):
     """Requests to the robot over TCP."""
 
     CONNECT = 0

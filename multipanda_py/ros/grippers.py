@@ -36,7 +36,7 @@ _SAME = 1e-4
 _ARRIVED = 1e-3
 
 
-class Grippers:
+class GripperServers:
     """``<arm>/gripper/...`` of every arm with a hand. Thread: executor.
 
     Args:
@@ -55,7 +55,7 @@ class Grippers:
             hand.look()
 
 
-class _Goal(NamedTuple):
+class _GripperGoal(NamedTuple):
     handle: Any
     motion: GripperMotion
 
@@ -73,7 +73,7 @@ class _Hand:
     def __init__(self, node: GuardedNode, cell: Cell, arm: str) -> None:
         self._cell, self._arm, self._logger = cell, arm, node.get_logger()
         self._gripper: Gripper = cell.gripper(arm)
-        self._goals: list[_Goal] = []
+        self._goals: list[_GripperGoal] = []
         self._problem = ""
         commands: dict[str, Callable[[], GripperMotion]] = {
             "homing": self._gripper.homing,
@@ -160,7 +160,7 @@ class _Hand:
             self._logger.warning(f"{self._arm}/gripper/gripper_action: {error}")
             self._server.finish(handle, "abort", GripperCommand.Result())
             return
-        self._goals.append(_Goal(handle, motion))
+        self._goals.append(_GripperGoal(handle, motion))
 
     def _cancel(self, handle: Any) -> CancelResponse:
         for goal in self._goals:
@@ -169,13 +169,13 @@ class _Hand:
                 return CancelResponse.ACCEPT
         return CancelResponse.REJECT
 
-    def _feed_back(self, goal: _Goal) -> None:
+    def _feed_back(self, goal: _GripperGoal) -> None:
         state = self._gripper.state()
         feedback = GripperCommand.Feedback(position=state.width / 2.0)
         feedback.effort = goal.motion.command.force if state.is_grasped else 0.0
         goal.handle.publish_feedback(feedback)
 
-    def _end(self, goal: _Goal, result: GripperResult) -> None:
+    def _end(self, goal: _GripperGoal, result: GripperResult) -> None:
         command = goal.motion.command
         held = command.action is Action.GRASP and self._gripper.state().is_grasped
         far = abs(result.width - command.width) > _ARRIVED

@@ -29,11 +29,11 @@ from multipanda_py.machine.interruption import Interrupted
 from multipanda_py.machine.outputs import never_wait_for_output
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.diagnostics import Diagnostics
-from multipanda_py.ros.grippers import Grippers
+from multipanda_py.ros.grippers import GripperServers
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.parameters import parameter_nodes
 from multipanda_py.ros.publishers import StatePublishers
-from multipanda_py.ros.recovery import Recovery
+from multipanda_py.ros.recovery import RecoveryServices
 from multipanda_py.ros.robot_settings import robot_nodes
 from multipanda_py.ros.running import (
     SPIN_TIMEOUT,
@@ -46,7 +46,7 @@ from multipanda_py.ros.running import (
 from multipanda_py.ros.services import ControllerManager
 from multipanda_py.ros.settings import cell_config, check_files, max_target_age
 from multipanda_py.ros.stop import Stop
-from multipanda_py.ros.tare import Tare
+from multipanda_py.ros.tare import TareServices
 from multipanda_py.ros.targets import Targets
 from multipanda_py.ros.trajectories import Trajectories
 
@@ -72,10 +72,10 @@ class MultimodeController:
         self._diagnostics = Diagnostics(node, cell, targets, clock)
         self._publishers = StatePublishers(node, cell, clock)
         self._managers = [ControllerManager(node, cell, arm) for arm in ("", *cell.arms)]
-        self._recovery = Recovery(node, cell, self._diagnostics)
-        self._tare = Tare(node, cell)
+        self._recovery = RecoveryServices(node, cell, self._diagnostics)
+        self._tare = TareServices(node, cell)
         self._trajectories = Trajectories(node, cell, clock)
-        self._grippers = Grippers(node, cell)
+        self._grippers = GripperServers(node, cell)
         nodes.extend(itertools.chain(parameter_nodes(node, cell), robot_nodes(node, cell)))
         self._nodes = nodes
         every(node, WATCH_PERIOD, self._watch)

@@ -21,7 +21,7 @@ CLEAR_TIMEOUT = 20.0
 """How long it may take to clear a fault: a real arm may need a new driver [s]."""
 
 
-class Recovery:
+class RecoveryServices:
     """``error_recovery`` and every ``<arm>/error_recovery``.
 
     A recovery is answered when the arms hold again, or when they say why they cannot; the node

@@ -15,7 +15,7 @@ from multipanda_py.ros.deferred_responses import Work, until
 from multipanda_py.ros.guard import GuardedNode
 
 
-class Tare:
+class TareServices:
     """Every ``<arm>/tare`` and ``<arm>/untare``.
 
     They are answered when the arm is tared, half a second later, or with the reason why not; the

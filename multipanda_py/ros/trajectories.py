@@ -70,7 +70,7 @@ class Trajectories:
             server.look()
 
 
-class _Goal:
+class _FollowedGoal:
     """A goal that is being followed.
 
     Attributes:
@@ -96,7 +96,7 @@ class _Follower:
         self._cell, self._name, self._arm = cell, spec.name, spec.config.arms[0]
         self._clock, self._logger = clock, node.get_logger()
         self._names = joint_names(cell.config, self._arm)
-        self._goal: _Goal | None = None
+        self._goal: _FollowedGoal | None = None
         self._server = PlainActionServer(
             node,
             FollowJointTrajectory,
@@ -140,7 +140,7 @@ class _Follower:
             self._end(handle, "abort", Result.INVALID_GOAL, str(error))
             return
         self._finish("abort", Result.INVALID_GOAL, "a newer goal came")
-        self._goal = _Goal(handle, _whole_path(goal, state), before)
+        self._goal = _FollowedGoal(handle, _whole_path(goal, state), before)
 
     def _cancel(self, handle: Any) -> CancelResponse:
         goal = self._goal
@@ -166,7 +166,7 @@ class _Follower:
         except ReportMissing as error:
             self._finish("abort", Result.INVALID_GOAL, f"how it goes cannot be told: {error}")
 
-    def _follow(self, goal: _Goal, report: Reports) -> None:
+    def _follow(self, goal: _FollowedGoal, report: Reports) -> None:
         motions, state = int(report.value(MOTIONS)), MotionState(int(report.value(STATE)))
         if not goal.number and motions > goal.before:
             goal.number = motions
@@ -227,7 +227,7 @@ class _Follower:
         result = Result(error_code=code, error_string=text)
         self._server.finish(handle, how, result)
 
-    def _feed_back(self, goal: _Goal, elapsed: float) -> None:
+    def _feed_back(self, goal: _FollowedGoal, elapsed: float) -> None:
         measured = self._cell.state(self._arm)
         points = goal.points
         now = min(elapsed, float(points[-1, 0]))

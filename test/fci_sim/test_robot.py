@@ -19,7 +19,7 @@ from multipanda_py.fci_sim.wire import (
     Mode,
     MoveStatus,
     RecoveryStatus,
-    Request,
+    RobotRequest,
     SetStatus,
 )
 from multipanda_py.robots import READY_POSTURE
@@ -40,7 +40,7 @@ def test_an_idle_robot_does_not_move_at_all(peer):
 
 def test_torque_control_and_its_end(peer):
     assert peer.move(Controller.EXTERNAL, Generator.NONE) is None
-    assert peer.answers == [(Request.MOVE, MoveStatus.MOTION_STARTED)]
+    assert peer.answers == [(RobotRequest.MOVE, MoveStatus.MOTION_STARTED)]
     state = peer.cycle()
     assert (state["motion_generator_mode"], state["controller_mode"]) == (5, 2)
     assert state["robot_mode"] == Mode.MOVE
@@ -51,7 +51,7 @@ def test_torque_control_and_its_end(peer):
     assert state["control_command_success_rate"] == 1.0
     state = peer.cycle(torque_finished=1)
     assert state["robot_mode"] == Mode.IDLE
-    assert peer.answers[-1] == (Request.MOVE, MoveStatus.SUCCESS)
+    assert peer.answers[-1] == (RobotRequest.MOVE, MoveStatus.SUCCESS)
     for _ in range(2000):
         state = peer.cycle()
     assert not state["dq"].any()
@@ -76,7 +76,7 @@ def test_twenty_cycles_without_command_are_too_many(peer):
     state = peer.cycle()
     assert state["robot_mode"] == Mode.REFLEX
     assert list(np.flatnonzero(state["errors"])) == [25]
-    assert peer.answers[-1] == (Request.MOVE, MoveStatus.REFLEX_ABORTED)
+    assert peer.answers[-1] == (RobotRequest.MOVE, MoveStatus.REFLEX_ABORTED)
 
 
 @pytest.mark.parametrize(("step", "passes"), [(1.0, True), (1.01, False)])
@@ -90,22 +90,24 @@ def test_torque_rate(peer, step, passes):
 def test_recovery_takes_its_time_and_keeps_the_reason(peer):
     peer.robot.fault("joint_reflex")
     assert peer.move(Controller.EXTERNAL, Generator.NONE) == MoveStatus.NOT_POSSIBLE
-    assert peer.request(Request.AUTOMATIC_ERROR_RECOVERY) is None
+    assert peer.request(RobotRequest.AUTOMATIC_ERROR_RECOVERY) is None
     assert peer.cycle()["robot_mode"] == Mode.RECOVERY
     for _ in range(RECOVERY_CYCLES):
         state = peer.cycle()
     assert state["robot_mode"] == Mode.IDLE
     assert not state["errors"].any()
     assert list(np.flatnonzero(state["reflex_reason"])) == [6]
-    assert peer.answers == [(Request.AUTOMATIC_ERROR_RECOVERY, RecoveryStatus.SUCCESS)]
+    assert peer.answers == [(RobotRequest.AUTOMATIC_ERROR_RECOVERY, RecoveryStatus.SUCCESS)]
 
 
 def test_recovery_is_aborted_by_the_user_stop(peer):
     peer.robot.fault("joint_reflex")
-    peer.request(Request.AUTOMATIC_ERROR_RECOVERY)
+    peer.request(RobotRequest.AUTOMATIC_ERROR_RECOVERY)
     peer.robot.user_stop(True)
-    assert peer.answers == [(Request.AUTOMATIC_ERROR_RECOVERY, RecoveryStatus.EMERGENCY_ABORTED)]
-    peer.request(Request.AUTOMATIC_ERROR_RECOVERY)
+    assert peer.answers == [
+        (RobotRequest.AUTOMATIC_ERROR_RECOVERY, RecoveryStatus.EMERGENCY_ABORTED)
+    ]
+    peer.request(RobotRequest.AUTOMATIC_ERROR_RECOVERY)
     assert peer.answers[-1][1] == RecoveryStatus.MANUAL_REQUIRED
     peer.robot.user_stop(False)
     assert peer.robot.mode is Mode.REFLEX  # its error is still there
@@ -160,7 +162,7 @@ def test_joint_velocity_near_a_position_limit(peer):
     assert velocity_towards(np.full(7, 10.0)).tolist() == VELOCITY.tolist()
     expected = math.sqrt(2.0 * 6.0 * 0.01) - 0.30
     assert velocity_towards(np.full(7, 0.01))[0] == pytest.approx(expected)
-    peer.robot.world.place(q)
+    peer.robot.physics.place(q)
     peer.robot.hold_q = q  # a motion begins where the robot holds
     peer.move(Controller.JOINT_IMPEDANCE, Generator.JOINT_VELOCITY)
     dq, speed = np.zeros(7), 0.0
@@ -215,7 +217,7 @@ def test_asynchronous_motion_goes_to_its_goal_without_further_commands(peer):
 )
 def test_settings_that_are_refused(peer, request_name, values):
     body = struct.pack(f"<{len(values)}d", *values)
-    assert peer.request(Request[request_name], body) == SetStatus.INVALID_ARGUMENT
+    assert peer.request(RobotRequest[request_name], body) == SetStatus.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize(
@@ -233,11 +235,11 @@ def test_an_unknown_error_is_refused(peer):
 
 
 def test_a_load_is_felt(peer):
-    before = peer.robot.world.tau_J.copy()
+    before = peer.robot.physics.tau_J.copy()
     inertia = (0.01 * np.eye(3)).ravel()
     body = struct.pack("<13d", 2.0, 0.0, 0.0, 0.1, *inertia)
-    assert peer.request(Request.SET_LOAD, body) == SetStatus.SUCCESS
+    assert peer.request(RobotRequest.SET_LOAD, body) == SetStatus.SUCCESS
     state = peer.cycle()
     assert state["m_load"][0] == 2.0
-    assert abs(peer.robot.world.tau_J[1] - before[1]) > 5.0
+    assert abs(peer.robot.physics.tau_J[1] - before[1]) > 5.0
     np.testing.assert_array_equal(state["q"], READY_POSTURE.astype(np.float32))

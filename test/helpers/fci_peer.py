@@ -7,7 +7,7 @@ import numpy as np
 
 from multipanda_py.fci_sim.requests import handle
 from multipanda_py.fci_sim.robot import Robot
-from multipanda_py.fci_sim.wire import COMMAND, MOVE, STATE, Request
+from multipanda_py.fci_sim.wire import COMMAND, MOVE, STATE, RobotRequest
 
 
 class Peer:
@@ -23,7 +23,7 @@ class Peer:
 
     def move(self, controller, generator, asynchronous=False, speed=1.0):
         body = MOVE.pack(controller, generator, *[1.0] * 6, asynchronous, *[speed] * 7)
-        return self.request(Request.MOVE, body)
+        return self.request(RobotRequest.MOVE, body)
 
     def cycle(self, **fields):
         """Run a cycle with a command, or without one if there are no fields."""

@@ -27,7 +27,7 @@ _FIRST_CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
 _REGULARISATION = 1e-7  # far below the squared singular values of J in useful postures
 
 
-class World:
+class Physics:
     r"""An FR3 with its hand as a rigid load; gravity is compensated.
 
     The equation of motion, with rotor inertia B and torques that the environment applies:

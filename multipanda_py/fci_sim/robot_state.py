@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.fci_sim.physics import PERIOD
 from multipanda_py.fci_sim.wire import ERRORS, Controller, Generator, StateDatagram
-from multipanda_py.fci_sim.world import PERIOD
 from multipanda_py.robots.load import Load
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ GRAVITY = (0.0, 0.0, -9.81)
 _ZERO = np.zeros(6)
 
 
-class Report:
+class RobotState:
     """The state datagram of a robot, refilled in every cycle.
 
     Attributes:
@@ -35,7 +35,7 @@ class Report:
         fields = self._fields = self.datagram.fields
         fields["O_ddP_O"][:] = GRAVITY
         self._write_load("ee", hand)
-        self._tau_J = np.array(robot.world.tau_J)
+        self._tau_J = np.array(robot.physics.tau_J)
         self._held_at: Vector | None = None
         self._held = np.eye(4)
         self.configure()
@@ -61,19 +61,19 @@ class Report:
 
     def fill(self, message_id: int, success_rate: float) -> bytearray:
         """Write everything that may have changed and return the datagram."""
-        robot, fields, world = self._robot, self._fields, self._robot.world
+        robot, fields, physics = self._robot, self._fields, self._robot.physics
         motion = robot.motion
         fields["message_id"][0] = message_id
         for name in ("q", "theta"):
-            fields[name][:] = world.q
+            fields[name][:] = physics.q
         for name in ("dq", "dtheta"):
-            fields[name][:] = world.dq
-        fields["tau_J"][:] = world.tau_J
-        fields["dtau_J"][:] = (world.tau_J - self._tau_J) / PERIOD
-        self._tau_J[:] = world.tau_J
+            fields[name][:] = physics.dq
+        fields["tau_J"][:] = physics.tau_J
+        fields["dtau_J"][:] = (physics.tau_J - self._tau_J) / PERIOD
+        self._tau_J[:] = physics.tau_J
         if motion is None or motion.external:
-            fields["q_d"][:] = robot.hold_q if motion is None else world.q
-            fields["dq_d"][:] = 0.0 if motion is None else world.dq
+            fields["q_d"][:] = robot.hold_q if motion is None else physics.q
+            fields["dq_d"][:] = 0.0 if motion is None else physics.dq
             fields["ddq_d"][:] = 0.0
         else:
             fields["q_d"][:] = motion.q_d
@@ -111,7 +111,7 @@ class Report:
             pose, twist = reference.pose, reference.trend.velocity
             acceleration = reference.trend.acceleration
         elif not motion.external:
-            pose, J = robot.world.kinematics_at(motion.q_d, robot.frames.pose_ee_in_flange)
+            pose, J = robot.physics.kinematics_at(motion.q_d, robot.frames.pose_ee_in_flange)
             twist, acceleration = J @ motion.dq_d, J @ motion.ddq_d
         for name in ("O_T_EE_d", "O_T_EE_c"):
             fields[name][:] = pose.ravel(order="F")
@@ -124,7 +124,9 @@ class Report:
         robot = self._robot
         if self._held_at is not robot.hold_q:
             self._held_at = robot.hold_q
-            self._held, _ = robot.world.kinematics_at(robot.hold_q, robot.frames.pose_ee_in_flange)
+            self._held, _ = robot.physics.kinematics_at(
+                robot.hold_q, robot.frames.pose_ee_in_flange
+            )
         return self._held
 
     def _fill_contacts(self) -> None:
