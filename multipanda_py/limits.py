@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
 
-JOINTS = 7
-
 
 @dataclass(frozen=True, eq=False)
 class JointLimits:
-    """Limits of the seven joints, each a read-only array of shape (7,).
+    """Limits of the n joints of an arm, each a read-only array of shape (n,).
 
     Attributes:
         lower: Smallest position [rad].
@@ -27,7 +25,7 @@ class JointLimits:
         torque_rate: Largest change of a commanded torque [Nm/s].
 
     Raises:
-        ConfigurationError: If an array is not (7,) and finite, or if bounds are reversed.
+        ConfigurationError: If an array is not (n,) and finite, or if bounds are reversed.
     """
 
     lower: NDArray[np.float64]
@@ -40,11 +38,12 @@ class JointLimits:
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
+        joints = np.size(self.lower)
         for field in fields(self):
             array = np.array(getattr(self, field.name), dtype=np.float64)
-            if array.shape != (JOINTS,) or not np.isfinite(array).all():
+            if array.shape != (joints,) or not joints or not np.isfinite(array).all():
                 raise ConfigurationError(
-                    f"limits: {field.name} must be {JOINTS} finite numbers, got {array}"
+                    f"limits: {field.name}: got {array}, allowed {joints or 'some'} finite numbers"
                 )
             if field.name not in ("lower", "upper") and (array <= 0.0).any():
                 raise ConfigurationError(f"limits: {field.name} must be positive, got {array}")
@@ -54,6 +53,11 @@ class JointLimits:
             raise ConfigurationError(
                 f"limits: lower must be below upper, got {self.lower} and {self.upper}"
             )
+
+    @property
+    def n_joints(self) -> int:
+        """Number of joints, n."""
+        return self.lower.size
 
     def with_torque_rate(self, rate: float | None) -> JointLimits:
         """Return the same limits, with a torque rate that is nowhere above ``rate`` [Nm/s]."""

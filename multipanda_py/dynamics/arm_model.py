@@ -11,7 +11,7 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.dynamics.task_inertia import TaskInertia
-from multipanda_py.robots import ARMATURE, ArmDescription
+from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.load import Load
 from multipanda_py.robots.urdf import arm_urdf
 from multipanda_py.state import JOINTS, ArmState, Matrix
@@ -41,7 +41,7 @@ def build_pinocchio(arm: ArmDescription, *, base_in_world: bool = False) -> Any:
     for joint in fingers:
         q[full.joints[joint].idx_q] = arm.finger_opening
     model = pin.buildReducedModel(full, fingers, q)
-    model.armature = np.array(ARMATURE)
+    model.armature = np.array(arm.robot.armature)
     return model
 
 

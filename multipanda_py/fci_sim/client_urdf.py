@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.robots.franka import FLANGE_HEIGHT, JOINT_ORIGINS, MODELS
-from multipanda_py.robots.rotations import rotation_from_rpy
+from multipanda_py.robots.franka import FLANGE_HEIGHT, INERTIALS, JOINT_ORIGINS
+from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.robots.urdf_shapes import (
     Element,
     add,
@@ -31,9 +31,9 @@ UPPER = np.array([2.7501, 1.7918, 2.9065, -0.1458, 2.8101, 4.5205, 3.0196])
 VELOCITY = np.array([2.62, 2.62, 2.62, 2.62, 5.26, 4.18, 5.26])
 VELOCITY_OFFSET = np.array([0.30, 0.20, 0.20, 0.30, 0.35, 0.35, 0.35])
 DECELERATION = np.array([6.0, 2.585, 3.5, 4.0, 17.0, 5.5, 17.0])  # [rad/s^2]
-TORQUE = MODELS["fr3"].limits.torque
-ACCELERATION = MODELS["fr3"].limits.acceleration
-JERK = MODELS["fr3"].limits.jerk
+TORQUE = FR3_LIMITS.torque
+ACCELERATION = FR3_LIMITS.acceleration
+JERK = FR3_LIMITS.jerk
 
 
 def velocity_towards(distance: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -54,13 +54,13 @@ def velocity_towards(distance: NDArray[np.float64]) -> NDArray[np.float64]:
 def client_urdf() -> str:
     """Return the URDF of a bare FR3 as libfranka wants it."""
     robot = Element("robot", name="fr3")
-    for i, inertial in enumerate(MODELS["fr3"].inertials):
+    for i, inertial in enumerate(INERTIALS["fr3"]):
         link = add(robot, "link", name=f"link{i}")
         add_inertial(link, inertial.mass, inertial.com, inertial.inertia)
     add(robot, "link", name="link8")
     for i, origin in enumerate(JOINT_ORIGINS):
         joint = _add_joint(robot, "revolute", i + 1)
-        add_joint_origin(joint, origin.position, rotation_from_rpy(origin.roll, 0.0, 0.0))
+        add_joint_origin(joint, origin.position, origin.rotation)
         add(joint, "axis", xyz="0 0 1")
         limit = {"lower": LOWER, "upper": UPPER, "velocity": VELOCITY, "effort": TORQUE}
         add(joint, "limit", {name: numbers(values[i : i + 1]) for name, values in limit.items()})

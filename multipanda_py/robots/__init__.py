@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Descriptions of arms and cells, and their URDF.
 
-:mod:`~multipanda_py.robots.franka` holds the data of the robots; everything else is
-generated from it.
+:mod:`~multipanda_py.robots.models` has the kinds of arms by name, with all that is known of
+them; everything else is generated from it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from multipanda_py.robots.arm import ArmDescription
 from multipanda_py.robots.franka import (
     ARMATURE,
     FINGER_UPPER,
-    MODELS,
     READY_POSTURE,
 )
+from multipanda_py.robots.models import DEFAULT_MODEL, MODELS
+from multipanda_py.robots.robot import Robot
 from multipanda_py.robots.scene_object import SceneObject
 from multipanda_py.robots.shapes import Capsule
 from multipanda_py.robots.tool import Tool
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARMATURE",
+    "DEFAULT_MODEL",
     "FINGER_UPPER",
     "MODELS",
     "READY_POSTURE",
     "ArmDescription",
     "Capsule",
+    "Robot",
     "SceneObject",
     "Tool",
     "arm_urdf",

@@ -10,24 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError, UnknownName
-from multipanda_py.limits import JOINTS, JointLimits
+from multipanda_py.limits import JointLimits
 from multipanda_py.robots.checks import rotation_matrix, vector
-from multipanda_py.robots.franka import (
-    FINGER_UPPER,
-    HAND_CAPSULES,
-    LINK_CAPSULES,
-    MODELS,
-    FrankaModel,
-)
+from multipanda_py.robots.franka import FINGER_UPPER, HAND_CAPSULES
+from multipanda_py.robots.models import DEFAULT_MODEL, MODELS
+from multipanda_py.robots.robot import Robot
 from multipanda_py.robots.shapes import Capsule
 from multipanda_py.robots.tool import Tool
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
-
-
-def _zeros() -> NDArray[np.float64]:
-    """Return seven zeros."""
-    return np.zeros(JOINTS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,28 +27,28 @@ class ArmDescription:
 
     Attributes:
         name: Its name in the cell: letters, digits, underscores.
-        model: ``fr3`` or ``fer``.
-        position_base_in_world: Origin of link0, (3,) [m].
-        rotation_base_in_world: Orientation of link0, (3, 3).
-        hand: Whether it carries the Franka Hand.
+        model: One of :data:`~multipanda_py.robots.models.MODELS`.
+        position_base_in_world: Origin of its first link, (3,) [m].
+        rotation_base_in_world: Orientation of its first link, (3, 3).
+        hand: Whether it carries the Franka Hand; None if its model is made for it.
         tool: A further load, or None.
         finger_opening: Position of each finger at the start [m].
-        joint_damping: Viscous friction in simulation, (7,) [Nm s/rad].
-        joint_frictionloss: Coulomb friction in simulation, (7,) [Nm].
+        joint_damping: Viscous friction in simulation, (n,) or one number [Nm s/rad].
+        joint_frictionloss: Coulomb friction in simulation, (n,) or one number [Nm].
 
     Raises:
         ConfigurationError: If a value cannot be used; the message says which and why.
     """
 
     name: str
-    model: str = "fr3"
+    model: str = DEFAULT_MODEL
     position_base_in_world: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
     rotation_base_in_world: NDArray[np.float64] = field(default_factory=lambda: np.eye(3))
-    hand: bool = True
+    hand: bool | None = None
     tool: Tool | None = None
     finger_opening: float = FINGER_UPPER
-    joint_damping: NDArray[np.float64] = field(default_factory=_zeros)
-    joint_frictionloss: NDArray[np.float64] = field(default_factory=_zeros)
+    joint_damping: NDArray[np.float64] = field(default_factory=lambda: np.zeros(()))
+    joint_frictionloss: NDArray[np.float64] = field(default_factory=lambda: np.zeros(()))
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
@@ -67,6 +58,13 @@ class ArmDescription:
             )
         if self.model not in MODELS:
             raise UnknownName(f"model of arm {self.name}", self.model, tuple(MODELS))
+        if self.hand is None:
+            object.__setattr__(self, "hand", self.robot.has_hand)
+        if self.hand and not self.robot.has_hand:
+            raise ConfigurationError(
+                f"hand of arm {self.name}: got true, allowed false: the hand of this package "
+                f"does not fit a {self.model}"
+            )
         if not 0.0 <= self.finger_opening <= FINGER_UPPER:
             raise ConfigurationError(
                 f"finger_opening of arm {self.name}: {self.finger_opening} m is outside "
@@ -82,7 +80,10 @@ class ArmDescription:
             ),
         }
         for name in ("joint_damping", "joint_frictionloss"):
-            checked[name] = vector(f"{name} {where}", getattr(self, name), (JOINTS,))
+            values = getattr(self, name)
+            if np.ndim(values) == 0:
+                values = np.full(self.n_joints, values)
+            checked[name] = vector(f"{name} {where}", values, (self.n_joints,))
             if (checked[name] < 0.0).any():
                 raise ConfigurationError(f"{name} {where} must not be negative: {checked[name]}")
         for name, array in checked.items():
@@ -94,19 +95,34 @@ class ArmDescription:
         return f"{self.name}_{self.model}_"
 
     @property
-    def franka(self) -> FrankaModel:
-        """Data of the robot model."""
+    def robot(self) -> Robot:
+        """What there is to know of its model."""
         return MODELS[self.model]
+
+    @property
+    def n_joints(self) -> int:
+        """Number of its joints, n."""
+        return self.robot.n_joints
 
     @property
     def limits(self) -> JointLimits:
         """Joint limits of the robot model."""
-        return self.franka.limits
+        return self.robot.limits
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """Names of the seven joints."""
-        return tuple(f"{self.prefix}joint{i}" for i in range(1, JOINTS + 1))
+        """Names of the joints, from base to flange."""
+        return tuple(self.prefix + joint.name for joint in self.robot.joints)
+
+    @property
+    def base_frame(self) -> str:
+        """Its first link, which stands in the world."""
+        return self.prefix + self.robot.links[0].name
+
+    @property
+    def flange_frame(self) -> str:
+        """What hand, tool and load are mounted on."""
+        return self.prefix + self.robot.flange.name
 
     @property
     def finger_joint_names(self) -> tuple[str, ...]:
@@ -115,8 +131,8 @@ class ArmDescription:
 
     @property
     def link_names(self) -> tuple[str, ...]:
-        """Names of all links, from link0 to the tool's tip."""
-        links = [f"link{i}" for i in range(9)]
+        """Names of all links, from the base to the tool's tip."""
+        links = [*(link.name for link in self.robot.links), self.robot.flange.name]
         if self.hand:
             links += ["hand", "leftfinger", "rightfinger", "hand_tcp"]
         if self.tool is not None:
@@ -125,15 +141,15 @@ class ArmDescription:
 
     @property
     def ee_frame(self) -> str:
-        """Frame that is controlled: tool_tcp, else hand_tcp, else the flange link8."""
+        """Frame that is controlled: tool_tcp, else hand_tcp, else the flange."""
         if self.tool is not None:
             return f"{self.prefix}tool_tcp"
-        return f"{self.prefix}hand_tcp" if self.hand else f"{self.prefix}link8"
+        return f"{self.prefix}hand_tcp" if self.hand else self.flange_frame
 
     @property
     def capsules(self) -> dict[str, tuple[Capsule, ...]]:
         """Capsules for collision avoidance by link name, in the frame of the link."""
-        by_link = {f"{self.prefix}link{i}": caps for i, caps in enumerate(LINK_CAPSULES)}
+        by_link = {self.prefix + link.name: link.capsules for link in self.robot.links}
         if self.hand:
             by_link[f"{self.prefix}hand"] = HAND_CAPSULES
         if self.tool is not None:

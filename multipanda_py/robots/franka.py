@@ -8,51 +8,22 @@ end_effectors/{franka_hand/inertials.yaml,common/franka_hand.xacro}.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import pi
 
 import numpy as np
 
-from multipanda_py.limits import JointLimits
 from multipanda_py.robots.inertial import Inertial
-from multipanda_py.robots.limits import FER_LIMITS, FR3_LIMITS
-from multipanda_py.robots.shapes import Block, Capsule, Point
-
-
-@dataclass(frozen=True)
-class JointOrigin:
-    """Place of a joint's frame in the frame of the link before it; the axis is its z.
-
-    Attributes:
-        position: (3,) [m].
-        roll: Rotation about x [rad].
-    """
-
-    position: Point
-    roll: float
-
-
-@dataclass(frozen=True)
-class FrankaModel:
-    """A robot model.
-
-    Attributes:
-        limits: Joint limits.
-        inertials: Of link 0 to link 7.
-    """
-
-    limits: JointLimits
-    inertials: tuple[Inertial, ...]
-
+from multipanda_py.robots.robot import Origin
+from multipanda_py.robots.shapes import Block, Capsule
 
 JOINT_ORIGINS = (
-    JointOrigin((0.0, 0.0, 0.333), 0.0),
-    JointOrigin((0.0, 0.0, 0.0), -pi / 2),
-    JointOrigin((0.0, -0.316, 0.0), pi / 2),
-    JointOrigin((0.0825, 0.0, 0.0), pi / 2),
-    JointOrigin((-0.0825, 0.384, 0.0), -pi / 2),
-    JointOrigin((0.0, 0.0, 0.0), pi / 2),
-    JointOrigin((0.088, 0.0, 0.0), pi / 2),
+    Origin((0.0, 0.0, 0.333), (0.0, 0.0, 0.0)),
+    Origin((0.0, 0.0, 0.0), (-pi / 2, 0.0, 0.0)),
+    Origin((0.0, -0.316, 0.0), (pi / 2, 0.0, 0.0)),
+    Origin((0.0825, 0.0, 0.0), (pi / 2, 0.0, 0.0)),
+    Origin((-0.0825, 0.384, 0.0), (-pi / 2, 0.0, 0.0)),
+    Origin((0.0, 0.0, 0.0), (pi / 2, 0.0, 0.0)),
+    Origin((0.088, 0.0, 0.0), (pi / 2, 0.0, 0.0)),
 )
 FLANGE_HEIGHT = 0.107  # link8 above link7 along z [m]
 HAND_YAW = -pi / 4  # hand on link8, about z [rad]
@@ -70,6 +41,28 @@ ARMATURE.flags.writeable = False
 # The posture Franka's own examples start from, (7,) [rad].
 READY_POSTURE = np.array([0.0, -pi / 4, 0.0, -3 * pi / 4, 0.0, pi / 2, pi / 4])
 READY_POSTURE.flags.writeable = False
+
+FIGURES: dict[str, tuple[float, ...]] = {
+    # Joint springs of the laws [Nm/rad]: what they begin with, and the most that is allowed. More
+    # swings at the limit of torque rate if the arm is some milliseconds late.
+    "stiffness": (600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0),
+    "most_stiffness": (1000.0, 1000.0, 1000.0, 1000.0, 330.0, 165.0, 66.0),
+    # What an arm with a load that nobody told of may lag behind [rad].
+    "lag": (0.0065, 0.0065, 0.0065, 0.0065, 0.01, 0.01, 0.01),
+    # External torque at which a motion gives way: four fifths of the collision thresholds that
+    # robots are told by default [Nm].
+    "contact_torque": (16.0, 16.0, 14.0, 14.0, 12.0, 11.0, 9.0),
+    # Torque of the barrier at a position limit [Nm].
+    "barrier_torque": (40.0, 40.0, 40.0, 40.0, 10.0, 10.0, 10.0),
+    # What sensors, the robot's own model and half a forgotten kilogram can explain [Nm]; as a
+    # force at a stretched tool some 7 N.
+    "tare_torque": (4.0, 4.0, 4.0, 4.0, 1.5, 1.5, 1.5),
+    # Friction [Nm], [s/rad], [rad/s], identified on a Panda by Gaz et al., RA-L 2019.
+    "friction_phi_1": (0.54615, 0.87224, 0.64068, 1.2794, 0.83904, 0.30301, 0.56489),
+    "friction_phi_2": (5.1181, 9.0657, 10.136, 5.5903, 8.3469, 17.133, 10.336),
+    "friction_phi_3": (0.039533, 0.025882, -0.04607, 0.036194, 0.026226, -0.021047, 0.0035526),
+}
+"""Numbers per joint that parameters of laws begin with, or are bounded by."""
 
 # fmt: off
 _BASE = Inertial(2.3966, (-0.0172, 0.0004, 0.0745), (0.0090, 0.0115, 0.0085, 0.0, 0.0020, 0.0))
@@ -131,10 +124,8 @@ FINGER_INERTIAL = Inertial(
     (0.00000849, 0.00000853, 0.00000177, 0.0, 0.0, -0.00000106),
 )
 
-MODELS = {
-    "fr3": FrankaModel(FR3_LIMITS, _FR3_INERTIALS),
-    "fer": FrankaModel(FER_LIMITS, _FER_INERTIALS),
-}
+INERTIALS = {"fr3": _FR3_INERTIALS, "fer": _FER_INERTIALS}
+"""Of link 0 to link 7, by model."""
 
 _KNOB = 0.5**0.5  # the knob of link 7 points along x = y
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint limits of the robots that the package knows."""
+"""Joint limits of the Franka arms."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.limits import JOINTS, JointLimits
+from multipanda_py.limits import JointLimits
+
+JOINTS = 7
+"""Of either model."""
 
 
 def _limits(

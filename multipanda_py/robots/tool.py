@@ -17,7 +17,7 @@ ROD_RADIUS = 0.008  # of the rod that stands for a tool [m]
 
 @dataclass(frozen=True, eq=False)
 class Tool:
-    """A rigid load on the flange (link8), beside the hand if there is one.
+    """A rigid load on the flange, beside the hand if there is one.
 
     Attributes:
         mass: Mass [kg].

@@ -23,15 +23,12 @@ from multipanda_py.robots.franka import (
     FINGER_INERTIAL,
     FINGER_UPPER,
     FINGER_VELOCITY,
-    FLANGE_HEIGHT,
     HAND_CONTACT,
     HAND_INERTIAL,
     HAND_TCP_HEIGHT,
     HAND_YAW,
-    JOINT_ORIGINS,
-    LINK_CAPSULES,
 )
-from multipanda_py.robots.look import FINGER_LOOK, HAND_LOOK, LINK_LOOK
+from multipanda_py.robots.look import FINGER_LOOK, HAND_LOOK
 from multipanda_py.robots.rotations import rotation_from_rpy
 from multipanda_py.robots.tool import Tool
 from multipanda_py.robots.urdf_shapes import (
@@ -87,20 +84,21 @@ def _add_joint(robot: Element, kind: str, name: str, parent: str, child: str) ->
 
 
 def _add_arm(robot: Element, arm: ArmDescription) -> None:
-    """Add link0 to link8, the hand and the tool."""
-    p, limits = arm.prefix, arm.limits
-    base = _add_joint(robot, "fixed", f"{p}base_joint", "world", f"{p}link0")
+    """Add links and joints, the hand and the tool."""
+    p, limits, kind = arm.prefix, arm.limits, arm.robot
+    base = _add_joint(robot, "fixed", f"{p}base_joint", "world", arm.base_frame)
     add_joint_origin(base, arm.position_base_in_world, arm.rotation_base_in_world)
-    for i, inertial in enumerate(arm.franka.inertials):
-        link = add(robot, "link", name=f"{p}link{i}")
-        add_inertial(link, inertial.mass, inertial.com, inertial.inertia)
-        for shape in LINK_LOOK[i]:
+    for part in kind.links:
+        link = add(robot, "link", name=p + part.name)
+        add_inertial(link, part.inertial.mass, part.inertial.com, part.inertial.inertia)
+        for shape in part.look:
             add_visual(link, shape)
-        for capsule in LINK_CAPSULES[i]:
+        for capsule in part.capsules:
             add_capsule(link, capsule)
-    for i, origin in enumerate(JOINT_ORIGINS):
-        joint = _add_joint(robot, "revolute", f"{p}joint{i + 1}", f"{p}link{i}", f"{p}link{i + 1}")
-        add_joint_origin(joint, origin.position, rotation_from_rpy(origin.roll, 0.0, 0.0))
+    for i, own in enumerate(kind.joints):
+        before, after = (p + part.name for part in kind.links[i : i + 2])
+        joint = _add_joint(robot, "revolute", p + own.name, before, after)
+        add_joint_origin(joint, own.origin.position, own.origin.rotation)
         add(joint, "axis", xyz="0 0 1")
         add(
             joint,
@@ -116,16 +114,17 @@ def _add_arm(robot: Element, arm: ArmDescription) -> None:
             damping=numbers(arm.joint_damping[i : i + 1]),
             friction=numbers(arm.joint_frictionloss[i : i + 1]),
         )
-    add(robot, "link", name=f"{p}link8")
-    flange = _add_joint(robot, "fixed", f"{p}joint8", f"{p}link7", f"{p}link8")
-    add_joint_origin(flange, (0.0, 0.0, FLANGE_HEIGHT))
+    add(robot, "link", name=arm.flange_frame)
+    last = p + kind.links[-1].name
+    flange = _add_joint(robot, "fixed", p + kind.flange.joint, last, arm.flange_frame)
+    add_joint_origin(flange, kind.flange.origin.position, kind.flange.origin.rotation)
     if arm.hand:
-        _add_hand(robot, p)
+        _add_hand(robot, p, arm.flange_frame)
     if arm.tool is not None:
-        _add_tool(robot, p, arm.tool)
+        _add_tool(robot, p, arm.flange_frame, arm.tool)
 
 
-def _add_hand(robot: Element, p: str) -> None:
+def _add_hand(robot: Element, p: str, flange: str) -> None:
     """Add the hand, its fingers and its tool centre point; ``p`` is the arm's prefix."""
     hand = add(robot, "link", name=f"{p}hand")
     add_inertial(hand, HAND_INERTIAL.mass, HAND_INERTIAL.com, HAND_INERTIAL.inertia)
@@ -133,7 +132,7 @@ def _add_hand(robot: Element, p: str) -> None:
         add_visual(hand, shape)
     for capsule in HAND_CONTACT:
         add_capsule(hand, capsule)
-    mount = _add_joint(robot, "fixed", f"{p}hand_joint", f"{p}link8", f"{p}hand")
+    mount = _add_joint(robot, "fixed", f"{p}hand_joint", flange, f"{p}hand")
     add_joint_origin(mount, np.zeros(3), rotation_from_rpy(0.0, 0.0, HAND_YAW))
     for i, (side, yaw) in enumerate((("left", 0.0), ("right", np.pi)), start=1):
         finger = add(robot, "link", name=f"{p}{side}finger")
@@ -157,12 +156,12 @@ def _add_hand(robot: Element, p: str) -> None:
     add_joint_origin(tcp, (0.0, 0.0, HAND_TCP_HEIGHT))
 
 
-def _add_tool(robot: Element, p: str, tool: Tool) -> None:
+def _add_tool(robot: Element, p: str, flange: str, tool: Tool) -> None:
     """Add the tool and its centre point; ``p`` is the arm's prefix."""
     link = add(robot, "link", name=f"{p}tool")
     if tool.mass > 0.0:
         add_inertial(link, tool.mass, tool.com_in_flange, tool.inertia)
-    mount = _add_joint(robot, "fixed", f"{p}tool_joint", f"{p}link8", f"{p}tool")
+    mount = _add_joint(robot, "fixed", f"{p}tool_joint", flange, f"{p}tool")
     add_joint_origin(mount, np.zeros(3))
     for capsule in tool.capsules:
         add_capsule(link, capsule)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.config.sections import JointsConfig
 from multipanda_py.exceptions import BackendError
-from multipanda_py.robots import ARMATURE, READY_POSTURE, ArmDescription
+from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Stage
 from multipanda_py.simulation.mjcf_elements import put
 from multipanda_py.state import JOINTS, ArmState, Vector
@@ -45,7 +45,7 @@ def add_rotors(
         \tau_s = K (\theta - q) + D (\dot\theta - \dot q)
 
     (Spong, Modeling and control of elastic joint robots, 1987: a rotor turns about its own axis
-    only.) :math:`B` is the rotor inertia as the robot's inner torque loop shapes it, ``ARMATURE``,
+    only.) :math:`B` is the rotor inertia as the robot's inner torque loop shapes it, its model's,
     and :math:`\tau` what that loop is told: with torque and its derivative fed back it leaves
     exactly such a motor behind the same spring (Albu-Schäffer, Ott and Hirzinger, 2007), so the
     loop itself is not simulated. Rotors stand still in the world, since gravity and the motion
@@ -57,7 +57,7 @@ def add_rotors(
         body = put(spec.worldbody.add_body(), name=name, mass=_TINY, explicitinertial=True)
         put(body, inertia=np.full(3, _TINY), gravcomp=1.0)
         hinge = put(body.add_joint(), name=name, type=mujoco.mjtJoint.mjJNT_HINGE)
-        inertia = inertia_scale * float(ARMATURE[joint]) - _TINY
+        inertia = inertia_scale * float(arm.robot.armature[joint]) - _TINY
         put(hinge, axis=np.array([0.0, 0.0, 1.0]), armature=inertia)
         link = arm.joint_names[joint]
         next(item for item in spec.joints if item.name == link).armature = 0.0
@@ -73,7 +73,7 @@ def add_rotors(
             numbers.flat[0] = value
             put(spring, **{key: numbers if numbers.ndim else float(numbers)})
         for key in spec.keys:
-            put(key, qpos=np.append(key.qpos, READY_POSTURE[joint]))
+            put(key, qpos=np.append(key.qpos, arm.robot.ready[joint]))
 
 
 def motor_addresses(

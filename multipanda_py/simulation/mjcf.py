@@ -11,7 +11,6 @@ import numpy as np
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.arm import ArmDescription
-from multipanda_py.robots.franka import READY_POSTURE
 from multipanda_py.robots.scene_object import SceneObject
 from multipanda_py.simulation.mjcf_arm import add_arm, add_grip
 from multipanda_py.simulation.mjcf_elements import Materials, put, quaternion
@@ -100,7 +99,7 @@ def _add_ready_key(
     ctrl: list[float] = []
     for arm in arms:
         fingers = [arm.finger_opening] * len(arm.finger_joint_names)
-        qpos += [*READY_POSTURE.tolist(), *fingers]
+        qpos += [*arm.robot.ready.tolist(), *fingers]
         ctrl += [0.0] * len(arm.joint_names) + fingers
     for thing in objects:
         if thing.mass > 0.0:

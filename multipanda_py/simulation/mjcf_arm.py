@@ -10,21 +10,17 @@ import numpy as np
 
 from multipanda_py.robots.arm import ArmDescription
 from multipanda_py.robots.franka import (
-    ARMATURE,
     FINGER_BLOCKS,
     FINGER_FORCE,
     FINGER_HEIGHT,
     FINGER_INERTIAL,
     FINGER_UPPER,
-    FLANGE_HEIGHT,
     HAND_CONTACT,
     HAND_INERTIAL,
     HAND_TCP_HEIGHT,
     HAND_YAW,
-    JOINT_ORIGINS,
-    LINK_CAPSULES,
 )
-from multipanda_py.robots.look import FINGER_LOOK, HAND_LOOK, LINK_LOOK
+from multipanda_py.robots.look import FINGER_LOOK, HAND_LOOK
 from multipanda_py.robots.rotations import rotation_from_rpy
 from multipanda_py.robots.scene_object import SceneObject
 from multipanda_py.robots.tool import Tool
@@ -55,24 +51,27 @@ STOP_SOLREF = (0.002, 1.0)
 BELT_STIFFNESS = 5.0e4  # [N/m], at most: less where steps are longer than 1.5 ms
 BELT_DAMPING_RATIO = 0.2
 
-_ON_FLANGE = ("link7", "hand", "leftfinger", "rightfinger", "tool")
+_ON_FLANGE = ("hand", "leftfinger", "rightfinger", "tool")
 
 
 def add_arm(
     spec: mujoco.MjSpec, arm: ArmDescription, materials: Materials, library: MeshLibrary | None
 ) -> None:
     """Add links, joints, motors, hand and tool of an arm at its base pose."""
-    body = put(spec.worldbody.add_body(), name=f"{arm.prefix}link0")
+    kind = arm.robot
+    body = put(spec.worldbody.add_body(), name=arm.base_frame)
     put(body, pos=arm.position_base_in_world, quat=quaternion(arm.rotation_base_in_world))
     _fill_link(spec, arm, body, 0, materials, library)
-    for i, origin in enumerate(JOINT_ORIGINS):
-        body = put(body.add_body(), name=f"{arm.prefix}link{i + 1}", gravcomp=1.0)
-        rotation = rotation_from_rpy(origin.roll, 0.0, 0.0)
-        put(body, pos=np.array(origin.position), quat=quaternion(rotation))
+    for i, joint in enumerate(kind.joints):
+        name = arm.prefix + kind.links[i + 1].name
+        body = put(body.add_body(), name=name, gravcomp=1.0)
+        put(body, pos=np.array(joint.origin.position), quat=quaternion(joint.origin.rotation))
         _add_joint(spec, arm, body, i)
         _fill_link(spec, arm, body, i + 1, materials, library)
-    flange = put(body.add_body(), name=f"{arm.prefix}link8", pos=np.array([0, 0, FLANGE_HEIGHT]))
-    put(flange.add_site(), name=f"{arm.prefix}link8", size=np.full(3, 0.005), group=4)
+    origin = kind.flange.origin
+    flange = put(body.add_body(), name=arm.flange_frame, pos=np.array(origin.position))
+    put(flange, quat=quaternion(origin.rotation))
+    put(flange.add_site(), name=arm.flange_frame, size=np.full(3, 0.005), group=4)
     if arm.hand:
         _add_hand(spec, arm.prefix, flange, materials)
     if arm.tool is not None:
@@ -89,21 +88,22 @@ def _fill_link(
     library: MeshLibrary | None,
 ) -> None:
     """Give a link its inertia, picture and contact geometry."""
-    set_inertial(body, arm.franka.inertials[index])
-    if library is None:
-        for shape in LINK_LOOK[index]:
+    link = arm.robot.links[index]
+    set_inertial(body, link.inertial)
+    if library is None or not arm.robot.has_hand:  # the meshes are those of a Franka arm
+        for shape in link.look:
             materials.add_visual(body, shape)
     else:
         library.add_visuals(spec, body, index)
-    for i, capsule in enumerate(LINK_CAPSULES[index]):
-        add_contact_capsule(body, capsule, f"{arm.prefix}link{index}_capsule{i}")
+    for i, capsule in enumerate(link.capsules):
+        add_contact_capsule(body, capsule, f"{arm.prefix}{link.name}_capsule{i}")
 
 
 def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i: int) -> None:
     """Add joint i of the arm, counted from 0, and its motor."""
     name, limits = arm.joint_names[i], arm.limits
     joint = put(body.add_joint(), name=name, type=mujoco.mjtJoint.mjJNT_HINGE)
-    put(joint, axis=np.array([0.0, 0.0, 1.0]), armature=float(ARMATURE[i]), limited=True)
+    put(joint, axis=np.array([0.0, 0.0, 1.0]), armature=float(arm.robot.armature[i]), limited=True)
     put(joint, range=np.array([limits.lower[i], limits.upper[i]]))
     damping = np.zeros_like(joint.damping)  # a polynomial since MuJoCo 4, a number before
     damping.flat[0] = arm.joint_damping[i]
@@ -198,16 +198,15 @@ def _add_tool(prefix: str, tool: Tool, flange: mujoco.MjsBody, materials: Materi
 def _add_excludes(spec: mujoco.MjSpec, arm: ArmDescription) -> None:
     """Let links of an arm that always are close pass through each other.
 
-    Bodies on the flange count as link 7. Excluded are bodies of the same link and of links
-    that follow each other: their capsules meet in the joint. Also link 1 with link 3: their
-    capsules, not the links, overlap when joint 2 bends past about 1.3 rad, which was a quarter
-    of 3000 random postures within the limits. Every other pair that touched in those postures
-    did so in less than one of forty, as the real links would.
+    Bodies on the flange count as the last link. Excluded are bodies of the same link and of links
+    that follow each other: their capsules meet in the joint. Also those that its model calls
+    overlapping.
     """
-    place = {f"link{i}": i for i in range(7)} | dict.fromkeys(_ON_FLANGE, 7)
+    place = {link.name: i for i, link in enumerate(arm.robot.links)}
+    place |= dict.fromkeys(_ON_FLANGE, arm.n_joints)
     present = [b for b in place if f"{arm.prefix}{b}" in arm.link_names]
     for one, other in combinations(present, 2):
         i, j = place[one], place[other]
-        if abs(i - j) <= 1 or (i, j) == (1, 3):
+        if abs(i - j) <= 1 or (i, j) in arm.robot.overlapping:
             exclude = spec.add_exclude()
             put(exclude, bodyname1=f"{arm.prefix}{one}", bodyname2=f"{arm.prefix}{other}")

@@ -11,20 +11,19 @@ import pytest
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.limits import JointLimits
 from multipanda_py.robots import (
-    MODELS,
     ArmDescription,
     SceneObject,
     Tool,
 )
-from multipanda_py.robots.franka import FINGER_INERTIAL, HAND_INERTIAL
+from multipanda_py.robots.franka import FINGER_INERTIAL, HAND_INERTIAL, INERTIALS
 from multipanda_py.robots.inertial import nearest_consistent
 from multipanda_py.robots.limits import FER_LIMITS, FR3_LIMITS
 from multipanda_py.robots.rotations import rotation_from_rpy, rpy_from_rotation
 
 
-@pytest.mark.parametrize("model", sorted(MODELS))
+@pytest.mark.parametrize("model", sorted(INERTIALS))
 def test_every_inertia_belongs_to_a_body(model):
-    for inertial in (*MODELS[model].inertials, HAND_INERTIAL, FINGER_INERTIAL):
+    for inertial in (*INERTIALS[model], HAND_INERTIAL, FINGER_INERTIAL):
         moments = np.linalg.eigvalsh(inertial.inertia)
         assert inertial.mass > 0.0
         assert moments[0] > 0.0
@@ -34,8 +33,8 @@ def test_every_inertia_belongs_to_a_body(model):
 def test_an_inertia_is_changed_only_where_it_must_be():
     changed = [
         (model, i)
-        for model, robot in MODELS.items()
-        for i, inertial in enumerate(robot.inertials)
+        for model, inertials in INERTIALS.items()
+        for i, inertial in enumerate(inertials)
         if not np.array_equal(np.diag(inertial.inertia), inertial.moments[:3])
     ]
     assert changed == [("fer", 4)]

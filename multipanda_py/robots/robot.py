@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a kind of arm is: joints, links, limits, and what its laws start from.
+
+One record per model; :mod:`~multipanda_py.robots.models` has them by name. Everything that
+depends on the kind of arm, the number of its joints first of all, is asked of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import ConfigurationError, UnknownName
+from multipanda_py.limits import JointLimits
+from multipanda_py.robots.inertial import Inertial
+from multipanda_py.robots.rotations import rotation_from_rpy
+from multipanda_py.robots.shapes import Block, Capsule, Point, Turned
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Place of a frame in the frame of the link before it.
+
+    Attributes:
+        position: (3,) [m].
+        rpy: Fixed-axis angles as URDF defines them [rad].
+    """
+
+    position: Point = (0.0, 0.0, 0.0)
+    rpy: Point = (0.0, 0.0, 0.0)
+
+    @property
+    def rotation(self) -> Vector:
+        """Rotation matrix, (3, 3)."""
+        return rotation_from_rpy(*self.rpy)
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A revolute joint, which turns about the z axis of its frame.
+
+    Attributes:
+        name: Without the prefix of an arm.
+        origin: Its frame in that of the link before it.
+    """
+
+    name: str
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link; its frame is that of the joint before it.
+
+    Attributes:
+        name: Without the prefix of an arm.
+        inertial: Mass, centre of mass and inertia.
+        capsules: For avoidance and contact.
+        look: Its picture.
+    """
+
+    name: str
+    inertial: Inertial
+    capsules: tuple[Capsule, ...] = ()
+    look: tuple[Turned | Block, ...] = ()
+
+
+@dataclass(frozen=True)
+class Flange:
+    """The frame that hand, tool and load are mounted on.
+
+    Attributes:
+        name: Of the link, without the prefix of an arm.
+        joint: Of the fixed joint to it.
+        origin: In the last link.
+    """
+
+    name: str
+    joint: str
+    origin: Origin
+
+
+@dataclass(frozen=True, eq=False)
+class Robot:
+    """A kind of arm with n joints.
+
+    Attributes:
+        name: As cell files call it.
+        limits: Of its joints.
+        joints: From base to flange, n.
+        links: From base to the last that moves, n + 1.
+        flange: What it carries things with.
+        armature: Inertia of the rotors as seen at the joints under torque control, (n,) [kg m^2].
+        ready: A posture to start from, (n,) [rad].
+        sections: Numbers of the links of upper arm, forearm and wrist, which are kept apart from
+            those of other arms section by section.
+        overlapping: Numbers of links that do not follow each other and whose capsules, not the
+            links, may touch.
+        has_hand: Whether the hand of this package fits it.
+        figures: Numbers per joint, by name, that parameters of laws begin with or are bounded by,
+            each (n,).
+
+    Raises:
+        ConfigurationError: If there is not one of everything per joint; says both numbers.
+    """
+
+    name: str
+    limits: JointLimits
+    joints: tuple[Joint, ...]
+    links: tuple[Link, ...]
+    flange: Flange
+    armature: Vector
+    ready: Vector
+    sections: tuple[tuple[int, ...], ...]
+    overlapping: tuple[tuple[int, int], ...] = ()
+    has_hand: bool = False
+    figures: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the numbers of everything, and make the arrays read-only."""
+        n = self.n_joints
+        sizes = {
+            "limits": self.limits.n_joints,
+            "links but the base": len(self.links) - 1,
+            "armature": len(self.armature),
+            "ready": len(self.ready),
+            **{f"figures.{name}": len(values) for name, values in self.figures.items()},
+        }
+        for what, size in sizes.items():
+            if size != n:
+                raise ConfigurationError(
+                    f"robot {self.name}: {what}: got {size}, allowed {n}, one per joint"
+                )
+        for name in ("armature", "ready"):
+            array = np.array(getattr(self, name), dtype=np.float64)
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    @property
+    def n_joints(self) -> int:
+        """Number of its joints, n."""
+        return len(self.joints)
+
+    def figure(self, name: str) -> tuple[float, ...]:
+        """Return a figure of every joint.
+
+        Raises:
+            UnknownName: If it has none of this name.
+        """
+        if name not in self.figures:
+            raise UnknownName(f"figure of robot {self.name}", name, tuple(self.figures))
+        return self.figures[name]
