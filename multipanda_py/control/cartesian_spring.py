@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import numpy as np
-import pinocchio as pin
 
 from multipanda_py.control.modal_damping import ModalDamping
+from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.ramp import Ramp
 from multipanda_py.handover import bounded_error, share_of
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _add, _subtract = np.add, np.subtract
-_minimum, _maximum = np.minimum, np.maximum
-_log3 = pin.log3
 
 
 class CartesianSpring:
@@ -42,26 +40,21 @@ class CartesianSpring:
     """
 
     def __init__(self) -> None:
-        self.error, self.spring = np.zeros(6), np.zeros(6)
+        self._pose_error = PoseError()
+        self.error, self.spring = self._pose_error.value, np.zeros(6)
         self._asked = np.zeros((6, 6))
         self.stiffness, self.kept = self._asked, 1.0
         self._modal = ModalDamping()
         self._root = Ramp(np.zeros((6, 6)))
         self._ratio = np.ones(6)
         self._in_tool = False
-        self._clip_high, self._clip_low = np.full(6, np.inf), np.full(6, -np.inf)
-        self._least_clip = np.inf
-        self._position, self._rotation = self.error[:3], self.error[3:]
-        self._turned = np.zeros((3, 3))
         self._turned_inertia, self._turn = np.zeros((6, 6)), np.zeros((6, 6))
         self._twist, self.damper, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
 
     def set_shape(self, damping_ratio: Vector, error_clip: Vector, in_tool: bool) -> None:
         """Set damping ratios (6,), error bounds (6,) [m, rad] and the axes of the gains."""
         self._ratio = np.array(damping_ratio)
-        self._clip_high = np.array(error_clip)
-        self._clip_low = -self._clip_high
-        self._least_clip = float(self._clip_high.min()) ** 2
+        self._pose_error.set_bounds(error_clip)
         self._in_tool = in_tool
         self._rescale()
 
@@ -107,10 +100,10 @@ class CartesianSpring:
         """Update error, gains, spring and damper, all along the axes of the gains."""
         if self._root.step():
             self._rescale()
-        error, modal, rate = self.error, self._modal, state.twist_ee_in_base
-        _subtract(position, state.position_ee_in_base, self._position)
-        rotation.dot(state.rotation_ee_in_base.T, self._turned)
-        self._rotation[:] = _log3(self._turned)
+        modal, rate = self._modal, state.twist_ee_in_base
+        error = self._pose_error.measure(
+            state.position_ee_in_base, state.rotation_ee_in_base, position, rotation
+        )
         inertia_inv = state.operational_space().inertia_inv
         if twist is not None:
             rate = _subtract(rate, twist, self._twist)
@@ -120,9 +113,7 @@ class CartesianSpring:
             error[:] = error.dot(turn)
             rate = rate.dot(turn)
             inertia_inv = turn.T.dot(inertia_inv).dot(turn, self._turned_inertia)
-        if error.dot(error) > self._least_clip:  # else no element is beyond any bound
-            _minimum(error, self._clip_high, out=error)
-            _maximum(error, self._clip_low, out=error)
+        self._pose_error.clip()
         modal.design(inertia_inv)
         self.damper = modal.oppose(rate)
         self.kept = kept = modal.kept
@@ -143,7 +134,7 @@ class CartesianSpring:
         turn = self._axes(state)
         wanted = np.dot(wrench, turn)
         error: Vector = np.dot(self._compliance(state, turn), wanted)
-        bounded_error(error, self._clip_high)
+        bounded_error(error, self._pose_error.bounds)
         share = share_of(np.dot(self.stiffness, error), wanted)
         return np.dot(turn, error), share
 

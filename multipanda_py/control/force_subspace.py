@@ -8,10 +8,11 @@ import math
 import numpy as np
 import pinocchio as pin
 
+from multipanda_py.control.pose_error import PoseError
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
-_log3, _exp3 = pin.log3, pin.exp3
+_exp3 = pin.exp3
 
 
 class ForceSubspace:
@@ -45,9 +46,9 @@ class ForceSubspace:
     def __init__(self, period: float) -> None:
         self._period = period
         self.direction = np.zeros(6)
-        self._error, self._hidden, self._offset = (np.zeros(6) for _ in range(3))
+        self._error, self._hidden, self._offset = PoseError(), np.zeros(6), np.zeros(6)
         self._part, self._seen = np.zeros(6), np.zeros(6)
-        self._turned, self._rotation = np.zeros((3, 3)), np.zeros((3, 3))
+        self._rotation = np.zeros((3, 3))
         self._position = np.zeros(3)
         self.reset()
 
@@ -96,10 +97,10 @@ class ForceSubspace:
             self._shrink(speed * self._period)
         if not self._turns:
             return self._shift(state.position_ee_in_base, position), rotation
-        error, u = self._error, self.direction
-        _subtract(position, state.position_ee_in_base, error[:3])
-        _dot(rotation, state.rotation_ee_in_base.T, self._turned)
-        error[3:] = _log3(self._turned)
+        u = self.direction
+        error = self._error.measure(
+            state.position_ee_in_base, state.rotation_ee_in_base, position, rotation
+        )
         left = _subtract(error, self._offset, self._seen)
         along = _multiply(u, self.share * float(_dot(u, left)), self._hidden)
         _subtract(left, along, left)

@@ -21,6 +21,7 @@ from multipanda_py.control.modal_damping import (
     LEAST_RATIO,
     ModalDamping,
 )
+from multipanda_py.control.pose_error import PoseError
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import SMALL_FORCE, Handover, bounded_error, share_of
 from multipanda_py.parameters import number, vector
@@ -28,8 +29,7 @@ from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import ObjectTarget
 
-_dot, _add, _subtract, _multiply = np.dot, np.add, np.subtract, np.multiply
-_minimum, _maximum, _log3 = np.minimum, np.maximum, pin.log3
+_dot, _add, _multiply = np.dot, np.add, np.multiply
 SOFT = 1.0
 """Stiffness too small to carry with [N/m, Nm/rad]."""
 
@@ -104,7 +104,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def __init__(self, context: Context, params: _ParamsT) -> None:
         n = context.n_arms
         self.held = HeldObject(context)
-        self._error = np.zeros(6)
+        self._error = PoseError()
         # Of the hands, then the object.
         self._dampers = [ModalDamping(bandwidth=SHARED_BANDWIDTH) for _ in range(n + 1)]
         self._turn, self._all_are_due = 0, True
@@ -112,7 +112,6 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._springs = sharing.springs.reshape(n, 6)
         self._hands = list(zip(self._dampers, self.held.rates, sharing.dampers.reshape(n, 6)))
         self._inward_views = list(self.held.inward)
-        self._error_position, self._error_rotation = self._error[:3], self._error[3:]
         self._strain, self._strains = np.zeros((2 * n, 3)), False
         self._strain_in_world = np.zeros((2 * n, 3))
         self._squeeze = self._judged = 0.0
@@ -127,7 +126,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             damper.set_root(np.diag(np.sqrt(p.relative_stiffness)), p.damping_ratio)
         of_object.set_root(np.diag(np.sqrt(p.stiffness)), p.damping_ratio)
         self._all_are_due, self._judged = True, 0.0
-        self._clip_low = -p.error_clip
+        self._error.set_bounds(p.error_clip)
         self._follow = self.context.period / (p.squeeze_time + self.context.period)
 
     def on_activate(self, states: Sequence[ArmState], target: ObjectTarget) -> None:
@@ -271,13 +270,14 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     def _set_object_wrench(self, target: ObjectTarget) -> None:
         """Compute spring and damper of the object, at its origin."""
-        held, error, damper = self.held, self._error, self._dampers[-1]
+        held, damper = self.held, self._dampers[-1]
         wrench, sharing = held.sharing.wrench, held.sharing
-        _subtract(target.position_object_in_world, held.position, self._error_position)
-        self._error_rotation[:] = _log3(_dot(target.rotation_object_in_world, held.rotation.T))
+        error = self._error.measure(
+            held.position, held.rotation,
+            target.position_object_in_world, target.rotation_object_in_world,
+        )  # fmt: skip
         _add(error, sharing.shift, error)
-        _minimum(error, self.params.error_clip, out=error)
-        _maximum(error, self._clip_low, out=error)
+        self._error.clip()
         if damper.kept == 1.0:
             _multiply(self.params.stiffness, error, wrench)
         else:

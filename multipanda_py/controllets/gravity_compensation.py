@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pinocchio as pin
 
 from multipanda_py.context import Context
 from multipanda_py.control.modal_damping import (
@@ -16,6 +15,7 @@ from multipanda_py.control.modal_damping import (
     LEAST_RATIO,
     ModalDamping,
 )
+from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.ramp import Ramp
 from multipanda_py.control.speed_brake import SpeedBrake
 from multipanda_py.controllet import Controllet
@@ -24,8 +24,6 @@ from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import HeldPose
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
-_minimum, _maximum = np.minimum, np.maximum
-_log3 = pin.log3
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +96,8 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
         self._root = Ramp(np.zeros((6, 6)))
         self._stiffness = np.zeros((6, 6))
         self._damping = ModalDamping()
-        self._error, self._wrench = np.zeros(6), np.zeros(6)
-        self._error_position, self._error_rotation = self._error[:3], self._error[3:]
-        self._turned = np.zeros((3, 3))
+        self._error, self._wrench = PoseError(), np.zeros(6)
+        self._apart = np.zeros(3)
         self._torque = np.zeros(7)
         self._running = False
         super().__init__(context, params)
@@ -116,7 +113,7 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
         root[:3, :3] = np.sqrt(p.translational_stiffness) * self._held
         root[3:, 3:] = np.sqrt(p.rotational_stiffness) * np.eye(3) * self._turn_is_held
         self._root.go(root, round(p.gain_time / self.context.period) if self._running else 0)
-        self._clip, self._clip_low = np.array(p.error_clip), -p.error_clip
+        self._error.set_bounds(p.error_clip)
         # Both brakes act together; the lightest joint motion weighs 0.06 kg m^2.
         self._damping.set_bandwidth(max(BANDWIDTH / 2.0, BANDWIDTH - p.joint_damping / 0.06))
         self._set_gains()
@@ -154,7 +151,7 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
 
     def _follow(self, state: ArmState, target: HeldPose, arm: int) -> None:
         """Let the part of the reference that is not held be where the arm is."""
-        here, error = state.position_ee_in_base, self._error_position
+        here, error = state.position_ee_in_base, self._apart
         reference = target.position_ee_in_base[arm]
         _subtract(reference, here, error)
         _add(here, _dot(self._held, error), reference)
@@ -163,12 +160,11 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
 
     def _hold(self, state: ArmState, target: HeldPose, arm: int) -> Vector:
         """Return the wrench of spring and damper on the tool, (6,) [N, Nm]."""
-        error = self._error
-        _subtract(target.position_ee_in_base[arm], state.position_ee_in_base, self._error_position)
-        _dot(target.rotation_ee_in_base[arm], state.rotation_ee_in_base.T, self._turned)
-        self._error_rotation[:] = _log3(self._turned)
-        _minimum(error, self._clip, out=error)
-        _maximum(error, self._clip_low, out=error)
+        self._error.measure(
+            state.position_ee_in_base, state.rotation_ee_in_base,
+            target.position_ee_in_base[arm], target.rotation_ee_in_base[arm],
+        )  # fmt: skip
+        error = self._error.clip()
         damping = self._damping
         brake = damping.damp(state.operational_space().inertia_inv, state.twist_ee_in_base)
         stiffness = self._stiffness if damping.kept == 1.0 else damping.stiffness

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pinocchio as pin
 
 from multipanda_py.context import Context
 from multipanda_py.control.cartesian_gains import CartesianGains
+from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.ramp import Ramp
 from multipanda_py.controllet import Controllet
 from multipanda_py.dynamics.task_inertia import TaskInertia
@@ -21,7 +21,6 @@ from multipanda_py.targets import CartesianTarget
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _minimum, _maximum, _abs = np.minimum, np.maximum, np.abs
-_log3 = pin.log3
 SOFT = 1.0
 """Stiffness too small to press with [1/s^2]."""
 _SLOWER = 0.25
@@ -100,10 +99,8 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
     touches = ("things",)
 
     def __init__(self, context: Context, params: OperationalSpaceParams) -> None:
-        self._error, self._acceleration, self._wrench = (np.zeros(6) for _ in range(3))
+        self._error, self._acceleration, self._wrench = PoseError(), np.zeros(6), np.zeros(6)
         self._twist, self._brake = np.zeros(6), np.zeros(6)
-        self._error_position, self._error_rotation = self._error[:3], self._error[3:]
-        self._rotation = np.zeros((3, 3))
         self._root = Ramp(np.sqrt(params.stiffness))
         self._stiffness, self._damping = np.zeros(6), np.zeros(6)
         self._drift, self._wanted = np.zeros(6), np.zeros(6)
@@ -118,7 +115,7 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
         cycles = round(p.gain_time / self.context.period) if self._running else 0
         self._root.go(np.sqrt(p.stiffness), cycles)
         self._rate = 2.0 * p.damping_ratio
-        self._clip, self._clip_low = np.array(p.error_clip), -p.error_clip
+        self._error.set_bounds(p.error_clip)
         self._in_tool = p.gain_frame == "tool"
         self._set_gains()
 
@@ -148,7 +145,7 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
             inertia = state.operational_space().inertia
             wanted = np.linalg.pinv(inertia, rcond=1e-9) @ handover.wrench_in_base @ turn
             error: Vector = np.where(soft, 0.0, wanted / np.where(soft, 1.0, self._stiffness))
-            bounded_error(error, self._clip)
+            bounded_error(error, self._error.bounds)
             reached = inertia @ turn @ (self._stiffness * error)
             target.displace(arm, np.dot(turn, error))
             words.append(handover.words(state.name, share_of(reached, handover.wrench_in_base)))
@@ -162,21 +159,19 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
         """Write the joint torques of every arm."""
         if self._root.step():
             self._set_gains()
-        error, acceleration, brake = self._error, self._acceleration, self._brake
+        acceleration, brake = self._acceleration, self._brake
         for arm, state in enumerate(states):
-            _subtract(
-                target.position_ee_in_base[arm], state.position_ee_in_base, self._error_position
-            )
-            _dot(target.rotation_ee_in_base[arm], state.rotation_ee_in_base.T, self._rotation)
-            self._error_rotation[:] = _log3(self._rotation)
+            error = self._error.measure(
+                state.position_ee_in_base, state.rotation_ee_in_base,
+                target.position_ee_in_base[arm], target.rotation_ee_in_base[arm],
+            )  # fmt: skip
             twist = state.twist_ee_in_base
             if self._in_tool:
                 twist = self._twist
                 twist[:] = state.twist_ee_in_base
                 self._turn(error, state.rotation_ee_in_base)
                 self._turn(twist, state.rotation_ee_in_base)
-            _minimum(error, self._clip, out=error)
-            _maximum(error, self._clip_low, out=error)
+            self._error.clip()
             _multiply(self._stiffness, error, acceleration)
             wanted = _multiply(self._drift, error, self._wanted)
             if _dot(wanted, wanted) > SLOW * SLOW:
