@@ -119,6 +119,16 @@ class Feature(Generic[ParamsT]):
         """Whether :meth:`pace` could return less than 1 in this cycle."""
         return True
 
+    def foresee(self, ahead: float, speed: float) -> None:
+        """Take note of a reference that moves where its arm is not yet; :meth:`pace` comes later.
+
+        Args:
+            ahead: Its distance from the tool [m].
+            speed: Of the reference [m/s].
+
+        Thread: control, every cycle in which it is so.
+        """
+
     def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
         """Return the share of a reference's joint velocity that it may have, 0 to 1.
 

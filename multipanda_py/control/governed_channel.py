@@ -16,6 +16,8 @@ from multipanda_py.state import ArmState, Vector
 
 SMALLEST_SHARE = 0.02
 """Of the bounds that stays whatever a posture allows, so that every goal is reached."""
+AHEAD = 0.02
+"""How far a reference may be ahead of its tool and meet nothing that the arm does not [m]."""
 AT_REST = 0.01
 """Measured speed that counts as none when a reference begins [rad/s, m/s]."""
 
@@ -58,6 +60,9 @@ class Pacer(Protocol):
     @property
     def may_slow(self) -> bool:
         """Whether anything could be in the way."""
+
+    def foresee(self, ahead: float, speed: float) -> None:
+        """Take note of a reference that is ``ahead`` [m] of its tool, at a speed [m/s]."""
 
     def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
         """Return the share of a joint velocity, (7,) [rad/s], that is allowed."""
@@ -145,6 +150,17 @@ class GovernedChannel(ABC):
     def is_paced(self) -> bool:
         """Whether anything could be in the way of the reference."""
         return any(pacer.may_slow for pacer in self.pacers)
+
+    def _foresee(self, ahead: float, speed: float) -> None:
+        """Have the pacers look at what a reference may meet before its arm does.
+
+        Args:
+            ahead: How far it is from the tool [m].
+            speed: Its own [m/s].
+        """
+        if ahead > AHEAD:
+            for pacer in self.pacers:
+                pacer.foresee(ahead, speed)
 
     def _pace(self, arm: int, dq: Vector, ahead: Vector) -> float:
         """Return the share of a reference's velocity that all pacers allow.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -60,6 +61,16 @@ class GovernedObject(GovernedPose):
         position, rotation = self._bases[place]
         hand: Vector = position + rotation @ self._states[place].position_ee_in_base
         return hand
+
+    def _way_ahead(self, position: Sequence[float]) -> tuple[float, float]:
+        """Return how far the farthest hand has to go [m], and how fast it would [m/s]."""
+        ahead = lever = 0.0
+        for place, grasp in enumerate(self._grasps):
+            way = position + _dot(self._frame, grasp) - self._hand(place)
+            ahead = max(ahead, math.hypot(*way.tolist()))
+            lever = max(lever, math.hypot(*grasp.tolist()))
+        turning = lever * math.hypot(*self._angular.rate)
+        return ahead, math.hypot(*self._linear.rate) + turning
 
     def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
         """Return the share of the object's twist, (6,), that is in no hand's way."""

@@ -117,9 +117,12 @@ class GovernedPose(GovernedChannel):
     def advance(self, period: float) -> None:
         """Move on by one period, as far as nothing is in the way, and write the record."""
         linear, angular = self._linear, self._angular
-        is_paced = self.is_paced
-        if is_paced:
+        is_paced = False
+        if self.pacers:
             before = [p - e for p, e in zip(self._point, linear.lag)]
+            self._foresee(*self._way_ahead(before))
+            is_paced = self.is_paced
+        if is_paced:
             turned = _dot(_exp3(np.array([-e for e in angular.lag])), self._frame)
         if linear.moving:
             gap = [g - p for g, p in zip(self._goal_point, self._point)]
@@ -167,6 +170,11 @@ class GovernedPose(GovernedChannel):
         self._frame = _dot(_exp3(np.array(angular.lag)), _dot(step, turned))
         linear.wake()
         angular.wake()
+
+    def _way_ahead(self, position: Sequence[float]) -> tuple[float, float]:
+        """Return how far a reference at ``position`` is ahead [m], and its speed [m/s]."""
+        here = self._state.position_ee_in_base.tolist()
+        return math.dist(position, here), math.hypot(*self._linear.rate)
 
     def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
         """Return the share of a twist, (6,) [m/s, rad/s], that nothing is in the way of.

@@ -26,12 +26,13 @@ class Pair:
         begin: From where it counts as near [m]: less for a pair that was nearer at the start.
         arms: Numbers of the arms that move one or both of them.
         gradients: Derivative of the distance by their joints, (7,) [m/rad] each.
+        is_near: Whether it matters for the bodies themselves, or only for what is ahead of them.
     """
 
-    __slots__ = ("arms", "begin", "distance", "gradients", "rate")
+    __slots__ = ("arms", "begin", "distance", "gradients", "is_near", "rate")
 
-    def __init__(self, distance: float, rate: float, begin: float) -> None:
-        self.distance, self.rate, self.begin = distance, rate, begin
+    def __init__(self, distance: float, rate: float, begin: float, is_near: bool = True) -> None:
+        self.distance, self.rate, self.begin, self.is_near = distance, rate, begin, is_near
         self.arms: list[int] = []
         self.gradients: list[Vector] = []
 
@@ -85,7 +86,7 @@ class Proximity:
         self._travel = [0.0] * self._bodies
         self._clear = -1.0
         self._none: list[Pair] = []
-        self._distance = 0.0
+        self._distance = self._least = 0.0
         self.groups: list[Group] = []
         # Twists of the links at the world's origin, of every arm's joints; before them, at rest.
         self._twists = np.zeros((n, JOINTS + 1, 6))
@@ -124,8 +125,14 @@ class Proximity:
         if self._objects.size:
             self._sources.append(self._objects)
 
-    def find(self) -> list[Pair]:
-        """Return the pairs that matter now."""
+    def find(self, ahead: float = 0.0) -> list[Pair]:
+        """Return the pairs that matter now.
+
+        Args:
+            ahead: Distance up to which pairs matter in any case, for references that are ahead
+                of their arms [m].
+        """
+        self._least = max(self._distance, min(ahead, self.FARTHEST))
         change = self._change
         _concatenate(self._sources, out=self._now)
         _absolute(_subtract(self._now, self._before, change), change)
@@ -141,10 +148,10 @@ class Proximity:
     def _is_clear(self, step: float, speed: float) -> bool:
         """Whether nothing matters if no two bodies together moved farther [m] or are faster."""
         left = self._clear - step
-        return left >= self._distance and left >= self._reach(speed)
+        return left >= self._least and left >= self._reach(speed)
 
     def _range(self, speed: float) -> float:
-        return max(self._distance, min(self._reach(speed), self.FARTHEST))
+        return max(self._least, min(self._reach(speed), self.FARTHEST))
 
     def _look(self, steps: Sequence[float], speeds: Sequence[float]) -> list[Pair]:
         """Measure the groups whose bodies may have come near."""
@@ -205,8 +212,10 @@ class Proximity:
                     rate -= _product(wrench, twist_of[group.first][joints[0]])
                 if joints[1]:
                     rate += _product(wrench, twist_of[group.second][joints[1]])
-                if distance < max(begin, self._reach(-rate)):
-                    found.append(self._pair(group, joints, wrench, Pair(distance, rate, begin)))
+                is_near = distance < max(begin, self._reach(-rate))
+                if is_near or distance < self._least:
+                    pair = Pair(distance, rate, begin, is_near)
+                    found.append(self._pair(group, joints, wrench, pair))
         return found
 
     def _pair(

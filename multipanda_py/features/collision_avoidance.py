@@ -63,6 +63,18 @@ class CollisionAvoidanceParams:
     )
 
 
+def parts_kept_off(fixed_objects: str, touches: Sequence[str]) -> str:
+    """Return ``all``, ``without_hand`` or ``ignore``: what keeps off things that rest.
+
+    Args:
+        fixed_objects: The parameter.
+        touches: What the law's hands are for.
+    """
+    if fixed_objects != "by_law":
+        return fixed_objects
+    return "without_hand" if "things" in touches else "all"
+
+
 class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     r"""Stop bodies that come near each other, and push them apart.
 
@@ -115,6 +127,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         self._barrier = ApproachBarrier()
         self._near = Proximity(context, self._barrier.reach)
         self._pairs: list[Pair] = []
+        self._ahead = 0.0
         self._states: Sequence[ArmState] = ()
         self._masses = [eigenpy.LLT(np.eye(JOINTS)) for _ in (*context.arms, *context.other_arms)]
         self._limits = [arm.limits.torque for arm in context.arms]
@@ -127,9 +140,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         """Choose the groups, and look at all of them in the next cycle."""
         p = self.params
         kinds = {"arms": p.arms, "self": p.itself, "floor": p.floor}
-        fixed = p.fixed_objects
-        if fixed == "by_law":
-            fixed = "without_hand" if "things" in self.context.touches else "all"
+        fixed = parts_kept_off(p.fixed_objects, self.context.touches)
         kinds["floor_hand"] = p.floor and fixed != "without_hand"
         for name, parts in (("fixed", fixed), ("movable", p.movable_objects)):
             kinds[name], kinds[f"{name}_hand"] = parts != "ignore", parts == "all"
@@ -141,12 +152,16 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         """Look at everything anew; what is near already is let be where it is."""
         self._follow(states)
         self._near.start()
-        self._pairs = []
+        self._pairs, self._ahead = [], 0.0
 
     @property
     def may_slow(self) -> bool:
-        """Whether anything was near in the last cycle."""
+        """Whether anything was near in the last cycle, or where a reference is."""
         return bool(self._pairs)
+
+    def foresee(self, ahead: float, speed: float) -> None:
+        """Look as far as it takes to stop a reference that a soft arm does not keep up with."""
+        self._ahead = max(self._ahead, ahead + self._barrier.reach(speed))
 
     def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
         """Slow a reference down that leads into an obstacle, and let it not get there.
@@ -176,7 +191,10 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         """Add the torques of all pairs that are near."""
         if states is not self._states:
             self._follow(states)
-        self._pairs = pairs = self._near.find()
+        self._pairs = pairs = self._near.find(self._ahead)
+        if self._ahead:
+            self._ahead = 0.0
+            pairs = [pair for pair in pairs if pair.is_near]
         if pairs:
             self._act(pairs, states, tau)
 

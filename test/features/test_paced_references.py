@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import mujoco
 import numpy as np
 import pytest
 from clearance import Clearance
@@ -76,6 +77,29 @@ def test_a_target_in_a_wall_drew_the_reference_through_it(make_cell, law):
     tau = np.abs(cell.rows()[1]["arms"]["tau"][-200:, 0])
     assert tau.max() < 12.0  # nothing is wound up
     assert cell.state("left").fault == ""
+
+
+@pytest.mark.parametrize(
+    ("law", "stiffness"),
+    [("coupled_impedance", [100.0] * 3 + [10.0] * 3), ("operational_space", [25.0] * 6)],
+)
+def test_the_reference_of_a_soft_law_was_in_the_wall_before_its_arm_came_near(
+    make_cell, law, stiffness
+):
+    """Only what the arm itself came near to was looked at: the spring was wound up, 3 cm deep."""
+    cell, clearance, first, seen = push(make_cell, law, np.array([0.3, 0.0, 0.0]), stiffness)
+    sim, start = cell.simulation, cell.config.arms["left"].q_start
+    left = [int(sim.model.joint(f"left_fr3_joint{n}").qposadr[0]) for n in range(1, 8)]
+    sim.data.qpos[left] = start
+    mujoco.mj_forward(sim.model, sim.data)
+    gap = min(
+        mujoco.mj_geomDistance(sim.model, sim.data, a, b, 1.0, None)
+        for a, b in clearance.pairs
+        if sim.model.body(sim.model.geom_bodyid[b]).name == "wall"
+    )
+    moved = seen[-1] - first
+    assert 0.1 < moved[0] < gap - 0.005  # a hand that moves with it would be clear of the wall
+    assert np.abs(seen[-5:] - seen[-1]).max() < 2e-3
 
 
 def test_the_reference_stops_before_the_other_arm_and_leaves_at_once(make_cell):
