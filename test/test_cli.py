@@ -92,7 +92,10 @@ def test_check_describes_a_good_file(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["check", DUAL]) == 0
     out = capsys.readouterr().out
     assert out.startswith(f"{DUAL}: ok: 2 arms (left fr3 mujoco, right fr3 mujoco), 7 controllets")
-    assert out.count("\n") == 1
+    note = out.splitlines()[1]
+    assert note.startswith(f"{DUAL}: note: hands may touch fixed things and the floor under cart")
+    assert "joint_trajectory_controller" not in note
+    assert out.count("\n") == 2
 
 
 def test_check_says_every_fault_of_every_file(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 
+from multipanda_py.cell.may_touch import may_touch
 from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
@@ -18,11 +19,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print one line per good file, and one per fault of a bad one."""
+    """Print one line per good file, with notes, and one per fault of a bad one."""
     code = OK
     for path in options.files:
         try:
-            say(f"{path}: ok: {summary_of(CellConfig.from_yaml(path))}")
+            config = CellConfig.from_yaml(path)
+            say(f"{path}: ok: {summary_of(config)}")
+            for sentence in may_touch(config):
+                say(f"{path}: note: {sentence}")
         except ConfigurationError as error:
             code = FAILED
             for fault in error.faults:

@@ -23,6 +23,7 @@ from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
 
 from multipanda_py.cell import Cell
+from multipanda_py.cell.may_touch import may_touch
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
 from multipanda_py.machine.dds_memory import remove_leftovers
 from multipanda_py.machine.interruption import Interrupted
@@ -170,6 +171,8 @@ def _serve(
             f"cell {cell.config.cell.name!r} is active: arms {', '.join(cell.arms)}; "
             f"controllets {', '.join(cell.active)}; {time.monotonic() - started:.1f} s from start"
         )
+        for sentence in may_touch(cell.config):
+            logger.info(sentence)
         controller.run(executor, signals)
     if controller.failure:
         logger.fatal(controller.failure)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cell says of the laws that may touch what rests around them."""
+
+from __future__ import annotations
+
+import pytest
+
+from multipanda_py.cell.may_touch import may_touch
+from multipanda_py.config.cell_file import CellConfig
+
+LAW = {"type": "cartesian_impedance"}
+
+
+def said(**law):
+    config = {"arms": {"left": {}, "right": {}}, "controllets": {"law": law}}
+    return may_touch(CellConfig.from_dict(config))
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        {"type": "joint_impedance"},
+        {**LAW, "params": {"collision_avoidance": {"fixed_objects": "all"}}},
+        {**LAW, "params": {"collision_avoidance.fixed_objects": "all"}},
+    ],
+)
+def test_laws_that_keep_everything_off_need_no_word(law):
+    assert said(**law) == []
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"collision_avoidance": {"fixed_objects": "by_law"}},
+        {"collision_avoidance": {"fixed_objects": "without_hand"}},
+    ],
+)
+def test_hands_that_may_touch_are_said_once_for_all_arms(params):
+    (sentence,) = said(**LAW, params=params)
+    assert sentence.startswith("hands may touch fixed things and the floor under law, ")
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        {**LAW, "features": ["coriolis"]},
+        {**LAW, "params": {"collision_avoidance": {"enabled": False}}},
+        {**LAW, "params": {"collision_avoidance": {"fixed_objects": "ignore"}}},
+    ],
+)
+def test_laws_that_may_touch_with_the_whole_arm_are_said(law):
+    (sentence,) = said(**law)
+    assert sentence.startswith("whole arms may touch fixed things under law: ")
