@@ -10,6 +10,10 @@ vector that carries a new set of values to the loop in one piece::
         stiffness: Vector = vector(
             400, 400, 400, 20, 20, 20, unit="N/m, Nm/rad", low=0, high=(5000,) * 3 + (300,) * 3
         )
+        friction: Vector = joint_vector(0.0, unit="Nm", low=0, high=20)  # one per joint
+
+Vectors of joints have the length, and may have defaults and bounds, of the robot that the law
+works on.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from importlib import import_module
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +35,17 @@ _KEY = "multipanda"
 _P = TypeVar("_P")
 Bound: TypeAlias = "float | tuple[float, ...]"
 """One for all elements, or one for each."""
+
+
+class Jointed(Protocol):
+    """What a vector of joints has to know of a robot; see :class:`.Robot`."""
+
+    @property
+    def n_joints(self) -> int:
+        """Number of its joints."""
+
+    def figure(self, name: str) -> tuple[float, ...]:
+        """Return a number of every joint."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +63,7 @@ class Spec:
         doc: One line on what it does.
         read_only: Whether it is read at the start only; for the settings of backends.
         exclusive_low: Whether values must be above ``low``.
+        per_joint: Whether it has a number for every joint of the robot.
     """
 
     name: str
@@ -59,6 +76,7 @@ class Spec:
     doc: str = ""
     read_only: bool = False
     exclusive_low: bool = False
+    per_joint: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a declaration whose bounds are of another length than the vector."""
@@ -86,15 +104,15 @@ class Spec:
             return "text"
         kind = "a whole number" if self.kind == "integer" else "a number"
         if self.kind == "vector":
-            kind = f"{self.width} numbers"
+            kind = f"{self.width} numbers{', one per joint,' * self.per_joint}"
         unit = f" {self.unit}" if self.unit else ""
         runs = [(pair, len(list(run))) for pair, run in itertools.groupby(self.bounds)]
         if len(runs) > 1:
             parts = (f"{count} in [{low:g}, {high:g}]" for (low, high), count in runs)
-            return f"{kind}, {', then '.join(parts)}{unit}"
+            return f"{kind.rstrip(',')}, {', then '.join(parts)}{unit}"
         low, high = self.bounds[0]
         if math.isinf(low) and math.isinf(high):
-            return f"{kind}, finite"
+            return f"{kind.rstrip(',')}, finite"
         return f"{kind} in [{low:g}, {high:g}]{unit}"
 
     @property
@@ -129,6 +147,8 @@ class Spec:
             ):
                 return _frozen(items)
         got = f"{value!r:.80}" if not _is_sequence(value) else f"{list(value)!r:.120}"  # type: ignore[call-overload]
+        if self.per_joint and _is_sequence(value) and len(value) != self.width:  # type: ignore[arg-type]
+            got = f"{len(value)} numbers"  # type: ignore[arg-type]
         raise ParameterRejected(
             f"{where + ': ' if where else ''}{self.name}: got {got}, allowed {self.allowed}"
         )
@@ -187,6 +207,56 @@ def vector(
     return _field(Spec("", "vector", value, unit, low, high, (), doc, read_only, exclusive_low))
 
 
+@dataclass(frozen=True)
+class _JointVector:
+    """A vector of joints before the robot is known; texts are names of its figures."""
+
+    default: float | str
+    low: float | str
+    high: float | str
+    unit: str
+    doc: str
+
+    def of(self, robot: Jointed | None) -> Spec:
+        """Return what it is for a robot, or for the default one."""
+        robot = robot or _default_robot()
+        values = (
+            robot.figure(self.default)
+            if isinstance(self.default, str)
+            else ((float(self.default),) * robot.n_joints)
+        )
+        low, high = (
+            robot.figure(bound) if isinstance(bound, str) else float(bound)
+            for bound in (self.low, self.high)
+        )
+        default = _frozen(values)
+        return Spec("", "vector", default, self.unit, low, high, (), self.doc, per_joint=True)
+
+
+def joint_vector(
+    default: float | str,
+    *,
+    unit: str = "",
+    low: float | str = -math.inf,
+    high: float | str = math.inf,
+    doc: str = "",
+) -> Any:
+    """Declare a vector with a number for every joint of the robot that the law works on.
+
+    Args:
+        default: One for all joints, or the name of a figure of the robot
+            (:attr:`.Robot.figures`), which has one for each.
+        unit: SI unit.
+        low: Smallest value, likewise.
+        high: Largest value, likewise.
+        doc: One line on what it does.
+    """
+    declared = _JointVector(default, low, high, unit, doc)
+    return dataclasses.field(
+        default_factory=lambda: declared.of(None).default, metadata={_KEY: declared}
+    )
+
+
 def flag(default: bool, *, doc: str = "", read_only: bool = False) -> Any:
     """Declare a switch."""
     return _field(Spec("", "flag", default, doc=doc, read_only=read_only))
@@ -204,12 +274,20 @@ class NoParams:
     """Parameters of something that has none."""
 
 
-def specs_of(params: type, prefix: str = "") -> tuple[Spec, ...]:
-    """Return the specs of a ``Params`` dataclass, in field order."""
-    return tuple(
-        dataclasses.replace(field.metadata[_KEY], name=prefix + field.name)
-        for field in dataclasses.fields(params)
-    )
+def specs_of(params: type, prefix: str = "", robot: Jointed | None = None) -> tuple[Spec, ...]:
+    """Return the specs of a ``Params`` dataclass, in field order.
+
+    Args:
+        params: The dataclass.
+        prefix: Put before every name.
+        robot: That vectors of joints are for; by default that of :data:`.DEFAULT_MODEL`.
+    """
+    found = []
+    for field in dataclasses.fields(params):
+        declared = field.metadata[_KEY]
+        spec = declared.of(robot) if isinstance(declared, _JointVector) else declared
+        found.append(dataclasses.replace(spec, name=prefix + field.name))
+    return tuple(found)
 
 
 def is_declared(field: dataclasses.Field[Any]) -> bool:
@@ -223,11 +301,12 @@ class ParameterSet(Generic[_P]):
     Args:
         params: The dataclass.
         prefix: Put before every name (``nullspace.`` for a feature).
+        robot: That vectors of joints are for.
     """
 
-    def __init__(self, params: type[_P], prefix: str = "") -> None:
+    def __init__(self, params: type[_P], prefix: str = "", robot: Jointed | None = None) -> None:
         self.params = params
-        self.specs = specs_of(params, prefix)
+        self.specs = specs_of(params, prefix, robot)
         self.names = tuple(spec.name for spec in self.specs)
         self.width = sum(spec.width for spec in self.specs)
 
@@ -287,6 +366,13 @@ def _field(spec: Spec) -> Any:
     if spec.kind == "vector":
         return dataclasses.field(default_factory=lambda: spec.default, metadata={_KEY: spec})
     return dataclasses.field(default=spec.default, metadata={_KEY: spec})
+
+
+def _default_robot() -> Jointed:
+    """Return what an arm is if nobody says."""
+    models = import_module("multipanda_py.robots.models")
+    found: Jointed = models.MODELS[models.DEFAULT_MODEL]
+    return found
 
 
 def _frozen(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:

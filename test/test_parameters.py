@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multipanda_py import registry
-from multipanda_py.exceptions import ParameterRejected
+from multipanda_py.exceptions import ParameterRejected, UnknownName
 from multipanda_py.parameters import (
     NoParams,
     ParameterSet,
@@ -20,6 +20,7 @@ from multipanda_py.parameters import (
     check_values,
     choice,
     flag,
+    joint_vector,
     number,
     specs_of,
     vector,
@@ -166,3 +167,37 @@ def test_no_bound_is_for_newtons_per_metre_and_newton_metres_per_radian_alike() 
         for spec in specs_of(registry.find("controllets", name).Params):
             if spec.unit == "N/m, Nm/rad":
                 assert spec.bounds[0][1] > 5 * spec.bounds[3][1], f"{name}.{spec.name}"
+
+
+class ThreeJoints:
+    """What a vector of joints asks of a robot."""
+
+    n_joints = 3
+
+    def figure(self, name: str) -> tuple[float, ...]:
+        return {"strength": (30.0, 20.0, 10.0)}[name]
+
+
+@dataclass(frozen=True, eq=False)
+class PerJoint:
+    stiffness: np.ndarray = joint_vector(5.0, unit="Nm/rad", low=0, high="strength")
+    torque: np.ndarray = joint_vector("strength", unit="Nm")
+
+
+def test_a_vector_of_joints_has_the_length_and_the_figures_of_the_robot() -> None:
+    parameters = ParameterSet(PerJoint, "posture.", ThreeJoints())
+    stiffness, torque = parameters.specs
+    assert (stiffness.default.tolist(), torque.default.tolist()) == ([5] * 3, [30, 20, 10])
+    assert stiffness.bounds == ((0, 30), (0, 20), (0, 10))
+    assert parameters.width == 6
+    with pytest.raises(
+        ParameterRejected,
+        match=r"posture.stiffness: got 7 numbers, allowed 3 numbers, one per joint, 1 in",
+    ):
+        stiffness.check([1.0] * 7)
+
+
+def test_a_vector_of_joints_without_a_robot_is_that_of_the_default_one() -> None:
+    with pytest.raises(UnknownName, match="figure of robot fr3 'strength' does not exist"):
+        PerJoint()
+    assert registry.find("controllets", "joint_impedance").Params().stiffness.shape == (7,)

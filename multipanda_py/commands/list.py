@@ -126,7 +126,7 @@ def _parameter(spec: Spec) -> dict[str, Any]:
     default = spec.default.tolist() if isinstance(spec.default, np.ndarray) else spec.default
     return {
         "name": spec.name,
-        "type": f"{spec.width} numbers" if spec.kind == "vector" else spec.kind,
+        "type": _type(spec),
         "unit": spec.unit,
         "low": _finite(spec.low),
         "high": _finite(spec.high),
@@ -135,6 +135,13 @@ def _parameter(spec: Spec) -> dict[str, Any]:
         "doc": spec.doc,
         "read_only": spec.read_only,
     }
+
+
+def _type(spec: Spec) -> str:
+    """Return what a value is, in words."""
+    if spec.per_joint:
+        return "a number per joint"
+    return f"{spec.width} numbers" if spec.kind == "vector" else spec.kind
 
 
 def _finite(bound: Bound) -> Any:

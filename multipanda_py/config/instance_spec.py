@@ -20,6 +20,7 @@ from multipanda_py.controllet import Controllet
 from multipanda_py.exceptions import ParameterRejected
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import ParameterSet, Spec, check_values
+from multipanda_py.robots import MODELS, Robot
 from multipanda_py.state import Vector
 
 
@@ -33,6 +34,7 @@ class InstanceSpec:
         law: Class of the control law.
         features: Classes of its features, by name, in order.
         arms: Indices of its arms in the cell.
+        robot: What its arms are; vectors of joints are for them.
     """
 
     index: int
@@ -40,6 +42,7 @@ class InstanceSpec:
     law: type[Controllet[Any, Any]]
     features: dict[str, type[Feature[Any]]]
     arms: tuple[int, ...]
+    robot: Robot
 
     @property
     def name(self) -> str:
@@ -65,9 +68,10 @@ class InstanceSpec:
     @cached_property
     def parameter_sets(self) -> tuple[ParameterSet[Any], ...]:
         """The law's parameters, then each feature's switch and own ones with its prefix."""
-        sets: list[ParameterSet[Any]] = [ParameterSet(self.law.Params)]
+        sets: list[ParameterSet[Any]] = [ParameterSet(self.law.Params, robot=self.robot)]
         for name, feature in self.features.items():
-            sets += ParameterSet(Switch, f"{name}."), ParameterSet(feature.Params, f"{name}.")
+            own = ParameterSet(feature.Params, f"{name}.", self.robot)
+            sets += ParameterSet(Switch, f"{name}."), own
         return tuple(sets)
 
     @cached_property
@@ -118,5 +122,6 @@ def instance_specs(config: CellConfig) -> list[InstanceSpec]:
         names = feature_names(law, instance.features)
         features = {name: registry.find("features", name) for name in names}
         arms = tuple(arm_index[name] for name in instance.arms)
-        result.append(InstanceSpec(index, instance, law, features, arms))
+        robot = MODELS[config.arms[instance.arms[0]].model]
+        result.append(InstanceSpec(index, instance, law, features, arms, robot))
     return result

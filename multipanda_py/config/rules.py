@@ -16,7 +16,7 @@ from multipanda_py.config.standing import feature_names, feature_specs
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.parameters import check_values, specs_of
 from multipanda_py.report import report_titles
-from multipanda_py.robots.limits import LIMITS
+from multipanda_py.robots import MODELS
 
 if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
@@ -30,7 +30,7 @@ _SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
 def check_cell(config: CellConfig, faults: Faults) -> None:
     """Collect what is wrong between the parts of a cell whose parts are well formed."""
     for name, arm in config.arms.items():
-        limits = LIMITS[arm.model]
+        limits = MODELS[arm.model].limits
         q = np.array(arm.q_start)
         for joint in np.flatnonzero((q < limits.lower) | (q > limits.upper)):
             faults.append(
@@ -126,7 +126,15 @@ def _check_controllet(
             f"{where}.target_timeout: got {controllet.target_timeout:g} s, allowed 0 for "
             f"{controllet.type}: a trajectory comes once and is no stream that could pause"
         )
-    specs = list(specs_of(law.Params))
+    on = [config.arms[arm] for arm in (arms or config.arms) if arm in config.arms]
+    robots = {arm.model: MODELS[arm.model] for arm in on}
+    sizes = {robot.n_joints for robot in robots.values()}
+    if arms is not None and len(sizes) > 1:
+        numbers = " and ".join(map(str, sorted(sizes)))
+        faults.append(
+            f"{where}.arms: got arms with {numbers} joints, allowed arms of one number of joints"
+        )
+    features = []
     chosen = feature_names(law, controllet.features)
     try:
         target = law.Target(count)
@@ -140,7 +148,7 @@ def _check_controllet(
         except ConfigurationError as error:
             faults.append(f"{where}.features: {error}")
             continue
-        specs.extend(feature_specs(name, feature.Params))
+        features.append((name, feature))
         faults.extend(
             f"{where}.features: {name} does not fit {controllet.type}: its target has no {need}"
             for need in feature.needs
@@ -156,7 +164,14 @@ def _check_controllet(
             channel_table((*law.Target.channels, *feature.channels))
         except ConfigurationError as error:
             faults.extend(f"{where}.features: {name}: {fault}" for fault in error.faults)
-    faults.extend(check_values(specs, flatten(controllet.params), f"{where}.params")[1])
+    found: dict[str, None] = {}  # the same fault is said once, for all robots that it is of
+    for robot in robots.values():
+        specs = [*specs_of(law.Params, robot=robot)]
+        for name, feature in features:
+            specs.extend(feature_specs(name, feature.Params, robot))
+        values = flatten(controllet.params)
+        found |= dict.fromkeys(check_values(specs, values, f"{where}.params")[1])
+    faults.extend(found)
 
 
 def _check_active(config: CellConfig, faults: Faults) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from multipanda_py import registry
 from multipanda_py.controllet import Controllet
-from multipanda_py.parameters import Spec, flag, specs_of
+from multipanda_py.parameters import Jointed, Spec, flag, specs_of
 
 STANDING = ("governor",)
 """Features that decide themselves which laws have them, whatever the cell file names."""
@@ -22,9 +22,9 @@ class Switch:
     enabled: bool = flag(True, doc="whether the feature takes part; it fades in and out")
 
 
-def feature_specs(name: str, params: type) -> tuple[Spec, ...]:
-    """Return the specs of a feature: its switch, then its own."""
-    return (*specs_of(Switch, f"{name}."), *specs_of(params, f"{name}."))
+def feature_specs(name: str, params: type, robot: Jointed | None = None) -> tuple[Spec, ...]:
+    """Return the specs of a feature on a robot: its switch, then its own."""
+    return (*specs_of(Switch, f"{name}."), *specs_of(params, f"{name}.", robot))
 
 
 def feature_names(

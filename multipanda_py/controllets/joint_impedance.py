@@ -14,7 +14,7 @@ from multipanda_py.context import Context
 from multipanda_py.control.modal_damping import KEPT, LEAST_RATIO, ModalDamping
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import MAX_STEP, Handover, share_of, tool_wrench
-from multipanda_py.parameters import vector
+from multipanda_py.parameters import joint_vector
 from multipanda_py.report import Report
 from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 from multipanda_py.targets import JointTarget
@@ -29,29 +29,20 @@ SOFT = 1.0
 class JointImpedanceParams:
     """Gains of :class:`JointImpedance`."""
 
-    stiffness: Vector = vector(
-        600,
-        600,
-        600,
-        600,
-        250,
-        150,
-        50,
+    stiffness: Vector = joint_vector(
+        "stiffness",
         unit="Nm/rad",
         low=0,
-        high=(1000,) * 4 + (330, 165, 66),
+        high="most_stiffness",
         doc="joint stiffness K; more swings at the torque rate limit if the arm is some ms late",
     )
-    damping_ratio: Vector = vector(
-        *[1.0] * JOINTS, low=LEAST_RATIO, high=5, doc="1 is critically damped in every posture"
+    damping_ratio: Vector = joint_vector(
+        1.0, low=LEAST_RATIO, high=5, doc="1 is critically damped in every posture"
     )
 
 
-_DEFAULT = JointImpedanceParams().stiffness
 LEASH_SHARE = 0.4
 """Of the torque limit that a spring may pull a held arm with."""
-LEAST_LEASH = np.array([0.0065] * 4 + [0.01] * 3)
-"""What an arm with a load that nobody told of may lag behind [rad]."""
 FULL_RATE = 1000.0
 """Torque rate at which that has been tried out [Nm/s]."""
 
@@ -79,6 +70,8 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         self._mass, self._unit = eigenpy.LLT(np.eye(JOINTS)), np.eye(JOINTS)
         self._error, self._rate = np.zeros(JOINTS), np.zeros(JOINTS)
         self._leashed = params
+        robot = context.arms[0].robot
+        self._usual, self._lag = (np.array(robot.figure(name)) for name in ("stiffness", "lag"))
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -97,8 +90,8 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         rate = np.min([state.limits.torque_rate for state in states], axis=0)
         stiffness = np.maximum(self.params.stiffness, 1e-3)
         at_rest = LEASH_SHARE * most * np.minimum(1.0, rate / FULL_RATE) / stiffness
-        moving = at_rest * np.minimum(1.0, np.sqrt(_DEFAULT / stiffness))
-        return np.array([np.maximum(moving, LEAST_LEASH), np.maximum(at_rest, LEAST_LEASH)])
+        moving = at_rest * np.minimum(1.0, np.sqrt(self._usual / stiffness))
+        return np.array([np.maximum(moving, self._lag), np.maximum(at_rest, self._lag)])
 
     def on_activate(self, states: Sequence[ArmState], target: _TargetT) -> None:
         """Hold the measured posture."""

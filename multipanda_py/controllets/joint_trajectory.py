@@ -16,7 +16,7 @@ from multipanda_py.context import Context
 from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
 from multipanda_py.handover import Handover
-from multipanda_py.parameters import flag, number, vector
+from multipanda_py.parameters import flag, joint_vector, number
 from multipanda_py.planning.joint_motion import JointMotion
 from multipanda_py.report import Report
 from multipanda_py.robots.limits import LIMITS
@@ -62,12 +62,12 @@ class JointTrajectoryParams(JointImpedanceParams):
     feedforward: bool = flag(
         True, doc="add the torque M ddq_d that the reference's acceleration takes"
     )
-    path_tolerance: Vector = vector(
-        *[0.2] * JOINTS, unit="rad", low=0, high=7,
+    path_tolerance: Vector = joint_vector(
+        0.2, unit="rad", low=0, high=7,
         doc="largest error on the way, per joint; beyond it the arm stops; 0 is any",
     )  # fmt: skip
-    goal_tolerance: Vector = vector(
-        *[0.05] * JOINTS, unit="rad", low=0, high=7,
+    goal_tolerance: Vector = joint_vector(
+        0.05, unit="rad", low=0, high=7,
         doc="largest error at the end, per joint; 0 is any",
     )  # fmt: skip
     goal_time: float = number(
@@ -75,8 +75,8 @@ class JointTrajectoryParams(JointImpedanceParams):
         doc="time after the end to come within goal_tolerance, or to wait for an obstacle to go; "
         "0 is any",
     )  # fmt: skip
-    contact_torque: Vector = vector(
-        16, 16, 14, 14, 12, 11, 9, unit="Nm", low=0, high=87,
+    contact_torque: Vector = joint_vector(
+        "contact_torque", unit="Nm", low=0, high="torque",
         doc="external joint torque against the motion at which the arm stops; 0 is any",
     )  # fmt: skip
     contact_force: float = number(

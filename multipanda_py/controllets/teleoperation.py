@@ -21,7 +21,7 @@ from multipanda_py.control.reflection_account import ReflectionAccount
 from multipanda_py.control.speed_brake import SpeedBrake
 from multipanda_py.control.wrench_tare import WrenchTare
 from multipanda_py.controllet import Controllet
-from multipanda_py.parameters import flag, number, vector
+from multipanda_py.parameters import flag, joint_vector, number, vector
 from multipanda_py.report import Report
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import Target
@@ -89,17 +89,11 @@ class TeleoperationParams:
     filter_time: float = number(
         0.002, unit="s", low=0, high=1, doc="time constant of the filter of what is felt"
     )
-    leader_damping: Vector = vector(
-        2,
-        2,
-        2,
-        2,
-        0.5,
-        0.5,
-        0.5,
+    leader_damping: Vector = joint_vector(
+        "leader_damping",
         unit="Nm s/rad",
         low=0,
-        high=(20,) * 4 + (4, 4, 1.5),
+        high="most_leader_damping",
         doc="of the leader's joints",
     )
     leader_speed: float = number(

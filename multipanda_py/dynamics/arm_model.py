@@ -76,6 +76,9 @@ class ArmModel:
     The wrench is the least-squares estimate at the tool; :math:`\epsilon` only keeps it
     finite at singular postures.
 
+    Attributes:
+        arm: What it is a model of.
+
     Thread: control.
     """
 
@@ -83,6 +86,7 @@ class ArmModel:
     """Far below the squared singular values of J in any useful posture (1e-3 and up)."""
 
     def __init__(self, arm: ArmDescription) -> None:
+        self.arm = arm
         self._model = build_pinocchio(arm)
         self._model.gravity = pin.Motion.Zero()
         self._flange = Flange(self._model, arm)

@@ -10,7 +10,7 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.feature import Feature
-from multipanda_py.parameters import choice, number, vector
+from multipanda_py.parameters import choice, joint_vector, number
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import Target
 
@@ -18,12 +18,8 @@ _multiply, _subtract, _add = np.multiply, np.subtract, np.add
 _exp, _divide, _sign = np.exp, np.divide, np.sign
 _minimum, _maximum = np.minimum, np.maximum
 
-PANDA = (
-    (0.54615, 0.87224, 0.64068, 1.2794, 0.83904, 0.30301, 0.56489),
-    (5.1181, 9.0657, 10.136, 5.5903, 8.3469, 17.133, 10.336),
-    (0.039533, 0.025882, -0.04607, 0.036194, 0.026226, -0.021047, 0.0035526),
-)
-"""phi_1 [Nm], phi_2 [s/rad] and phi_3 [rad/s], identified on a Panda by Gaz et al., RA-L 2019."""
+IDENTIFIED = ("friction_phi_1", "friction_phi_2", "friction_phi_3")
+"""Figures of a robot: phi_1 [Nm], phi_2 [s/rad] and phi_3 [rad/s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,20 +27,26 @@ class FrictionParams:
     """Model of :class:`Friction`."""
 
     model: str = choice(
-        "panda", options=("panda", "custom"), doc="identified values, or phi_1 to phi_3 below"
+        "identified",
+        options=("identified", "custom"),
+        doc="the values of the robot's data, or phi_1 to phi_3 below",
     )
     share: float = number(
         0.9, low=0, high=0.95,
         doc="of the friction that is compensated; what is asked grows by up to 1 / (1 - share)",
     )  # fmt: skip
-    phi_1: Vector = vector(*PANDA[0], unit="Nm", low=0, high=20, doc="height of the step")
-    phi_2: Vector = vector(*PANDA[1], unit="s/rad", low=0, high=100, doc="steepness of the step")
-    phi_3: Vector = vector(*PANDA[2], unit="rad/s", low=-1, high=1, doc="offset of the step")
-    viscous: Vector = vector(
-        *[0.0] * JOINTS, unit="Nm s/rad", low=0, high=20, doc="viscous friction"
+    phi_1: Vector = joint_vector(
+        IDENTIFIED[0], unit="Nm", low=0, high=20, doc="height of the step"
     )
-    dead_zone: Vector = vector(
-        *[0.5] * JOINTS, unit="Nm", low=0, high=20,
+    phi_2: Vector = joint_vector(
+        IDENTIFIED[1], unit="s/rad", low=0, high=100, doc="steepness of the step"
+    )
+    phi_3: Vector = joint_vector(
+        IDENTIFIED[2], unit="rad/s", low=-1, high=1, doc="offset of the step"
+    )
+    viscous: Vector = joint_vector(0.0, unit="Nm s/rad", low=0, high=20, doc="viscous friction")
+    dead_zone: Vector = joint_vector(
+        0.5, unit="Nm", low=0, high=20,
         doc="external torque that is no push: offset and noise of its estimate",
     )  # fmt: skip
 
@@ -75,7 +77,7 @@ class Friction(Feature[FrictionParams]):
     Coriolis torques, compensated or not, are not taken for a drive.
 
     Source: Gaz, Cognetti, Oliva, Robuffo Giordano and De Luca, IEEE RA-L 2019 (model, and
-    values of a Panda; an FR3 needs its own for a high share).
+    values of a Panda, which Franka arms begin with; an FR3 needs its own for a high share).
     """
 
     Params = FrictionParams
@@ -88,8 +90,10 @@ class Friction(Feature[FrictionParams]):
     def on_parameters(self) -> None:
         """Prepare the sigmoid's constants, with the share in them."""
         p = self.params
-        panda = p.model == "panda"
-        phi_1, phi_2, phi_3 = map(np.array, PANDA) if panda else (p.phi_1, p.phi_2, p.phi_3)
+        phi_1, phi_2, phi_3 = p.phi_1, p.phi_2, p.phi_3
+        if p.model == "identified":
+            robot = self.context.arms[0].robot
+            phi_1, phi_2, phi_3 = (np.array(robot.figure(name)) for name in IDENTIFIED)
         self._height = p.share * phi_1
         self._steepness = -phi_2
         self._shift = -phi_2 * phi_3

@@ -11,7 +11,7 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.feature import Feature
-from multipanda_py.parameters import number, vector
+from multipanda_py.parameters import joint_vector, number
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import Target
 
@@ -26,11 +26,11 @@ BANDWIDTH = 70.0
 class JointLimitsParams:
     """Barrier of :class:`JointLimits`."""
 
-    range: Vector = vector(
-        *[0.1] * JOINTS, unit="rad", low=1e-3, high=1.0, doc="from a limit to where it acts"
+    range: Vector = joint_vector(
+        0.1, unit="rad", low=1e-3, high=1.0, doc="from a limit to where it acts"
     )
-    max_torque: Vector = vector(
-        *[40.0] * 4, *[10.0] * 3, unit="Nm", low=0, high=87, doc="barrier torque at the limit"
+    max_torque: Vector = joint_vector(
+        "barrier_torque", unit="Nm", low=0, high="torque", doc="barrier torque at the limit"
     )
     damping_ratio: float = number(
         1.0, low=0, high=5, doc="of the barrier's local stiffness and the joint's inertia"

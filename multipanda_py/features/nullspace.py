@@ -14,7 +14,7 @@ from multipanda_py.control.nullspace_projector import PROJECTORS
 from multipanda_py.control.posture_spring import PostureSpring
 from multipanda_py.feature import Feature
 from multipanda_py.handover import MAX_STEP, Handover
-from multipanda_py.parameters import choice, number, vector
+from multipanda_py.parameters import choice, joint_vector, number
 from multipanda_py.state import JOINTS, ArmState, Vector
 from multipanda_py.targets import CartesianTarget
 
@@ -28,11 +28,9 @@ SOFT = 0.1
 class NullspaceParams:
     """Gains of :class:`Nullspace`."""
 
-    stiffness: Vector = vector(
-        *[10.0] * JOINTS, unit="Nm/rad", low=0, high=100, doc="posture stiffness"
-    )
-    damping_ratio: Vector = vector(
-        *[1.0] * JOINTS,
+    stiffness: Vector = joint_vector(10.0, unit="Nm/rad", low=0, high=100, doc="posture stiffness")
+    damping_ratio: Vector = joint_vector(
+        1.0,
         low=LEAST_RATIO,
         high=5,
         doc="damping is 2 ratio sqrt(stiffness) Nm s/rad, up to 12",
@@ -43,8 +41,8 @@ class NullspaceParams:
         doc="what keeps the posture torques from the task: accelerations (dynamic), "
         "static wrenches (kinematic), nothing (none)",
     )
-    max_torque: Vector = vector(
-        *[5.0] * JOINTS, unit="Nm", low=0, high=100, doc="clamp before the projection"
+    max_torque: Vector = joint_vector(
+        5.0, unit="Nm", low=0, high=100, doc="clamp before the projection"
     )
     velocity_timeout: float = number(
         0.1, unit="s", low=0.001, high=10,

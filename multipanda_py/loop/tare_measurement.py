@@ -16,9 +16,6 @@ TRAVEL = 2e-3
 """Way of any joint within the window from which an arm is not at rest [rad]."""
 SPREAD = 0.5
 """Standard deviation in the window from which something is going on: noise stays below [Nm]."""
-LARGEST = np.array([4.0, 4.0, 4.0, 4.0, 1.5, 1.5, 1.5])
-"""What sensors, the robot's own model and half a forgotten kilogram can explain, (7,) [Nm]; as a
-force at a stretched tool some 7 N."""
 
 
 class TareMeasurement:
@@ -36,6 +33,7 @@ class TareMeasurement:
         self.number = number
         self._arm, self._left, self._cycles = arm, cycles, cycles
         self._start = arm.state.q.copy()
+        self._largest = np.array(arm.model.arm.robot.figure("tare_torque"))
         self._sum, self._squares = np.zeros((2, JOINTS))
 
     def add(self, felt: Vector) -> str:
@@ -70,11 +68,11 @@ class TareMeasurement:
                 f"what {name} feels changes: joint {joint + 1} by {spread[joint]:.2f} Nm, allowed "
                 f"{SPREAD:g} Nm (standard deviation); tare it while nothing touches it"
             )
-        if not (np.abs(mean) <= LARGEST).all():
-            joint = int(np.argmax(np.abs(mean) / LARGEST))
+        if not (np.abs(mean) <= self._largest).all():
+            joint = int(np.argmax(np.abs(mean) / self._largest))
             return mean, (
                 f"{name} feels {mean[joint]:.2f} Nm at joint {joint + 1}, allowed "
-                f"{LARGEST[joint]:g} Nm: more than sensors and model explain; take away what it "
-                "touches, or tell the robot what it carries (load_mass)"
+                f"{self._largest[joint]:g} Nm: more than sensors and model explain; take away "
+                "what it touches, or tell the robot what it carries (load_mass)"
             )
         return mean, ""

@@ -54,6 +54,9 @@ FIGURES: dict[str, tuple[float, ...]] = {
     "contact_torque": (16.0, 16.0, 14.0, 14.0, 12.0, 11.0, 9.0),
     # Torque of the barrier at a position limit [Nm].
     "barrier_torque": (40.0, 40.0, 40.0, 40.0, 10.0, 10.0, 10.0),
+    # Dampers of a leading arm, so that it does not run away from a hand [Nm s/rad].
+    "leader_damping": (2.0, 2.0, 2.0, 2.0, 0.5, 0.5, 0.5),
+    "most_leader_damping": (20.0, 20.0, 20.0, 20.0, 4.0, 4.0, 1.5),
     # What sensors, the robot's own model and half a forgotten kilogram can explain [Nm]; as a
     # force at a stretched tool some 7 N.
     "tare_torque": (4.0, 4.0, 4.0, 4.0, 1.5, 1.5, 1.5),

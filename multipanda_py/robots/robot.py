@@ -8,7 +8,7 @@ depends on the kind of arm, the number of its joints first of all, is asked of i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,11 +147,14 @@ class Robot:
         return len(self.joints)
 
     def figure(self, name: str) -> tuple[float, ...]:
-        """Return a figure of every joint.
+        """Return a figure of every joint; the limits are figures too, by their names.
 
         Raises:
             UnknownName: If it has none of this name.
         """
-        if name not in self.figures:
-            raise UnknownName(f"figure of robot {self.name}", name, tuple(self.figures))
-        return self.figures[name]
+        if name in self.figures:
+            return self.figures[name]
+        limits = tuple(field.name for field in fields(self.limits))
+        if name not in limits:
+            raise UnknownName(f"figure of robot {self.name}", name, (*self.figures, *limits))
+        return tuple(getattr(self.limits, name).tolist())
