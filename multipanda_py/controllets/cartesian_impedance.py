@@ -14,7 +14,7 @@ from multipanda_py.control.cartesian_gains import CartesianGains
 from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.lost_modes import LostModes
 from multipanda_py.control.modal_damping import KEPT
-from multipanda_py.controllet import Controllet
+from multipanda_py.control.ramped_gains import RampedGains
 from multipanda_py.handover import Handover
 from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Matrix
@@ -39,7 +39,7 @@ class CartesianImpedanceParams(CartesianGains):
     )
 
 
-class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedanceParams]):
+class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedanceParams]):
     r"""Render a spring and an inertia-aware damper between the tool and its target.
 
     .. math::
@@ -75,14 +75,13 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
     def __init__(self, context: Context, params: CartesianImpedanceParams) -> None:
         self._springs = [CartesianSpring() for _ in context.arms]
         self._twist_left = [0] * context.n_arms
-        self._running = self._streamed = False
         self._forward, self._lost = np.zeros(6), LostModes()
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
         """Hand the gains to the springs: at once at rest, else within ``gain_time``."""
         p = self.params
-        cycles = round(p.gain_time / self.context.period) if self._running else 0
+        cycles = self.gain_cycles()
         self._least = 1.0 / max(1.0, float(p.damping_ratio.max()))
         for spring in self._springs:
             spring.set_shape(p.damping_ratio, p.error_clip, p.gain_frame == "tool")
@@ -91,10 +90,7 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
     def on_activate(self, states: Sequence[ArmState], target: MovingCartesianTarget) -> None:
         """Hold the measured pose, and prefer the measured posture."""
         target.seed(states)
-        if self._streamed:  # back to the parameters, at once
-            self._running = self._streamed = False
-            self.on_parameters()
-        self._running = True
+        self.start_gains()  # not those that were streamed
         self._twist_left = [0] * len(states)
 
     def on_handover(
@@ -115,16 +111,10 @@ class CartesianImpedance(Controllet[MovingCartesianTarget, CartesianImpedancePar
         """Return the inverse of an arm's stiffness at a posture, (6, 6)."""
         return self._springs[arm].compliance(state)
 
-    def on_deactivate(self) -> None:
-        """Let the next parameters take effect at once."""
-        self._running = False
-
     def on_target(self, channel: str, place: int, target: MovingCartesianTarget) -> None:
         """Take a streamed stiffness over, and count from when a twist came."""
         if channel == "stiffness":
-            self._streamed = True
-            cycles = round(self.params.gain_time / self.context.period)
-            self._springs[place].set_stiffness(target.stiffness[place], cycles)
+            self._springs[place].set_stiffness(target.stiffness[place], self.gain_cycles())
         elif channel == "twist":
             self._twist_left[place] = round(self.params.twist_timeout / self.context.period)
 

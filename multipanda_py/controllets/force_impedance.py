@@ -11,7 +11,7 @@ from multipanda_py.control.cartesian_gains import MAX_STIFFNESS, CartesianGains
 from multipanda_py.control.force_impedance_arm import ForceImpedanceArm
 from multipanda_py.control.force_params import ForceParams
 from multipanda_py.control.modal_damping import KEPT
-from multipanda_py.controllet import Controllet
+from multipanda_py.control.ramped_gains import RampedGains
 from multipanda_py.handover import Handover, share_of
 from multipanda_py.parameters import number, vector
 from multipanda_py.report import Report
@@ -33,7 +33,7 @@ class ForceImpedanceParams(ForceParams, CartesianGains):
     )  # fmt: skip
 
 
-class ForceImpedance(Controllet[ForceTarget, ForceImpedanceParams]):
+class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     r"""Add closed-loop force control to an impedance, with a tank for each.
 
     .. math::
@@ -76,13 +76,12 @@ class ForceImpedance(Controllet[ForceTarget, ForceImpedanceParams]):
         gains = params.gains()
         self._arms = [ForceImpedanceArm(context, place, gains) for place in range(context.n_arms)]
         self._states: Sequence[ArmState] = ()
-        self._running = False
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
         """Hand the gains over: at once at rest, else spread over ``gain_time``."""
         p = self.params
-        cycles = round(p.gain_time / self.context.period) if self._running else 0
+        cycles = self.gain_cycles()
         for arm in self._arms:
             arm.spring.set_shape(p.damping_ratio, p.error_clip, p.gain_frame == "tool")
             arm.spring.set_stiffness(p.stiffness, cycles)
@@ -92,9 +91,7 @@ class ForceImpedance(Controllet[ForceTarget, ForceImpedanceParams]):
     def on_activate(self, states: Sequence[ArmState], target: ForceTarget) -> None:
         """Hold the measured pose with no force."""
         target.seed(states)
-        self._running = False
-        self.on_parameters()
-        self._running = True
+        self.start_gains()
         self._states = states
         for arm, state in zip(self._arms, states):
             arm.start(state, self.params.tank_start)
@@ -127,16 +124,11 @@ class ForceImpedance(Controllet[ForceTarget, ForceImpedanceParams]):
             words.append(handover.words(state.name, share))
         return "; ".join(filter(None, words))
 
-    def on_deactivate(self) -> None:
-        """Let the next parameters take effect at once."""
-        self._running = False
-
     def on_target(self, channel: str, place: int, target: ForceTarget) -> None:
         """Take a wrench or a stiffness over."""
         arm = self._arms[place]
         if channel == "stiffness":
-            cycles = round(self.params.gain_time / self.context.period)
-            arm.spring.set_stiffness(target.stiffness[place], cycles)
+            arm.spring.set_stiffness(target.stiffness[place], self.gain_cycles())
         elif channel == "wrench":
             arm.aim(target.wrench_in_base[place], self._states[place])
 

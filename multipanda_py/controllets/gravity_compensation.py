@@ -17,8 +17,8 @@ from multipanda_py.control.modal_damping import (
 )
 from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.ramp import Ramp
+from multipanda_py.control.ramped_gains import RampedGains
 from multipanda_py.control.speed_brake import SpeedBrake
-from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import choice, flag, number, vector
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import HeldPose
@@ -66,7 +66,7 @@ class GravityCompensationParams:
     )
 
 
-class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
+class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
     r"""Let the arm float, with gravity compensated by the robot, and hold what is asked for.
 
     .. math::
@@ -99,7 +99,6 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
         self._error, self._wrench = PoseError(), np.zeros(6)
         self._apart = np.zeros(3)
         self._torque = np.zeros(7)
-        self._running = False
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -112,7 +111,7 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
         root = np.zeros((6, 6))
         root[:3, :3] = np.sqrt(p.translational_stiffness) * self._held
         root[3:, 3:] = np.sqrt(p.rotational_stiffness) * np.eye(3) * self._turn_is_held
-        self._root.go(root, round(p.gain_time / self.context.period) if self._running else 0)
+        self._root.go(root, self.gain_cycles())
         self._error.set_bounds(p.error_clip)
         # Both brakes act together; the lightest joint motion weighs 0.06 kg m^2.
         self._damping.set_bandwidth(max(BANDWIDTH / 2.0, BANDWIDTH - p.joint_damping / 0.06))
@@ -126,13 +125,7 @@ class GravityCompensation(Controllet[HeldPose, GravityCompensationParams]):
     def on_activate(self, states: Sequence[ArmState], target: HeldPose) -> None:
         """Take the measured poses as what is held."""
         target.seed(states)
-        self._running = False
-        self.on_parameters()
-        self._running = True
-
-    def on_deactivate(self) -> None:
-        """Let the next parameters take effect at once."""
-        self._running = False
+        self.start_gains()
 
     def update(self, states: Sequence[ArmState], target: HeldPose, period: float) -> None:
         """Write the joint torques of every arm."""

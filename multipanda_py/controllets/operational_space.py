@@ -12,7 +12,7 @@ from multipanda_py.context import Context
 from multipanda_py.control.cartesian_gains import CartesianGains
 from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.ramp import Ramp
-from multipanda_py.controllet import Controllet
+from multipanda_py.control.ramped_gains import RampedGains
 from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.handover import Handover, bounded_error, share_of
 from multipanda_py.parameters import vector
@@ -51,7 +51,7 @@ class OperationalSpaceParams(CartesianGains):
     )  # fmt: skip
 
 
-class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
+class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     r"""Give the tool the same second-order motion towards its target in every posture.
 
     .. math::
@@ -106,14 +106,12 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
         self._drift, self._wanted = np.zeros(6), np.zeros(6)
         self._pull, self._slow = np.zeros(JOINTS), np.zeros(JOINTS)
         self._per_speed = [1.0 / (FASTEST * arm.limits.velocity) for arm in context.arms]
-        self._running = False
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
         """Head for the new gains: at once at rest, else within ``gain_time``."""
         p = self.params
-        cycles = round(p.gain_time / self.context.period) if self._running else 0
-        self._root.go(np.sqrt(p.stiffness), cycles)
+        self._root.go(np.sqrt(p.stiffness), self.gain_cycles())
         self._rate = 2.0 * p.damping_ratio
         self._error.set_bounds(p.error_clip)
         self._in_tool = p.gain_frame == "tool"
@@ -130,9 +128,7 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
         """Hold the measured pose, and prefer the measured posture."""
         target.seed(states)
-        self._running = False
-        self.on_parameters()
-        self._running = True
+        self.start_gains()
 
     def on_handover(
         self, states: Sequence[ArmState], target: CartesianTarget, handovers: Sequence[Handover]
@@ -150,10 +146,6 @@ class OperationalSpace(Controllet[CartesianTarget, OperationalSpaceParams]):
             target.displace(arm, np.dot(turn, error))
             words.append(handover.words(state.name, share_of(reached, handover.wrench_in_base)))
         return "; ".join(filter(None, words))
-
-    def on_deactivate(self) -> None:
-        """Let the next parameters take effect at once."""
-        self._running = False
 
     def update(self, states: Sequence[ArmState], target: CartesianTarget, period: float) -> None:
         """Write the joint torques of every arm."""

@@ -17,10 +17,10 @@ from multipanda_py.control.force_reflection import ForceReflection
 from multipanda_py.control.modal_damping import KEPT, LEAST_RATIO
 from multipanda_py.control.motion_mapping import MotionMapping
 from multipanda_py.control.posture_spring import PostureSpring
+from multipanda_py.control.ramped_gains import RampedGains
 from multipanda_py.control.reflection_account import ReflectionAccount
 from multipanda_py.control.speed_brake import SpeedBrake
 from multipanda_py.control.wrench_tare import WrenchTare
-from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import flag, joint_vector, number, vector
 from multipanda_py.report import Report
 from multipanda_py.state import JOINTS, ArmState, Vector
@@ -105,7 +105,7 @@ class TeleoperationParams:
     )
 
 
-class Teleoperation(Controllet[Target, TeleoperationParams]):
+class Teleoperation(RampedGains[Target, TeleoperationParams]):
     r"""Lead an arm by hand, and have another one do the same and feel for it.
 
     .. math::
@@ -174,7 +174,6 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         self._speed_brake = SpeedBrake()
         self._posture, self._posture_spring = np.zeros(JOINTS), PostureSpring()
         self._nothing, self._felt = np.zeros(6), np.zeros(JOINTS)
-        self._running = False
         self._open, self._coupling = True, (params.engaged, params.scale)
         super().__init__(context, params)
 
@@ -182,8 +181,7 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         """Hand the parameters to the parts; couple anew if what couples has changed."""
         p = self.params
         self._spring.set_shape(p.damping_ratio, np.full(6, math.inf), False)
-        cycles = round(p.gain_time / self.context.period) if self._running else 0
-        self._spring.set_stiffness(p.stiffness, cycles)
+        self._spring.set_stiffness(p.stiffness, self.gain_cycles())
         self._posture_spring.set_gains(
             np.full(JOINTS, p.posture_stiffness), np.ones(JOINTS), MAX_POSTURE_TORQUE, "dynamic"
         )
@@ -215,9 +213,7 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Couple the arms where they are."""
-        self._running = False
-        self.on_parameters()
-        self._running = True
+        self.start_gains()
         self._reference.start(states[1])
         self._close(states[0])
         self._reflection.reset()
@@ -225,10 +221,6 @@ class Teleoperation(Controllet[Target, TeleoperationParams]):
         p = self.params
         self._tare.start(p.tare_time, p.max_tare_force, p.max_tare_torque)
         self._posture[:] = states[1].q
-
-    def on_deactivate(self) -> None:
-        """Let the next parameters take effect at once."""
-        self._running = False
 
     def update(self, states: Sequence[ArmState], target: Target, period: float) -> None:
         """Write the joint torques of both arms."""

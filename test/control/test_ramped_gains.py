@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gains that are changed while a law runs, and while it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from multipanda_py.controllets.cartesian_impedance import CartesianImpedance
+from multipanda_py.controllets.force_impedance import ForceImpedance
+from multipanda_py.controllets.operational_space import OperationalSpace
+from multipanda_py.testing import PERIOD, StateMaker
+
+READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
+SOFT = np.repeat((100.0, 5.0), 3)
+LAWS = (CartesianImpedance, ForceImpedance, OperationalSpace)
+
+
+def started(kind):
+    """Return a law that pulls its tool by a centimetre, and a function that updates it."""
+    maker = StateMaker()
+    states = maker.at([READY], [np.zeros(7)])
+    law = kind(maker.context, kind.Params(stiffness=SOFT, gain_time=0.1))
+    target = kind.Target(1)
+
+    def activate():
+        law.on_activate(states, target)
+        target.position_ee_in_base[0][0] += 0.01
+
+    def torque(cycles=1):
+        for _ in range(cycles):
+            law.update(states, target, PERIOD)
+        return law.tau[0].copy()
+
+    return law, activate, torque
+
+
+@pytest.mark.parametrize("kind", LAWS)
+def test_gains_are_spread_while_a_law_runs_and_taken_at_once_while_it_does_not(kind):
+    law, activate, torque = started(kind)
+    activate()
+    before = torque()
+    law.params = replace(law.params, stiffness=3.0 * SOFT)
+    law.on_parameters()
+    first, last, after = torque(), torque(99), torque()
+    assert 0.0 < np.abs(first - before).max() < 0.05 * np.abs(last - before).max()
+    assert last == pytest.approx(after, abs=1e-12)
+    assert last == pytest.approx(3.0 * before, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", LAWS)
+def test_a_ramp_cut_short_by_a_switch_does_not_go_on_when_the_law_comes_back(kind):
+    law, activate, torque = started(kind)
+    activate()
+    law.params = replace(law.params, stiffness=3.0 * SOFT)
+    law.on_parameters()
+    torque(50)
+    law.on_deactivate()
+    activate()
+    assert torque() == pytest.approx(torque(), abs=1e-12)
