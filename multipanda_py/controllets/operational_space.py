@@ -13,6 +13,7 @@ from multipanda_py.control.cartesian_gains import CartesianGains
 from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.ramp import Ramp
 from multipanda_py.control.ramped_gains import RampedGains
+from multipanda_py.control.stoppable_speed import FASTEST, StoppableSpeed
 from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.handover import Handover, bounded_error, share_of
 from multipanda_py.parameters import vector
@@ -20,7 +21,7 @@ from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 from multipanda_py.targets import CartesianTarget
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
-_minimum, _maximum, _abs = np.minimum, np.maximum, np.abs
+_minimum, _maximum = np.minimum, np.maximum
 SOFT = 1.0
 """Stiffness too small to press with [1/s^2]."""
 _SLOWER = 0.25
@@ -29,12 +30,6 @@ _SLOWER = 0.25
 
 MAX_DAMPING = 80.0
 """Fastest that the tool is braked: critical damping of the stiffest spring allowed [1/s]."""
-FASTEST = 0.6
-"""Share of a joint's speed limit that the spring may ask for; a posture moves joints as well."""
-_FADING = 1.2
-"""Measured speed from which the spring fades out, over that share."""
-SLOW = 0.03
-"""Size of a twist that takes no joint to its share in any posture [m/s, rad/s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,17 +67,12 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     feature of that name.
 
     A target that stays ahead is followed at :math:`\dot x = D^{-1} K\,\mathrm{clip}(e)`, which
-    could be more than joints stand. The whole spring is scaled, so that the path stays straight:
-
-    .. math::
-        \nu = \min\left(1, \min_i \frac{\sigma\, \dot q_{max,i}}{|\dot q_i|}\right), \qquad
-        \dot q = M^{-1} J^T \Lambda_s D^{-1} K\,\mathrm{clip}(e), \qquad \sigma = 0.6
-
-    in every cycle, as the joint speeds that a tool speed takes grow towards singular postures;
-    :math:`\Lambda_s` is :math:`\Lambda_d` for :math:`\tfrac14 \lambda^2`, where it ends as the
-    posture brakes less. Above 0.72 of a measured joint's speed limit the spring fades out, to
-    nothing at the limit: the elbow moves as well. The posture's pull is bounded to the speed
-    :math:`\sigma\, \dot q_{max}`. Like the clip, all this bounds what a large error presses with.
+    could be more than joints stand, or stop from. The whole spring is scaled by :math:`\nu \le 1`
+    of :class:`~multipanda_py.control.stoppable_speed.StoppableSpeed` in every cycle, so that the
+    path stays straight; :math:`\Lambda_s` there is :math:`\Lambda_d` for
+    :math:`\tfrac14 \lambda^2`, where it ends as the posture brakes less. The posture's pull is
+    bounded to the speed :math:`0.6\, \dot q_{max}`. Like the clip, all this bounds what a large
+    error presses with.
 
     Near singular postures (:math:`w_{min} < 0.02` 1/kg) the inertia is damped, see
     :class:`multipanda_py.dynamics.task_inertia.OperationalSpace`. What the damping takes from a
@@ -105,7 +95,8 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._stiffness, self._damping = np.zeros(6), np.zeros(6)
         self._drift, self._wanted = np.zeros(6), np.zeros(6)
         self._pull, self._slow = np.zeros(JOINTS), np.zeros(JOINTS)
-        self._per_speed = [1.0 / (FASTEST * arm.limits.velocity) for arm in context.arms]
+        self._braking = np.zeros(6)
+        self._bounds = [StoppableSpeed(arm.limits, _SLOWER) for arm in context.arms]
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -122,6 +113,9 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         _multiply(root, root, self._stiffness)
         _minimum(_multiply(self._rate, root, self._damping), MAX_DAMPING, out=self._damping)
         np.divide(self._stiffness, np.maximum(self._damping, 1e-9), self._drift)
+        for bound in self._bounds:
+            bound.set_damping(max(self._damping.tolist()))
+        self._slow2 = StoppableSpeed.negligible(max(self._drift.tolist())) ** 2
         self._posture_rate2 = _SLOWER**2 * min(self._stiffness.tolist())
         self._posture_damping = _SLOWER * min(self._damping.tolist())
 
@@ -166,8 +160,8 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
             self._error.clip()
             _multiply(self._stiffness, error, acceleration)
             wanted = _multiply(self._drift, error, self._wanted)
-            if _dot(wanted, wanted) > SLOW * SLOW:
-                _multiply(acceleration, self._slower(arm, state, wanted), acceleration)
+            if _dot(wanted, wanted) > self._slow2:
+                _multiply(acceleration, self._share_of(arm, state, wanted), acceleration)
             _subtract(acceleration, _multiply(self._damping, twist, brake), acceleration)
             if self._in_tool:
                 self._turn(acceleration, state.rotation_ee_in_base.T)
@@ -177,18 +171,13 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
                 _add(wrench, self._rest_of(space, state, target.posture[arm]), wrench)
             _dot(wrench, state.jacobian, self.tau[arm])
 
-    def _slower(self, arm: int, state: ArmState, twist: Vector) -> float:
-        r"""Return :math:`\nu`, the share of a twist (6,) that the joints of an arm stand."""
+    def _share_of(self, arm: int, state: ArmState, twist: Vector) -> float:
+        r"""Return :math:`\nu` for a twist, (6,), along the axes of the gains; turns it."""
+        braking = _multiply(self._drift, twist, self._braking)
         if self._in_tool:
             self._turn(twist, state.rotation_ee_in_base.T)
-        space = state.operational_space()
-        speed = _dot(space.minv_jt, _dot(space.slowed_inertia(_SLOWER), twist))
-        per_speed = self._per_speed[arm]
-        share: float = _abs(_multiply(speed, per_speed, speed), speed).max()
-        measured: float = _abs(_multiply(state.dq, per_speed, speed), speed).max()
-        left = (1.0 / FASTEST - measured) / (1.0 / FASTEST - _FADING)
-        left = min(1.0, max(0.0, left))
-        return left / share if share > 1.0 else left
+            self._turn(braking, state.rotation_ee_in_base.T)
+        return self._bounds[arm].share(state, twist, braking)
 
     def _rest_of(self, space: TaskInertia, state: ArmState, posture: Vector) -> Vector:
         """Return the wrench that pulls what is lost towards the posture, (6,) [N, Nm]."""

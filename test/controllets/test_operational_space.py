@@ -26,8 +26,8 @@ def damped_inertia(state):
     return v @ np.diag(w / (w**2 + damping)) @ v.T, w[0]
 
 
-def speed_share(state, twist):
-    """How much of a twist the joints stand, from the eigenvalues of the inverse inertia."""
+def speed_share(state, twist, braking, fastest):
+    """How much of a twist joints stand and can stop from, by eigenvalues of the inertia."""
     minv_jt = np.linalg.solve(state.mass, state.jacobian.T)
     w, v = np.linalg.eigh(state.jacobian @ minv_jt)
     w = np.maximum(w, 0.0)
@@ -35,7 +35,10 @@ def speed_share(state, twist):
     dq = minv_jt @ v @ np.diag(w / (w**2 + damping)) @ v.T @ twist
     asked = np.abs(dq / state.limits.velocity).max()
     measured = np.abs(state.dq / state.limits.velocity).max()
-    return min(1.0, 0.6 / asked) * np.clip((1.0 - measured) / 0.28, 0.0, 1.0)
+    share = min(1.0, 0.6 / asked) * np.clip((1.0 - measured) / 0.28, 0.0, 1.0)
+    most = 0.6 * np.minimum(state.limits.torque, state.limits.torque_rate / fastest)
+    steeper = np.abs(state.jacobian.T @ damped_inertia(state)[0] @ braking / most).max()
+    return min(share, np.sqrt(2 * steeper - 1) / steeper if steeper > 1 else 1.0)
 
 
 def rotation_vector(r):
@@ -83,7 +86,7 @@ def test_the_equation_in_every_posture(frame):
             inertia, smallest = damped_inertia(s)
             damped += smallest < W_0
             d = np.minimum(2 * z * np.sqrt(k), 80.0)
-            nu = speed_share(s, turn @ (k / d * e))
+            nu = speed_share(s, turn @ (k / d * e), turn @ ((k / d) ** 2 * e), d.max())
             slowed += nu < 1.0
             expected = s.jacobian.T @ inertia @ turn @ (nu * k * e - d * rate)
             exact = np.linalg.inv(s.jacobian @ np.linalg.inv(s.mass) @ s.jacobian.T)

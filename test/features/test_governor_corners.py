@@ -19,6 +19,17 @@ SOFTEST = {"operational_space": [25.0] * 6}
 """Gains so soft that an arm does not move say nothing: where the bound is zero, these instead."""
 KNOWN_STEP = np.array([[-1.23, 0.62, 0.74], [-1.15, -0.66, -0.08]])
 """Directions of a step that ended in velocity_limit."""
+STRETCHED = (
+    [0.459, -0.134, 1.932, -0.877, 0.142, 3.126, -1.145],
+    [0.1476, 0.0229, 0.0121],
+    [0.3595, -0.436, 0.1998],
+)
+BENT = (
+    [1.545, -0.338, 0.912, -2.327, 1.695, 2.445, 2.638],
+    [0.008, 0.0779, -0.1278],
+    [0.0, 0.0, 0.0],
+)
+"""Postures, steps [m] and turns [rad] that ended in velocity_limit too."""
 
 pytestmark = [pytest.mark.sim, pytest.mark.robustness]
 
@@ -120,3 +131,28 @@ def test_velocity_fed_forward_through_a_strong_damper_swung_into_velocity_limit(
         assert cell.state("arm").fault == "", [event.text for event in cell.events()]
         changes = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max(axis=1)
         assert (changes > 0.99).mean() < 0.15
+
+
+@pytest.mark.parametrize(
+    ("ratio", "perturbation", "q", "move", "turn"),
+    [
+        (1.0, {}, *STRETCHED),
+        (0.5, {"delay": 0.005, "torque_lag": 0.002}, *BENT),
+    ],
+    ids=["nearly singular", "late"],
+)
+def test_braking_from_the_bound_of_speed_all_at_once_swung_into_velocity_limit(
+    make_cell, ratio, perturbation, q, move, turn
+):
+    """Where the bound of the joint speeds ended, the stiffest spring asked for 100 Nm in 40 ms."""
+    params = {"stiffness": [1600.0] * 6, "damping_ratio": [ratio] * 6}
+    laws = {"law": {"type": "operational_space", "params": params}}
+    arm = {"q_start": q, "perturbation": perturbation}
+    cell = make_cell(arms={"arm": arm}, controllets=laws, active=["arm/law"])
+    cell.step(20)
+    here = cell.pose("arm")
+    cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(turn)) @ here.rotation))
+    cell.step(750)
+    assert cell.state("arm").fault == "", [event.text for event in cell.events()]
+    _, rows = cell.rows()
+    assert (np.abs(rows["arms"]["dq"][:, 0]) < 0.75 * FR3_LIMITS.velocity).all()
