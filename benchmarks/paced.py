@@ -30,14 +30,21 @@ LAW, OTHER = "cartesian_impedance_controller", "joint_impedance_controller"
 
 
 class Node:
-    """The node as a process, and a client to talk to it."""
+    """The node as a process, and a client to talk to it.
 
-    def __init__(self) -> None:
-        self.begin = time.monotonic()
+    Args:
+        file: Its cell.
+        overrides: Of parameters in it.
+    """
+
+    def __init__(self, file: Path = CONFIG, *overrides: str) -> None:
+        self.begin, self.file = time.monotonic(), file
+        values = [f"cell.name:=benchmark_{os.getpid()}", *overrides]
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "multipanda_py.ros.node", "--ros-args"),
-                *("--params-file", str(CONFIG), "-p", f"cell.name:=benchmark_{os.getpid()}"),
+                *("--params-file", str(file)),
+                *(part for value in values for part in ("-p", value)),
             ],
             stderr=subprocess.DEVNULL,
         )
@@ -94,7 +101,7 @@ class Rows:
         from multipanda_py.config.cell_file import CellConfig
         from multipanda_py.loop.row_follower import RowFollower
 
-        self._follower = RowFollower(CellConfig.from_yaml(CONFIG), node.fd)
+        self._follower = RowFollower(CellConfig.from_yaml(node.file), node.fd)
         self._follower.take()
 
     @property

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
 import struct
+from collections.abc import Iterator
 
 from multipanda_py.config.sections import RealtimeConfig
 
@@ -52,6 +54,27 @@ def keep_cores_awake() -> list[str]:
 def has_priority() -> bool:
     """Return whether this thread runs at a real-time priority."""
     return os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
+
+
+@contextlib.contextmanager
+def before_ordinary_threads(config: RealtimeConfig) -> Iterator[None]:
+    """Let threads that are started within run before all without a real-time priority.
+
+    They get the lowest of those, below a loop and its drivers. Nothing changes if the cell wants
+    none (``priority`` 0) or the machine allows none, which the loop says.
+
+    Thread: the caller's, which has it meanwhile, and which threads inherit it from.
+    """
+    if config.priority == 0 or has_priority():
+        yield
+        return
+    lowest = os.sched_get_priority_min(os.SCHED_FIFO)
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(lowest))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def enter_realtime(config: RealtimeConfig) -> list[str]:

@@ -12,6 +12,7 @@ if __name__ == "__main__":  # before what takes a second to import
     end_at_once("multimode_controller")
 
 import contextlib
+import gc
 import itertools
 import sys
 import time
@@ -166,6 +167,7 @@ def _serve(
         refused = leave_loop_core(cell)
         for warning in (*cell.warnings, *([refused] if refused else [])):
             logger.warning(warning)
+        gc.freeze()  # else a collection of all this keeps every thread waiting, up to 0.1 s
         signals.check()
         logger.info(
             f"cell {cell.config.cell.name!r} is active: arms {', '.join(cell.arms)}; "

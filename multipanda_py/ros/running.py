@@ -100,6 +100,7 @@ def release(executor: Executor, nodes: list[GuardedNode]) -> None:
     executor.shutdown()
     while nodes:
         nodes.pop().destroy_node()
+    gc.unfreeze()
     gc.collect()
 
 

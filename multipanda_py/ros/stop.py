@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +15,16 @@ from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import MultipandaError
+from multipanda_py.machine.realtime import before_ordinary_threads
 from multipanda_py.ros.deferred_responses import Work
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import SPIN_TIMEOUT, make_executor, release
+
+PATIENCE = 5e-3
+"""How long the thread itself waits for the loop, which answers at its next cycle [s]."""
+LOOK_PERIOD = 2e-4
+SWITCH_INTERVAL = 5e-4
+"""After which a thread of Python leaves the interpreter to another one that waits for it [s]."""
 
 
 class Stop:
@@ -23,7 +32,9 @@ class Stop:
 
     Whatever comes to a participant shares one receiver with few buffers, and whatever comes to an
     executor is served in order. Under a flood of targets a request gets lost in the one, and is
-    repeated seconds later, or waits in the other. Only requests to stop come to these here.
+    repeated seconds later, or waits in the other. Only requests to stop come to these here. Where
+    the cell may have real-time priorities, thread and middleware have the lowest there is: below
+    loop and drivers, and above whatever else keeps the cores busy.
 
     Args:
         main: The node that stands for the cell; gives the name of the service.
@@ -35,6 +46,24 @@ class Stop:
 
     def __init__(self, main: GuardedNode, cell: Cell, args: Sequence[str] | None = None) -> None:
         self._cell, self._logger = cell, main.get_logger()
+        self._ends = False
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        # The middleware's threads begin with their participant, and have the priority of this one.
+        with before_ordinary_threads(cell.config.realtime):
+            self._open(main, args)
+            self._thread = threading.Thread(target=self._run, name="stop", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Answer whoever waits, and give everything of the middleware back."""
+        self._ends = True
+        self._executor.wake()
+        self._thread.join()
+        self._node.answers.close("the node ends")
+        release(self._executor, [self._node])
+        self._context.try_shutdown()
+
+    def _open(self, main: GuardedNode, args: Sequence[str] | None) -> None:
         self._context = Context()
         self._context.init(
             args=None if args is None else list(args),
@@ -54,18 +83,6 @@ class Stop:
         self._node.serve(Trigger, main.resolve_service_name("stop"), self._stop)
         self._executor = make_executor(self._context)
         self._executor.add_node(self._node)
-        self._ends = False
-        self._thread = threading.Thread(target=self._run, name="stop", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Answer whoever waits, and give everything of the middleware back."""
-        self._ends = True
-        self._executor.wake()
-        self._thread.join()
-        self._node.answers.close("the node ends")
-        release(self._executor, [self._node])
-        self._context.try_shutdown()
 
     def _run(self) -> None:
         while not self._ends:
@@ -73,9 +90,12 @@ class Stop:
 
     def _stop(self, request: Any, response: Any) -> Work:
         try:
-            pending = self._cell.ask_hold()
+            pending, asked = self._cell.ask_hold(), time.monotonic()
             while (result := pending.look()) is None:
-                yield
+                if time.monotonic() - asked < PATIENCE:
+                    time.sleep(LOOK_PERIOD)
+                else:  # a loop that stands still; somebody else may ask meanwhile
+                    yield
             stopped = ", ".join(result.deactivated) or "nothing was active"
             response.success = True
             response.message = f"every arm holds; deactivated: {stopped}"

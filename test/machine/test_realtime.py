@@ -6,13 +6,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import uuid
 from pathlib import Path
 
 import pytest
 
 from multipanda_py.config.sections import RealtimeConfig
-from multipanda_py.machine.realtime import loop_cpu, other_cpus
+from multipanda_py.machine.realtime import before_ordinary_threads, loop_cpu, other_cpus
 
 LATENCY = "/dev/cpu_dma_latency"
 ASK = f"""
@@ -77,3 +78,23 @@ def test_a_simulated_loop_with_priority_is_not_late_because_its_core_sleeps(
     cell = make_cell(placement="process", name=f"test_{uuid.uuid4().hex[:12]}", realtime=realtime)
     has_priority = os.sched_getscheduler(cell.loop_pid) == os.SCHED_FIFO
     assert keeps_cores_awake(cell.loop_pid) == (allowed and has_priority)
+
+
+def test_a_cell_that_wants_no_priority_gets_none():
+    with before_ordinary_threads(RealtimeConfig(priority=0)):
+        assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+def test_the_priority_of_a_thread_ends_with_the_block_that_wanted_it():
+    policies = []
+
+    def note():
+        policies.append(os.sched_getscheduler(0))
+
+    with before_ordinary_threads(RealtimeConfig()):
+        allowed = os.sched_getscheduler(0)
+        inherits = threading.Thread(target=note)
+        inherits.start()
+        inherits.join()
+    note()
+    assert policies == [allowed, os.SCHED_OTHER]

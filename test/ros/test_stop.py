@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+
+import pytest
 from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
@@ -12,23 +15,58 @@ from multipanda_py.ros.stop import Stop
 from multipanda_py.testing import simple_cell
 
 
-def test_a_stop_waited_behind_everything_else_that_the_node_was_asked_for(ros, client):
-    """Nobody turns the executor of the node here: it is busy for ever."""
+@pytest.fixture
+def stopping(ros):
+    """A cell with its loop in a thread, and the stop of a node that is busy for ever."""
     config = simple_cell().config.model_dump()
     config["cell"] |= {"placement": "thread", "name": "busy_node"}
     main = GuardedNode("busy_node", namespace="/busy")
     try:
         with Cell(CellConfig.from_dict(config)) as cell:
-            assert cell.active
             stop = Stop(main, cell, [])
             try:
-                answer = client.call(Trigger, "/busy/stop")
-                again = client.call(Trigger, "/busy/stop")
+                yield cell, stop
             finally:
                 stop.close()
-            assert answer.success
-            assert "every arm holds; deactivated:" in answer.message
-            assert again.message == "every arm holds; deactivated: nothing was active"
-            assert all(name.endswith("hold") for name in cell.active)
     finally:
         main.destroy_node()
+
+
+def test_a_stop_waited_behind_everything_else_that_the_node_was_asked_for(stopping, client):
+    cell, _ = stopping
+    assert cell.active
+    answer = client.call(Trigger, "/busy/stop")
+    again = client.call(Trigger, "/busy/stop")
+    assert answer.success
+    assert "every arm holds; deactivated:" in answer.message
+    assert again.message == "every arm holds; deactivated: nothing was active"
+    assert all(name.endswith("hold") for name in cell.active)
+
+
+def test_the_answer_to_a_stop_waited_for_the_next_turn_of_a_timer(stopping):
+    """The loop stops at its next cycle, and its answer lay there for up to 2 ms more."""
+    cell, stop = stopping
+    law = "left/joint_impedance_controller"
+    turns = []
+    for _ in range(20):  # a busy machine may keep the loop from some of them
+        cell.switch([law])
+        answer = Trigger.Response()
+        turns.append(len(list(stop._stop(Trigger.Request(), answer))))
+        assert answer.message == f"every arm holds; deactivated: {law}"
+    assert 0 in turns
+
+
+def test_a_stop_waited_for_whatever_kept_the_cores_busy(stopping):
+    """Its threads and those of its middleware ran at the priority of everything else."""
+    _, stop = stopping
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except OSError as error:
+        pytest.skip(f"no real-time priorities here: {error.strerror}")
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    threads = [int(task) for task in os.listdir("/proc/self/task")]
+    before_others = [task for task in threads if os.sched_getscheduler(task) == os.SCHED_FIFO]
+    assert stop._thread.native_id in before_others
+    assert len(before_others) > 1  # of the middleware
+    assert {os.sched_getparam(task).sched_priority for task in before_others} == {1}
+    assert os.getpid() not in before_others
