@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
     from multipanda_py.config.sections import ArmConfig
     from multipanda_py.grippers.gripper import Gripper
+    from multipanda_py.robots import ArmDescription
 
 SettingsT = TypeVar("SettingsT", bound=Settings, default=Settings)
 
@@ -34,6 +35,7 @@ class Backend(ABC, Generic[SettingsT]):
         arms: Indices of its arms in the cell.
         states: Their live states, in the same order.
         objects: Where to put the poses of movable things, (n, 7).
+        descriptions: What the arms are, in the same order.
 
     Attributes:
         Settings: Class of what it can be told about an arm; :class:`.Settings` for nothing.
@@ -50,9 +52,15 @@ class Backend(ABC, Generic[SettingsT]):
     time: float = 0.0
 
     def __init__(
-        self, config: CellConfig, arms: Sequence[int], states: Sequence[ArmState], objects: Vector
+        self,
+        config: CellConfig,
+        arms: Sequence[int],
+        states: Sequence[ArmState],
+        objects: Vector,
+        descriptions: Sequence[ArmDescription],
     ) -> None:
         self.config = config
+        self.descriptions = tuple(descriptions)
         self.arms = tuple(arms)
         self.states = tuple(states)
         self.objects = objects

@@ -11,7 +11,6 @@ from typing import Any
 
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.exceptions import BackendError
 from multipanda_py.franka.configure import changed_settings, driver_settings
@@ -43,9 +42,14 @@ class Franka(Backend[FrankaSettings]):
     Settings = FrankaSettings
 
     def __init__(
-        self, config: CellConfig, arms: Sequence[int], states: Sequence[ArmState], objects: Vector
+        self,
+        config: CellConfig,
+        arms: Sequence[int],
+        states: Sequence[ArmState],
+        objects: Vector,
+        descriptions: Sequence[ArmDescription],
     ) -> None:
-        super().__init__(config, arms, states, objects)
+        super().__init__(config, arms, states, objects, descriptions)
         self._names = list(config.arms)
         self._configs = list(config.arms.values())
         self.differences: dict[int, list[Difference]] = {}
@@ -93,9 +97,8 @@ class Franka(Backend[FrankaSettings]):
                 every arm that cannot be used, and why.
         """
         cpus = other_cpus(self.config.realtime)  # a core shared with the loop is a detour
-        for index, state in zip(self.arms, self.states):
+        for index, state, description in zip(self.arms, self.states, self.descriptions):
             arm = self._configs[index]
-            description = describe_arm(self._names[index], arm)
             settings = driver_settings(arm.robot_ip, self.settings[index], description, cpus)
             self._told[index], self._descriptions[index] = settings, description
             state.q[:] = arm.q_start

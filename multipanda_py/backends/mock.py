@@ -9,7 +9,6 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.backend import Backend
-from multipanda_py.config.describe import describe_arm
 from multipanda_py.dynamics.arm_model import Flange, build_pinocchio
 from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.gripper_record import Action, Outcome
@@ -33,14 +32,12 @@ class Mock(Backend[FrankaSettings]):
 
     def connect(self) -> None:
         """Put every arm at its start posture, at rest."""
-        names = list(self.config.arms)
         self._q: list[Vector] = []
         self._dq: list[Vector] = []
         self._models = []
         self._flanges = []
-        for index in self.arms:
-            arm = self.config.arms[names[index]]
-            description = describe_arm(names[index], arm)
+        for index, description in zip(self.arms, self.descriptions):
+            arm = self.config.arms[description.name]
             model = build_pinocchio(description)
             self._flanges.append(Flange(model, description))
             self._flanges[-1].carry(self.settings[index].load)

@@ -12,7 +12,7 @@ import numpy as np
 
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import describe_arm, describe_objects
+from multipanda_py.config.describe import describe_objects
 from multipanda_py.config.sections import ArmConfig, NoiseConfig, PerturbationConfig
 from multipanda_py.exceptions import BackendError
 from multipanda_py.franka.errors import words_of
@@ -84,12 +84,15 @@ class Mujoco(Backend[FrankaSettings]):
     world: World
 
     def __init__(
-        self, config: CellConfig, arms: Sequence[int], states: Sequence[ArmState], objects: Vector
+        self,
+        config: CellConfig,
+        arms: Sequence[int],
+        states: Sequence[ArmState],
+        objects: Vector,
+        descriptions: Sequence[ArmDescription],
     ) -> None:
-        super().__init__(config, arms, states, objects)
+        super().__init__(config, arms, states, objects, descriptions)
         listen()
-        names = list(config.arms)
-        self.descriptions = [describe_arm(names[i], config.arms[names[i]]) for i in arms]
         meshes = Path(config.cell.meshes) if config.cell.meshes else None
         scene = build_scene(
             self.descriptions, describe_objects(config), timestep=self.period, meshes=meshes

@@ -40,6 +40,7 @@ from multipanda_py.loop.row_follower import RowFollower
 from multipanda_py.loop.statistics import LoopStatistics
 from multipanda_py.pose import Pose
 from multipanda_py.report import Reports
+from multipanda_py.robots import ArmDescription
 from multipanda_py.settings import Settings
 from multipanda_py.state import ArmSnapshot, Vector
 
@@ -214,6 +215,11 @@ class Cell:
     def arms(self) -> tuple[str, ...]:
         """Names of the arms."""
         return self._names.arms
+
+    @property
+    def descriptions(self) -> Mapping[str, ArmDescription]:
+        """What the arms are, by name: model, base, hand, tool, names of joints and frames."""
+        return self._names.descriptions
 
     @property
     def specs(self) -> list[InstanceSpec]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms
 from multipanda_py.config.instance_spec import InstanceSpec, instance_specs
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.exceptions import UnknownName
@@ -19,12 +20,14 @@ class CellNames:
         config: The checked cell file.
         specs: What every controllet instance is made of, by index.
         arms: Names of the arms, by index.
+        descriptions: What the arms are, by name.
     """
 
     def __init__(self, config: CellConfig) -> None:
         self.config = config
         self.specs: list[InstanceSpec] = instance_specs(config)
         self.arms = tuple(config.arms)
+        self.descriptions = dict(zip(self.arms, describe_arms(config)))
         self._arm_index = {name: index for index, name in enumerate(self.arms)}
         self._spec_index = {spec.name: spec.index for spec in self.specs}
 

@@ -55,7 +55,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
     ]
     blend_cycles = round(config.cell.blend_time * config.cell.rate)
     timeout = 0 if config.cell.placement == "inline" else config.cell.heartbeat_timeout
-    backends = build_backends(config, states, objects)
+    backends = build_backends(config, states, objects, descriptions)
     ownership = Ownership(arms, instances, mailbox, blend_cycles)
     return ControlLoop(arms, instances, backends, mailbox, row, ownership, int(timeout * 1e9))
 
@@ -85,12 +85,19 @@ def build_backends(
     config: CellConfig,
     states: Sequence[ArmState],
     objects: Vector,
+    descriptions: Sequence[ArmDescription],
 ) -> list[Backend]:
     """Return one backend per kind that the cell's arms name."""
     kinds: dict[str, list[int]] = {}
     for index, arm in enumerate(config.arms.values()):
         kinds.setdefault(arm.backend, []).append(index)
     return [
-        find_backend(kind)(config, indices, [states[i] for i in indices], objects)
+        find_backend(kind)(
+            config,
+            indices,
+            [states[i] for i in indices],
+            objects,
+            [descriptions[i] for i in indices],
+        )
         for kind, indices in kinds.items()
     ]

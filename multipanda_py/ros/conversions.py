@@ -14,11 +14,8 @@ from geometry_msgs.msg import TwistStamped, WrenchStamped
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 
-from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
-from multipanda_py.state import JOINTS
 
 _ENCAPSULATION = 4
 _LITTLE_ENDIAN = 1
@@ -36,20 +33,6 @@ class StampedPose(NamedTuple):
     stamp_ns: int
     frame: str
     pose: Pose
-
-
-def joint_names(config: CellConfig, arm: str) -> tuple[str, ...]:
-    """Return the joint names of an arm, base to flange, as in its URDF."""
-    prefix = describe_arm(arm, config.arms[arm]).prefix
-    return tuple(f"{prefix}joint{number}" for number in range(1, JOINTS + 1))
-
-
-def finger_names(config: CellConfig, arm: str) -> tuple[str, ...]:
-    """Return the names of an arm's finger joints; none without a hand."""
-    described = describe_arm(arm, config.arms[arm])
-    if not described.hand:
-        return ()
-    return tuple(f"{described.prefix}finger_joint{number}" for number in (1, 2))
 
 
 def read_pose(raw: bytes) -> StampedPose:

@@ -16,11 +16,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from multipanda_py.cell import Cell
-from multipanda_py.config.describe import describe_arms
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots.urdf import cell_urdf
 from multipanda_py.ros.clock import NodeClock
-from multipanda_py.ros.conversions import finger_names, joint_names
 from multipanda_py.ros.running import every
 
 QOS = QoSProfile(depth=1)
@@ -52,7 +50,7 @@ class _ArmTopics:
     def __init__(self, node: Node, cell: Cell, arm: str) -> None:
         base = cell.frames.base_of(arm)
         self.joints = _Topic(node, JointState, f"{arm}/joint_states")
-        self.joints.message.name = list(joint_names(cell.config, arm))
+        self.joints.message.name = list(cell.descriptions[arm].joint_names)
         self.pose = _Topic(node, PoseStamped, f"{arm}/current_pose", base)
         self.twist = _Topic(node, TwistStamped, f"{arm}/current_twist", base)
         self.wrench = _Topic(node, WrenchStamped, f"{arm}/external_wrench", base)
@@ -97,17 +95,14 @@ class StatePublishers:
         self._cell, self._clock = cell, clock
         self._arms = [_ArmTopics(node, cell, arm) for arm in cell.arms]
         self._merged = _Topic(node, JointState, "joint_states")
-        self._fingers = [finger_names(cell.config, arm) for arm in cell.arms]
-        self._names = [
-            [*joint_names(cell.config, arm), *fingers]
-            for arm, fingers in zip(cell.arms, self._fingers)
-        ]
+        arms = list(cell.descriptions.values())
+        self._fingers = [arm.finger_joint_names for arm in arms]
+        self._names = [[*arm.joint_names, *arm.finger_joint_names] for arm in arms]
         self._in_message: list[int] = []
         # Where all arms are simulated every cycle has a new state of each.
         self._by_arm = any(arm.backend == "franka" for arm in cell.config.arms.values())
         self._sent = [0] * len(cell.arms)
         self._description = node.create_publisher(String, "robot_description", LATCHED)
-        arms = describe_arms(cell.config)
         self._description.publish(String(data=cell_urdf(arms, cell.config.cell.name)))
         every(node, 1.0 / cell.config.cell.joint_state_rate, self._tick)
 

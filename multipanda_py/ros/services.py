@@ -18,7 +18,6 @@ from multipanda_py.cell import Cell
 from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.cell.switcher import ControlletInfo
 from multipanda_py.exceptions import MultipandaError, SwitchRejected, shortened
-from multipanda_py.ros.conversions import joint_names
 from multipanda_py.ros.deferred_responses import Work
 from multipanda_py.ros.guard import GuardedNode
 
@@ -48,8 +47,8 @@ class ControllerManager:
         self._cell, self._arm, self._logger = cell, arm, node.get_logger()
         self._prefix = f"{arm}/" if arm else ""
         self._interfaces = {
-            name: [f"{joint}/effort" for joint in joint_names(cell.config, name)]
-            for name in cell.arms
+            name: [f"{joint}/effort" for joint in described.joint_names]
+            for name, described in cell.descriptions.items()
         }
         manager = f"{self._prefix}controller_manager"
         node.serve(SwitchController, f"{manager}/switch_controller", self._switch)

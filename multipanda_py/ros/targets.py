@@ -14,7 +14,6 @@ from multipanda_py.cell import Cell
 from multipanda_py.channel import Channel
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.ros.clock import NodeClock
-from multipanda_py.ros.conversions import joint_names
 from multipanda_py.ros.target_messages import Reader, reader_of
 
 QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -39,7 +38,7 @@ class Targets:
     def __init__(self, node: Node, cell: Cell, clock: NodeClock, max_age: float) -> None:
         self._node, self._cell, self._max_age = node, cell, max_age
         self._clock, self._logger = clock, node.get_logger()
-        self._names = {arm: joint_names(cell.config, arm) for arm in cell.arms}
+        self._names = {name: arm.joint_names for name, arm in cell.descriptions.items()}
         self.received: Counter[str] = Counter()
         self.last_reason: dict[str, str] = {}
         self._warn_at: defaultdict[str, float] = defaultdict(float)

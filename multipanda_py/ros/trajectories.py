@@ -29,7 +29,6 @@ from multipanda_py.exceptions import MultipandaError, ReportMissing, TargetRejec
 from multipanda_py.planning.quintic import evaluate
 from multipanda_py.report import Reports
 from multipanda_py.ros.clock import NodeClock
-from multipanda_py.ros.conversions import joint_names
 from multipanda_py.ros.deferred_responses import PlainActionServer
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
@@ -95,7 +94,7 @@ class _Follower:
     ) -> None:
         self._cell, self._name, self._arm = cell, spec.name, spec.config.arms[0]
         self._clock, self._logger = clock, node.get_logger()
-        self._names = joint_names(cell.config, self._arm)
+        self._names = cell.descriptions[self._arm].joint_names
         self._goal: _FollowedGoal | None = None
         self._server = PlainActionServer(
             node,

@@ -15,6 +15,7 @@ from robots import unused_address
 
 from multipanda_py.backends.franka import Franka
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms
 from multipanda_py.fci_sim import FciSim
 from multipanda_py.loop.row import row_dtype
 from multipanda_py.robots.limits import LIMITS
@@ -44,7 +45,9 @@ class Harness:
             for i, name in enumerate(names)
         ]
         self.indices = tuple(range(len(arms)))
-        self.backend = Franka(self.config, self.indices, self.states, np.zeros((0, 7)))
+        self.backend = Franka(
+            self.config, self.indices, self.states, np.zeros((0, 7)), describe_arms(self.config)
+        )
         self.faults = []
         self.bias = np.zeros(7)
         self.cycles = [0] * len(arms)

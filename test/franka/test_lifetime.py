@@ -18,6 +18,7 @@ LOOP = """
 import sys, numpy as np
 from multipanda_py.backends.franka import Franka
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms
 from multipanda_py.robots.limits import LIMITS
 from multipanda_py.loop.row import row_dtype
 from multipanda_py.state import ArmState
@@ -26,7 +27,7 @@ arm = {"backend": "franka", "robot_ip": sys.argv[1]}
 config = CellConfig.from_dict({"arms": {"left": arm}})
 row = np.zeros(1, row_dtype(1, 0, 0))
 state = ArmState("left", LIMITS["fr3"], row["arms"][0, 0:1].reshape(()))
-backend = Franka(config, (0,), [state], np.zeros((0, 7)))
+backend = Franka(config, (0,), [state], np.zeros((0, 7)), describe_arms(config))
 backend.connect()
 fd = next(iter(backend.wake_fds))
 done = 0
