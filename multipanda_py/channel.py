@@ -26,7 +26,7 @@ from multipanda_py.exceptions import (
 from multipanda_py.limits import JointLimits
 from multipanda_py.pose import Pose
 from multipanda_py.report import Reports
-from multipanda_py.state import ArmSnapshot, Vector
+from multipanda_py.state import ArmSnapshot, Matrix, Vector
 
 if TYPE_CHECKING:
     from multipanda_py.config.sections import GateConfig
@@ -66,11 +66,13 @@ class AskedOfArm(Asked):
         state: Newest state of the arm.
         limits: Of its joints.
         far: Channels whose targets may be far from the measured state, as the law says.
+        jacobian: Returns J of the tool at ``state.q``, (6, n), along the axes of the base.
     """
 
     state: ArmSnapshot
     limits: JointLimits
     far: tuple[str, ...]
+    jacobian: Callable[[], Matrix]
 
 
 Check: TypeAlias = Callable[[Any, Any], Vector]

@@ -16,7 +16,9 @@ from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.channel import Asked, AskedOfArm
 from multipanda_py.channels.trajectory import Trajectory
+from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.dynamics.tool_jacobian import ToolJacobian
 from multipanda_py.exceptions import TargetRejected, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.robots.limits import LIMITS
@@ -41,6 +43,7 @@ class TargetWriter:
         self._names, self._connection = names, connection
         self._reader, self._counts = reader, counts
         self.frames = gate.Frames(names.config)
+        self._tools: dict[str, ToolJacobian] = {}
 
     def set_target(
         self,
@@ -148,6 +151,7 @@ class TargetWriter:
                 state,
                 limits,
                 spec.law.Target.far,
+                lambda: self._tool(arm).at(state.q),
             )
             self._post(spec, spec.config.arms.index(arm), values, asked)
         except (TargetRejected, UnknownName):
@@ -176,6 +180,12 @@ class TargetWriter:
         """Refuse what a loop that stands still would do when it goes on, seconds late."""
         if reason := self._reader.silence_reason():
             raise TargetRejected(f"{who}: {reason}")
+
+    def _tool(self, arm: str) -> ToolJacobian:
+        """Return what knows the tool's Jacobian; made when first asked for, in 20 ms."""
+        if arm not in self._tools:
+            self._tools[arm] = ToolJacobian(describe_arm(arm, self._names.arm_config(arm)))
+        return self._tools[arm]
 
     def _owner(self, arm: str) -> InstanceSpec:
         flags, index = self._connection.mailbox.active, self._names.arm_index(arm)

@@ -216,7 +216,7 @@ class GateConfig(Section):
     rotation: Annotated[float, Field(gt=0, le=3.2)] = 0.6
     joint: Annotated[float, Field(gt=0, le=7)] = 0.4
     force: Annotated[float, Field(gt=0, le=500)] = 100.0
-    """Largest force that a target may ask for [N]."""
+    """Largest force that a target may ask for [N]; joints may allow less."""
     torque: Annotated[float, Field(gt=0, le=200)] = 20.0
     """Largest torque that a target may ask for [Nm]."""
     speed: Annotated[float, Field(gt=0, le=5)] = 1.0

@@ -64,6 +64,12 @@ class ContactRig:
         mujoco.mj_kinematics(self._sim.model, self._data)
         return self._data.site_xpos[self._site].copy()
 
+    def jacobian(self):
+        """Return MuJoCo's Jacobian of the tip, (6, 7), along the axes of the world."""
+        linear, angular = (np.zeros((3, self._sim.model.nv)) for _ in range(2))
+        mujoco.mj_jacSite(self._sim.model, self._data, linear, angular, self._site)
+        return np.vstack([linear, angular])[:, :7]
+
     @property
     def law(self):
         """The law at work."""
