@@ -6,7 +6,8 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import floods
 import injections
@@ -20,6 +21,9 @@ from target_inputs import Targets
 from yaml_inputs import CellFiles
 
 ARMS = ("left", "right")
+Part = Callable[[], None]
+BLOCK = {"faults": 25, "inputs": 1000}
+"""How many are thrown in one part, which has a seed and a node of its own."""
 SHORT = 3.0
 """Below this length of a flood there is only the worst of them [s]."""
 
@@ -34,7 +38,7 @@ class Campaign:
     """
 
     def __init__(self, ledger: Ledger, seed: int, minutes: float) -> None:
-        self.ledger, self.seed, self.dice = ledger, seed, random.Random(seed)
+        self.ledger, self.seed, self.number, self.dice = ledger, seed, seed, random.Random(seed)
         self._deadline = time.monotonic() + 60.0 * minutes
         self.stage = Stage(ledger)
         self.client = Client(ledger)
@@ -44,9 +48,36 @@ class Campaign:
         self.client.close()
         self.stage.close()
 
+    def parts(self, faults: int, inputs: int, flood: float) -> Iterator[tuple[str, Part]]:
+        """Yield what there is to do, by names that are the same for the same numbers and seed.
+
+        Args:
+            faults: How many: half to real arms, the rest to processes of a simulated cell.
+            inputs: How many.
+            flood: Length of the floods that come with the first inputs, 0 for none [s].
+        """
+        robots, stops = faults // 2, faults // 4
+        for what, work, count, size in (
+            ("faults of robots", self.on_robots, robots, BLOCK["faults"]),
+            ("stops", self.stops, stops, BLOCK["faults"]),
+            ("kills", self.kills, faults - robots - stops, BLOCK["faults"]),
+            ("inputs", self.inputs, inputs, BLOCK["inputs"]),
+        ):
+            for number in range(-(-count // size)):
+                now = min(size, count - number * size)
+                if what == "inputs":
+                    work = partial(self.inputs, flood=0.0 if number else flood)
+                name = f"seed {self.seed}, {what} {number}: {now}"
+                yield name, partial(self._part, name, work, now)
+
+    def _part(self, name: str, work: Callable[[int], None], count: int) -> None:
+        self.dice = random.Random(name)
+        self.number = self.dice.randrange(10**6)
+        work(count)
+
     def inputs(self, count: int, flood: float = 5.0) -> None:
         """Throw inputs at a simulated cell, most of them targets and cell files."""
-        files = CellFiles(self.stage, self.seed)
+        files = CellFiles(self.stage, self.number)
         files.check(round(0.4 * count))
         files.start(round(0.004 * count))
         self.on_a_cell(lambda: self._on_a_cell(round(0.3 * count), flood))
@@ -56,7 +87,7 @@ class Campaign:
         self._on_services(count)
 
     def _on_topics(self, count: int, flood: float) -> None:
-        targets = Targets(self.stage, self.client, self.node, self.seed)
+        targets = Targets(self.stage, self.client, self.node, self.number)
         targets.refused(count // 2)
         targets.malformed(count // 2)
         if flood:
@@ -65,18 +96,20 @@ class Campaign:
                 floods.flood(self.stage, self.client, self.node, rate, bad, flood)
 
     def _on_services(self, count: int) -> None:
-        requests = Requests(self.stage, self.client, self.node, self.seed)
+        requests = Requests(self.stage, self.client, self.node, self.number)
         requests.switches(round(0.25 * count))
         requests.lifecycle(round(0.15 * count))
         requests.parameters(round(0.3 * count), max(2, count // 20))
         requests.goals(round(0.2 * count))
         requests.triggers(round(0.1 * count))
 
-    def faults(self, count: int) -> None:
-        """Let faults happen: half to real arms, the rest to processes of a simulated cell."""
-        self.on_robots(count // 2)
-        self.on_a_cell(lambda: self._stops(count // 4))
-        for number in range(count - count // 2 - count // 4):
+    def stops(self, count: int) -> None:
+        """Stop processes of a simulated cell for a while."""
+        self.on_a_cell(lambda: self._stops(count))
+
+    def kills(self, count: int) -> None:
+        """End processes of simulated cells."""
+        for number in range(count):
             if self.late:
                 break
             one = kills.during_start if number % 3 == 0 else kills.while_running
@@ -89,6 +122,7 @@ class Campaign:
 
     def on_robots(self, count: int) -> None:
         """Let faults happen to two simulated robots, every kind about as often."""
+        self.client.refused.clear()
         robots = injections.Robots(self.stage, self.client)
         names = [*injections.FAULTS, *injections.SIGNALS]
         for number in range(count):
@@ -97,6 +131,8 @@ class Campaign:
             if number % len(names) == 0:
                 self.dice.shuffle(names)
             robots.strike(names[number % len(names)], self.dice)
+        if robots.node.runs:
+            self.booked("end of a cell with simulated robots")
         robots.end()
 
     def on_a_cell(self, work: Callable[[], None]) -> None:
@@ -109,8 +145,11 @@ class Campaign:
         topics = {arm: f"/{arm}/joint_states" for arm in ARMS}
         sources = dict.fromkeys(ARMS, loop)
         self.stage.outsider.ask("arms", topics=topics, sources=sources)
+        self.client.refused.clear()
         try:
             work()
+            if self.node.runs:
+                self.booked(kind)
         finally:
             self.stage.outsider.ask("forget")
             self.node.send(signal.SIGTERM)
@@ -118,6 +157,13 @@ class Campaign:
             self.ledger.expect(code == 0, kind, f"exit code {code}: {self.node.log[-1000:]}")
             self.stage.nothing_left(kind)
             self.stage.judge(kind, self.node)
+
+    def booked(self, kind: str) -> None:
+        """Expect that the node has counted every no, by service, and nothing else."""
+        said = self.stage.outsider.status(self.stage.name)["requests answered by no"]
+        asked = self.client.refused
+        wanted = ", ".join(f"{name} {asked[name]}" for name in sorted(asked) if asked[name])
+        self.ledger.expect(said == wanted, kind, f"refused: {wanted}; counted: {said}")
 
     @property
     def late(self) -> bool:

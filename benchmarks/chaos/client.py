@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,9 @@ class Client:
     Args:
         ledger: Answers that do not come are noted there.
         space: Namespace of the cell.
+
+    Attributes:
+        refused: Answers that were a no, by service, as the node should have counted them.
     """
 
     def __init__(self, ledger: Ledger, space: str = "") -> None:
@@ -36,6 +40,7 @@ class Client:
         self._clients: dict[str, Any] = {}
         self._publishers: dict[str, Any] = {}
         self._latest: dict[str, Any] = {}
+        self.refused: Counter[str] = Counter()
 
     def close(self) -> None:
         """Go away."""
@@ -66,7 +71,15 @@ class Client:
             self.ledger.fail(what or name, f"no answer within {ANSWER:g} s to {request}")
             return None
         self.ledger.times[what or kind.__name__].append(time.monotonic() - begun)
+        self._count(name, future.result())
         return future.result()
+
+    def _count(self, name: str, answer: Any) -> None:
+        if hasattr(answer, "results") or hasattr(answer, "result"):
+            results = answer.results if hasattr(answer, "results") else [answer.result]
+            self.refused["parameters"] += sum(not one.successful for one in results)
+        elif not getattr(answer, "success", getattr(answer, "ok", True)):
+            self.refused[name.lstrip("/")] += 1
 
     def trigger(self, name: str, what: str = "") -> Any:
         """Call a service without arguments."""

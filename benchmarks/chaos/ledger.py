@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
+from typing import Any
+
+BOOKS = ("thrown", "refused", "spoiled", "broke", "times")
 
 
 class Ledger:
@@ -35,7 +38,8 @@ class Ledger:
             self._next = time.monotonic() + 10.0
             minutes = (time.monotonic() - self._begun) / 60.0
             broken = sum(map(len, self.broke.values()))
-            print(f"{minutes:5.1f} min  {self.thrown.total()} of {self.total}  {kind}; "
+            count = sum(n for what, n in self.thrown.items() if "flood" not in what)
+            print(f"{minutes:5.1f} min  {count} of {self.total}  {kind}; "
                   f"{broken} broke", flush=True)  # fmt: skip
 
     def fail(self, kind: str, text: str) -> None:
@@ -54,6 +58,18 @@ class Ledger:
         """Forget what broke of a kind after ``since`` breaks: the machine stood still."""
         del self.broke[kind][since:]
         self.spoiled[kind] += 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it in types of JSON."""
+        return {name: dict(getattr(self, name)) for name in BOOKS}
+
+    def add(self, other: dict[str, Any]) -> None:
+        """Add what another ledger has noted, as its :meth:`to_json` tells."""
+        for name in ("thrown", "refused", "spoiled"):
+            getattr(self, name).update(other[name])
+        for name in ("broke", "times"):
+            for key, found in other[name].items():
+                getattr(self, name)[key] += found
 
     @property
     def failures(self) -> list[str]:

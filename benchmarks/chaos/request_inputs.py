@@ -36,7 +36,8 @@ LISTS = st.lists(st.one_of(st.sampled_from(LAWS), NAMES), max_size=3)
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
 PARAMETERS = st.one_of(
     st.sampled_from(["stiffness", "damping_ratio", "error_clip", "gain_frame", "governor.enabled",
-                     "nullspace.stiffness", "use_sim_time", "feedforward"]), TEXTS)  # fmt: skip
+                     "nullspace.stiffness", "use_sim_time", "feedforward", "load_com",
+                     "upper_torque_thresholds", "answer_budget"]), TEXTS)  # fmt: skip
 
 
 def values() -> st.SearchStrategy[ParameterValue]:
@@ -109,7 +110,7 @@ class Requests:
     def parameters(self, count: int, nodes_asked: int = 100) -> None:
         """Set parameters of laws and of the node to anything."""
         kind = "parameters set"
-        nodes = st.sampled_from(["multimode_controller", *LAWS][:nodes_asked])
+        nodes = st.sampled_from(["multimode_controller", "left/franka", *LAWS][:nodes_asked])
         lists = st.lists(st.builds(Parameter, name=PARAMETERS, value=values()), max_size=3)
         before, refused = self._refused("parameters"), 0
         for node, asked, together in self._draw(st.tuples(nodes, lists, st.booleans()), count):

@@ -4,13 +4,18 @@
 A watcher that shares no code with the project looks on. About 20 minutes for the default.
 
     .venv/bin/python benchmarks/chaos/run.py --seed 7 --faults 200 --inputs 10000
+
+It goes in parts. With --record FILE what each has found is kept, and a campaign that was ended
+goes on with the next one; files of several campaigns are put together by --merge.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import traceback
+from pathlib import Path
 
 import numpy as np
 from campaign import Campaign
@@ -43,21 +48,14 @@ def main() -> int:
         "--flood", type=float, default=5.0, help="length of a flood, 0 for none [s]"
     )
     parser.add_argument("--write", action="store_true", help="the tables into doc/faults.md")
+    parser.add_argument("--record", type=Path, help="keep what was found here, and go on from it")
+    parser.add_argument("--merge", type=Path, nargs="+", help="throw nothing: show these records")
     options = parser.parse_args()
-    ledger = Ledger(options.faults + options.inputs)
-    campaign = Campaign(ledger, options.seed, options.minutes)
-    try:
-        for work, count in (
-            (campaign.faults, options.faults),
-            (lambda n: campaign.inputs(n, options.flood), options.inputs),
-        ):
-            try:
-                if count:
-                    work(count)
-            except Exception:
-                ledger.fail("the campaign itself", traceback.format_exc()[-3000:])
-    finally:
-        campaign.close()
+    ledger = Ledger(0 if options.merge else options.faults + options.inputs)
+    for file in options.merge or []:
+        ledger.add(json.loads(file.read_text(encoding="utf-8"))["ledger"])
+    if not options.merge:
+        throw(ledger, options)
     text = "\n".join([*ledger.rows(), "", *times(ledger)])
     print(text)
     if options.write:
@@ -68,6 +66,30 @@ def main() -> int:
         )
     print(*ledger.failures, sep="\n")
     return 1 if ledger.failures else 0
+
+
+def throw(ledger: Ledger, options: argparse.Namespace) -> None:
+    """Do every part that is not on record yet."""
+    done, record = [], options.record
+    if record and record.exists():
+        kept = json.loads(record.read_text(encoding="utf-8"))
+        done = kept["done"]
+        ledger.add(kept["ledger"])
+    campaign = Campaign(ledger, options.seed, options.minutes)
+    try:
+        for name, work in campaign.parts(options.faults, options.inputs, options.flood):
+            if name in done or campaign.late:
+                continue
+            try:
+                work()
+            except Exception:
+                ledger.fail("the campaign itself", traceback.format_exc()[-3000:])
+            done.append(name)
+            if record:
+                kept = {"done": done, "ledger": ledger.to_json()}
+                record.write_text(json.dumps(kept), encoding="utf-8")
+    finally:
+        campaign.close()
 
 
 def times(ledger: Ledger) -> list[str]:

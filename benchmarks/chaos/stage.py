@@ -20,6 +20,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 START = 40.0  # a node is up after that on the busiest machine [s]
 END = 15.0  # and gone [s]
+LOCK = ".lock"
+"""Of a cell's name: files that stay, and say nothing when nobody holds them."""
 OF_OTHERS = ("fastdds_", "fastrtps_", "sem.fast", "lttng-ust")
 """Of the middleware, which the next start removes, and of its tracing, one for all users."""
 
@@ -88,6 +90,7 @@ class Stage:
         self.empty, temporary = self.folder / "empty", self.folder / "tmp"
         self.empty.mkdir()
         temporary.mkdir()
+        self._rubbish = temporary
         self.ledger, self.numbers = ledger, iter(range(10**6))
         self.name = f"chaos_{os.getpid()}"
         domain = 1 + os.getpid() % 100
@@ -125,6 +128,11 @@ class Stage:
         self.ledger.expect(not memory, kind, f"shared memory left: {memory}")
         files = [path.name for path in self.empty.iterdir()]
         self.ledger.expect(not files, kind, f"files left in the current directory: {files}")
+        found = [path for path in self._rubbish.rglob("*") if path.is_file()]
+        files = [path.name for path in found if not path.name.endswith(LOCK)]
+        self.ledger.expect(not files, kind, f"temporary files left: {files}")
+        for path in found:  # so that one is not counted twice
+            path.unlink()
         for pid in self.processes():  # so that one orphan is not counted twice
             os.kill(pid, signal.SIGKILL)
 

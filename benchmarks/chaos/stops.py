@@ -14,6 +14,9 @@ from kills import LOOP, NODE
 from stage import Program, Stage, wait
 
 LAWS = ["left/cartesian_impedance_controller", "left/joint_impedance_controller"]
+REFUSED = ["error_recovery", "left/error_recovery", "left/tare", "left/gripper/open",
+           "right/gripper/close"]  # fmt: skip
+"""What a loop that is stopped cannot do."""
 NOTICED = 0.3  # until /diagnostics say so, on a busy machine [s]
 ERROR = 2
 
@@ -41,6 +44,10 @@ def stop_and_go(stage: Stage, client: Client, node: Program, dice: random.Random
             for _ in range(20):
                 client.publisher(PoseStamped, "left/target_pose").publish(pose)
             switched = client.switch([wanted], (), 4)
+            for name in dice.sample(REFUSED, 2):
+                answer = client.trigger(name)
+                no = answer is not None and not answer.success
+                ledger.expect(no, kind, f"{name} by a loop that is stopped: {answer}")
     time.sleep(max(0.0, begun + seconds - time.monotonic()))
     os.kill(pid, signal.SIGCONT)
     ledger.expect(wait(lambda: _level(stage) < ERROR, 10.0), kind, "no return to normal")

@@ -18,28 +18,28 @@ from typing import Any
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from proc import Processes
 from sensor_msgs.msg import JointState
 
+OTHERS = {PoseStamped: "current_pose", TwistStamped: "current_twist",
+          WrenchStamped: "external_wrench"}  # fmt: skip
+"""What else is published of an arm with a stamp."""
 PAUSE = 0.01  # between looks at processes [s]
 AHEAD = 0.005  # of a stamp that is nobody's rounding [s]
 STILL = 0.05  # after a stop nothing is measured any more [s]
 
 
-class Arm:
-    """What is known of an arm: where it is, where it was, and whether its stamps are true."""
+class Stamps:
+    """Whether the stamps of a topic of an arm are true."""
 
-    def __init__(self, name: str, watcher: Watcher) -> None:
-        self.name, self.watcher = name, watcher
-        self.q: list[float] = []
-        self.at_mark: list[float] = []
-        self.stamp = 0.0
-        self.moved = 0.0
+    def __init__(self, name: str, what: str, watcher: Watcher) -> None:
+        self.name, self.what, self.watcher = name, what, watcher
+        self.stamp = self.oldest = 0.0
         self.messages = 0
-        self.oldest = 0.0
 
-    def take(self, message: JointState) -> None:
-        """Judge a state by its stamp, and note how far the arm is from where it was."""
+    def take(self, message: Any) -> None:
+        """Judge a message by its stamp."""
         now = time.time()
         stamp = message.header.stamp.sec + message.header.stamp.nanosec * 1e-9
         self.messages += 1
@@ -51,13 +51,29 @@ class Arm:
         since = self.watcher.stopped_since(self.name)
         if since and stamp > since + STILL:
             self.complain("stopped", f"stamped {stamp - since:.3f} s after its source was stopped")
-        self.stamp, self.q = stamp, list(message.position)
-        if self.at_mark:
-            self.moved = max(self.moved, *(abs(a - b) for a, b in zip(self.q, self.at_mark)))
+        self.stamp = stamp
 
     def complain(self, rule: str, text: str) -> None:
         """Keep what is wrong."""
-        self.watcher.breaches.setdefault(f"{rule} {self.name}", f"state of {self.name}: {text}")
+        key, text = f"{rule} {self.what} {self.name}", f"{self.what} of {self.name}: {text}"
+        self.watcher.breaches.setdefault(key, text)
+
+
+class Arm(Stamps):
+    """What is known of an arm: its states' stamps, where it is, and where it was."""
+
+    def __init__(self, name: str, watcher: Watcher) -> None:
+        super().__init__(name, "state", watcher)
+        self.q: list[float] = []
+        self.at_mark: list[float] = []
+        self.moved = 0.0
+
+    def take(self, message: JointState) -> None:
+        """Judge a state, and note how far the arm is from where it was."""
+        super().take(message)
+        self.q = list(message.position)
+        if self.at_mark:
+            self.moved = max(self.moved, *(abs(a - b) for a, b in zip(self.q, self.at_mark)))
 
 
 class Watcher:
@@ -101,6 +117,10 @@ class Watcher:
         for name, topic in topics.items():
             self.arms[name] = Arm(name, self)
             self.node.create_subscription(JointState, topic, self.arms[name].take, 50)
+            space = topic.rpartition("/")[0]
+            for kind, other in OTHERS.items():
+                take = Stamps(name, other, self).take
+                self.node.create_subscription(kind, f"{space}/{other}", take, 50)
         self.sources = sources
 
     def do_come_through(self, sources: dict[str, list[int]]) -> None:
@@ -110,7 +130,7 @@ class Watcher:
     def do_forget(self) -> None:
         """Watch no arms any more: their node is gone."""
         for subscription in list(self.node.subscriptions):
-            if subscription.msg_type is JointState:
+            if subscription.msg_type is not DiagnosticArray:
                 self.node.destroy_subscription(subscription)
         self.arms, self.sources, self.statuses = {}, {}, {}
 

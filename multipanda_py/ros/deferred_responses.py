@@ -46,10 +46,13 @@ class DeferredResponses:
 
     Args:
         note: Takes where an exception came from, and the exception.
+        count: Takes the name of a service and what it answers.
     """
 
-    def __init__(self, note: Callable[[str, Exception], None]) -> None:
-        self._note = note
+    def __init__(
+        self, note: Callable[[str, Exception], None], count: Callable[[str, Any], None]
+    ) -> None:
+        self._note, self._count = note, count
         self._open: list[_Open] = []
         self._timer: Any = None
 
@@ -114,6 +117,7 @@ class DeferredResponses:
         return True
 
     def _send(self, item: _Open) -> None:
+        self._count(item.name, item.response)
         try:
             item.send(item.response, item.header)
         except Exception as error:  # the client may have gone away

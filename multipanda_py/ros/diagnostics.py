@@ -13,7 +13,7 @@ from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.statistics import LoopStatistics
 from multipanda_py.ros.clock import NodeClock
-from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.guard import PARAMETERS, GuardedNode
 from multipanda_py.ros.running import every
 from multipanda_py.ros.targets import Targets
 
@@ -98,7 +98,7 @@ class Diagnostics:
         self._publisher.publish(message)
 
     def _loop(self) -> DiagnosticStatus:
-        cell = self._cell
+        cell, refused = self._cell, self._node.guard.refused
         rate = cell.config.cell.rate
         measured = cell.statistics(round(rate * PERIOD))
         level, summary = judge(measured, rate)
@@ -128,7 +128,10 @@ class Diagnostics:
             "exceptions in callbacks": str(self._node.guard.caught.total()),
             "last exception": self._node.guard.last,
             "refused switches": str(cell.rejected["switch"]),
-            "refused parameters": str(cell.rejected["parameter"]),
+            "refused parameters": str(refused[PARAMETERS]),
+            "requests answered by no": ", ".join(
+                f"{name} {count}" for name, count in sorted(refused.items()) if count
+            ),
             "active": ", ".join(cell.active),
         }
         return self._status("loop", cell.config.cell.name, level, summary, values)

@@ -20,6 +20,8 @@ from multipanda_py.ros.parameter_requests import LateParameters, set_work
 
 FATAL = (LoopError, MemoryError)
 """What ends the node whoever raises it: the loop is gone, or nothing can be served any more."""
+PARAMETERS = "parameters"
+"""Name under which refused parameters are counted."""
 
 
 class Guard:
@@ -32,7 +34,7 @@ class Guard:
         failure: Why the node has to end, or an empty string.
         caught: Exceptions by where they came from.
         last: The newest of them in a sentence.
-        rejected: Where refusals are counted; the cell's own, once there is one.
+        refused: Requests answered by a no, by service; parameters of all nodes together.
 
     Thread: executor.
     """
@@ -40,7 +42,7 @@ class Guard:
     def __init__(self, name: str) -> None:
         self.failure = ""
         self.caught: Counter[str] = Counter()
-        self.rejected: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
         self.last = ""
         self._logger = get_logger(name)
         self._said: set[tuple[str, str, int]] = set()
@@ -59,6 +61,15 @@ class Guard:
             self._said.add(place)
             trace = shortened("".join(traceback.format_exception(error)))
             self._logger.error(f"{where} failed, and the node goes on; said once:\n{trace}")
+
+    def count(self, service: str, response: Any) -> None:
+        """Count an answer that is a no: whoever refuses, and for whatever reason."""
+        if isinstance(response, SetParameters.Response):
+            self.refused[PARAMETERS] += sum(not one.successful for one in response.results)
+        elif isinstance(response, SetParametersAtomically.Response):
+            self.refused[PARAMETERS] += not response.result.successful
+        elif not getattr(response, "success", getattr(response, "ok", True)):
+            self.refused[service.lstrip("/")] += 1
 
     def call(self, where: str, callback: Callable[..., Any], *args: Any) -> Any:
         """Return what a callback returns, or None if it raises."""
@@ -94,7 +105,7 @@ class GuardedNode(Node):
     ) -> None:
         self.late: LateParameters | None = None
         self.guard = guard or Guard(name)
-        self.answers = answers or DeferredResponses(self.guard.note)
+        self.answers = answers or DeferredResponses(self.guard.note, self.guard.count)
         super().__init__(name, **options)
         if answers is None:
             self.answers.start(self)
@@ -113,17 +124,17 @@ class GuardedNode(Node):
             return self.answers.serve(
                 create,
                 srv_name,
-                lambda asked, answer: set_work(
-                    self, self.late, asked, answer, self.guard.rejected
-                ),
+                lambda asked, answer: set_work(self, self.late, asked, answer),
             )
 
         def answer(request: Any, response: Any) -> Any:
             try:
-                return callback(request, response)
+                answered = callback(request, response)
             except Exception as error:
                 self.guard.note(srv_name, error)
-                return refuse(srv_type.Response(), str(error))
+                answered = refuse(srv_type.Response(), str(error))
+            self.guard.count(srv_name, answered)
+            return answered
 
         return plain(srv_type, srv_name, answer, **options)
 

@@ -68,7 +68,6 @@ class MultimodeController:
 
     def __init__(self, node: GuardedNode, cell: Cell, nodes: list[GuardedNode]) -> None:
         self._cell, self._guard, self._answers = cell, node.guard, node.answers
-        self._guard.rejected = cell.rejected
         clock = NodeClock(node.get_clock())
         targets = Targets(node, cell, clock, max_target_age(node))
         self._diagnostics = Diagnostics(node, cell, targets, clock)

@@ -7,7 +7,6 @@ executor waiting as long as a parameter takes.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -71,7 +70,6 @@ def set_work(
     late: LateParameters | None,
     request: Any,
     response: Any,
-    rejected: Counter[str],
 ) -> Generator[None, None, None]:
     """Set parameters as a request says: one after another, or together.
 
@@ -80,24 +78,12 @@ def set_work(
         late: Who may refuse them later, or None.
         request: Of ``set_parameters`` or ``set_parameters_atomically``.
         response: Of the same.
-        rejected: Refusals are counted there, whoever refuses.
     """
     if isinstance(request, SetParameters.Request):
         for message in request.parameters:
-            response.results.append((yield from _counted(node, late, [message], rejected)))
+            response.results.append((yield from _set(node, late, [message])))
     else:
-        response.result = yield from _counted(node, late, request.parameters, rejected)
-
-
-def _counted(
-    node: Node, late: LateParameters | None, messages: Sequence[Any], rejected: Counter[str]
-) -> Generator[None, None, SetParametersResult]:
-    """Set parameters, and count a refusal that neither the cell nor a robot has counted."""
-    before = rejected.total()
-    result = yield from _set(node, late, messages)
-    if not result.successful and rejected.total() == before:
-        rejected["parameter"] += 1
-    return result
+        response.result = yield from _set(node, late, request.parameters)
 
 
 def _set(
