@@ -109,3 +109,39 @@ def test_the_watcher_sees_motion_and_stamps_that_lie(watcher):
     finally:
         liar.kill()
         liar.wait()
+
+
+def campaign(*options):
+    done = subprocess.run(
+        [sys.executable, str(CHAOS / "run.py"), *map(str, options)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+def record(file, done, broke):
+    ledger = {"thrown": {"kicks": 3}, "refused": {"kicks": 1}, "spoiled": {}, "broke": broke,
+              "times": {"stop": [0.002]}}  # fmt: skip
+    file.write_text(json.dumps({"done": done, "ledger": ledger}))
+    return file
+
+
+def test_a_campaign_that_was_ended_goes_on_after_what_it_has_thrown(tmp_path):
+    parts = ["seed 7, faults of robots 0: 1", "seed 7, kills 0: 1"]
+    code, said = campaign("--faults", 2, "--inputs", 0, "--seed", 7, "--record",
+                          record(tmp_path / "record.json", parts, {}))  # fmt: skip
+    assert code == 0, said
+    assert "| kicks | 3 | 1 |  | 0 |" in said
+    assert "SIG" not in said  # it has thrown nothing
+
+
+def test_campaigns_are_put_together_and_nothing_that_broke_gets_lost(tmp_path):
+    files = [
+        record(tmp_path / "one.json", [], {}),
+        record(tmp_path / "other.json", [], {"kicks": ["it fell"]}),
+    ]
+    code, said = campaign("--merge", *files)
+    assert code == 1
+    assert "| kicks | 6 | 2 |  | 1 |" in said
+    assert "kicks: it fell" in said
+    assert "| `/stop`, nothing else going on | 2 | 2.0 |" in said
