@@ -6,19 +6,15 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
-from typing import Any
 
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.exceptions import BackendError
-from multipanda_py.franka.configure import changed_settings, driver_settings
-from multipanda_py.franka.driver_settings import DriverSettings
+from multipanda_py.franka.driver_watch import MODEL_DIFFERS, NOT_USABLE, Fault
 from multipanda_py.franka.gripper import FrankaGripper
-from multipanda_py.franka.link import MODEL_DIFFERS, NOT_USABLE, STOP_TIMEOUT, Fault, Link
-from multipanda_py.franka.model_check import Difference, ModelCheck, complaint
-from multipanda_py.franka.reconfiguration import Reconfiguration
+from multipanda_py.franka.link import STOP_TIMEOUT
+from multipanda_py.franka.real_arm import RealArm
 from multipanda_py.franka.requirements import check_real_arms
 from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.machine.realtime import other_cpus
@@ -35,8 +31,7 @@ class Franka(Backend[FrankaSettings]):
 
     Attributes:
         warnings: What the machine refused, and where a robot's model differs, as sentences.
-        differences: Of our model from each arm's own, by the arm's index.
-        links: The drivers, by the arm's index.
+        real_arms: What is kept of each arm, by the arm's index.
     """
 
     Settings = FrankaSettings
@@ -50,16 +45,8 @@ class Franka(Backend[FrankaSettings]):
         descriptions: Sequence[ArmDescription],
     ) -> None:
         super().__init__(config, arms, states, objects, descriptions)
-        self._names = list(config.arms)
-        self._configs = list(config.arms.values())
-        self.differences: dict[int, list[Difference]] = {}
-        self.links: dict[int, Link] = {}
+        self.real_arms: dict[int, RealArm] = {}
         self._faults_at_start: list[tuple[int, str]] = []
-        self._asked: dict[int, FrankaSettings] = {}
-        self._told: dict[int, DriverSettings] = {}
-        self._descriptions: dict[int, ArmDescription] = {}
-        self._model_checks: dict[int, ModelCheck] = {}
-        self._changes: dict[int, Reconfiguration] = {}
 
     @classmethod
     def check_arms(cls, config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
@@ -98,35 +85,38 @@ class Franka(Backend[FrankaSettings]):
         """
         cpus = other_cpus(self.config.realtime)  # a core shared with the loop is a detour
         for index, state, description in zip(self.arms, self.states, self.descriptions):
-            arm = self._configs[index]
-            settings = driver_settings(arm.robot_ip, self.settings[index], description, cpus)
-            self._told[index], self._descriptions[index] = settings, description
+            arm = self.config.arms[description.name]
             state.q[:] = arm.q_start
-            self._model_checks[index] = ModelCheck(description)
-            self.links[index] = Link(state, settings, partial(self._check, index))
+            self.real_arms[index] = RealArm(
+                state, description, arm.robot_ip, self.settings[index], cpus, self._warn
+            )
         try:
-            for link in self.links.values():
-                link.spawn()
+            for real in self.real_arms.values():
+                real.link.spawn()
             faults = self._await_drivers()
             if any(kind in (NOT_USABLE, MODEL_DIFFERS) for kind, _ in faults.values()):
-                lines = [f"arm {self._names[i]}: {faults[i][1]}" for i in sorted(faults)]
+                names = {index: arm.name for index, arm in zip(self.arms, self.descriptions)}
+                lines = [f"arm {names[i]}: {faults[i][1]}" for i in sorted(faults)]
                 raise BackendError("\n".join(lines))
         except BaseException:
             self.close()
             raise
-        for link in self.links.values():
-            self.warnings.extend(link.warnings)
+        for real in self.real_arms.values():
+            self.warnings.extend(real.link.watch.warnings)
         unknown = "where the arm is, is unknown until then; others take it to be at its q_start"
         self._faults_at_start = [
             (index, f"{kind}: {text} ({unknown})") for index, (kind, text) in faults.items()
         ]
         self.read(self.arms)
 
+    def _warn(self, text: str) -> None:
+        self.warnings.append(text)
+
     def _await_drivers(self) -> dict[int, Fault]:
-        waiting = dict(self.links)
+        waiting = {index: real.link for index, real in self.real_arms.items()}
         faults: dict[int, Fault] = {}
         while waiting:
-            select.select([link.output for link in waiting.values()], [], [], 0.1)
+            select.select([link.watch.output for link in waiting.values()], [], [], 0.1)
             for index, link in list(waiting.items()):
                 for fault in link.poll():
                     faults[index] = fault
@@ -134,96 +124,62 @@ class Franka(Backend[FrankaSettings]):
                     del waiting[index]
         return faults
 
-    def _check(self, index: int, found: dict[str, Any]) -> str:
-        """Compare models; return why an arm must not be used, or nothing."""
-        name, arm = self._names[index], self._configs[index]
-        differences = self._model_checks[index].compare(self.settings[index], found)
-        self.differences[index] = differences
-        text = complaint(differences)
-        model_check = self.settings[index].model_check
-        if not text or model_check == "off":
-            return ""
-        text = f"robot {arm.robot_ip}: {text}"
-        if model_check == "refuse":
-            return text
-        self.warnings.append(f"arm {name}: {text}")
-        return ""
-
     @property
     def wake_fds(self) -> dict[int, int]:
         """Of each arm's states; :meth:`read` makes them unreadable again."""
-        return {link.event: index for index, link in self.links.items()}
+        return {real.link.event: index for index, real in self.real_arms.items()}
 
     def read(self, fresh: Collection[int]) -> None:
         """Copy the newest states; what does not execute torques is at zero torque."""
-        for index, link in self.links.items():
+        for index, real in self.real_arms.items():
             if index in fresh:
-                link.read()
+                real.link.read()
                 if index == self.arms[0]:
-                    self.time = link.time
+                    self.time = real.link.time
 
     def is_new(self, arm: int) -> bool:
         """Return whether the last read found a new state: a driver also wakes to say a word."""
-        return self.links[arm].is_new
+        return self.real_arms[arm].link.is_new
 
     def write(self, fresh: Collection[int]) -> None:
         """Answer the states that were read last, and wake the drivers."""
-        for index, link in self.links.items():
+        for index, real in self.real_arms.items():
             if index in fresh:
-                link.write()
+                real.link.write()
 
     def faults(self) -> list[tuple[int, str]]:
         """Return what drivers and robots have reported since, as ``kind: sentence``."""
         found, self._faults_at_start = self._faults_at_start, []
-        for index, link in self.links.items():
-            for kind, text in link.poll():
-                found.append((index, f"{kind}: {text}"))
-                if index in self._changes:
-                    self._changes[index].note_fault()
+        for index, real in self.real_arms.items():
+            found.extend((index, fault) for fault in real.faults())
         return found
 
     def recover(self, arm: int) -> None:
         """Have an arm's driver recover its robot, or start a new driver if it is gone."""
-        if arm in self._changes:
-            self._changes[arm].recovers = True
-        else:
-            self.links[arm].recover()
+        self.real_arms[arm].recover()
 
     def is_ready(self, arm: int) -> bool:
         """Return whether an arm executes torques."""
-        return self.links[arm].executing
+        return self.real_arms[arm].link.executing
 
     def configure(self, arm: int, settings: FrankaSettings) -> None:
-        """Begin to tell a robot other settings; its motion ends for that, and starts again.
-
-        What is the driver's or the loop's own (``answer_budget``, ``priority``, the model check)
-        stays as it is.
-        """
-        told = changed_settings(self._told[arm], settings, self._descriptions[arm])
-        dq = self.states[self.arms.index(arm)].dq
-        self._asked[arm] = settings
-        self._changes[arm] = Reconfiguration(self.links[arm], dq, told)
+        """Begin to tell a robot other settings: see :meth:`.RealArm.configure`."""
+        self.real_arms[arm].configure(settings)
 
     def settings_answers(self) -> list[tuple[int, str]]:
         """Go on with what :meth:`configure` has begun; return what has come to its end."""
         found = []
-        for index, change in list(self._changes.items()):
-            reason = change.progress()
-            if reason is None:
-                continue
-            del self._changes[index]
-            asked = self._asked.pop(index)
-            if not reason:
-                self.settings[index] = asked
-            if change.recovers:
-                self.links[index].recover()
-            name, ip = self._names[index], self._configs[index].robot_ip
-            found.append((index, f"{name}: robot {ip}: {reason}" if reason else ""))
+        for index, real in self.real_arms.items():
+            reason = real.settings_answer()
+            if reason is not None:
+                self.settings[index] = real.settings
+                found.append((index, reason))
         return found
 
     def close(self) -> None:
         """End motions and drivers, all at once; safe to call twice."""
-        links, self.links = list(self.links.values()), {}
+        links = [real.link for real in self.real_arms.values()]
+        self.real_arms = {}
         deadline = time.monotonic() + STOP_TIMEOUT
         for link in links:
             link.shut_down()

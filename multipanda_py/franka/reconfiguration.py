@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from multipanda_py.franka.driver_settings import DriverSettings
-from multipanda_py.franka.link import Link
+from multipanda_py.franka.link import DriverLink
 from multipanda_py.state import Vector
 
 REST = 0.02
@@ -41,7 +41,7 @@ class Reconfiguration:
     Thread: control.
     """
 
-    def __init__(self, link: Link, dq: Vector, settings: DriverSettings) -> None:
+    def __init__(self, link: DriverLink, dq: Vector, settings: DriverSettings) -> None:
         self._link, self._dq, self._settings = link, dq, settings
         self._continues = self._faulted = False
         self._answer = ""
@@ -91,15 +91,15 @@ class Reconfiguration:
             return self._finish(f"its motion has not ended within {MOTION_TIMEOUT:g} s")
         if link.executing or link.number <= self._seen:
             return None
-        link.answers.clear()
-        link.tell(self._settings)
+        link.watch.answers.clear()
+        link.watch.tell(self._settings)
         self._go_on(self._listen, ANSWER_TIMEOUT)
         return None
 
     def _listen(self) -> str | None:
         link = self._link
-        if link.answers:
-            outcome, text = link.answers.pop()
+        if link.watch.answers:
+            outcome, text = link.watch.answers.pop()
             return self._finish("" if outcome == "applied" else text)
         if not link.is_alive or self._is_late():
             return self._finish("its driver has not answered; recover the arm first")

@@ -54,8 +54,8 @@ def test_the_robots_pose_and_model_are_ours(lockstep, make, tool, load):
     _, addresses = lockstep
     found = {}
     cell = make(addresses[:1], tool=tool, franka={"answer_budget": 0.4, **load})
-    link = cell.backend.links[0]
-    link._accept = lambda model: found.update(model) or ""
+    link = cell.backend.real_arms[0].link
+    link.watch.accept = lambda model: found.update(model) or ""
     link.spawn()
     cell.run(lambda: not link.starting)
     arm = describe_arm("left", cell.config.arms["left"])
@@ -68,7 +68,7 @@ def test_the_robots_pose_and_model_are_ours(lockstep, make, tool, load):
     pose = np.reshape(found["O_T_EE"], (4, 4), order="F")
     np.testing.assert_allclose(pose[:3, 3], state.position_ee_in_base, atol=1e-5)
     np.testing.assert_allclose(pose[:3, :3], state.rotation_ee_in_base, atol=1e-5)
-    for difference in cell.backend.differences[0]:
+    for difference in cell.backend.real_arms[0].differences:
         assert abs(difference.ours - difference.theirs) < 2e-4, str(difference)
     assert cell.backend.warnings == [] or os.geteuid() != 0
 
@@ -111,8 +111,8 @@ def test_settings_arrive(lockstep, make):
                "load_inertia": [1e-3, 2e-3, 3e-3, 1e-4, 0.0, 0.0], "answer_budget": 0.4,
                "upper_torque_thresholds": [3.0] * 7, "model_check": "off"}  # fmt: skip
     cell = make(addresses[:1], franka=options)
-    link = cell.backend.links[0]
-    link._accept = lambda model: found.update(model) or ""
+    link = cell.backend.real_arms[0].link
+    link.watch.accept = lambda model: found.update(model) or ""
     link.spawn()
     cell.run(cell.ready)
     assert found["m_load"] == pytest.approx(0.3)
@@ -181,7 +181,7 @@ def test_a_robot_in_use_is_said(lockstep, make):
 
 def test_what_is_no_robot_is_given_up(new_address, make, monkeypatch):
     """libfranka waits for ever for an answer; the loop does not."""
-    monkeypatch.setattr("multipanda_py.franka.link.START_TIMEOUT", 0.7)
+    monkeypatch.setattr("multipanda_py.franka.driver_watch.START_TIMEOUT", 0.7)
     address = new_address()
     with contextlib.closing(socket.create_server((address, 1337))):
         text = make([address]).fault(0)[1]

@@ -204,7 +204,7 @@ def test_settings_are_answered_whatever_happens_meanwhile(lockstep, make, what):
     if what == "user_stop":
         sim.admin(addresses[0], "user_stop", pressed=True)
     else:
-        os.kill(cell.backend.links[0].pid, signal.SIGKILL)
+        os.kill(cell.backend.real_arms[0].link.pid, signal.SIGKILL)
     found = []
     cell.run(lambda: found.extend(cell.backend.settings_answers()) or (found and cell.faults))
     assert not cell.ready()

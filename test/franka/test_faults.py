@@ -67,7 +67,7 @@ def test_a_dead_link(lockstep, make, command):
     cell = make(addresses)
     cell.run(cell.ready)
     cell.run_cycles(30)
-    old = cell.backend.links[0].pid
+    old = cell.backend.real_arms[0].link.pid
     sim.admin(addresses[0], command)
     cell.run(lambda: any("network_lost" in text for _, text in cell.faults))
     assert {index for index, _ in cell.faults} == {0}
@@ -81,7 +81,7 @@ def test_a_dead_link(lockstep, make, command):
     while not sim.admin(addresses[0], "stats")["running"]:
         cell.step()
     cell.recover(0)
-    assert cell.backend.links[0].pid != old
+    assert cell.backend.real_arms[0].link.pid != old
     _undisturbed(sim, addresses[1])
 
 
@@ -90,7 +90,7 @@ def test_a_killed_driver(lockstep, make):
     cell = make(addresses)
     cell.run(cell.ready)
     cell.run_cycles(30)
-    os.kill(cell.backend.links[0].pid, signal.SIGKILL)
+    os.kill(cell.backend.real_arms[0].link.pid, signal.SIGKILL)
     began = time.monotonic()
     kind, text = cell.fault(0)
     assert time.monotonic() - began < 1.0
@@ -110,7 +110,7 @@ def test_a_stopped_driver(clocked, make):
     cell = make(addresses, franka={})
     cell.run(cell.ready)
     cell.run_cycles(30)
-    pid = cell.backend.links[0].pid
+    pid = cell.backend.real_arms[0].link.pid
     os.kill(pid, signal.SIGSTOP)
     try:
         kind, text = cell.fault(0)
@@ -124,7 +124,7 @@ def test_a_stopped_driver(clocked, make):
     assert counted["longest_run"] == 20
     cell.run(lambda: sim.admin(addresses[0], "stats")["mode"] == "reflex")
     cell.recover(0)
-    assert cell.backend.links[0].pid == pid
+    assert cell.backend.real_arms[0].link.pid == pid
     _undisturbed(sim, addresses[1])
 
 
@@ -132,11 +132,11 @@ def test_a_driver_that_stays_stuck_is_replaced(lockstep, make):
     sim, addresses = lockstep
     cell = make(addresses)
     cell.run(cell.ready)
-    pid = cell.backend.links[0].pid
+    pid = cell.backend.real_arms[0].link.pid
     os.kill(pid, signal.SIGSTOP)
     assert cell.fault(0)[0] == "driver_silent"
     cell.recover(0)
-    assert cell.backend.links[0].pid != pid
+    assert cell.backend.real_arms[0].link.pid != pid
     _undisturbed(sim, addresses[1])
 
 
@@ -145,13 +145,14 @@ def test_a_new_driver_tells_at_once_what_the_robot_has(lockstep, make):
     sim, addresses = lockstep
     cell = make(addresses)
     cell.run(cell.ready)
-    link = cell.backend.links[0]
+    link = cell.backend.real_arms[0].link
     os.kill(link.pid, signal.SIGSTOP)
     assert cell.fault(0)[0] == "driver_silent"
     sim.admin(addresses[0], "reflex", error="cartesian_reflex")
     cell.faults.clear()
     cell.backend.recover(0)
-    wait_until(lambda: link.words[DriverWord.MESSAGES] > link._heard + 1)  # both lines are there
+    both = link.watch._heard + 2  # lines, which are to be there at once
+    wait_until(lambda: link.words[DriverWord.MESSAGES] >= both)
     kind, text = cell.fault(0)
     assert (kind, "cartesian_reflex" in text) == ("reflex", True)
     cell.recover(0)
@@ -203,7 +204,7 @@ def test_a_short_silence_is_bridged(clocked, make):
     counted = sim.admin(addresses[0], "stats")
     assert counted["longest_run"] < 20
     assert counted["torque_rate_max"] <= 1000.0
-    assert cell.backend.links[0].words[13] >= 3  # answered by the driver alone
+    assert cell.backend.real_arms[0].link.words[13] >= 3  # answered by the driver alone
 
 
 def _go_on_with(cell, arm, cycles):

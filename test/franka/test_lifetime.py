@@ -38,7 +38,7 @@ while True:
         done += 1
         state.tau[3] = min(2.0, 0.1 * done)
         if done == 50:
-            print(backend.links[0].pid, flush=True)
+            print(backend.real_arms[0].link.pid, flush=True)
     backend.write([0])
 """
 
@@ -50,10 +50,10 @@ def test_closing_leaves_nothing(lockstep, make):
         cell = make(addresses)
         cell.run(cell.ready)
         cell.run_cycles(20)
-        os.kill(cell.backend.links[1].pid, signal.SIGKILL)
+        os.kill(cell.backend.real_arms[1].link.pid, signal.SIGKILL)
         cell.fault(1)
         cell.recover(1)
-        pids = [link.pid for link in cell.backend.links.values()]
+        pids = [real.link.pid for real in cell.backend.real_arms.values()]
         began = time.monotonic()
         cell.backend.close()
         cell.backend.close()
@@ -103,7 +103,7 @@ def test_a_driver_that_is_asked_to_end_does_so_in_order(lockstep, make):
     cell = make(addresses[:1])
     cell.run(cell.ready)
     cell.run_cycles(20)
-    os.kill(cell.backend.links[0].pid, signal.SIGTERM)
+    os.kill(cell.backend.real_arms[0].link.pid, signal.SIGTERM)
     kind, text = cell.fault(0)
     assert kind == "driver_died"
     assert "exited (0)" in text
@@ -117,7 +117,7 @@ def test_priorities_are_deliberate(lockstep, make):
     _, addresses = lockstep
     wanted = 12 if os.geteuid() == 0 else 0
     cell = make(addresses[:1], franka={"priority": wanted, "answer_budget": 0.4})
-    pid = cell.backend.links[0].pid
+    pid = cell.backend.real_arms[0].link.pid
     assert os.sched_getparam(pid).sched_priority == wanted
     assert os.sched_getscheduler(pid) == (os.SCHED_FIFO if wanted else os.SCHED_OTHER)
     assert os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_OTHER

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start the process of a driver, and find out how it is doing."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from multipanda_py.franka.driver_memory import DriverWord
+from multipanda_py.franka.driver_process import DriverProcess
+from multipanda_py.franka.driver_settings import DriverSettings
+from multipanda_py.franka.driver_state import DriverEvent, DriverState, next_state
+
+START_TIMEOUT = 15.0
+"""For a driver to connect: libfranka waits a second for this and that, recovery takes some [s]."""
+SILENCE = 50_000_000
+"""Age of a driver's heartbeat that is a fault [ns]."""
+HOPELESS = 2_000_000_000
+"""Further silence after which a driver is killed: libfranka may wait for ever [ns]."""
+_LOOK = 5_000_000  # younger heartbeats need no further look [ns]
+_monotonic_ns = time.monotonic_ns
+Fault = tuple[str, str]
+"""Kind and sentence."""
+NOT_USABLE, MODEL_DIFFERS = "not_usable", "model_differs"
+"""Kinds of faults that no second attempt mends."""
+
+
+class DriverWatch:
+    """One driver after the other for one arm: its process, its state, what it says.
+
+    Args:
+        words: Of the memory that driver and loop share.
+        settings: Of the driver.
+        accept: Is given the driver's start-up answer; returns a reason to do without it.
+        rest: Is called where no torque is executed any more.
+
+    Attributes:
+        accept: As above.
+        state: Where the driver stands.
+        warnings: What the machine refused the driver, as sentences.
+        answers: To :meth:`tell`: ``applied`` or ``refused``, and why. Whoever reads clears it.
+
+    Thread: control, once it runs.
+    """
+
+    def __init__(
+        self,
+        words: memoryview,
+        settings: DriverSettings,
+        accept: Callable[[dict[str, Any]], str],
+        rest: Callable[[], None],
+    ) -> None:
+        self._words, self._settings, self.accept, self._rest = words, settings, accept, rest
+        self._silence = SILENCE + int(settings.answer_budget * 1e9)
+        self.state = DriverState.ABSENT
+        self._process: DriverProcess | None = None
+        self._killed: list[DriverProcess] = []
+        self._told: deque[DriverSettings] = deque()
+        self._unread: list[dict[str, Any]] = []
+        self._heard = self._deadline = 0
+        self.warnings: list[str] = []
+        self.answers: list[tuple[str, str]] = []
+
+    def _happens(self, event: DriverEvent) -> None:
+        self.state = next_state(self.state, event)
+
+    @property
+    def pid(self) -> int:
+        """Process id of the driver, -1 if there is none."""
+        return -1 if self._process is None else self._process.pid
+
+    @property
+    def output(self) -> int:
+        """File descriptor of the driver's standard output, -1 if there is none."""
+        return -1 if self._process is None else self._process.output
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no process runs."""
+        return self._process is None or self._process.has_ended()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has not beaten for longer than it may, as of now."""
+        return self._age(_monotonic_ns()) > self._silence
+
+    def _age(self, now: int) -> int:
+        words = self._words
+        return now - max(words[DriverWord.DRIVER_HEARTBEAT], words[DriverWord.BUSY_UNTIL])
+
+    def start(self, fds: tuple[int, int, int]) -> None:
+        """Start a driver, in place of the last one; its answer comes on its standard output."""
+        self.drop()
+        self._words[DriverWord.DRIVER_HEARTBEAT] = _monotonic_ns()
+        self._heard = self._words[DriverWord.MESSAGES]
+        self._told.clear()
+        self._unread.clear()
+        self._process = DriverProcess(fds, self._settings.to_json())
+        self._deadline = _monotonic_ns() + int(START_TIMEOUT * 1e9)
+        self._happens(DriverEvent.START)
+
+    def recover(self) -> None:
+        """Report faults again from now on."""
+        self._happens(DriverEvent.RECOVER)
+
+    def tell(self, settings: DriverSettings) -> None:
+        """Send settings to the driver; :meth:`poll` adds the answer to ``answers``."""
+        self._told.append(settings)
+        if self._process is not None:
+            self._process.tell(settings.to_json())
+
+    def poll(self) -> list[Fault]:
+        """Return kinds and sentences of faults since the last call. Costs next to nothing."""
+        now = _monotonic_ns()
+        if self.state is DriverState.CONNECTING:
+            return self._await_answer(now)
+        found: list[Fault] = []
+        if self._words[DriverWord.MESSAGES] != self._heard:
+            self._heard = self._words[DriverWord.MESSAGES]
+            found.extend(self._listen())
+        if now - self._words[DriverWord.DRIVER_HEARTBEAT] > _LOOK:
+            found.extend(self._look(now))
+        elif self.state is DriverState.SILENT:
+            self._happens(DriverEvent.BEAT)
+        return found
+
+    def _messages(self) -> list[dict[str, Any]]:
+        found, self._unread = self._unread, []
+        return found if self._process is None else found + self._process.messages()
+
+    def _listen(self) -> list[Fault]:
+        found = []
+        for message in self._messages():
+            if "fault" in message:
+                found.append(self._fail(message["fault"], message["text"]))
+            elif "settings" in message:
+                told = self._told.popleft()
+                if message["settings"] == "applied":
+                    self._settings = told
+                self.answers.append((message["settings"], message["text"]))
+        return found
+
+    def _await_answer(self, now: int) -> list[Fault]:
+        """Look for the answer of a driver that is starting."""
+        messages = self._messages()
+        if messages:
+            message, *self._unread = messages  # a fault may have come right behind the answer
+            if "error" in message:
+                self.drop()  # it is about to end; a recovery must not take it for alive
+                kind = NOT_USABLE if message["final"] else "not_connected"
+                return [self._fail(kind, message["error"])]
+            self._happens(DriverEvent.CONNECT)
+            self.warnings = message["warnings"]
+            reason = self.accept(message["model"])
+            return [self._fail(MODEL_DIFFERS, reason)] if reason else []
+        process = self._process
+        if process is not None and process.has_ended():
+            return [self._fail("driver_died", f"the driver {process.ending()} while connecting")]
+        if now > self._deadline:
+            self.drop()
+            return [self._fail(
+                "not_connected",
+                f"robot {self._settings.robot_ip} accepts connections but does not answer within "
+                f"{START_TIMEOUT:g} s: check that the address is a robot's; restart the robot if "
+                "it is",
+            )]  # fmt: skip
+        return []
+
+    def _look(self, now: int) -> list[Fault]:
+        """Find out why a driver does not beat."""
+        process, known = self._process, self.state is DriverState.FAULTED
+        if process is None:
+            return []
+        if process.has_ended():
+            self._rest()
+            if known:
+                return []
+            text = (
+                f"the driver (process {process.pid}) {process.ending()}; recover to start another"
+            )
+            return [self._fail("driver_died", text)]
+        since = self._age(now)
+        if since <= self._silence:
+            return []
+        if since > self._silence + HOPELESS:
+            process.kill()
+            return []
+        if self.state is DriverState.SILENT:
+            return []
+        self._happens(DriverEvent.FALL_SILENT)
+        self._rest()
+        self._words[DriverWord.ENABLED] = 0  # it may not know, and must not go on by itself
+        return [] if known else [self._silent_fault(process, since)]
+
+    def _silent_fault(self, process: DriverProcess, since: int) -> Fault:
+        ip, waited = self._settings.robot_ip, f"{since / 1e6:.0f} ms"
+        if self._words[DriverWord.READING] and not process.is_stopped():
+            return "robot_silent", f"no state from robot {ip} for {waited}: check the network"
+        return "driver_silent", (
+            f"the driver (process {process.pid}) of robot {ip} has been silent for {waited}; "
+            "recover to start another"
+        )
+
+    def _fail(self, kind: str, text: str) -> Fault:
+        self._happens(DriverEvent.FAIL)
+        self._rest()
+        return kind, text
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the driver to end, and kill it if that takes longer."""
+        if self._process is not None:
+            self._process.wait(seconds)
+
+    def drop(self) -> None:
+        """Kill what is left of a driver and close its pipes; the kernel takes its time for it."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.close()
+            self._killed.append(process)
+        self._killed = [process for process in self._killed if not process.has_ended()]
+
+    def close(self) -> None:
+        """Let go of every driver there was; waits for those that were killed."""
+        self.drop()
+        for process in self._killed:
+            process.wait(0.0)
