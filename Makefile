@@ -21,7 +21,7 @@ sim: env ## run the dual-arm MuJoCo cell as a ROS 2 node (CELL=config/other.yaml
 	ROS_AUTOMATIC_DISCOVERY_RANGE=$${ROS_AUTOMATIC_DISCOVERY_RANGE:-LOCALHOST} $(BIN)/multimode_controller --ros-args --params-file $(CELL) $(ARGS)
 
 test: env ## run all tests (ARGS="-m 'not slow'")
-	$(BIN)/python -m pytest $(ARGS)
+	tools/test.sh $(ARGS)
 
 check: env ## format, lint, types and the direction of imports
 	$(BIN)/ruff check .

@@ -26,6 +26,11 @@ if PLUGINS not in sys.path:
     )
 
 
+INLINE = {"backends", "channels", "config", "control", "controllets", "dynamics", "features",
+          "planning", "robots", "simulation", "test_gate", "test_simulation", "test_withdrawn",
+          "test_paper_tasks", "test_parameters", "test_pose", "test_registry",
+          "test_robustness_map", "test_rooms"}  # fmt: skip
+"""Folders and files whose tests compute in this process alone: they may run beside one another."""
 FOLDERS = {"franka", "fci_sim", "ros"}
 ON_THE_CLOCK = {"clocked", "lockstep", "make", "sim", "make_sim", "rig", "client", "start",
                 "shared_node", "node_process"}  # fmt: skip
@@ -33,12 +38,30 @@ ON_THE_CLOCK = {"clocked", "lockstep", "make", "sim", "make_sim", "rig", "client
 gives a robot up after a second, also one in lockstep."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--part", choices=("all", "inline", "rest"), default="all",
+        help="run all tests, those that may run beside one another, or the others",
+    )  # fmt: skip
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
+        if INLINE & {item.path.parent.name, item.path.stem}:
+            item.add_marker(pytest.mark.inline)
         if item.path.parent.name in FOLDERS and ON_THE_CLOCK & set(
             getattr(item, "fixturenames", ())
         ):
             item.add_marker(pytest.mark.clock)
+    part = config.getoption("--part")
+    if part == "all":
+        return
+    chosen, left_out = [], []
+    for item in items:
+        inline = item.get_closest_marker("inline") is not None
+        (chosen if inline == (part == "inline") else left_out).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = chosen
 
 
 @pytest.hookimpl(wrapper=True)
