@@ -94,6 +94,14 @@ class CartesianSpring:
         """Return the wrench of the spring alone along the axes of the base, (6,) [N, Nm]."""
         return self._turn.dot(self.spring) if self._in_tool else self.spring
 
+    def damping_along(self, direction: Vector) -> float:
+        r"""Return :math:`v^T D v`, the what the damper takes from a twist v in the base, (6,).
+
+        Overwrites ``damper``.
+        """
+        along = direction.dot(self._turn) if self._in_tool else direction
+        return -float(self._modal.oppose(along).dot(along))
+
     def measure(
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
     ) -> None:

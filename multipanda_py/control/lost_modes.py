@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -49,21 +50,27 @@ class LostModes:
 
     .. math::
         F_d = -\sum_{w_i < w_0} v_i \frac{\rho_i}{w_i} v_i^T \dot x, \qquad
-        \rho_i = \left( 1 - \frac{w_i}{w_0} \right) 2 \sqrt{\max(k_i, 0)}
+        \rho_i = \left( 1 - \frac{w_i}{w_0} \right) \left( \sqrt{d_i^2 + 4 \max(k_i, 0)} - d_i
+        \right), \qquad d_i = w_i v_i^T D v_i
 
-    brakes it critically, and nothing else: without such a pull there is no brake, so that a tool
-    gets where it can. It only takes energy. :math:`J M^{-1} J^T = V \mathrm{diag}(w) V^T` and
+    adds to the spring's own damping D what brakes both together critically, and nothing else:
+    without such a pull there is no brake, and a tool gets where it can as fast as its spring
+    draws it. It only takes energy. :math:`J M^{-1} J^T = V \mathrm{diag}(w) V^T` and
     :math:`w_0` as in :class:`~multipanda_py.dynamics.task_inertia.OperationalSpace`.
 
     Thread: control.
     """
 
-    def damp(self, state: ArmState, wrench: Vector) -> Vector | None:
+    def damp(
+        self, state: ArmState, wrench: Vector, damping: Callable[[Vector], float]
+    ) -> Vector | None:
         """Return a damper's wrench on the tool, (6,) [N, Nm]; None where nothing is lost.
 
         Args:
             state: The arm.
             wrench: Of its spring, along the axes of the base, (6,) [N, Nm].
+            damping: Returns how hard the spring's damper brakes along a unit twist in the base,
+                (6,): the power it takes.
         """
         space = state.operational_space()
         if space.damping == 0.0:
@@ -80,7 +87,8 @@ class LostModes:
             stiffness = -curvature(state, direction, wrench)
             if stiffness <= 0.0:
                 continue
-            rate = share * min(2.0 * math.sqrt(stiffness), MAX_RATE)
+            own = size * damping(lost)
+            rate = share * min(math.sqrt(own * own + 4.0 * stiffness) - own, MAX_RATE)
             part = lost * (-rate / size * float(lost.dot(state.twist_ee_in_base)))
             total = part if total is None else total + part
         return total

@@ -136,7 +136,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             wrench = spring.wrench(
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
-            brake = self._lost.damp(state, self._springs[arm].spring_in_base())
+            brake = self._lost.damp(state, spring.spring_in_base(), spring.damping_along)
             if brake is not None:
                 _add(wrench, brake, wrench)
             if share > 0.0:

@@ -38,13 +38,16 @@ def test_a_lost_direction_is_braked_critically_against_the_pull_and_no_other():
         w, v = np.linalg.eigh(j @ minv @ j.T)
         assert w[1] > THRESHOLD > w[0]
         stiffness = -curvature(state, minv @ j.T @ v[:, 0] / np.sqrt(w[0]), wrench)
-        found = LostModes().damp(state, wrench)
+        own = rng.uniform(0.0, 30.0) / w[0]
+        found = LostModes().damp(state, wrench, lambda v, own=own: own * v @ v)
         if stiffness <= 0.0:
             free += 1
             assert found is None
             continue
         braked += 1
-        rate = (1 - w[0] / THRESHOLD) * 2 * np.sqrt(stiffness)
+        # critical for a mode that is damped by d and drawn by d^2 / 4, and by the pull
+        d = own * w[0]
+        rate = (1 - w[0] / THRESHOLD) * (2 * np.sqrt(d**2 / 4 + stiffness) - d)
         speed = v.T @ j @ dq
         expected = np.array([-rate * speed[0], 0, 0, 0, 0, 0])
         assert np.allclose(v.T @ j @ minv @ j.T @ found, expected, atol=1e-8)
@@ -55,4 +58,4 @@ def test_a_lost_direction_is_braked_critically_against_the_pull_and_no_other():
 
 def test_nothing_is_braked_away_from_singular_postures():
     state = stretched(StateMaker(), -2.0, np.ones(7))
-    assert LostModes().damp(state, np.full(6, 50.0)) is None
+    assert LostModes().damp(state, np.full(6, 50.0), lambda v: 0.0) is None

@@ -338,3 +338,17 @@ def test_an_arm_drawn_beyond_its_reach_swung_for_seconds(make_cell, q, move, tur
     _, rows = cell.rows()
     assert cell.state("arm").fault == ""
     assert np.abs(rows["arms"]["dq"][-200:, 0]).max() < 0.08
+
+
+def test_braked_twice_a_nearly_singular_arm_crept_to_its_target(make_cell):
+    """The tool weighs 240 kg there: 400 N/m and critical damping take it in at about 1.3 1/s."""
+    q = [-0.868, -0.567, 0.567, -1.701, 0.398, 3.393, 2.169]
+    laws = {"cart": {"type": "cartesian_impedance"}}
+    cell = make_cell({"arm": {"q_start": q}}, laws, active=["arm/cart"])
+    cell.step(20)
+    here = cell.pose("arm")
+    goal = Pose(here.position + [0.1221, -0.0362, 0.0789], here.rotation)
+    cell.set_target("arm", goal)
+    cell.step(2400)
+    state = cell.state("arm")
+    assert goal.distance_from(state.position_ee_in_base, state.rotation_ee_in_base)[0] < 0.016
