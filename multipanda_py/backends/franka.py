@@ -113,14 +113,14 @@ class Franka(Backend[FrankaSettings]):
         self.warnings.append(text)
 
     def _await_drivers(self) -> dict[int, Fault]:
-        waiting = {index: real.link for index, real in self.real_arms.items()}
+        waiting = dict(self.real_arms)
         faults: dict[int, Fault] = {}
         while waiting:
-            select.select([link.watch.output for link in waiting.values()], [], [], 0.1)
-            for index, link in list(waiting.items()):
-                for fault in link.poll():
+            select.select([real.link.watch.output for real in waiting.values()], [], [], 0.1)
+            for index, real in list(waiting.items()):
+                for fault in real.poll():
                     faults[index] = fault
-                if not link.starting:
+                if not real.link.starting:
                     del waiting[index]
         return faults
 
@@ -151,7 +151,7 @@ class Franka(Backend[FrankaSettings]):
         """Return what drivers and robots have reported since, as ``kind: sentence``."""
         found, self._faults_at_start = self._faults_at_start, []
         for index, real in self.real_arms.items():
-            found.extend((index, fault) for fault in real.faults())
+            found.extend((index, f"{kind}: {text}") for kind, text in real.poll())
         return found
 
     def recover(self, arm: int) -> None:

@@ -25,6 +25,8 @@ Fault = tuple[str, str]
 """Kind and sentence."""
 NOT_USABLE, MODEL_DIFFERS = "not_usable", "model_differs"
 """Kinds of faults that no second attempt mends."""
+Accept = Callable[[dict[str, Any]], str]
+"""Is given a driver's start-up answer; returns a reason to do without it, or nothing."""
 
 
 class DriverWatch:
@@ -33,11 +35,8 @@ class DriverWatch:
     Args:
         words: Of the memory that driver and loop share.
         settings: Of the driver.
-        accept: Is given the driver's start-up answer; returns a reason to do without it.
-        rest: Is called where no torque is executed any more.
 
     Attributes:
-        accept: As above.
         state: Where the driver stands.
         warnings: What the machine refused the driver, as sentences.
         answers: To :meth:`tell`: ``applied`` or ``refused``, and why. Whoever reads clears it.
@@ -45,14 +44,8 @@ class DriverWatch:
     Thread: control, once it runs.
     """
 
-    def __init__(
-        self,
-        words: memoryview,
-        settings: DriverSettings,
-        accept: Callable[[dict[str, Any]], str],
-        rest: Callable[[], None],
-    ) -> None:
-        self._words, self._settings, self.accept, self._rest = words, settings, accept, rest
+    def __init__(self, words: memoryview, settings: DriverSettings) -> None:
+        self._words, self._settings = words, settings
         self._silence = SILENCE + int(settings.answer_budget * 1e9)
         self.state = DriverState.ABSENT
         self._process: DriverProcess | None = None
@@ -111,11 +104,11 @@ class DriverWatch:
         if self._process is not None:
             self._process.tell(settings.to_json())
 
-    def poll(self) -> list[Fault]:
+    def poll(self, accept: Accept) -> list[Fault]:
         """Return kinds and sentences of faults since the last call. Costs next to nothing."""
         now = _monotonic_ns()
         if self.state is DriverState.CONNECTING:
-            return self._await_answer(now)
+            return self._await_answer(now, accept)
         found: list[Fault] = []
         if self._words[DriverWord.MESSAGES] != self._heard:
             self._heard = self._words[DriverWord.MESSAGES]
@@ -142,7 +135,7 @@ class DriverWatch:
                 self.answers.append((message["settings"], message["text"]))
         return found
 
-    def _await_answer(self, now: int) -> list[Fault]:
+    def _await_answer(self, now: int, accept: Accept) -> list[Fault]:
         """Look for the answer of a driver that is starting."""
         messages = self._messages()
         if messages:
@@ -153,7 +146,7 @@ class DriverWatch:
                 return [self._fail(kind, message["error"])]
             self._happens(DriverEvent.CONNECT)
             self.warnings = message["warnings"]
-            reason = self.accept(message["model"])
+            reason = accept(message["model"])
             return [self._fail(MODEL_DIFFERS, reason)] if reason else []
         process = self._process
         if process is not None and process.has_ended():
@@ -174,7 +167,6 @@ class DriverWatch:
         if process is None:
             return []
         if process.has_ended():
-            self._rest()
             if known:
                 return []
             text = (
@@ -190,7 +182,6 @@ class DriverWatch:
         if self.state is DriverState.SILENT:
             return []
         self._happens(DriverEvent.FALL_SILENT)
-        self._rest()
         self._words[DriverWord.ENABLED] = 0  # it may not know, and must not go on by itself
         return [] if known else [self._silent_fault(process, since)]
 
@@ -205,7 +196,6 @@ class DriverWatch:
 
     def _fail(self, kind: str, text: str) -> Fault:
         self._happens(DriverEvent.FAIL)
-        self._rest()
         return kind, text
 
     def wait(self, seconds: float) -> None:

@@ -6,15 +6,13 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from multipanda_py.franka.driver_memory import DriverMemory, DriverWord
 from multipanda_py.franka.driver_settings import DriverSettings
 from multipanda_py.franka.driver_state import DriverState
-from multipanda_py.franka.driver_watch import MODEL_DIFFERS, DriverWatch, Fault
+from multipanda_py.franka.driver_watch import MODEL_DIFFERS, Accept, DriverWatch, Fault
 from multipanda_py.state import ArmState
 
 STOP_TIMEOUT = 1.5
@@ -28,7 +26,6 @@ class DriverLink:
     Args:
         state: Of the arm.
         settings: Of the driver.
-        accept: Is given the driver's start-up answer; returns a reason to do without it.
 
     Attributes:
         event: eventfd that becomes readable with every state.
@@ -41,9 +38,7 @@ class DriverLink:
     Thread: control, once it runs.
     """
 
-    def __init__(
-        self, state: ArmState, settings: DriverSettings, accept: Callable[[dict[str, Any]], str]
-    ) -> None:
+    def __init__(self, state: ArmState, settings: DriverSettings) -> None:
         self._arm = state
         self._memory = DriverMemory()
         self.words = self._memory.words
@@ -54,7 +49,7 @@ class DriverLink:
         self._seen = 0
         self.number = self.time = 0.0
         self.executing = self.is_new = False
-        self.watch = DriverWatch(self.words, settings, accept, self._rest)
+        self.watch = DriverWatch(self.words, settings)
 
     @property
     def pid(self) -> int:
@@ -109,9 +104,12 @@ class DriverLink:
         self._memory.torque.write(self.number, *self._arm.tau.tolist())
         os.eventfd_write(self._torque_event, 1)
 
-    def poll(self) -> list[Fault]:
+    def poll(self, accept: Accept) -> list[Fault]:
         """Return kinds and sentences of faults since the last call. Costs next to nothing."""
-        found = self.watch.poll()
+        found = self.watch.poll(accept)
+        if self.watch.state is not DriverState.WORKING:
+            self.executing = False
+            self._arm.tau[:] = 0.0
         if found and any(kind == MODEL_DIFFERS for kind, _ in found):
             self.shut_down()
         return found
@@ -136,11 +134,6 @@ class DriverLink:
     def resume(self) -> None:
         """Have torques executed again after :meth:`suspend`, unless there was a fault."""
         self.words[DriverWord.ENABLED] = 1
-
-    def _rest(self) -> None:
-        """Note that no torque is executed any more."""
-        self.executing = False
-        self._arm.tau[:] = 0.0
 
     def shut_down(self) -> None:
         """Ask the driver to end its motion and itself; returns at once."""

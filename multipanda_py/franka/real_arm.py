@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from multipanda_py.franka.configure import changed_settings, driver_settings
+from multipanda_py.franka.driver_watch import Fault
 from multipanda_py.franka.link import DriverLink
 from multipanda_py.franka.model_check import Difference, ModelCheck, complaint
 from multipanda_py.franka.reconfiguration import Reconfiguration
@@ -50,9 +51,9 @@ class RealArm:
         self._model_check = ModelCheck(description)
         self._change: Reconfiguration | None = None
         self.differences: list[Difference] = []
-        self.link = DriverLink(state, self._at_start, self._check)
+        self.link = DriverLink(state, self._at_start)
 
-    def _check(self, found: dict[str, Any]) -> str:
+    def check(self, found: dict[str, Any]) -> str:
         """Compare models; return why the arm must not be used, or nothing."""
         self.differences = self._model_check.compare(self.settings, found)
         text = complaint(self.differences)
@@ -64,12 +65,13 @@ class RealArm:
         self._warn(f"arm {self._state.name}: {text}")
         return ""
 
-    def faults(self) -> list[str]:
-        """Return what driver and robot have reported since, as ``kind: sentence``."""
-        found = self.link.poll()
+    def poll(self) -> list[Fault]:
+        """Return kinds and sentences of what driver and robot have reported since."""
+        # Handed over anew each time, for what refers to itself is freed late, or never without gc.
+        found = self.link.poll(self.check)
         if found and self._change is not None:
             self._change.note_fault()
-        return [f"{kind}: {text}" for kind, text in found]
+        return found
 
     def recover(self) -> None:
         """Have the driver recover its robot, or start a new driver if it is gone."""

@@ -55,7 +55,7 @@ def test_the_robots_pose_and_model_are_ours(lockstep, make, tool, load):
     found = {}
     cell = make(addresses[:1], tool=tool, franka={"answer_budget": 0.4, **load})
     link = cell.backend.real_arms[0].link
-    link.watch.accept = lambda model: found.update(model) or ""
+    cell.backend.real_arms[0].check = lambda model: found.update(model) or ""
     link.spawn()
     cell.run(lambda: not link.starting)
     arm = describe_arm("left", cell.config.arms["left"])
@@ -112,7 +112,7 @@ def test_settings_arrive(lockstep, make):
                "upper_torque_thresholds": [3.0] * 7, "model_check": "off"}  # fmt: skip
     cell = make(addresses[:1], franka=options)
     link = cell.backend.real_arms[0].link
-    link.watch.accept = lambda model: found.update(model) or ""
+    cell.backend.real_arms[0].check = lambda model: found.update(model) or ""
     link.spawn()
     cell.run(cell.ready)
     assert found["m_load"] == pytest.approx(0.3)
