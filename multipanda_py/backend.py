@@ -49,6 +49,9 @@ class Backend(ABC, Generic[SettingsT]):
 
     Settings: ClassVar[type[Settings]] = Settings
     settings_section: ClassVar[str] = ""
+    measures_objects: ClassVar[bool] = False
+    """Whether it fills ``objects`` with what is; else they are where they were declared, or where
+    hands that hold them are."""
     time: float = 0.0
 
     def __init__(
@@ -157,6 +160,13 @@ class Backend(ABC, Generic[SettingsT]):
             state.gripper[:] = number, Outcome.SUCCEEDED, record[2]
         else:
             state.gripper[:2] = number, Outcome.FAILED
+
+    def thing_in_hand(self, arm: int) -> int:
+        """Return the number of the movable thing that a grasp has found, from 1; 0: unknown.
+
+        Thread: control, when a gripper has begun to hold something.
+        """
+        return 0
 
     def faults(self) -> Sequence[tuple[int, str]]:
         """Return arms that have stopped by themselves since the last call, and why.

@@ -66,6 +66,10 @@ class TareRejected(MultipandaError, ValueError):
     """Refuse to tare an arm, or to undo that; it feels as before."""
 
 
+class HoldingRejected(MultipandaError, ValueError):
+    """A hand cannot hold what it is said to."""
+
+
 class SwitchRejected(MultipandaError, ValueError):
     """Refuse a switch of controllets; the active set stays as it was."""
 

@@ -56,6 +56,7 @@ class ArmState:
         wrench_ext_in_base: Force and torque that the world exerts on the tool, (6,) [N, Nm].
         fingers: Finger positions, (2,) [m].
         gripper: Number of the last command, its outcome, whether an object is held, (3,).
+        holds: Number of the movable object that its hand holds, from 1; 0 for none, ().
         jacobian: Geometric Jacobian J, (6, 7).
         jacobian_gram: :math:`J J^T`, (6, 6).
         mass: Joint-space inertia with reflected rotor inertia, (7, 7) [kg m^2].
@@ -74,6 +75,7 @@ class ArmState:
         "fingers",
         "gripper",
         "hessian",
+        "holds",
         "jacobian",
         "jacobian_gram",
         "limits",
@@ -115,6 +117,7 @@ class ArmState:
         self.wrench_ext_in_base: Vector = record["wrench_ext_in_base"]
         self.fingers: Vector = record["fingers"]
         self.gripper: NDArray[np.int64] = record["gripper"]
+        self.holds: NDArray[np.int64] = record["holds"]
         self.jacobian: Matrix = np.zeros((6, JOINTS))
         self.jacobian_gram: Matrix = np.zeros((6, 6))
         self.mass: Matrix = np.eye(JOINTS)

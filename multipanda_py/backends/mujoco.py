@@ -79,6 +79,7 @@ class Mujoco(Backend[FrankaSettings]):
     """
 
     Settings, settings_section = FrankaSettings, "franka"
+    measures_objects = True
     model: mujoco.MjModel
     data: mujoco.MjData
     world: World
@@ -205,6 +206,19 @@ class Mujoco(Backend[FrankaSettings]):
         hand = self._hands[self.arms.index(arm)]
         if hand is not None:
             hand.begin(number, record)
+
+    def thing_in_hand(self, arm: int) -> int:
+        """Return the number of the thing that both fingers press on, from 1; 0 if none is."""
+        prefix = self.descriptions[self.arms.index(arm)].prefix
+        movable = [name for name, thing in self.config.objects.items() if thing.mass > 0]
+        fingers = [f"{prefix}{side}finger" for side in ("left", "right")]
+
+        def pressed(thing: str) -> float:
+            forces = (self.world.contact_force(finger, thing) for finger in fingers)
+            return min(float(np.linalg.norm(force)) for force in forces)
+
+        forces = [pressed(thing) for thing in movable]
+        return int(np.argmax(forces)) + 1 if forces and max(forces) > 0.0 else 0
 
     def read(self, fresh: Collection[int]) -> None:
         """Copy joint states, torques and external torques out of the world.

@@ -19,6 +19,7 @@ from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.gate import Frames
 from multipanda_py.cell.grippers import Grippers
+from multipanda_py.cell.holding import Holding, HoldingRequest
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.parameter_writer import ParameterWriter
 from multipanda_py.cell.pending_switch import PendingSwitch
@@ -76,6 +77,7 @@ class Cell:
         self._parameters = ParameterWriter(names, connection, reader, counts)
         self._settings = RobotSettings(names, connection, counts)
         self._tare = Tare(names, connection, counts)
+        self._holding = Holding(names, connection, reader, counts)
         self._grippers = Grippers(names, connection, reader)
         self._simulation = Simulation(names, connection, self._grippers)
         self._viewer: subprocess.Popen[bytes] | None = None
@@ -411,7 +413,7 @@ class Cell:
         """Change parameters of an instance, all at once: see :meth:`.ParameterWriter.change`."""
         self._parameters.change(name, values)
 
-    # The robots: RobotSettings, Tare, Grippers.
+    # The robots: RobotSettings, Tare, Holding, Grippers.
 
     def robot_settings(self, arm: str) -> Settings:
         """Return the settings that an arm's robot has now."""
@@ -458,6 +460,34 @@ class Cell:
     def withdraw_tare(self, request: ArmRequest) -> str:
         """Give a tare up; return in words whether it still may happen."""
         return self._tare.withdraw(request)
+
+    def attach(self, arm: str, thing: str = "", pose_in_tool: Pose | None = None) -> str:
+        """Count a movable thing as a part of a hand from now on: see :meth:`.Holding.attach`."""
+        return self._holding.attach(arm, thing, pose_in_tool)
+
+    def detach(self, arm: str) -> str:
+        """Count what an arm holds as a thing of the scene again: see :meth:`.Holding.detach`."""
+        return self._holding.detach(arm)
+
+    def ask_attach(self, arm: str, thing: str = "") -> HoldingRequest:
+        """Ask for :meth:`attach` and return at once; see :meth:`holding_answer`."""
+        return self._holding.ask_attach(arm, thing)
+
+    def ask_detach(self, arm: str) -> HoldingRequest:
+        """Ask for :meth:`detach` and return at once; see :meth:`holding_answer`."""
+        return self._holding.ask_detach(arm)
+
+    def holding_answer(self, request: HoldingRequest) -> bool:
+        """Return whether it is so now."""
+        return self._holding.answer(request)
+
+    def withdraw_holding(self, request: HoldingRequest) -> str:
+        """Give a request up; return in words whether it still may come about."""
+        return self._holding.withdraw(request)
+
+    def held(self) -> dict[str, str]:
+        """Return what is in the hands: names of things by that of the arm."""
+        return self._holding.held()
 
     def gripper(self, arm: str) -> Gripper:
         """Return the handle of an arm's gripper, always the same one: see :meth:`.Grippers.of`."""

@@ -56,8 +56,10 @@ class ApproachBarrier:
             self._slow, self._fast = 1.0 / bandwidth, 0.5 / deceleration
 
     def allowed(self, distance: float, stop: float) -> tuple[float, float]:
-        """Return v(h) [m/s] and its slope [1/s]."""
+        """Return v(h) [m/s] and its slope [1/s]; infinite if nothing is bounded."""
         a, p, h = self._a, self._p, distance - stop
+        if p <= 0.0:
+            return math.inf, 0.0
         if h < 0.0:
             return p * max(h, _DEEPEST), p
         root = math.sqrt(1.0 + 2.0 * p * p * h / a)

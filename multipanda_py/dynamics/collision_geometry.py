@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from typing import Any
+from typing import Any, TypeAlias
 
 import coal
 import numpy as np
@@ -26,6 +26,9 @@ _SECTIONS = ((0, 1, 2, 3), (4, 5), (6, 7))  # joints of upper arm, forearm, and 
 _HAND = ("hand", "tool")
 _TURN = 2.3  # angle between two orientations is below this times the distance of quaternions
 _UP = np.array([0.0, 0.0, 1.0])
+Grasps: TypeAlias = frozenset[tuple[int, int]]
+"""What is held: numbers of the arm and of the movable object, from 0."""
+NONE_HELD: Grasps = frozenset()
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ class Solid:
         One closest point of a capsule that lies along a face jumps from end to end, and what
         is pushed there rocks. To a plane the ends are all there is.
         """
-        if isinstance(other.shape, coal.Capsule | coal.Sphere):
+        round_shapes = coal.Capsule | coal.Sphere
+        if isinstance(other.shape, round_shapes) or not isinstance(self.shape, coal.Capsule):
             return [self]
         half = pin.SE3(np.eye(3), np.array([0.0, 0.0, self.shape.halfLength]))
         ball = coal.Sphere(self.shape.radius)
@@ -77,12 +81,24 @@ class Group:
         results: For every pair coal's live result.
         limit: Travel of both bodies up to which no pair can have touched.
         begins: For every pair the distance from which it counts as near at rest [m].
+        movers: The bodies with whose joints the solids move: those, or the arms that hold them.
+        held: What has to be in a hand for this group to count: (arm, object) each.
+        free: What must not be.
     """
 
     def __init__(
-        self, kind: str, first: int, second: int, pairs: Sequence[tuple[Solid, Solid]]
+        self,
+        kind: str,
+        first: int,
+        second: int,
+        pairs: Sequence[tuple[Solid, Solid]],
+        movers: tuple[int, int] | None = None,
+        held: Grasps = NONE_HELD,
+        free: Grasps = NONE_HELD,
     ) -> None:
         self.kind, self.first, self.second = kind, first, second
+        self.movers = (first, second) if movers is None else movers
+        self.held, self.free = held, free
         self._geometry = pin.GeometryModel()
         at: dict[int, int] = {}
         for solid in (solid for pair in pairs for solid in pair):
@@ -97,6 +113,10 @@ class Group:
         self.results = [self._data.distanceResults[i] for i in range(len(pairs))]
         self.limit = -1.0
         self.begins = [math.inf] * len(pairs)
+
+    def counts(self, held: Grasps) -> bool:
+        """Return whether the group is one while ``held`` is in the hands."""
+        return self.held <= held and held.isdisjoint(self.free)
 
     def measure(self, model: Any, data: Any) -> float:
         """Return the smallest distance of the group [m], and refresh all results."""
@@ -115,6 +135,10 @@ class CollisionGeometry:
     arm moves at most :math:`\sum_i r_i |\Delta q_i|`, with :math:`r_i` the farthest that
     anything beyond joint i can be from it; ``reach`` are these weights, one row per body.
 
+    What a hand holds is a part of that hand: groups of its own (``held``) have it as a solid that
+    moves with the arm's last joint, while the object's groups as a thing of the scene are out.
+    It is where ``raw`` says, and so needs no other model.
+
     Attributes:
         model: Kinematics of all bodies.
         data: Its pinocchio data.
@@ -131,6 +155,7 @@ class CollisionGeometry:
         self.model = pin.Model()
         self.raw: Vector = np.zeros(size)
         self.reach = np.zeros((len(arms) + len(objects) + 1, size))
+        self._radii: list[float] = []  # of balls around the objects' centres [m]
         self._arms = [self._add_arm(index, arm) for index, arm in enumerate(arms)]
         self._movable = [
             self._add_object(len(arms) + index, thing) for index, thing in enumerate(objects)
@@ -193,14 +218,16 @@ class CollisionGeometry:
             0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), f"object_{body}"
         )
         weights = self.reach[body, 7 * body : 7 * body + 7]
-        weights[:3], weights[3:] = 1.0, _TURN * float(np.linalg.norm(thing.size))
-        if thing.shape == "capsule":
-            weights[3:] = _TURN * sum(thing.size)
+        capsule = thing.shape == "capsule"
+        radius = sum(thing.size) if capsule else float(np.linalg.norm(thing.size))
+        weights[:3], weights[3:] = 1.0, _TURN * radius
+        self._radii.append(radius)
         return _solid(thing, joint)
 
     def _make_groups(self, n_own: int) -> Iterator[Group]:
         """Make the groups; pairs that no own joint can part are left out."""
         n, world = len(self._arms), len(self.reach) - 1
+        yield from self._held_groups(n_own)
         for a, b in combinations(range(n), 2):
             if a < n_own:
                 for here, there in product(_SECTIONS, repeat=2):
@@ -221,7 +248,58 @@ class CollisionGeometry:
                 for solid in self._fixed:
                     yield from self._group(f"fixed{suffix}", a, world, part, [solid])
                 for index, solid in enumerate(self._movable):
-                    yield from self._group(f"movable{suffix}", a, n + index, part, [solid])
+                    free = self._grasps_of(index)
+                    yield from self._group(
+                        f"movable{suffix}", a, n + index, part, [solid], free=free
+                    )
+
+    def _grasps_of(self, thing: int) -> Grasps:
+        """Return every way in which an object can be held."""
+        return frozenset((arm, thing) for arm in range(len(self._arms)))
+
+    def _held_groups(self, n_own: int) -> Iterator[Group]:
+        """Make the groups of what hands may hold, against everything that is not that hand."""
+        n = len(self._arms)
+        for a, index in product(range(n), range(len(self._movable))):
+            body, grasp = n + index, frozenset({(a, index)})
+            thing = self._as_held(a, index)
+            for b in range(n):
+                links = [s for s in self._arms[b] if a != b or JOINTS - s.own_joint >= SELF_JOINTS]
+                kind, free = ("self", NONE_HELD) if a == b else ("arms", frozenset({(b, index)}))
+                for section in _SECTIONS if min(a, b) < n_own else ():
+                    yield from self._group(
+                        kind, b, body, _within(links, section), [thing], max(a, b) < n_own,
+                        movers=(b, a), held=grasp, free=free,
+                    )  # fmt: skip
+            for b, other in product(range(a), range(len(self._movable))):
+                if other != index and b < n_own:
+                    yield from self._group(
+                        "arms", body, n + other, [thing], [self._as_held(b, other)], a < n_own,
+                        movers=(a, b), held=grasp | {(b, other)},
+                    )  # fmt: skip
+            if a < n_own:
+                yield from self._held_among_things(a, index, thing)
+
+    def _held_among_things(self, arm: int, index: int, thing: Solid) -> Iterator[Group]:
+        """Make the groups of what an own hand may hold, against floor and things."""
+        n, world = len(self._arms), len(self.reach) - 1
+        body, grasp = n + index, frozenset({(arm, index)})
+        for kind, solid in [("floor", self._floor), *(("fixed", s) for s in self._fixed)]:
+            yield from self._group(
+                f"{kind}_hand", body, world, [thing], [solid], movers=(arm, world), held=grasp
+            )
+        for other, solid in enumerate(self._movable):
+            if other != index:
+                yield from self._group(
+                    "movable_hand", body, n + other, [thing], [solid],
+                    movers=(arm, n + other), held=grasp, free=self._grasps_of(other),
+                )  # fmt: skip
+
+    def _as_held(self, arm: int, index: int) -> Solid:
+        """Return an object as a part of an arm's hand."""
+        thing, name = self._movable[index], self._arms[arm][0].names[0]
+        names = (name, f"{name}/hand", *thing.names)
+        return replace(thing, own_joint=JOINTS, is_hand=True, names=names)
 
     def _group(
         self,
@@ -231,6 +309,7 @@ class CollisionGeometry:
         first: Sequence[Solid],
         second: Sequence[Solid],
         both_own: bool = False,
+        **grasp: Any,
     ) -> Iterator[Group]:
         """Yield the group of all pairs that a joint can part, and that are not to touch.
 
@@ -247,7 +326,13 @@ class CollisionGeometry:
             if x.own_joint > 1 or y.own_joint > 1 or (kind.startswith("movable") and x.own_joint)
         ]
         if pairs:
-            yield Group(kind, a, b, pairs)
+            yield Group(kind, a, b, pairs, **grasp)
+
+    def extent(self, arm: int, index: int) -> float:
+        """Return how far an object reaches beyond an arm's last joint, as placed now [m]."""
+        joint = self.data.oMi[7 * arm + JOINTS].translation
+        centre = self.data.oMi[self._movable[index].joint].translation
+        return float(np.linalg.norm(centre - joint)) + self._radii[index]
 
     def place(self) -> None:
         """Move all bodies to where ``raw`` says."""

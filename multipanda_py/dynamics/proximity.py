@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pinocchio as pin
 
 from multipanda_py.context import Context
-from multipanda_py.dynamics.collision_geometry import CollisionGeometry, Group
+from multipanda_py.dynamics.collision_geometry import (
+    NONE_HELD,
+    CollisionGeometry,
+    Grasps,
+    Group,
+)
 from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 
 _subtract, _absolute, _concatenate = np.subtract, np.absolute, np.concatenate
@@ -49,7 +54,8 @@ class Proximity:
         \dot d = w^T (V_2 - V_1), \qquad w = \begin{bmatrix} n \\ p \times n \end{bmatrix}
 
     with V the twists of both links at the world's origin, n the normal from the first solid
-    to the second and p a closest point. Objects count as being at rest.
+    to the second and p a closest point. Objects count as being at rest, but for those that a hand
+    holds (``state.holds``): they move with it, and are parts of it until it lets go.
 
     Args:
         context: The arms and what is around them.
@@ -81,7 +87,11 @@ class Proximity:
             [self._weights[:, : self._bodies].sum(1), self._weights[:, self._bodies :].sum(1)], 1
         )
         self._moved = np.zeros(2)
-        self._objects = context.object_poses[: len(scene.raw) // 7 - n].reshape(-1)
+        self._n_things = len(scene.raw) // 7 - n
+        self._objects = context.object_poses[: self._n_things].reshape(-1)
+        self._held: Grasps = NONE_HELD
+        self._numbers = [0] * n
+        self._kinds: Collection[str] = ()
         self._sources: list[Vector] = []
         self._travel = [0.0] * self._bodies
         self._clear = -1.0
@@ -97,19 +107,59 @@ class Proximity:
 
     def choose(self, kinds: Collection[str], distance: float) -> None:
         """Keep the groups of some kinds, which matter at rest from ``distance`` [m] on."""
-        self._distance = distance
-        self.groups = [group for group in self._scene.groups if group.kind in kinds]
+        self._distance, self._kinds = distance, kinds
+        self._select()
         for group in self.groups:
             group.begins = [min(begin, distance) for begin in group.begins]
         self._restart()
 
+    def _select(self) -> None:
+        """Keep the groups of the chosen kinds that count with what is held now."""
+        self.groups = [
+            group
+            for group in self._scene.groups
+            if group.kind in self._kinds and group.counts(self._held)
+        ]
+
     def start(self) -> None:
         """Look at everything anew, and let be what is near already."""
         _concatenate(self._sources, out=self._now)
+        if self._is_grip_old():
+            self._grip()
         self._place()
-        for group in self.groups:
+        self._let_be(self.groups)
+        self._restart()
+
+    def _let_be(self, groups: Iterable[Group]) -> None:
+        """Have pairs that are near now begin where they are."""
+        for group in groups:
             group.measure(self._scene.model, self._scene.data)
             group.begins = [min(r.min_distance, self._distance) for r in group.results]
+
+    def _is_grip_old(self) -> bool:
+        """Whether hands hold something else than at the last look at it."""
+        return self._numbers != [state.holds.item() for state in self._everyone]
+
+    def _grip(self) -> None:
+        """Make what is held a part of its hand from now on, and what is not a thing again."""
+        self._numbers = [state.holds.item() for state in self._everyone]
+        before = set(self.groups)
+        self._held = frozenset(
+            (arm, number - 1)
+            for arm, number in enumerate(self._numbers)
+            if 0 < number <= self._n_things
+        )
+        self._place()
+        n, reach = len(self._twists), self._scene.reach
+        self._weights[:, self._bodies + n :] = 0.0
+        for arm, thing in self._held:  # as fast as the hand, and farther out
+            at = 2 * JOINTS * arm + JOINTS
+            self._weights[at : at + JOINTS, self._bodies + n + thing] += reach[
+                arm, JOINTS * arm : JOINTS * (arm + 1)
+            ] + self._scene.extent(arm, thing)
+        self._sums[:, 1] = self._weights[:, self._bodies :].sum(1)
+        self._select()
+        self._let_be(group for group in self.groups if group not in before)
         self._restart()
 
     def _restart(self) -> None:
@@ -135,6 +185,8 @@ class Proximity:
         self._least = max(self._distance, min(ahead, self.FARTHEST))
         change = self._change
         _concatenate(self._sources, out=self._now)
+        if self._n_things and self._is_grip_old():
+            self._grip()
         _absolute(_subtract(self._now, self._before, change), change)
         step, speed = change.dot(self._sums, self._moved).tolist()
         if self._is_clear(step, speed):
@@ -209,9 +261,9 @@ class Proximity:
                 if distance > begin:
                     group.begins[index] = begin = min(distance, self._distance)
                 if joints[0]:
-                    rate -= _product(wrench, twist_of[group.first][joints[0]])
+                    rate -= _product(wrench, twist_of[group.movers[0]][joints[0]])
                 if joints[1]:
-                    rate += _product(wrench, twist_of[group.second][joints[1]])
+                    rate += _product(wrench, twist_of[group.movers[1]][joints[1]])
                 is_near = distance < max(begin, self._reach(-rate))
                 if is_near or distance < self._least:
                     pair = Pair(distance, rate, begin, is_near)
@@ -222,7 +274,7 @@ class Proximity:
         self, group: Group, joints: tuple[int, int], wrench: list[float], pair: Pair
     ) -> Pair:
         """Add the gradients to a pair."""
-        for arm, joint, sign in ((group.first, joints[0], -1.0), (group.second, joints[1], 1.0)):
+        for arm, joint, sign in zip(group.movers, joints, (-1.0, 1.0)):
             if not joint:
                 continue
             moment = np.array(wrench) * sign

@@ -16,9 +16,11 @@ from multipanda_py.context import Context
 from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.cycle import ControlLoop
+from multipanda_py.loop.held_things import HeldThings
 from multipanda_py.loop.instance import Instance
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.ownership import Ownership
+from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.limits import LIMITS
 from multipanda_py.robots.load import NO_LOAD
@@ -42,6 +44,9 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
         model.set_load(arm.settings.load or NO_LOAD)
         arms.append(Arm(index, state, model, record, period))
     reports, objects = row["reports"][0], row["objects"][0]
+    for pose, thing in zip(objects, (t for t in describe_objects(config) if t.mass > 0.0)):
+        x, y, z, w = quaternion_from_rotation(thing.rotation)
+        pose[:] = *thing.position, w, x, y, z
     instances = [
         Instance(
             spec,
@@ -56,8 +61,11 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
     blend_cycles = round(config.cell.blend_time * config.cell.rate)
     timeout = 0 if config.cell.placement == "inline" else config.cell.heartbeat_timeout
     backends = build_backends(config, states, objects, descriptions)
+    backend_of = {index: backend for backend in backends for index in backend.arms}
+    held = HeldThings(config, arms, backend_of, mailbox, objects)
     ownership = Ownership(arms, instances, mailbox, blend_cycles)
-    return ControlLoop(arms, instances, backends, mailbox, row, ownership, int(timeout * 1e9))
+    silence_ns = int(timeout * 1e9)
+    return ControlLoop(arms, instances, backends, mailbox, row, ownership, silence_ns, held)
 
 
 def make_context(

@@ -16,6 +16,7 @@ from multipanda_py.loop.all_arms import AllArms
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.arm_settings import ArmSettings
 from multipanda_py.loop.events import Event
+from multipanda_py.loop.held_things import HeldThings
 from multipanda_py.loop.instance import Instance
 from multipanda_py.loop.loop_state import LoopState
 from multipanda_py.loop.mailbox import Mailbox, Word
@@ -47,6 +48,7 @@ class ControlLoop:
         row: The record of one cycle, (1,), that the states view.
         ownership: Who owns which arm.
         heartbeat_timeout_ns: Silence of the owner after which all arms hold; 0 is never.
+        held: What the hands hold.
 
     Thread: control, except construction and :meth:`start`.
     """
@@ -60,6 +62,7 @@ class ControlLoop:
         row: NDArray[np.void],
         ownership: Ownership,
         heartbeat_timeout_ns: int,
+        held: HeldThings,
     ) -> None:
         self._arms, self._instances, self.backends = arms, instances, backends
         self._writing = list(backends)  # real arms first: physics can wait
@@ -77,6 +80,7 @@ class ControlLoop:
         self._client_silent, self._first_ns = False, 0
         self._recovering: set[int] = set()
         self._tares = Tares(arms, self._backend_of, mailbox, backends[0].period)
+        self._held = held
         self._settings = ArmSettings(arms, self._backend_of, mailbox, self._tares)
         self._is_traced = self._mail = self._cycle = self._answered = 0
         self.missed = 0
@@ -145,12 +149,13 @@ class ControlLoop:
             backend.load(saved, seed)
         self._row[:] = state.row
         self._recovering.clear()
-        for slot in self._mailbox.grippers:
+        for slot in (*self._mailbox.grippers, *self._mailbox.holds):
             slot.skip()
         for arm, fault, released in zip(self._arms, state.faults, state.released):
             arm.interrupted = released
             arm.fault, arm.released = fault, released
             arm.model.update(arm.state)
+        self._held.load()
         self._owners.begin_anew(state.active, now_ns)
         for arm in self._arms:
             arm.blend_left = 0
@@ -195,6 +200,7 @@ class ControlLoop:
             except Exception as error:
                 self._blame(backend, error, wake_ns)
         self._watch(wake_ns)  # what can wait has waited: the arms have their torques
+        self._held.look(wake_ns)
         if fresh is not None:
             for index in fresh:
                 if self._backend_of[index].is_new(index):
@@ -258,6 +264,7 @@ class ControlLoop:
                 self._grip(index, slot.seen, command, now_ns)
         self._settings.take(now_ns)
         self._tares.take(now_ns)
+        self._held.take(now_ns)
         for instance in self._owners.active:
             try:
                 if not instance.take_targets(now_ns):

@@ -35,6 +35,9 @@ EVENTS = 64
 ANSWER_HEAD = 2
 """Floats before what is in force, in an answer to settings: number of the record, whether it was
 applied."""
+HELD = 2 + 7
+"""Floats of a request to hold: number of the object or 0, whether placed, its pose in the tool's
+frame (position, w x y z)."""
 TARE = 2 + JOINTS
 """Floats of an answer to a tare: number of the record, whether done, what is taken off [Nm]."""
 _TEXT = 480
@@ -186,6 +189,7 @@ class Mailbox:
             settings = record_width(type(arm.settings))
             widths += [settings, ANSWER_HEAD + settings]
         widths += [1, TARE] * len(config.arms)
+        widths += [HELD] * len(config.arms)
         widths += [spec.parameter_width for spec in specs]
         for spec in specs:
             for channel in spec.channel_table.values():
@@ -222,6 +226,7 @@ class Mailbox:
         self.settings, self.settings_answers = zip(*pairs)
         pairs = [(next(supply), next(supply)) for _ in config.arms]
         self.tares, self.tare_answers = zip(*pairs)
+        self.holds = [next(supply) for _ in config.arms]
         self.parameters = [next(supply) for _ in specs]
         self.targets: list[dict[str, list[Slot]]] = [
             {

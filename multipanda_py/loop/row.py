@@ -50,6 +50,7 @@ ARM_FIELDS = (
     Field("wrench_ext_in_base", (6,), "N, Nm", "force and torque on the tool, at its point"),
     Field("fingers", (2,), "m", "finger positions"),
     Field("gripper", (3,), "", "number of its last command, its outcome, object held", "i8"),
+    Field("holds", (), "", "number of the movable object in its hand, from 1; 0: none", "i8"),
     Field("owner", (), "", "index of the controllet that has the arm", "i8"),
     Field("fault", (), "", "0: none, else a number of `loop.events.Event`", "i8"),
     Field("sensed_ns", (), "ns", "cycle of its newest state; 0: this one, or none yet", "i8"),

@@ -33,6 +33,7 @@ from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.diagnostics import Diagnostics
 from multipanda_py.ros.grippers import GripperServers
 from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.holding import HoldingServices
 from multipanda_py.ros.parameters import parameter_nodes
 from multipanda_py.ros.publishers import StatePublishers
 from multipanda_py.ros.recovery import RecoveryServices
@@ -75,6 +76,7 @@ class MultimodeController:
         self._managers = [ControllerManager(node, cell, arm) for arm in ("", *cell.arms)]
         self._recovery = RecoveryServices(node, cell, self._diagnostics)
         self._tare = TareServices(node, cell)
+        self._holding = HoldingServices(node, cell)
         self._trajectories = Trajectories(node, cell, clock)
         self._grippers = GripperServers(node, cell)
         nodes.extend(itertools.chain(parameter_nodes(node, cell), robot_nodes(node, cell)))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -70,3 +72,10 @@ def test_a_pair_that_no_joint_can_part_gets_a_bounded_force():
     forces = settle([5.0], np.full((1, 7), 1e-9), np.full((1, 7), 1e-9), np.zeros(7))
     assert forces is not None
     assert 0.0 <= forces[0] <= MAX_FORCE
+
+
+def test_a_bandwidth_of_zero_ended_laws_that_asked_how_fast_they_may_be():
+    """With a division by zero, as soon as anything was near; 0 is allowed, and bounds nothing."""
+    unbounded = barrier(bandwidth=0.0)
+    assert unbounded.allowed(0.02, 0.015)[0] == math.inf
+    assert unbounded.allowed(0.01, 0.015)[0] == math.inf

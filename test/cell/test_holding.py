@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Things are attached to hands and detached by name, by nearness, by the fingers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.exceptions import HoldingRejected, UnknownName
+from multipanda_py.pose import Pose
+
+ROD = {"shape": "capsule", "size": [0.01, 0.09], "position": [0.35, 0.3, 0.42], "mass": 0.1,
+       "rpy": [0.1, 0.2, 0.3]}  # fmt: skip
+BALL = {"shape": "sphere", "size": [0.03], "position": [0.6, -0.6, 0.03], "mass": 0.1}
+TABLE = {"shape": "box", "size": [0.1, 0.1, 0.1], "position": [0.5, 0.0, 0.1]}
+OBJECTS = {"table": TABLE, "ball": BALL, "rod": ROD}
+BASE = [0.1, 0.3, 0.0]
+
+
+@pytest.fixture
+def cell(make_cell):
+    """Arms whose world measures nothing, as real ones."""
+    arms = {
+        "left": {"backend": "mock", "position": BASE, "rpy": [0.0, 0.0, 0.5]},
+        "right": {"backend": "mock", "position": [0.0, -0.3, 0.0]},
+    }
+    return make_cell(arms, {"law": {"type": "joint_velocity"}}, ["left/law"], objects=OBJECTS)
+
+
+def in_tool(cell):
+    base = Pose.from_rpy(BASE, [0.0, 0.0, 0.5])
+    return (base @ cell.pose("left")).inverse() @ cell.objects()["rod"]
+
+
+def test_things_that_nobody_measures_were_at_the_origin_without_an_orientation(cell):
+    cell.step()
+    rod, declared = cell.objects()["rod"], Pose.from_rpy(ROD["position"], ROD["rpy"])
+    assert max(rod.distance(declared)) < 1e-9
+    assert np.allclose(cell.objects()["ball"].position, BALL["position"])
+
+
+def test_what_is_attached_moves_with_the_hand_and_stays_where_it_is_let_go(cell):
+    cell.step()
+    before = in_tool(cell)
+    assert cell.attach("left") == "rod"  # the nearest
+    assert cell.held() == {"left": "rod"}
+    start = cell.objects()["rod"]
+    for _ in range(200):
+        cell.set_target("left", q=cell.state("left").q, dq=[0.5, 0, 0, 0, 0, 0, 1.0])
+        cell.step()
+    assert cell.objects()["rod"].distance(start)[0] > 0.01
+    assert max(in_tool(cell).distance(before)) < 1e-9
+    assert cell.detach("left") == "rod"
+    assert cell.held() == {}
+    left_at = cell.objects()["rod"]
+    cell.step(50)
+    assert cell.objects()["rod"].distance(left_at)[0] == 0.0
+    assert cell.detach("left") == ""
+    placed = Pose.from_rpy([0.0, 0.01, 0.05], [0.0, 0.4, 0.0])
+    cell.attach("left", "rod", placed)
+    cell.step()
+    assert max(in_tool(cell).distance(placed)) < 1e-9
+
+
+def test_fingers_that_open_let_go(cell):
+    gripper = cell.gripper("left")
+    gripper.grasp(0.02).wait()
+    cell.attach("left", "rod")
+    gripper.stop().wait()
+    assert cell.held() == {"left": "rod"}
+    gripper.move(0.04).wait()
+    assert cell.held() == {}
+    cell.attach("right", "ball")  # held by closed fingers, without a grasp
+    cell.gripper("right").move(0.01).wait()
+    assert cell.held() == {"right": "ball"}
+    cell.gripper("right").homing().wait()
+    assert cell.held() == {}
+
+
+def test_what_cannot_be_held_is_refused_with_the_reason(cell, make_cell):
+    cell.step()
+    with pytest.raises(HoldingRejected, match=r"table rests: its mass is 0 \(objects.table.mass"):
+        cell.attach("left", "table")
+    with pytest.raises(HoldingRejected, match="thing 'cup' does not exist; known: ball, rod"):
+        cell.attach("left", "cup")
+    with pytest.raises(HoldingRejected, match=r"right: the nearest thing, rod, got 0\.61 m from"):
+        cell.attach("right")
+    with pytest.raises(UnknownName, match="known: left, right"):
+        cell.attach("middle", "rod")
+    assert cell.rejected == {"left attach": 2, "right attach": 1}
+    assert cell.held() == {}
+    simulated = make_cell({"arm": {}}, objects={"ball": BALL})
+    with pytest.raises(HoldingRejected, match="ball is where it is"):
+        simulated.attach("arm", "ball", Pose.identity())

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What hands hold is said by services, which answer with the reason where they refuse."""
+
+from __future__ import annotations
+
+import re
+
+from std_srvs.srv import Trigger
+
+
+def test_things_are_attached_if_near_and_detached(cell, client):
+    answer = client.call(Trigger, "/left/attach")
+    refused = r"left: the nearest thing, box, got 0\.\d+ m from the tool, allowed 0\.3 m: .*"
+    if answer.success:
+        assert answer.message == "left holds box, which counts as a part of its hand"
+        assert client.call(Trigger, "/left/detach").message == "left has let go of box"
+    else:
+        assert re.fullmatch(refused, answer.message)
+    answer = client.call(Trigger, "/left/detach")
+    assert answer.success
+    assert answer.message == "left has let go of nothing"
