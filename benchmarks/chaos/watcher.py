@@ -9,7 +9,9 @@ and output; what is found wrong meanwhile is kept until it is asked for.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import selectors
 import sys
 import time
@@ -18,13 +20,14 @@ from typing import Any
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
-from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
+from geometry_msgs.msg import PoseStamped, WrenchStamped
 from proc import Processes
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
-OTHERS = {PoseStamped: "current_pose", TwistStamped: "current_twist",
-          WrenchStamped: "external_wrench"}  # fmt: skip
+OTHERS = {PoseStamped: "current_pose", WrenchStamped: "external_wrench"}
 """What else is published of an arm with a stamp."""
+NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 PAUSE = 0.01  # between looks at processes [s]
 AHEAD = 0.005  # of a stamp that is nobody's rounding [s]
 STILL = 0.05  # after a stop nothing is measured any more [s]
@@ -86,7 +89,7 @@ class Watcher:
     def __init__(self, word: str) -> None:
         rclpy.init()
         self.node = rclpy.create_node(f"watcher_{word.partition('=')[2]}")
-        self.executor = make_executor()
+        self.executor = rclpy.executors.SingleThreadedExecutor()
         self.executor.add_node(self.node)
         self.processes = Processes(word)
         self.breaches: dict[str, str] = {}
@@ -120,7 +123,7 @@ class Watcher:
             space = topic.rpartition("/")[0]
             for kind, other in OTHERS.items():
                 take = Stamps(name, other, self).take
-                self.node.create_subscription(kind, f"{space}/{other}", take, 50)
+                self.node.create_subscription(kind, f"{space}/{other}", take, NEWEST)
         self.sources = sources
 
     def do_come_through(self, sources: dict[str, list[int]]) -> None:
@@ -165,19 +168,13 @@ class Watcher:
         return found
 
 
-def make_executor() -> Any:
-    """Return the cheapest executor there is."""
-    try:
-        from rclpy.experimental.events_executor import EventsExecutor
-    except ImportError:
-        return rclpy.executors.SingleThreadedExecutor()
-    return EventsExecutor()
-
-
 def main() -> int:
     """Watch until standard input ends."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("word")
+    with contextlib.suppress(OSError):  # else a busy machine makes it tell of the past
+        policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+        os.sched_setscheduler(0, policy, os.sched_param(1))
     watcher = Watcher(parser.parse_args().word)
     selector = selectors.DefaultSelector()
     selector.register(sys.stdin, selectors.EVENT_READ)
