@@ -31,6 +31,7 @@ class Outsider:
         self._process = subprocess.Popen(
             [sys.executable, str(WATCHER), word],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+            start_new_session=True,  # Ctrl-C is for the campaign
         )  # fmt: skip
         self._read()
 

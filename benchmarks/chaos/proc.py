@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes with a word in their environment, as /proc tells; used by the outsider only."""
+"""Processes with a word in their environment, as /proc tells."""
 
 from __future__ import annotations
 

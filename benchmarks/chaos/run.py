@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -76,6 +77,7 @@ def throw(ledger: Ledger, options: argparse.Namespace) -> None:
         done = kept["done"]
         ledger.add(kept["ledger"])
     campaign = Campaign(ledger, options.seed, options.minutes)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends whatever was started, too
     try:
         for name, work in campaign.parts(options.faults, options.inputs, options.flood):
             if name in done or campaign.late:

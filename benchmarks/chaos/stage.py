@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 
 from ledger import Ledger
 from outsider import Outsider
+from proc import Processes
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -104,7 +106,8 @@ class Stage:
             "ROS_LOG_DIR": str(self.folder / "ros"),
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "test" / "plugins")]),
         }  # fmt: skip
-        self.outsider = Outsider(f"MULTIPANDA_CHAOS={self.name}", domain)
+        self._word = f"MULTIPANDA_CHAOS={self.name}"
+        self.outsider = Outsider(self._word, domain)
 
     def node(self, file: Path = HERE / "cell.yaml", *overrides: str) -> Program:
         """Start the node with a cell file."""
@@ -146,8 +149,12 @@ class Stage:
                 self.ledger.fail(kind, f"a trace: {trace[:1500]}")
 
     def close(self) -> None:
-        """End everything."""
-        for pid in self.processes():
-            os.kill(pid, signal.SIGKILL)
+        """End everything, also after an interrupt, with the watcher's answer still on its way."""
+        ours = Processes(self._word)
+        while found := ours.running():
+            for item in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(item["pid"], signal.SIGKILL)
+            time.sleep(0.02)
         self.outsider.close()
         self._temporary.cleanup()
