@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -109,6 +110,33 @@ def test_the_watcher_sees_motion_and_stamps_that_lie(watcher):
     finally:
         liar.kill()
         liar.wait()
+
+
+def test_a_campaign_that_was_interrupted_left_its_node_and_its_robots():
+    """rclpy took the signal, and the watcher's answer to another question was taken for a list."""
+    campaign = subprocess.Popen(
+        [sys.executable, str(CHAOS / "run.py"), "--faults", "1", "--inputs", "0"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    word = f"MULTIPANDA_CHAOS=chaos_{campaign.pid}".encode()
+
+    def started():
+        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if ours(pid)]
+
+    def ours(pid):
+        try:
+            return word in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
+
+    try:
+        wait_until(started, 15.0)
+        campaign.send_signal(signal.SIGINT)
+        assert campaign.wait(40.0) != 0
+        assert not started()
+    finally:
+        campaign.kill()
+        campaign.wait()
 
 
 def campaign(*options):
