@@ -37,6 +37,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         context: Its arms and what is around them.
         report: Numbers to publish each cycle, named by ``report_names``, (12,).
         pacers: Its features that bound how fast a reference may move.
+        softest: Number of the arm that the report :data:`.KEPT` is of; -1 for all together.
     """
 
     Params: ClassVar[type[Any]] = NoParams
@@ -60,6 +61,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         self.tau: list[Vector] = [np.zeros(JOINTS) for _ in context.arms]
         self.report: Vector = np.zeros(REPORT)
         self.pacers: list[Feature[Any]] = []
+        self.softest = 0
         self.on_parameters()
 
     def on_parameters(self) -> None:

@@ -107,8 +107,8 @@ class PendingSwitch:
             return None
         status = SwitchStatus(words[Word.SWITCH_STATUS])
         if status is SwitchStatus.DONE:
-            handed_over = tuple(self._said(Event.HANDED_OVER))
-            return self._result((words[Word.SWITCH_NS] - self._asked_ns) * 1e-9, handed_over)
+            said = [tuple(self._said(kind)) for kind in (Event.HANDED_OVER, Event.NOTICE)]
+            return self._result((words[Word.SWITCH_NS] - self._asked_ns) * 1e-9, *said)
         if status is SwitchStatus.FAILED:
             reasons = self._said(Event.SWITCH_FAILED)
             raise SwitchRejected("; ".join(reasons) or "activation failed")
@@ -172,10 +172,10 @@ class PendingSwitch:
         said = self._box.events_since(self._events)[1]
         return [e.text for e in said if e.event is event and e.controllet in mine]
 
-    def _result(self, delay: float, handed_over: tuple[str, ...] = ()) -> SwitchResult:
+    def _result(self, delay: float, *said: tuple[str, ...]) -> SwitchResult:
         plan = self._plan
         return SwitchResult(
-            tuple(plan.activated), tuple(plan.deactivated), tuple(plan.skipped), delay, handed_over
+            tuple(plan.activated), tuple(plan.deactivated), tuple(plan.skipped), delay, *said
         )
 
     def _give_up(self) -> None:

@@ -16,6 +16,7 @@ class SwitchResult:
         skipped: What a best-effort switch left out, and why.
         delay: From the request to the first cycle of the new laws [s].
         handed_over: What the arms were pressing with and go on with, or let go of.
+        notices: What the new laws gave notice of in their first cycle.
     """
 
     activated: tuple[str, ...]
@@ -23,6 +24,7 @@ class SwitchResult:
     skipped: tuple[str, ...]
     delay: float
     handed_over: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
@@ -32,7 +34,7 @@ class SwitchResult:
             f"deactivated: {', '.join(self.deactivated) or 'nothing'}",
             f"{self.delay * 1e3:.3f} ms from request to first cycle",
         ]
-        parts += self.handed_over
+        parts += [*self.handed_over, *self.notices]
         if self.skipped:
             parts.append(f"left out: {'; '.join(self.skipped)}")
         return "; ".join(parts)

@@ -222,7 +222,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
             length(part)
             for part in (body.translation, body.rotation, body.wrench[:3], body.wrench[3:])
         ]
-        self.report[4] = self._inner.kept
+        self.report[4], self.softest = self._inner.kept, self._inner.softest
 
 
 def _inner_params(params: AdmittanceParams) -> CartesianImpedanceParams:

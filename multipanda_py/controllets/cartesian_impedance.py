@@ -146,7 +146,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
                 _add(wrench, _multiply(forward, share, forward), wrench)
             wrench.dot(state.jacobian, self.tau[arm])
             if spring.kept < kept:
-                kept = spring.kept
+                kept, self.softest = spring.kept, arm
         self.report[0] = kept
 
     def _followed(self, arm: int, state: ArmState) -> float:

@@ -193,7 +193,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         wrenches = held.sharing.share()
         for state, base, wrench, tau in zip(states, held.bases, wrenches, self.tau):
             _dot(base.six_to_base(wrench), state.jacobian, tau)
-        self._report(min(kept, self._dampers[-1].kept))
+        if self._dampers[-1].kept < kept:
+            kept, self.softest = self._dampers[-1].kept, -1
+        self._report(kept)
 
     def _draw_together(self) -> float:
         """Compute the springs and dampers of the formation; return what stiffness is kept."""
@@ -201,7 +203,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         _multiply(held.errors, self.params.relative_stiffness, self._springs)
         for place, (damper, rate, brake) in enumerate(self._hands):
             if damper.kept < 1.0:
-                kept = min(kept, damper.kept)
+                if damper.kept < kept:
+                    kept, self.softest = damper.kept, place
                 _dot(damper.stiffness, held.errors[place], self._springs[place])
             damper.apply(rate, brake)
         if self._strains:

@@ -149,4 +149,6 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         report[0], report[1] = force.measured, force.error
         report[2], report[3] = force.contact, force.weight
         report[4], report[5], report[6] = force.tank.energy, arm.tank.free, arm.tank.scale
-        report[7] = min([arm.spring.kept for arm in self._arms])
+        shares = [arm.spring.kept for arm in self._arms]
+        report[7] = least = min(shares)
+        self.softest = shares.index(least)

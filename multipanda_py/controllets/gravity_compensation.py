@@ -139,7 +139,8 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
                 self._follow(state, target, arm)
             if not self._floats:
                 _add(tau, _dot(self._hold(state, target, arm), state.jacobian, self._torque), tau)
-                kept = min(kept, self._damping.kept)
+                if self._damping.kept < kept:
+                    kept, self.softest = self._damping.kept, arm
         self.report[0] = kept
 
     def _follow(self, state: ArmState, target: HeldPose, arm: int) -> None:

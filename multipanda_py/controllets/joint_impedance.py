@@ -146,7 +146,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
             if target.moving[arm]:
                 _add(tau, _dot(state.mass, target.ddq[arm], self._rate), tau)
             if modal.kept < kept:
-                kept = modal.kept
+                kept, self.softest = modal.kept, arm
         self.report[len(self.report_names) - 1] = kept
 
 

@@ -30,6 +30,8 @@ _SLOWER = 0.25
 
 MAX_DAMPING = 80.0
 """Fastest that the tool is braked: critical damping of the stiffest spring allowed [1/s]."""
+CLEARLY = 1.05
+"""How much more has to be asked for to be told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +99,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._pull, self._slow = np.zeros(JOINTS), np.zeros(JOINTS)
         self._braking = np.zeros(6)
         self._bounds = [StoppableSpeed(arm.limits, _SLOWER) for arm in context.arms]
+        self._said_damping = 0.0
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -107,6 +110,17 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._error.set_bounds(p.error_clip)
         self._in_tool = p.gain_frame == "tool"
         self._set_gains()
+        self._say_damping(float((self._rate * np.sqrt(p.stiffness)).max()))
+
+    def _say_damping(self, asked: float) -> None:
+        """Give notice of a damping [1/s] that is not what is asked for, when it begins."""
+        if asked > CLEARLY * MAX_DAMPING and asked != self._said_damping:
+            self.context.notify(
+                f"operational_space brakes at {MAX_DAMPING:g} 1/s, where stiffness and "
+                f"damping_ratio ask for {asked:.0f} 1/s: more would swing with latency; the "
+                "stiffness is what is asked for"
+            )
+        self._said_damping = asked
 
     def _set_gains(self) -> None:
         root = self._root.value
@@ -122,6 +136,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
         """Hold the measured pose, and prefer the measured posture."""
         target.seed(states)
+        self._said_damping = 0.0
         self.start_gains()
 
     def on_handover(

@@ -176,6 +176,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._nothing, self._felt = np.zeros(6), np.zeros(JOINTS)
         self._open, self._coupling = True, (params.engaged, params.scale)
         super().__init__(context, params)
+        self.softest = 1  # only the follower has a spring
 
     def on_parameters(self) -> None:
         """Hand the parameters to the parts; couple anew if what couples has changed."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.context import Context
 from multipanda_py.handover import Handover
+from multipanda_py.loop.derating import Derating
 from multipanda_py.loop.feature_set import FeatureSet
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.safety import is_finite
@@ -66,6 +67,8 @@ class Instance:
         goals = [record for name in reshaped for record in self._target.data[name]]
         self._goals = [(record, record.copy()) for record in goals]
         self.tau: list[Vector] = self._law.tau
+        self._derating = Derating(spec.config.type, self._law)
+        self._may_derate = self._derating.applies
         self.trace = Trace(self._target.data, self.tau, records, 1 + len(spec.features))
         self._parameter_mail = mailbox.parameters[spec.index]
         self._target_mail = [
@@ -91,6 +94,7 @@ class Instance:
         self._target.clear()
         self._law.report[:] = 0.0
         self.notices.clear()
+        self._derating.start()
         self._newest_ns = 0
         self.is_new, self._idle = True, False
         self._law.on_activate(self.states, self._target)
@@ -186,6 +190,8 @@ class Instance:
                 feature.prepare(states, target, period)
             self._idle = all(feature.idle for feature in features.preparing)
         self._law.update(states, target, period)
+        if self._may_derate:
+            self._derating.look()
         if self.trace.is_on:
             self.trace.law()
         for part in features.adding:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.control.modal_damping import KEPT
+from multipanda_py.loop.derating import BEGINS
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.statistics import LoopStatistics
 from multipanda_py.ros.clock import NodeClock
@@ -40,6 +42,8 @@ class Diagnostics:
         self._received = 0
         self._since = time.monotonic()
         self.faults: dict[str, LoopEvent] = {}
+        self._notices: Counter[str] = Counter()
+        self._last_notice: dict[str, str] = {}
         self._stuck, self._timeless = False, False
         every(node, PERIOD, self._tick)
         every(node, LOOK_PERIOD, self._look)
@@ -55,6 +59,9 @@ class Diagnostics:
                 logger.info(str(event))
             else:
                 logger.warning(str(event))
+            if event.event is Event.NOTICE:
+                self._notices[event.controllet] += 1
+                self._last_notice[event.controllet] = event.text
 
     def _look(self) -> None:
         """Say at once when the loop or the time stands still, and when it goes on."""
@@ -161,12 +168,14 @@ class Diagnostics:
         """Say what an active controllet reports of itself."""
         report = self._cell.report(spec.name)
         values = {title: f"{value:.4g}" for title, value in report.items()}
+        values["notices"] = str(self._notices[spec.name])
+        values["last notice"] = self._last_notice.get(spec.name, "")
         if any(channel.shared for channel in spec.channel_table.values()):
             values["refused targets"] = str(self._cell.rejected[f"{spec.name} target"])
             values["last refusal"] = self._targets.last_reason.get(spec.name, "")
         hardware = f"{self._cell.config.cell.name}/{spec.name}"
         summary = spec.config.type
-        if report.get(str(KEPT), 1.0) < 1.0:
+        if report.get(str(KEPT), 1.0) < BEGINS:
             summary = (
                 f"{summary}, as soft as {report[str(KEPT)]:.0%} of its stiffness in some "
                 "direction: "

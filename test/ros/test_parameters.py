@@ -145,3 +145,18 @@ def test_a_range_is_what_was_declared(bounds):
     low, high = bounds
     (found,) = descriptor_of(Spec("gain", "number", 1.0, low=low, high=high)).floating_point_range
     assert (found.from_value, found.to_value) == (0.0, 20.0)
+
+
+def test_a_law_made_softer_by_its_posture_is_told_in_answer_log_and_diagnostics(cell, client):
+    assert put(client, stiffness=[5000.0] * 3 + [300.0] * 3).successful
+    told, name = "left: cartesian_impedance keeps", "left/cartesian_impedance_controller"
+    cell.wait_for(f"notice ({name}): {told}")
+    answer = client.switch([name], [name], strictness=4)
+    assert told in getattr(answer, "message", told)  # not in every distribution
+    diagnosis = partial(client.diagnosis, f"{cell.name}/{name}")
+    client.until(
+        lambda: "as soft as" in diagnosis()[0].message and diagnosis()[1]["notices"] == "2",
+        10.0,
+        "notices in /diagnostics",
+    )
+    assert diagnosis()[1]["last notice"].startswith(told)
