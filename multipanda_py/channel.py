@@ -86,7 +86,7 @@ class Channel:
     Attributes:
         name: As laws, the handle and refusals call it; of lower case letters, digits and single
             underscores, since the topic is called after it.
-        width: Floats of a record.
+        width: Floats of a record, besides those per joint.
         doc: A line for the documentation.
         unit: Of its numbers.
         shared: Whether it belongs to the whole controllet; else each of its arms has one.
@@ -100,6 +100,7 @@ class Channel:
             not know. Stamp and frame of a header are taken care of.
         topic: Name below the arm or controllet, by default ``target_<name>``.
         method: How the documentation calls it on the handle.
+        per_joint: Floats of a record for every joint of the arm, in addition to ``width``.
 
     Raises:
         ConfigurationError: If a name or width cannot be; says what was got and what is allowed.
@@ -118,6 +119,7 @@ class Channel:
     read: Callable[[Any], Any] | None = None
     topic: str = ""
     method: str = ""
+    per_joint: int = 0
 
     def __post_init__(self) -> None:
         if not self.topic:
@@ -135,8 +137,18 @@ class Channel:
                 (
                     "width",
                     self.width,
-                    type(self.width) is int and 1 <= self.width <= MAX_WIDTH,
+                    type(self.width) is int
+                    and (0 if self.per_joint else 1) <= self.width <= MAX_WIDTH,
                     f"a whole number from 1 to {MAX_WIDTH}",
+                ),
+                (
+                    "per_joint",
+                    self.per_joint,
+                    type(self.per_joint) is int
+                    and 0 <= self.per_joint <= (0 if self.shared else MAX_WIDTH),
+                    "0 for a shared channel, which is of no single arm"
+                    if self.shared
+                    else f"a whole number from 0 to {MAX_WIDTH}",
                 ),
                 ("low", self.low, self.low <= self.high, f"up to high, {self.high}"),
             )
@@ -158,19 +170,24 @@ class Channel:
         """Where ROS has it, below the cell: ``<arm>/target_pose``."""
         return f"<{'controllet' if self.shared or self.is_action else 'arm'}>/{self.topic}"
 
+    def size(self, n_joints: int) -> int:
+        """Return the floats of a record for an arm with so many joints."""
+        return self.width + self.per_joint * n_joints
+
     def places(self, n_arms: int) -> int:
         """Return how many records of it a controllet on ``n_arms`` arms has."""
         return 1 if self.shared else n_arms
 
     def record(self, value: Any, asked: Asked) -> Vector:
-        """Return the record of a value that may go to the loop, (width,).
+        """Return the record of a value that may go to the loop, (size,).
 
         Raises:
             TargetRejected: If it may not.
         """
         where = f"{asked.who}: {self.name}"
+        size = self.size(asked.limits.n_joints) if isinstance(asked, AskedOfArm) else self.width
         if self.check is None:
-            return self._within(where, value)
+            return self._within(where, value, size)
         try:
             found = np.asarray(self.check(value, asked), dtype=np.float64)
         except MultipandaError:
@@ -179,15 +196,15 @@ class Channel:
             raise TargetRejected(
                 f"{where}: its check raised {type(error).__name__}: {error}"
             ) from error
-        if found.shape != (self.width,) or not np.isfinite(found).all():
+        if found.shape != (size,) or not np.isfinite(found).all():
             raise TargetRejected(
                 f"{where}: its check returned {found.tolist()!s:.60} of shape {found.shape}, "
-                f"allowed {self.width} finite numbers"
+                f"allowed {size} finite numbers"
             )
         return found
 
-    def _within(self, where: str, value: Any) -> Vector:
-        found = finite_numbers(where, value, self.width)
+    def _within(self, where: str, value: Any, size: int) -> Vector:
+        found = finite_numbers(where, value, size)
         if (found < self.low).any() or (found > self.high).any():
             raise TargetRejected(
                 f"{where}: got {found.tolist()}, allowed [{self.low:g}, {self.high:g}]"
@@ -207,7 +224,10 @@ def finite_numbers(where: str, values: ArrayLike, width: int) -> Vector:
     except (TypeError, ValueError, OverflowError):
         raise TargetRejected(f"{where}: got {values!r:.60}, allowed {width} numbers") from None
     if array.shape != (width,) or not np.isfinite(array).all():
-        raise TargetRejected(f"{where}: got {array.tolist()}, allowed {width} finite numbers")
+        count = f"{len(array)} numbers, " if array.ndim == 1 and len(array) != width else ""
+        raise TargetRejected(
+            f"{where}: got {count}{array.tolist()}, allowed {width} finite numbers"
+        )
     return array
 
 

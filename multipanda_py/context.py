@@ -61,6 +61,11 @@ class Context:
         return len(self.arms)
 
     @property
+    def n_joints(self) -> int:
+        """Number of joints of each own arm."""
+        return self.arms[0].n_joints
+
+    @property
     def positions_base_in_world(self) -> list[Vector]:
         """Position of each own arm's base, (3,) [m]."""
         return [np.array(arm.position_base_in_world) for arm in self.arms]

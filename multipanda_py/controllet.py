@@ -13,7 +13,7 @@ from multipanda_py.context import Context
 from multipanda_py.handover import Handover
 from multipanda_py.parameters import NoParams
 from multipanda_py.report import Report
-from multipanda_py.state import JOINTS, REPORT, ArmState, Vector
+from multipanda_py.state import REPORT, ArmState, Vector
 from multipanda_py.targets import Target
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
 
     Attributes:
         params: Current parameters; replaced as a whole between two cycles.
-        tau: Where :meth:`update` writes, per arm (7,) [Nm], gravity excluded.
+        tau: Where :meth:`update` writes, per arm (n,) [Nm], gravity excluded.
         context: Its arms and what is around them.
         report: Numbers to publish each cycle, named by ``report_names``, (12,).
         pacers: Its features that bound how fast a reference may move.
@@ -58,7 +58,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         """Allocate everything that :meth:`update` needs. Thread: any, before the loop runs."""
         self.context = context
         self.params = params
-        self.tau: list[Vector] = [np.zeros(JOINTS) for _ in context.arms]
+        self.tau: list[Vector] = [np.zeros(arm.n_joints) for arm in context.arms]
         self.report: Vector = np.zeros(REPORT)
         self.pacers: list[Feature[Any]] = []
         self.softest = 0
@@ -123,7 +123,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         """
 
     def pace(self, arm: int, dq: Vector) -> float:
-        """Return the share of a reference's joint velocity (7,) [rad/s] that it may have."""
+        """Return the share of a reference's joint velocity (n,) [rad/s] that it may have."""
         return min((pacer.pace(arm, dq) for pacer in self.pacers), default=1.0)
 
     def on_deactivate(self) -> None:

@@ -136,8 +136,8 @@ class Feature(Generic[ParamsT]):
 
         Args:
             arm: Number of the arm in its controllet.
-            dq: Velocity that the reference is about to have, (7,) [rad/s].
-            ahead: How far it is ahead of the measured joints, (7,) [rad]; None is not at all.
+            dq: Velocity that the reference is about to have, (n,) [rad/s].
+            ahead: How far it is ahead of the measured joints, (n,) [rad]; None is not at all.
 
         Thread: control, in the law's update; of this cycle :meth:`add` comes later.
         """
@@ -146,4 +146,4 @@ class Feature(Generic[ParamsT]):
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add this term to ``tau``, per arm (7,) [Nm]. Thread: control, every cycle."""
+        """Add this term to ``tau``, per arm (n,) [Nm]. Thread: control, every cycle."""

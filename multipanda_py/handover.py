@@ -31,14 +31,14 @@ class Handover:
     is both asked for and measured. A free arm at rest has nothing to hand over.
 
     Attributes:
-        tau: Joint torques that keep the arm where it is, without dampers, (7,) [Nm].
+        tau: Joint torques that keep the arm where it is, without dampers, (n,) [Nm].
         wrench_in_base: The same as force and torque that the tool exerts on the world, at its
             point, (6,) [N, Nm]. What of ``tau`` only moves the elbow is not in it.
         contact_in_base: What of that wrench is measured, too, (6,): the rest is what nobody told
             of, such as a payload, and what sensors do not show.
     """
 
-    tau: Vector = field(default_factory=lambda: np.zeros(7))
+    tau: Vector = field(default_factory=lambda: np.zeros(0))
     wrench_in_base: Vector = field(default_factory=_six)
     contact_in_base: Vector = field(default_factory=_six)
 

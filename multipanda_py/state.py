@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -24,17 +25,13 @@ Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
 
 JOINTS = 7
+"""Of an arm where nobody says how many it has; see :attr:`ArmState.n_joints`."""
 REPORT = 12
 """Numbers that a controllet may report each cycle."""
 
 
-def _no_hessian() -> Matrix:
-    """Stand in until a model is attached."""
-    return np.zeros((JOINTS, JOINTS, 6))
-
-
 class ArmState:
-    """Live state of one arm, as the laws see it.
+    """Live state of one arm with n joints, as the laws see it.
 
     Every array is a view that the loop refills each cycle: read it, copy what
     must outlive the cycle, never write to it. Poses, twists, wrenches and the
@@ -44,12 +41,14 @@ class ArmState:
     Attributes:
         name: Arm name in the cell.
         limits: Joint limits of the robot model.
-        q: Joint positions, (7,) [rad].
-        dq: Joint velocities, (7,) [rad/s].
-        q_dq: Both one after the other, (14,).
-        tau_J: Measured joint torques, gravity included, (7,) [Nm].
-        tau_ext: Estimated external joint torques, (7,) [Nm].
-        tau: Torques commanded in the last cycle, gravity excluded, (7,) [Nm].
+        n_joints: Number of its joints, n.
+        q: Joint positions, (n,) [rad].
+        dq: Joint velocities, (n,) [rad/s].
+        q_dq: Both one after the other, each with room for the joints of the cell's arm that has
+            most of them; zero where there is none.
+        tau_J: Measured joint torques, gravity included, (n,) [Nm].
+        tau_ext: Estimated external joint torques, (n,) [Nm].
+        tau: Torques commanded in the last cycle, gravity excluded, (n,) [Nm].
         position_ee_in_base: (3,) [m].
         rotation_ee_in_base: (3, 3).
         twist_ee_in_base: Linear then angular velocity, (6,) [m/s, rad/s].
@@ -57,12 +56,12 @@ class ArmState:
         fingers: Finger positions, (2,) [m].
         gripper: Number of the last command, its outcome, whether an object is held, (3,).
         holds: Number of the movable object that its hand holds, from 1; 0 for none, ().
-        jacobian: Geometric Jacobian J, (6, 7).
+        jacobian: Geometric Jacobian J, (6, n).
         jacobian_gram: :math:`J J^T`, (6, 6).
-        mass: Joint-space inertia with reflected rotor inertia, (7, 7) [kg m^2].
-        coriolis: Coriolis and centrifugal torques C(q, dq) dq, (7,) [Nm].
+        mass: Joint-space inertia with reflected rotor inertia, (n, n) [kg m^2].
+        coriolis: Coriolis and centrifugal torques C(q, dq) dq, (n,) [Nm].
         hessian: Returns dJ/dq; element [k, j, r] is the derivative of ``jacobian[r, j]`` with
-            respect to joint k, (7, 7, 6). Computed when it is called.
+            respect to joint k, (n, n, 6). Computed when it is called.
 
     Thread: control.
     """
@@ -80,6 +79,7 @@ class ArmState:
         "jacobian_gram",
         "limits",
         "mass",
+        "n_joints",
         "name",
         "position_ee_in_base",
         "q",
@@ -102,10 +102,10 @@ class ArmState:
         """
         self.name = name
         self.limits = limits
-        joints = limits.lower.size  # the slot has room for the arm with most
+        self.n_joints = joints = limits.n_joints  # the slot has room for the arm with most
         self.q: Vector = record["q"][:joints]
         self.dq: Vector = record["dq"][:joints]
-        both, size = ("f8", self.q.size + self.dq.size), record.dtype.itemsize
+        both, size = ("f8", record["q"].size + record["dq"].size), record.dtype.itemsize
         begins = np.dtype({"names": ["q_dq"], "formats": [both], "itemsize": size})
         self.q_dq: Vector = record.view(begins)["q_dq"]
         self.tau_J: Vector = record["tau_J"][:joints]
@@ -118,11 +118,11 @@ class ArmState:
         self.fingers: Vector = record["fingers"]
         self.gripper: NDArray[np.int64] = record["gripper"]
         self.holds: NDArray[np.int64] = record["holds"]
-        self.jacobian: Matrix = np.zeros((6, JOINTS))
+        self.jacobian: Matrix = np.zeros((6, joints))
         self.jacobian_gram: Matrix = np.zeros((6, 6))
-        self.mass: Matrix = np.eye(JOINTS)
-        self.coriolis: Vector = np.zeros(JOINTS)
-        self.hessian: Callable[[], Matrix] = _no_hessian
+        self.mass: Matrix = np.eye(joints)
+        self.coriolis: Vector = np.zeros(joints)
+        self.hessian: Callable[[], Matrix] = partial(np.zeros, (joints, joints, 6))  # no model yet
         self._space: TaskInertia
         self._space_is_fresh = False
 

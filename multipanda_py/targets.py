@@ -28,6 +28,7 @@ class Target:
     Args:
         n_arms: Number of arms of the controllet.
         extra: Channels that its features take in addition: names of built-in ones, or their own.
+        n_joints: Number of joints of each arm, n.
 
     Attributes:
         data: The records by channel, one per arm or one for all.
@@ -43,10 +44,12 @@ class Target:
     """Channels whose targets may be far from the measured state: the law itself goes there
     within limits."""
 
-    def __init__(self, n_arms: int, extra: Sequence[str | Channel] = ()) -> None:
+    def __init__(
+        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: int = JOINTS
+    ) -> None:
         table = channel_table((*self.channels, *self.stored, *extra))
         self.data: dict[str, list[Vector]] = {
-            name: [np.zeros(channel.width) for _ in range(channel.places(n_arms))]
+            name: [np.zeros(channel.size(n_joints)) for _ in range(channel.places(n_arms))]
             for name, channel in table.items()
         }
         self.reshaped = tuple(name for name, channel in table.items() if channel.reshaped)
@@ -62,23 +65,25 @@ class JointTarget(Target):
     """Joint positions and velocities for every arm.
 
     Attributes:
-        q: Per arm, (7,) [rad].
-        dq: Per arm, (7,) [rad/s].
+        q: Per arm, (n,) [rad].
+        dq: Per arm, (n,) [rad/s].
         leash: How far a reference may be from the measured positions, on the way beyond what it
-            was at rest, and at rest; the law sets it for its stiffness, (2, 7) [rad].
+            was at rest, and at rest; the law sets it for its stiffness, (2, n) [rad].
         moving: Whether a governor moves the positions, per arm.
-        ddq: Accelerations with which it does, per arm, (7,) [rad/s^2].
+        ddq: Accelerations with which it does, per arm, (n,) [rad/s^2].
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("joint",)
 
-    def __init__(self, n_arms: int, extra: Sequence[str | Channel] = ()) -> None:
-        super().__init__(n_arms, extra)
-        self.q: list[Vector] = [data[:JOINTS] for data in self.data["joint"]]
-        self.dq: list[Vector] = [data[JOINTS:] for data in self.data["joint"]]
-        self.leash = np.full((2, JOINTS), np.inf)
+    def __init__(
+        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: int = JOINTS
+    ) -> None:
+        super().__init__(n_arms, extra, n_joints)
+        self.q: list[Vector] = [data[:n_joints] for data in self.data["joint"]]
+        self.dq: list[Vector] = [data[n_joints:] for data in self.data["joint"]]
+        self.leash = np.full((2, n_joints), np.inf)
         self.moving = [False] * n_arms
-        self.ddq: list[Vector] = [np.zeros(JOINTS) for _ in range(n_arms)]
+        self.ddq: list[Vector] = [np.zeros(n_joints) for _ in range(n_arms)]
 
     def clear(self) -> None:
         """Forget everything, at the start of an activation."""
@@ -98,21 +103,24 @@ class TrajectoryTarget(JointTarget):
 
     Attributes:
         count: Number of points as the first element, per arm, (1,).
-        points: Per arm, (128, 22): time since it came [s], q [rad], dq [rad/s], ddq [rad/s^2].
-        tolerances: Per arm, (15,): of the path (7), of the goal (7) [rad], time for it [s].
+        points: Per arm, (128, 1 + 3 n): time since it came [s], q, dq and ddq [rad, s].
+        tolerances: Per arm, (2 n + 1,): of path and goal (n each) [rad], time for it [s].
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("joint", "trajectory")
     far: ClassVar[tuple[str, ...]] = ("joint",)
 
-    def __init__(self, n_arms: int, extra: Sequence[str | Channel] = ()) -> None:
-        super().__init__(n_arms, extra)
+    def __init__(
+        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: int = JOINTS
+    ) -> None:
+        super().__init__(n_arms, extra, n_joints)
         records = self.data["trajectory"]
         self.count: list[Vector] = [data[:1] for data in records]
         self.points: list[Matrix] = [
-            data[1:-15].reshape(TRAJECTORY_POINTS, 22) for data in records
+            data[1 : -(2 * n_joints + 1)].reshape(TRAJECTORY_POINTS, 1 + 3 * n_joints)
+            for data in records
         ]
-        self.tolerances: list[Vector] = [data[-15:] for data in records]
+        self.tolerances: list[Vector] = [data[-(2 * n_joints + 1) :] for data in records]
 
 
 class CartesianTarget(Target):
@@ -121,17 +129,19 @@ class CartesianTarget(Target):
     Attributes:
         position_ee_in_base: Per arm, (3,) [m].
         rotation_ee_in_base: Per arm, (3, 3).
-        posture: Preferred joint positions, per arm, (7,) [rad].
+        posture: Preferred joint positions, per arm, (n,) [rad].
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("pose", "joint")
 
-    def __init__(self, n_arms: int, extra: Sequence[str | Channel] = ()) -> None:
-        super().__init__(n_arms, extra)
+    def __init__(
+        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: int = JOINTS
+    ) -> None:
+        super().__init__(n_arms, extra, n_joints)
         poses = self.data["pose"]
         self.position_ee_in_base: list[Vector] = [data[:3] for data in poses]
         self.rotation_ee_in_base: list[Matrix] = [data[3:].reshape(3, 3) for data in poses]
-        self.posture: list[Vector] = [data[:JOINTS] for data in self.data["joint"]]
+        self.posture: list[Vector] = [data[:n_joints] for data in self.data["joint"]]
 
     def seed(self, states: Sequence[ArmState]) -> None:
         """Take the measured poses and postures over."""
@@ -180,8 +190,10 @@ class MovingCartesianTarget(CartesianTarget):
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("pose", "joint", "twist", "stiffness")
 
-    def __init__(self, n_arms: int, extra: Sequence[str | Channel] = ()) -> None:
-        super().__init__(n_arms, extra)
+    def __init__(
+        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: int = JOINTS
+    ) -> None:
+        super().__init__(n_arms, extra, n_joints)
         self.twist_ee_in_base: list[Vector] = self.data["twist"]
         self.stiffness: list[Matrix] = [data.reshape(6, 6) for data in self.data["stiffness"]]
         self.motion = [ReferenceMotion() for _ in range(n_arms)]
@@ -207,8 +219,10 @@ class ForceTarget(CartesianTarget):
         "wrench",
     )
 
-    def __init__(self, n_arms: int, extra: Sequence[str | Channel] = ()) -> None:
-        super().__init__(n_arms, extra)
+    def __init__(
+        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: int = JOINTS
+    ) -> None:
+        super().__init__(n_arms, extra, n_joints)
         self.stiffness: list[Matrix] = [data.reshape(6, 6) for data in self.data["stiffness"]]
         self.wrench_in_base: list[Vector] = self.data["wrench"]
 
@@ -220,15 +234,17 @@ class ObjectTarget(Target):
         position_object_in_world: (3,) [m].
         rotation_object_in_world: (3, 3).
         squeeze: Force with which the arms press the object, (1,) [N].
-        posture: Preferred joint positions, per arm, (7,) [rad].
+        posture: Preferred joint positions, per arm, (n,) [rad].
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("object", "squeeze", "joint")
 
-    def __init__(self, n_arms: int, extra: Sequence[str | Channel] = ()) -> None:
-        super().__init__(n_arms, extra)
+    def __init__(
+        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: int = JOINTS
+    ) -> None:
+        super().__init__(n_arms, extra, n_joints)
         pose = self.data["object"][0]
         self.position_object_in_world: Vector = pose[:3]
         self.rotation_object_in_world: Matrix = pose[3:].reshape(3, 3)
         self.squeeze: Vector = self.data["squeeze"][0]
-        self.posture: list[Vector] = [data[:JOINTS] for data in self.data["joint"]]
+        self.posture: list[Vector] = [data[:n_joints] for data in self.data["joint"]]

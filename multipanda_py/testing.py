@@ -22,7 +22,6 @@ from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.loop.row import row_dtype
 from multipanda_py.parameters import ParameterSet
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.limits import LIMITS
 from multipanda_py.state import ArmState, Vector
 
 PERIOD = 1e-3
@@ -50,21 +49,21 @@ class StateMaker:
     """
 
     def __init__(self, n_arms: int = 1, model: str = "fr3") -> None:
-        row = np.zeros(1, row_dtype(n_arms, 0, 1))
         arms = [
             ArmDescription(f"arm{i}", model, np.array([0.0, 0.6 * i, 0.0])) for i in range(n_arms)
         ]
+        row = np.zeros(1, row_dtype(n_arms, 0, 1, arms[0].n_joints))
         self.context = Context.of(PERIOD, arms)
         self.models = [ArmModel(arm) for arm in arms]
         self.states = [
-            ArmState(f"arm{i}", LIMITS[model], row["arms"][0, i : i + 1].reshape(()))
+            ArmState(f"arm{i}", arms[i].limits, row["arms"][0, i : i + 1].reshape(()))
             for i in range(n_arms)
         ]
         for state, arm_model in zip(self.states, self.models):
             arm_model.attach(state)
 
     def at(self, q: Sequence[Vector], dq: Sequence[Vector] | None = None) -> list[ArmState]:
-        """Return the states with every model quantity updated for ``q`` and ``dq``, (n, 7)."""
+        """Return the states with every model quantity updated for ``q`` and ``dq``, (arms, n)."""
         for i, (state, model) in enumerate(zip(self.states, self.models)):
             state.q[:] = q[i]
             state.dq[:] = 0.0 if dq is None else dq[i]
@@ -75,10 +74,10 @@ class StateMaker:
         self, rng: np.random.Generator, speed: float = 0.0, margin: float = 0.05
     ) -> list[ArmState]:
         """Return random states within the joint limits, with velocities up to ``speed``."""
-        n = len(self.states)
         limits = self.states[0].limits
-        q = rng.uniform(limits.lower + margin, limits.upper - margin, (n, 7))
-        return self.at(list(q), list(rng.uniform(-speed, speed, (n, 7))))
+        shape = len(self.states), limits.n_joints
+        q = rng.uniform(limits.lower + margin, limits.upper - margin, shape)
+        return self.at(list(q), list(rng.uniform(-speed, speed, shape)))
 
 
 def simple_cell(

@@ -20,8 +20,8 @@ from multipanda_py.cli import COMMANDS, main
 from multipanda_py.commands import render
 from multipanda_py.commands.demo import Demo
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.sections import Q_READY
 from multipanda_py.exceptions import MultipandaError
+from multipanda_py.robots import READY_POSTURE as Q_READY
 from multipanda_py.testing import StateMaker
 from multipanda_py.view.rendering import Renderer
 from multipanda_py.view.scene_view import SceneView

@@ -18,8 +18,8 @@ from cases import Condition, Law
 from numpy.typing import NDArray
 
 from multipanda_py import registry
-from multipanda_py.config.sections import Q_READY
 from multipanda_py.exceptions import TargetRejected
+from multipanda_py.robots import READY_POSTURE as Q_READY
 from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.state import Vector
 from multipanda_py.testing import simple_cell

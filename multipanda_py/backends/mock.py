@@ -43,7 +43,7 @@ class Mock(Backend[FrankaSettings]):
             self._flanges[-1].carry(self.settings[index].load)
             self._models.append((model, model.createData()))
             self._q.append(np.array(arm.q_start))
-            self._dq.append(np.zeros(7))
+            self._dq.append(np.zeros(description.n_joints))
         for state in self.states:
             state.fingers[:] = MAX_WIDTH / 2.0
         self.time = 0.0

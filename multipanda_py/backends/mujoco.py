@@ -13,7 +13,7 @@ import numpy as np
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_objects
-from multipanda_py.config.sections import ArmConfig, NoiseConfig, PerturbationConfig
+from multipanda_py.config.sections import ArmConfig
 from multipanda_py.exceptions import BackendError
 from multipanda_py.franka.errors import words_of
 from multipanda_py.franka.settings import FrankaSettings
@@ -139,10 +139,11 @@ class Mujoco(Backend[FrankaSettings]):
             first = model.joint(arm.joint_names[0])
             q_at, dof = int(first.qposadr[0]), int(first.dofadr[0])
             actuator = int(model.actuator(arm.joint_names[0]).id)
-            self._q.append(data.qpos[q_at : q_at + 7])
-            self._dq.append(data.qvel[dof : dof + 7])
-            self._ctrl.append(data.ctrl[actuator : actuator + 7])
-            self._dofs.append(slice(dof, dof + 7))
+            n = arm.n_joints
+            self._q.append(data.qpos[q_at : q_at + n])
+            self._dq.append(data.qvel[dof : dof + n])
+            self._ctrl.append(data.ctrl[actuator : actuator + n])
+            self._dofs.append(slice(dof, dof + n))
             settings = self.config.arms[names[index]]
             hand = SimGripper(model, data, arm, state, self.period) if arm.hand else None
             self._hands.append(hand)
@@ -192,9 +193,9 @@ class Mujoco(Backend[FrankaSettings]):
         if late:
             stages.append(Delay(late))
         stages.append(robot)
-        if noise.model_copy(update={"torque_step": 0.0}) != NoiseConfig():
+        if not noise.model_copy(update={"torque_step": 0.0}).is_default:
             stages.append(SensorNoise(noise, seed, self.period))
-        if spoiled != PerturbationConfig():
+        if not spoiled.is_default:
             stages.append(Perturbation(spoiled, model, data, arm, dof, self.period))
         if any(joints.ripple):
             motors = motor_addresses(model, arm, joints)[0]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from multipanda_py.channel import HERE
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import bases_in_world
+from multipanda_py.config.describe import bases_in_world, describe_arms
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 
@@ -21,7 +21,7 @@ class Frames:
 
     def __init__(self, config: CellConfig) -> None:
         bases = bases_in_world(config)
-        self._base_frame = {name: f"{name}_{arm.model}_link0" for name, arm in config.arms.items()}
+        self._base_frame = {arm.name: arm.base_frame for arm in describe_arms(config)}
         self._pose_in_world: Mapping[str, Pose] = {
             "world": Pose.identity(),
             **{self._base_frame[name]: pose for name, pose in bases.items()},

@@ -11,8 +11,9 @@ from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.names import CellNames
 from multipanda_py.exceptions import LoopTimeout, TareRejected
 from multipanda_py.loop.events import Event
-from multipanda_py.loop.mailbox import Word
-from multipanda_py.state import JOINTS, Vector
+from multipanda_py.loop.mailbox import TARE_HEAD, Word
+from multipanda_py.robots import MODELS
+from multipanda_py.state import Vector
 
 TARE_TIMEOUT = 3.0
 """Longer than the loop takes over a measurement [s]."""
@@ -32,13 +33,16 @@ class Tare:
         self._names, self._connection, self._counts = names, connection, counts
 
     def offset(self, arm: str) -> Vector:
-        """Return what is taken off the external torques of an arm, (7,) [Nm]; zeros if nothing is.
+        """Return what is taken off the external torques of an arm, (n,) [Nm]; zeros if nothing is.
 
         Raises:
             UnknownName: If there is no such arm.
         """
         answer = self._connection.mailbox.tare_answers[self._names.arm_index(arm)].newest()
-        return np.zeros(JOINTS) if answer is None else answer[2:]
+        if answer is not None:
+            found: Vector = answer[TARE_HEAD:]
+            return found
+        return np.zeros(MODELS[self._names.arm_config(arm).model].n_joints)
 
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
         """Measure for half a second what an arm feels, and take it off from then on.
@@ -54,7 +58,7 @@ class Tare:
             timeout: How long to wait [s].
 
         Returns:
-            What is taken off, (7,) [Nm].
+            What is taken off, (n,) [Nm].
 
         Raises:
             TareRejected: If a controllet has the arm, it moves, or it feels too much; it is tared
@@ -82,7 +86,7 @@ class Tare:
         return ArmRequest(arm, number, events)
 
     def answer(self, request: ArmRequest) -> Vector | None:
-        """Return what is taken off now, (7,) [Nm], or None while it is being measured.
+        """Return what is taken off now, (n,) [Nm], or None while it is being measured.
 
         Raises:
             TareRejected: If it was refused, with the reason.
@@ -94,7 +98,7 @@ class Tare:
         if answer[0] > request.number:
             raise TareRejected(f"{request.arm}: somebody else has asked for a tare meanwhile")
         if answer[1]:
-            offset: Vector = answer[2:]
+            offset: Vector = answer[TARE_HEAD:]
             return offset
         self._counts.rejected[f"{request.arm} tare"] += 1
         found = box.events_since(request.events)[1]

@@ -21,7 +21,7 @@ from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.dynamics.tool_jacobian import ToolJacobian
 from multipanda_py.exceptions import TargetRejected, UnknownName
 from multipanda_py.pose import Pose
-from multipanda_py.robots.limits import LIMITS
+from multipanda_py.robots import MODELS
 
 
 class TargetWriter:
@@ -64,9 +64,9 @@ class TargetWriter:
             pose: Pose of the tool in ``frame``.
             frame: ``world`` or an arm's base; by default the base of this arm. Pose, twist and
                 wrench are along its axes.
-            q: Joint positions, (7,) [rad]: the target of a joint law, the preferred posture
+            q: Joint positions, (n,) [rad]: the target of a joint law, the preferred posture
                 of a Cartesian one.
-            dq: Joint velocities, (7,) [rad/s].
+            dq: Joint velocities, (n,) [rad/s].
             twist: Linear and angular velocity of the tool, (6,) [m/s, rad/s].
             wrench: Force and torque that the tool is to exert, (6,) [N, Nm].
             stiffness: Six diagonal elements or a positive semidefinite (6, 6) matrix.
@@ -91,11 +91,11 @@ class TargetWriter:
 
         Args:
             arm: The arm.
-            points: One row per point, (n, 22): time from the start [s], positions, velocities
+            points: One row per point, (p, 1 + 3 n): time from the start [s], positions, velocities
                 and accelerations, as :func:`.complete` returns them;
                 a row that comes at once should be near the measured posture, and the last one
                 at rest. None at all (``[]``) ask for a smooth stop.
-            path_tolerance: Largest error on the way, (7,) or one number [rad]; by default, and
+            path_tolerance: Largest error on the way, (n,) or one number [rad]; by default, and
                 where it is 0, the controllet's parameter; negative for none.
             goal_tolerance: Largest error at the end, likewise.
             goal_time: Time after the end to come within that [s], likewise.
@@ -140,7 +140,7 @@ class TargetWriter:
     def _give_arm(self, arm: str, values: Mapping[str, Any], frame: str = "") -> None:
         """Check values for channels of one arm, and post them together."""
         try:
-            limits = LIMITS[self._names.arm_config(arm).model]
+            limits = MODELS[self._names.arm_config(arm).model].limits
             self._refuse_if_silent(arm)
             spec, state = self._owner(arm), self._reader.state(arm)
             asked = AskedOfArm(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from multipanda_py.channel import AskedOfArm, Channel, finite_numbers
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.limits import JointLimits
-from multipanda_py.state import JOINTS, ArmSnapshot, Vector
+from multipanda_py.state import ArmSnapshot, Vector
 
 if TYPE_CHECKING:
     from multipanda_py.config.sections import GateConfig
@@ -28,8 +28,8 @@ def check_joint(
     """Return the record of channel ``joint`` for a target within limits and the gate.
 
     Args:
-        q: Positions, (7,) [rad].
-        dq: Velocities, (7,) [rad/s]; None is zero.
+        q: Positions, (n,) [rad].
+        dq: Velocities, (n,) [rad/s]; None is zero.
         state: Of the arm.
         limits: Of its joints.
         gate: How far a target may be.
@@ -38,9 +38,10 @@ def check_joint(
     Raises:
         TargetRejected: If a number is not finite, out of limits or too far away.
     """
-    target = finite_numbers(f"{state.name}: q", q, JOINTS)
-    rate = np.zeros(JOINTS) if dq is None else finite_numbers(f"{state.name}: dq", dq, JOINTS)
-    for joint in range(JOINTS):
+    n = limits.n_joints
+    target = finite_numbers(f"{state.name}: q", q, n)
+    rate = np.zeros(n) if dq is None else finite_numbers(f"{state.name}: dq", dq, n)
+    for joint in range(n):
         where = f"joint {joint + 1} of {state.name}"
         low, high = limits.lower[joint], limits.upper[joint]
         if not low <= target[joint] <= high:
@@ -73,11 +74,12 @@ def _check(value: tuple[ArrayLike | None, ArrayLike | None], asked: AskedOfArm) 
 
 JOINT = Channel(
     "joint",
-    2 * JOINTS,
+    0,
     "joint positions and velocities; the preferred posture of a Cartesian law",
     check=_check,
     reshaped=True,
     message="sensor_msgs/msg/JointState",
     method="set_target(arm, q=..., dq=...)",
+    per_joint=2,
 )
-"""Positions (7) [rad] and velocities (7) [rad/s]."""
+"""Positions (n) [rad] and velocities (n) [rad/s]."""

@@ -13,7 +13,7 @@ from multipanda_py.channels.joint import check_joint
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.limits import JointLimits
 from multipanda_py.planning.trajectory import BLEND_TIME, check_between
-from multipanda_py.state import JOINTS, ArmSnapshot, Vector
+from multipanda_py.state import ArmSnapshot, Vector
 from multipanda_py.targets import TRAJECTORY_POINTS
 
 if TYPE_CHECKING:
@@ -25,15 +25,13 @@ MAX_TOLERANCE = 7.0
 """Largest tolerance [rad]; no joint can be further off, and a negative one means none."""
 MAX_GOAL_TIME = 3600.0
 """Longest wait for the goal [s]."""
-ROW = 1 + 3 * JOINTS
-TOLERANCES = 2 * JOINTS + 1
 
 
 class Trajectory(NamedTuple):
     """A trajectory as it is asked for; see :meth:`.TargetWriter.follow`.
 
     Attributes:
-        points: (n, 22): time from now [s], positions, velocities, accelerations.
+        points: (p, 1 + 3 n): time from now [s], positions, velocities, accelerations.
         path_tolerance: [rad], None for the law's own.
         goal_tolerance: [rad], likewise.
         goal_time: [s], likewise.
@@ -54,15 +52,19 @@ def check_trajectory(
         TargetRejected: If times do not increase, the path leaves the limits at or between the
             points, it does not end at rest, or a first point that comes at once is far.
     """
-    record = np.zeros(TRAJECTORY.width)
+    n = limits.n_joints
+    row_size = 1 + 3 * n
+    record = np.zeros(TRAJECTORY.size(n))
     try:
         rows = np.array(points, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise TargetRejected(f"{state.name}: trajectory: got {points!r:.60}") from None
     if rows.size == 0:
         return record
-    if rows.ndim != 2 or rows.shape[1] != ROW:
-        raise TargetRejected(f"{state.name}: trajectory: got shape {rows.shape}, allowed (n, 22)")
+    if rows.ndim != 2 or rows.shape[1] != row_size:
+        raise TargetRejected(
+            f"{state.name}: trajectory: got shape {rows.shape}, allowed (n, {row_size})"
+        )
     if not 1 <= len(rows) <= TRAJECTORY_POINTS or not np.isfinite(rows).all():
         raise TargetRejected(
             f"{state.name}: trajectory: got {len(rows)} points, allowed 1 to "
@@ -71,7 +73,7 @@ def check_trajectory(
     if rows[0, 0] < 0 or (np.diff(rows[:, 0]) <= 0).any():
         raise TargetRejected(f"{state.name}: trajectory: times must start at 0 or later and grow")
     for number, row in enumerate(rows):
-        q, dq = row[1:8], row[8:15]
+        q, dq, _ = row[1:].reshape(3, n)
         outside = (q < limits.lower) | (q > limits.upper) | (np.abs(dq) > limits.velocity)
         for joint in np.flatnonzero(outside):
             raise TargetRejected(
@@ -79,16 +81,16 @@ def check_trajectory(
                 f"{dq[joint]:.3f} rad/s, allowed [{limits.lower[joint]:g}, "
                 f"{limits.upper[joint]:g}] and +-{limits.velocity[joint]:g}"
             )
-    if np.abs(rows[-1, 8:15]).max() > REST:
+    last = rows[-1, 1 + n : 1 + 2 * n]
+    if np.abs(last).max() > REST:
         raise TargetRejected(
-            f"{state.name}: trajectory: got velocity {rows[-1, 8:15].tolist()} at the last point, "
-            "allowed 0"
+            f"{state.name}: trajectory: got velocity {last.tolist()} at the last point, allowed 0"
         )
     if rows[0, 0] < BLEND_TIME:
-        check_joint(rows[0, 1:8], rows[0, 8:15], state, limits, gate)
+        check_joint(rows[0, 1 : 1 + n], rows[0, 1 + n : 1 + 2 * n], state, limits, gate)
         check_between(rows, state.name, limits)
     else:
-        here = np.concatenate([[0.0], state.q, state.dq, np.zeros(JOINTS)])
+        here = np.concatenate([[0.0], state.q, state.dq, np.zeros(n)])
         check_between(np.vstack([here, rows]), state.name, limits)
     record[0] = len(rows)
     record[1 : 1 + rows.size] = rows.reshape(-1)
@@ -96,24 +98,29 @@ def check_trajectory(
 
 
 def check_tolerances(
-    path: ArrayLike | None, goal: ArrayLike | None, goal_time: float | None, name: str
+    path: ArrayLike | None,
+    goal: ArrayLike | None,
+    goal_time: float | None,
+    name: str,
+    n_joints: int,
 ) -> Vector:
-    """Return the end of the record of channel ``trajectory``, (15,).
+    """Return the end of the record of channel ``trajectory``, (2 n + 1,).
 
     Args:
-        path: Largest error on the way, (7,) or one number [rad]; 0 as the law has it, negative
+        path: Largest error on the way, (n,) or one number [rad]; 0 as the law has it, negative
             for none.
         goal: Largest error at the end, likewise.
         goal_time: Time after the end to come within that [s], likewise.
         name: Of the arm.
+        n_joints: Number of its joints, n.
 
     Raises:
         TargetRejected: If a number is not finite, or their count is not right.
     """
-    record = np.zeros(TOLERANCES)
+    record = np.zeros(2 * n_joints + 1)
     for part, what, value in (
-        (record[:JOINTS], "path_tolerance", path),
-        (record[JOINTS:-1], "goal_tolerance", goal),
+        (record[:n_joints], "path_tolerance", path),
+        (record[n_joints:-1], "goal_tolerance", goal),
         (record[-1:], "goal_time", goal_time),
     ):
         try:
@@ -122,7 +129,7 @@ def check_tolerances(
             raise TargetRejected(
                 f"{name}: {what}: got {value!r:.60}, allowed {len(part)} numbers"
             ) from None
-    most = np.array([MAX_TOLERANCE] * 2 * JOINTS + [MAX_GOAL_TIME])
+    most = np.array([MAX_TOLERANCE] * 2 * n_joints + [MAX_GOAL_TIME])
     if not (record <= most).all() or np.isinf(record).any():  # NaN is not less than anything
         raise TargetRejected(
             f"{name}: tolerances: got {record.tolist()}, allowed finite numbers up to "
@@ -134,18 +141,20 @@ def check_tolerances(
 def _check(asked_for: Trajectory, asked: AskedOfArm) -> Vector:
     points, path, goal, goal_time = asked_for
     record = check_trajectory(points, asked.state, asked.limits, asked.gate)
-    record[-TOLERANCES:] = check_tolerances(path, goal, goal_time, asked.who)
+    tolerances = check_tolerances(path, goal, goal_time, asked.who, asked.limits.n_joints)
+    record[-len(tolerances) :] = tolerances
     return record
 
 
 TRAJECTORY = Channel(
     "trajectory",
-    1 + TRAJECTORY_POINTS * ROW + TOLERANCES,
+    1 + TRAJECTORY_POINTS + 1,
     "points in time: positions, velocities, accelerations",
     check=_check,
     message="control_msgs/action/FollowJointTrajectory",
     topic="follow_joint_trajectory",
     method="follow(arm, points)",
+    per_joint=3 * TRAJECTORY_POINTS + 2,
 )
-"""Number of points, 0 to stop; t, q, dq, ddq of each; then tolerances of the path (7) and of the
-goal (7) [rad], and time to come within the latter [s]: 0 as the law's, negative none."""
+"""Number of points, 0 to stop; t, q, dq, ddq of each; then tolerances of the path (n) and of the
+goal (n) [rad], and time to come within the latter [s]: 0 as the law's, negative none."""

@@ -17,8 +17,8 @@ from multipanda_py.control.margin import LONGEST, Probe, linearise
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.loop.build import build_loop
 from multipanda_py.loop.mailbox import Mailbox
-from multipanda_py.robots.limits import LIMITS
-from multipanda_py.state import JOINTS, Vector
+from multipanda_py.robots import MODELS
+from multipanda_py.state import Vector
 
 SUMMARY = "Measure bandwidth and delay margin of a cell's controllets, without moving anything."
 MARGIN = 0.3
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--posture", metavar="Q", type=float, nargs=JOINTS,
+        "--posture", metavar="Q", type=float, nargs="+",
         help="joint positions [rad] of every arm; q_start of the cell file if not given",
     )  # fmt: skip
     where.add_argument("--random", metavar="N", type=_count, help="the worst of N random postures")
@@ -119,12 +119,12 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
 def _postures(
     config: CellConfig, places: tuple[int, ...], options: argparse.Namespace
 ) -> Iterator[Vector]:
-    """Yield joint positions of a controllet's arms, each (7 n,)."""
+    """Yield joint positions of a controllet's arms, each (N,)."""
     arms = [list(config.arms.values())[place] for place in places]
     if options.random:
         rng = np.random.default_rng(options.seed)
         low, high = (
-            np.concatenate([getattr(LIMITS[arm.model], side) for arm in arms])
+            np.concatenate([getattr(MODELS[arm.model].limits, side) for arm in arms])
             for side in ("lower", "upper")
         )
         for _ in range(options.random):
@@ -135,8 +135,13 @@ def _postures(
         return
     q = np.array(options.posture)
     for name, arm in zip(config.arms, config.arms.values()):
-        limits = LIMITS[arm.model]
-        for joint in range(JOINTS):
+        limits = MODELS[arm.model].limits
+        if len(q) != limits.n_joints:
+            raise ConfigurationError(
+                f"--posture: got {len(q)} numbers, allowed {limits.n_joints}, one per joint of "
+                f"{name}"
+            )
+        for joint in range(limits.n_joints):
             if not limits.lower[joint] <= q[joint] <= limits.upper[joint]:
                 raise ConfigurationError(
                     f"--posture: joint {joint + 1} of {name}: got {q[joint]:g} rad, allowed "

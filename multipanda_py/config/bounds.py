@@ -25,6 +25,7 @@ _UpTo100 = Annotated[float, Field(ge=0, le=100)]
 _UpTo1000 = Annotated[float, Field(ge=0, le=1000)]
 _UpTo100000 = Annotated[float, Field(ge=0, le=100_000)]
 _JointAngle = Annotated[float, Field(ge=-10, le=10)]
+_PerJoint = Field(min_length=1, max_length=64)  # as many as the arm's model has, see the rules
 
 Position = Annotated[list[_Place], Field(min_length=3, max_length=3)]
 """Of an arm or an object in the world [m]."""
@@ -38,13 +39,13 @@ Size = Annotated[list[_Extent], Field(min_length=1, max_length=3)]
 """Half lengths and radii of things [m]."""
 Color = Annotated[list[_Share], Field(min_length=4, max_length=4)]
 """Red, green, blue, opacity."""
-Posture = Annotated[list[_JointAngle], Field(min_length=7, max_length=7)]
+Posture = Annotated[list[_JointAngle], _PerJoint]
 """Joint positions; the robot's own limits are narrower [rad]."""
-JointTorques = Annotated[list[_Torque], Field(min_length=7, max_length=7)]
+JointTorques = Annotated[list[_Torque], _PerJoint]
 """More than any joint has [Nm]."""
-JointFriction = Annotated[list[_UpTo100], Field(min_length=7, max_length=7)]
+JointFriction = Annotated[list[_UpTo100], _PerJoint]
 """Losses, drifts and amplitudes per joint; more than any joint's torque [Nm, Nm s/rad]."""
-SpringDamping = Annotated[list[_UpTo1000], Field(min_length=7, max_length=7)]
+SpringDamping = Annotated[list[_UpTo1000], _PerJoint]
 """Of a spring of the largest stiffness, overdamped [Nm s/rad]."""
-JointStiffness = Annotated[list[_UpTo100000], Field(min_length=7, max_length=7)]
+JointStiffness = Annotated[list[_UpTo100000], _PerJoint]
 """[Nm/rad], or any other large number per joint."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -12,15 +13,17 @@ from multipanda_py import registry
 from multipanda_py.channel import channel_table
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.channel_rules import channel_faults
+from multipanda_py.config.sections import PER_JOINT
 from multipanda_py.config.standing import feature_names, feature_specs
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.parameters import check_values, specs_of
 from multipanda_py.report import report_titles
 from multipanda_py.robots import MODELS
+from multipanda_py.state import JOINTS
 
 if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
-    from multipanda_py.config.sections import ControlletConfig
+    from multipanda_py.config.sections import ArmConfig, ControlletConfig
 
 Faults: TypeAlias = list[str]
 
@@ -32,6 +35,12 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
     for name, arm in config.arms.items():
         limits = MODELS[arm.model].limits
         q = np.array(arm.q_start)
+        wrong = list(_sizes_of(name, arm))
+        faults.extend(wrong)
+        if arm.hand and not MODELS[arm.model].has_hand:
+            faults.append(f"arms.{name}.hand: got true, allowed false for a {arm.model}")
+        if wrong:
+            continue
         for joint in np.flatnonzero((q < limits.lower) | (q > limits.upper)):
             faults.append(
                 f"arms.{name}.q_start: joint {joint + 1}: got {q[joint]:g} rad, allowed "
@@ -54,6 +63,21 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
     if not faults:
         faults.extend(channel_faults(config))
     _check_active(config, faults)
+
+
+def _sizes_of(name: str, arm: ArmConfig) -> Iterator[str]:
+    """Yield a fault for what has not one number per joint of the arm."""
+    n = MODELS[arm.model].n_joints
+    per_joint = {"q_start": arm.q_start}
+    for section, keys in PER_JOINT.items():
+        part = getattr(arm, section) if section else arm
+        per_joint |= {".".join(filter(None, (section, key))): getattr(part, key) for key in keys}
+    for key, values in per_joint.items():
+        if len(values) != n:
+            yield (
+                f"arms.{name}.{key}: got {len(values)} numbers, allowed {n}, one per joint of an "
+                f"{arm.model}"
+            )
 
 
 def _sections(config: CellConfig) -> set[str]:
@@ -137,7 +161,7 @@ def _check_controllet(
     features = []
     chosen = feature_names(law, controllet.features)
     try:
-        target = law.Target(count)
+        target = law.Target(count, n_joints=max(sizes, default=JOINTS))
         report_titles(law.report_names)
     except ConfigurationError as error:
         faults.extend(f"{where}.type: {controllet.type}: {fault}" for fault in error.faults)

@@ -3,9 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 from multipanda_py.config.backend_section import read_settings, section_of
 from multipanda_py.config.bounds import (
@@ -22,17 +30,26 @@ from multipanda_py.config.bounds import (
     Size,
     SpringDamping,
 )
+from multipanda_py.robots import DEFAULT_MODEL, MODELS
 from multipanda_py.settings import Settings
-
-Q_READY = [0.0, -0.7853981633974483, 0.0, -2.356194490192345, 0.0, 1.5707963267948966,
-           0.7853981633974483]  # fmt: skip
-"""Franka's usual start posture [rad]."""
+from multipanda_py.state import JOINTS
 
 
 class Section(BaseModel):
     """One section: it refuses keys that it does not know, and stays as it was read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nothing is other than by default, for any number of joints."""
+        return all(
+            value == default
+            or (isinstance(value, list) and [*value[:1]] * len(default) == default
+                and len(set(value)) == 1)
+            for name, field in type(self).model_fields.items()
+            for value, default in [(getattr(self, name), field.default)]
+        )  # fmt: skip
 
 
 class ToolConfig(Section):
@@ -63,9 +80,9 @@ class NoiseConfig(Section):
     """[rad/s]"""
     tau: Annotated[float, Field(ge=0, le=5)] = 0.0
     """Of measured and external joint torques [Nm]."""
-    tau_bias: JointTorques = [0.0] * 7
+    tau_bias: JointTorques = [0.0] * JOINTS
     """Constant error of measured and external joint torques [Nm]."""
-    tau_drift: JointFriction = [0.0] * 7
+    tau_drift: JointFriction = [0.0] * JOINTS
     """Random walk of that error: its standard deviation after one second [Nm/sqrt(s)]."""
     torque_step: Annotated[float, Field(ge=0, le=1)] = 0.0
     """[Nm]"""
@@ -84,7 +101,7 @@ class PerturbationConfig(Section):
     """Time constant of the first-order lag from commanded to executed torque [s]."""
     inertia_scale: Annotated[float, Field(ge=0.5, le=2)] = 1.0
     """Factor on all masses, inertias and rotor inertias that move."""
-    torque_bias: JointTorques = [0.0] * 7
+    torque_bias: JointTorques = [0.0] * JOINTS
     """Added to every executed torque [Nm]."""
     payload: Annotated[float, Field(ge=0, le=20)] = 0.0
     """Mass that hangs at the flange and that nothing compensates [kg]."""
@@ -102,14 +119,29 @@ class JointsConfig(Section):
     gears an error of 3e-4 rad, of which the robot's torque loop leaves a few tenths of a Nm.
     """
 
-    stiffness: JointStiffness = [0.0] * 7
+    stiffness: JointStiffness = [0.0] * JOINTS
     """Of the spring between motor and joint; 0 is a rigid joint [Nm/rad]."""
-    damping: SpringDamping = [0.0] * 7
+    damping: SpringDamping = [0.0] * JOINTS
     """Of the same [Nm s/rad]."""
-    ripple: JointFriction = [0.0] * 7
+    ripple: JointFriction = [0.0] * JOINTS
     """Amplitude of the torque that the gear adds as it turns [Nm]."""
-    ripple_waves: JointStiffness = [200.0] * 7
+    ripple_waves: JointStiffness = [200.0] * JOINTS
     """Its waves per turn of the joint; twice the gear's ratio for a strain wave gear."""
+
+
+def _known_model(name: str) -> str:
+    if name not in MODELS:
+        raise ValueError(f"should be one of {', '.join(MODELS)}")
+    return name
+
+
+PER_JOINT: dict[str, dict[str, float]] = {
+    "": {"joint_damping": 0.0, "joint_friction": 0.0},
+    "noise": {"tau_bias": 0.0, "tau_drift": 0.0},
+    "perturbation": {"torque_bias": 0.0},
+    "joints": {"stiffness": 0.0, "damping": 0.0, "ripple": 0.0, "ripple_waves": 200.0},
+}
+"""Keys of an arm and its sections that have a number per joint, and what that is by default."""
 
 
 class ArmConfig(Section):
@@ -122,21 +154,42 @@ class ArmConfig(Section):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     backend: str = "mujoco"
-    model: Literal["fr3", "fer"] = "fr3"
+    model: Annotated[str, AfterValidator(_known_model)] = DEFAULT_MODEL
     position: Position = [0.0, 0.0, 0.0]
     rpy: Rpy = [0.0, 0.0, 0.0]
     hand: bool = True
+    """By default where it fits the model."""
     tool: ToolConfig | None = None
-    q_start: Posture = Q_READY
+    q_start: Posture = MODELS[DEFAULT_MODEL].ready.tolist()
+    """By default the ready posture of the model [rad]."""
     torque_rate: Annotated[float, Field(ge=100, le=1000)] | None = None
     """Fastest that torque may change [Nm/s], if less than the robot allows."""
-    joint_damping: JointFriction = [0.0] * 7
-    joint_friction: JointFriction = [0.0] * 7
+    joint_damping: JointFriction = [0.0] * JOINTS
+    joint_friction: JointFriction = [0.0] * JOINTS
     noise: NoiseConfig = NoiseConfig()
     perturbation: PerturbationConfig = PerturbationConfig()
     joints: JointsConfig = JointsConfig()
     robot_ip: Annotated[str, Field(pattern=r"^[A-Za-z0-9.:-]*$")] = ""
     """Address of the robot, for backends that need one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_the_model_is(cls, data: Any) -> Any:
+        """Fill in what is not given and depends on the model."""
+        robot = MODELS.get(str(data.get("model", DEFAULT_MODEL))) if _is_map(data) else None
+        if robot is None:
+            return data
+        filled = {"q_start": robot.ready.tolist(), "hand": robot.has_hand, **data}
+        for section, keys in PER_JOINT.items() if robot.n_joints != JOINTS else ():
+            place = filled
+            if section:
+                given = filled.get(section, {})
+                if not _is_map(given):
+                    continue
+                place = filled[section] = dict(given)
+            for key, value in keys.items():
+                place.setdefault(key, [value] * robot.n_joints)
+        return filled
 
     @property
     def section(self) -> str:
@@ -159,6 +212,10 @@ class ObjectConfig(Section):
     mass: Annotated[float, Field(ge=0, le=1000)] = 0.0
     rgba: Color = [0.6, 0.6, 0.65, 1.0]
     friction: Annotated[float, Field(ge=0, le=5)] = 0.8
+
+
+def _is_map(value: object) -> bool:
+    return isinstance(value, Mapping)
 
 
 def _empty_list(value: object) -> object:

@@ -12,7 +12,7 @@ from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.energy_tank import SpringTank
 from multipanda_py.control.force_control import ForceController, ForceGains
 from multipanda_py.control.force_subspace import ForceSubspace
-from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
+from multipanda_py.state import ArmState, Matrix, Vector
 
 _dot, _add, _multiply = np.dot, np.add, np.multiply
 
@@ -51,12 +51,12 @@ class ForceImpedanceArm:
         self._direction, self._size = np.zeros(6), 0.0
         self._contact_point, self._mass, self._age = np.zeros(3), 0.0, 0
         # Rows: spring, damper, force.
-        self._wrenches, self._torques = np.zeros((3, 6)), np.zeros((3, JOINTS))
+        self._wrenches, self._torques = np.zeros((3, 6)), np.zeros((3, context.n_joints))
         self._of_spring, self._of_brake, self._of_force = self._wrenches
         self._impedance, self._turned = self._wrenches[:2], np.zeros((2, 6))
         self._works, self._ones = np.zeros(3), np.ones(3)
-        self._dq, self._mean = np.zeros(JOINTS), np.zeros(JOINTS)
-        self.load, self.carries, self._carrying = np.zeros(6), False, np.zeros(JOINTS)
+        self._dq, self._mean = np.zeros(context.n_joints), np.zeros(context.n_joints)
+        self.load, self.carries, self._carrying = np.zeros(6), False, np.zeros(context.n_joints)
         self._has_said_energy = self._has_said_lost = False
 
     def start(self, state: ArmState, energy: float) -> None:
@@ -111,7 +111,7 @@ class ForceImpedanceArm:
     def update(
         self, state: ArmState, position: Vector, rotation: Matrix, speed: float, tau: Vector
     ) -> None:
-        """Write the torques (7,) [Nm] that take the arm to a pose."""
+        """Write the torques (n,) [Nm] that take the arm to a pose."""
         self.settle(state.dq)
         spring, subspace, turn = self.spring, self.subspace, self.spring.turn
         has_subspace = not subspace.is_idle

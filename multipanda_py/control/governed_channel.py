@@ -65,7 +65,7 @@ class Pacer(Protocol):
         """Take note of a reference that is ``ahead`` [m] of its tool, at a speed [m/s]."""
 
     def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
-        """Return the share of a joint velocity, (7,) [rad/s], that is allowed."""
+        """Return the share of a joint velocity, (n,) [rad/s], that is allowed."""
 
 
 class GovernedChannel(ABC):
@@ -167,8 +167,8 @@ class GovernedChannel(ABC):
 
         Args:
             arm: Number of the arm.
-            dq: Velocity of the reference, in joints, (7,) [rad/s].
-            ahead: How far it is ahead of the arm, (7,) [rad].
+            dq: Velocity of the reference, in joints, (n,) [rad/s].
+            ahead: How far it is ahead of the arm, (n,) [rad].
         """
         return min([pacer.pace(arm, dq, ahead) for pacer in self.pacers])
 
@@ -189,8 +189,8 @@ def possible_share(
     The half is there because the acceleration may have to turn round within :math:`T_s`.
 
     Args:
-        tau: Torques at the full acceleration, (7,) [Nm].
-        dq: Joint velocities at the full speed, (7,) [rad/s].
+        tau: Torques at the full acceleration, (n,) [Nm].
+        dq: Joint velocities at the full speed, (n,) [rad/s].
         state: The arm, with its limits.
         share: Of the limits that may be used, sigma.
         smoothing: Time over which velocities are averaged, T_s [s].

@@ -9,7 +9,7 @@ import numpy as np
 
 from multipanda_py.control.governed_channel import GovernedChannel, GovernorParams, possible_share
 from multipanda_py.control.tracker import Tracker
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import JointTarget
 
 
@@ -26,7 +26,7 @@ class GovernedJoints(GovernedChannel):
     An arm that is pushed away further at rest takes the reference along, which comes back.
 
     Args:
-        record: Positions (7) [rad] and velocities (7) [rad/s].
+        record: Positions (n) [rad] and velocities (n) [rad/s].
         state: The arm.
         target: Of a joint law, which has a leash and is told how the reference moves; None for
             a posture.
@@ -39,12 +39,13 @@ class GovernedJoints(GovernedChannel):
         super().__init__(record)
         self._target, self._place = target, place
         self._leash = None if target is None else target.leash
-        self._ahead = [0.0] * JOINTS
+        self._n = n = len(record) // 2
+        self._ahead = [0.0] * n
         self._state = state
-        self._q, self._dq = record[:JOINTS], record[JOINTS:]
-        self._tracker = Tracker(JOINTS)
-        self._weight = [1.0] * JOINTS
-        self._point, self._goal = [0.0] * JOINTS, [0.0] * JOINTS
+        self._q, self._dq = record[:n], record[n:]
+        self._tracker = Tracker(n)
+        self._weight = [1.0] * n
+        self._point, self._goal = [0.0] * n, [0.0] * n
         self._rate: list[float] | None = None
 
     @property
@@ -71,7 +72,7 @@ class GovernedJoints(GovernedChannel):
         speed = [v / w for v, w in zip(self._state.dq.tolist(), weight)]
         size = math.hypot(*speed)
         if size < least:
-            speed, size = [0.0] * JOINTS, 0.0
+            speed, size = [0.0] * self._n, 0.0
         tracker.start(speed, cycles, period)
         self._point = [x / w + e for x, w, e in zip(q, weight, tracker.lag)]
         self.busy = tracker.moving
@@ -83,7 +84,7 @@ class GovernedJoints(GovernedChannel):
             self._q[:] = np.clip(end, limits.lower, limits.upper)
         self._goal = [x / w for x, w in zip(self._q.tolist(), weight)]
         self._rate = None
-        self._ahead = [0.0] * JOINTS
+        self._ahead = [0.0] * self._n
 
     def check(self) -> None:
         """Take the reference along if an arm at rest is pushed away from it."""
@@ -91,7 +92,7 @@ class GovernedJoints(GovernedChannel):
             return
         ahead = np.abs(np.multiply(self._point, self._weight) - self._state.q)
         if (ahead > self._leash[1]).any():
-            self._ahead = [0.0] * JOINTS
+            self._ahead = [0.0] * self._n
             self._tracker.wake()
             self.busy = True
 
@@ -113,7 +114,7 @@ class GovernedJoints(GovernedChannel):
         row = self._state.mass * self._hardest
         tau = np.sqrt((row * row).sum(axis=1))
         p = self._params
-        share, _ = possible_share(tau, np.zeros(JOINTS), self._state, p.share, p.smoothing)
+        share, _ = possible_share(tau, np.zeros(self._n), self._state, p.share, p.smoothing)
         self._tracker.set_bounds(self._base * share, self._fastest)
 
     def advance(self, period: float) -> None:
@@ -166,4 +167,4 @@ class GovernedJoints(GovernedChannel):
 
     def _has_rate(self) -> bool:
         """Return whether velocities were asked for, which must not get through."""
-        return any(self._seen[8 * JOINTS :])
+        return any(self._seen[8 * self._n :])

@@ -204,7 +204,7 @@ def tool_shares(
 
 
 def tool_motion(state: ArmState, twist: Vector) -> Vector:
-    r"""Return :math:`M^{-1} J^T \Lambda \dot x`, the joint speeds of a tool's twist, (7,)."""
+    r"""Return :math:`M^{-1} J^T \Lambda \dot x`, the joint speeds of a tool's twist, (n,)."""
     space = state.operational_space()
     dq: Vector = _dot(space.minv_jt, _dot(space.inertia, twist))
     return dq

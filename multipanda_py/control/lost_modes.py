@@ -26,7 +26,7 @@ def curvature(state: ArmState, direction: Vector, wrench: Vector) -> float:
 
     Args:
         state: The arm.
-        direction: Joint velocities u, (7,).
+        direction: Joint velocities u, (n,).
         wrench: F on the tool, along the axes of the base, (6,) [N, Nm].
     """
     columns = state.jacobian * direction

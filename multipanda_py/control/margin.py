@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.dynamics.arm_model import ArmModel
-from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
+from multipanda_py.state import ArmState, Matrix, Vector
 
 SETTLE = 20
 """Cycles at rest after an activation, in which a law may finish what it spreads over some."""
@@ -28,7 +28,7 @@ class Probe:
     Attributes:
         states: Live states of its arms.
         models: Their models.
-        tau: Where :attr:`update` leaves the torques, per arm (7,).
+        tau: Where :attr:`update` leaves the torques, per arm (n,).
         activate: Makes the law take over at the states of now.
         update: Computes the torques of one cycle.
     """
@@ -39,15 +39,20 @@ class Probe:
     activate: Callable[[], object]
     update: Callable[[], None]
 
+    @property
+    def parts(self) -> list[slice]:
+        """Where the joints of every arm are among those of all, N together."""
+        ends = np.cumsum([state.n_joints for state in self.states]).tolist()
+        return [slice(end - state.n_joints, end) for end, state in zip(ends, self.states)]
+
     def place(self, q: Vector, dq: Vector) -> None:
-        """Put all arms at positions and velocities, (7 n,)."""
-        for arm, (state, model) in enumerate(zip(self.states, self.models)):
-            part = slice(JOINTS * arm, JOINTS * arm + JOINTS)
+        """Put all arms at positions and velocities, (N,)."""
+        for part, state, model in zip(self.parts, self.states, self.models):
             state.q[:], state.dq[:] = q[part], dq[part]
             model.update(state)
 
     def torque(self, q: Vector, dq: Vector) -> Vector:
-        """Return the torques of the next cycle at positions and velocities, (7 n,) [Nm]."""
+        """Return the torques of the next cycle at positions and velocities, (N,) [Nm]."""
         self.place(q, dq)
         self.update()
         return np.concatenate(self.tau)
@@ -58,9 +63,9 @@ class Linearised:
     r"""A law around a posture at rest: :math:`\tau = -K \delta q - D \dot q`, on the inertia M.
 
     Attributes:
-        mass: M, (7 n, 7 n) [kg m^2].
-        stiffness: K, (7 n, 7 n) [Nm/rad].
-        dampings: D as seen by small motions one way and the other, each (7 n, 7 n) [Nm s/rad]:
+        mass: M, (N, N) [kg m^2].
+        stiffness: K, (N, N) [Nm/rad].
+        dampings: D as seen by small motions one way and the other, each (N, N) [Nm s/rad]:
             a brake may act on approach only.
     """
 
@@ -130,7 +135,7 @@ def linearise(probe: Probe, q: Vector, settle: int = SETTLE) -> Linearised:
 
     Args:
         probe: The law.
-        q: Joint positions of all its arms, (7 n,) [rad].
+        q: Joint positions of all its arms, (N,) [rad].
         settle: Cycles at rest before.
     """
     rest = np.zeros(len(q))
@@ -148,7 +153,6 @@ def linearise(probe: Probe, q: Vector, settle: int = SETTLE) -> Linearised:
         stiffness[:, joint] = (back - ahead) / (2.0 * ANGLE_STEP)
     probe.place(q, rest)
     mass = np.zeros((len(q), len(q)))
-    for arm, state in enumerate(probe.states):
-        part = slice(JOINTS * arm, JOINTS * arm + JOINTS)
+    for part, state in zip(probe.parts, probe.states):
         mass[part, part] = state.mass
     return Linearised(mass, stiffness, (dampings[0], dampings[1]))

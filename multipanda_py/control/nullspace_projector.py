@@ -7,7 +7,7 @@ import eigenpy
 import numpy as np
 
 from multipanda_py.dynamics.task_inertia import TaskInertia, fade, least_eigenvalue
-from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
+from multipanda_py.state import ArmState, Matrix, Vector
 
 _dot, _subtract = np.dot, np.subtract
 
@@ -40,7 +40,7 @@ class NullspaceProjector:
     Thread: control.
     """
 
-    def __init__(self, joints: int = JOINTS) -> None:
+    def __init__(self, joints: int) -> None:
         self._task, self._wrench = np.zeros(6), np.zeros(6)
         self._part = np.zeros(joints)
         self._normal = np.zeros((6, 6))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from multipanda_py.control.nullspace_projector import NullspaceProjector
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 
 _multiply, _subtract, _add = np.multiply, np.subtract, np.add
 _minimum, _maximum = np.minimum, np.maximum
@@ -32,7 +32,7 @@ class PostureSpring:
     Thread: control.
     """
 
-    def __init__(self, joints: int = JOINTS) -> None:
+    def __init__(self, joints: int) -> None:
         self._tau, self._brake = np.zeros(joints), np.zeros(joints)
         projector = NullspaceProjector(joints)
         self._projectors = {"kinematic": projector.kinematic, "dynamic": projector.dynamic}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 
 _dot, _subtract, _multiply = np.dot, np.subtract, np.multiply
 _minimum, _maximum = np.minimum, np.maximum
@@ -24,14 +24,17 @@ class SpeedBrake:
     constant torque :math:`\tau_e` on a floating arm, such as a load that nobody told of, ends at
     :math:`v + (M^{-1} \tau_e)_i / b` instead of growing with time.
 
+    Args:
+        joints: Number of joints, n.
+
     Thread: control.
     """
 
-    def __init__(self) -> None:
-        self._excess, self._brake = np.zeros(JOINTS), np.zeros(JOINTS)
+    def __init__(self, joints: int) -> None:
+        self._excess, self._brake = np.zeros(joints), np.zeros(joints)
 
     def add(self, state: ArmState, most: float, tau: Vector) -> None:
-        """Take from ``tau``, (7,) [Nm], what brakes joints faster than ``most`` [rad/s]."""
+        """Take from ``tau``, (n,) [Nm], what brakes joints faster than ``most`` [rad/s]."""
         excess = _maximum(_minimum(state.dq, most, out=self._excess), -most, out=self._excess)
         _subtract(state.dq, excess, excess)
         if excess.any():

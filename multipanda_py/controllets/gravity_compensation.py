@@ -92,13 +92,13 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
     report_names = (KEPT,)
 
     def __init__(self, context: Context, params: GravityCompensationParams) -> None:
-        self._brake = SpeedBrake()
+        self._brake = SpeedBrake(context.n_joints)
         self._root = Ramp(np.zeros((6, 6)))
         self._stiffness = np.zeros((6, 6))
         self._damping = ModalDamping()
         self._error, self._wrench = PoseError(), np.zeros(6)
         self._apart = np.zeros(3)
-        self._torque = np.zeros(7)
+        self._torque = np.zeros(context.n_joints)
         super().__init__(context, params)
 
     def on_parameters(self) -> None:

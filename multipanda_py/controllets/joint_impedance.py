@@ -16,7 +16,7 @@ from multipanda_py.controllet import Controllet
 from multipanda_py.handover import MAX_STEP, Handover, share_of, tool_wrench
 from multipanda_py.parameters import joint_vector
 from multipanda_py.report import Report
-from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
+from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import JointTarget
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
@@ -66,9 +66,9 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     """Farthest that a seeded target may lie from a measured joint [rad]."""
 
     def __init__(self, context: Context, params: JointImpedanceParams) -> None:
-        self._modal = ModalDamping(JOINTS)
-        self._mass, self._unit = eigenpy.LLT(np.eye(JOINTS)), np.eye(JOINTS)
-        self._error, self._rate = np.zeros(JOINTS), np.zeros(JOINTS)
+        self._modal = ModalDamping(context.n_joints)
+        self._mass, self._unit = eigenpy.LLT(np.eye(context.n_joints)), np.eye(context.n_joints)
+        self._error, self._rate = np.zeros(context.n_joints), np.zeros(context.n_joints)
         self._leashed = params
         robot = context.arms[0].robot
         self._usual, self._lag = (np.array(robot.figure(name)) for name in ("stiffness", "lag"))
@@ -79,7 +79,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         self._modal.set_root(np.diag(np.sqrt(self.params.stiffness)), self.params.damping_ratio)
 
     def _leash(self, states: Sequence[ArmState]) -> Matrix:
-        r"""Return the leash of a governed reference, (2, 7) [rad].
+        r"""Return the leash of a governed reference, (2, n) [rad].
 
         At rest :math:`0.4\, \tau_{max} / K`, on the way the same times
         :math:`\min(1, \sqrt{K_0 / K})` with the default K: the damper of a stiffer spring needs
@@ -109,7 +109,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         for q, state, handover in zip(target.q, states, handovers):
             stiffness = self._stiffness_at(state)
             held = self.params.stiffness >= SOFT
-            step = np.zeros(JOINTS)
+            step = np.zeros_like(q)
             step[held] = np.linalg.solve(stiffness[np.ix_(held, held)], handover.tau[held])
             step /= max(1.0, float(np.abs(step).max()) / self.max_lead)
             limits = state.limits
@@ -119,7 +119,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         return "; ".join(filter(None, words))
 
     def _stiffness_at(self, state: ArmState) -> Matrix:
-        """Return what the posture leaves of the stiffness, (7, 7)."""
+        """Return what the posture leaves of the stiffness, (n, n)."""
         self._mass.compute(state.mass)
         self._modal.design(self._mass.solve(self._unit))
         asked = np.diag(self.params.stiffness)

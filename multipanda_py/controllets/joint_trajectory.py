@@ -19,8 +19,7 @@ from multipanda_py.handover import Handover
 from multipanda_py.parameters import flag, joint_vector, number
 from multipanda_py.planning.joint_motion import JointMotion
 from multipanda_py.report import Report
-from multipanda_py.robots.limits import LIMITS
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import TrajectoryTarget
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
@@ -138,14 +137,14 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     params: JointTrajectoryParams
 
     def __init__(self, context: Context, params: JointTrajectoryParams) -> None:
-        self._motion = JointMotion(LIMITS[context.arms[0].model])
-        self._reference = TrajectoryTarget(1)
+        self._motion = JointMotion(context.arms[0].limits)
+        self._reference = TrajectoryTarget(1, n_joints=context.n_joints)
         self._reference.q, self._reference.dq = [self._motion.q], [self._motion.dq]
-        self._inertial, self._to_goal = np.zeros(JOINTS), np.zeros(JOINTS)
-        self._felt, self._slack = np.zeros(JOINTS), np.zeros(JOINTS)
+        self._inertial, self._to_goal = np.zeros(context.n_joints), np.zeros(context.n_joints)
+        self._felt, self._slack = np.zeros(context.n_joints), np.zeros(context.n_joints)
         self._contact = (0, 0.0)
-        self._asked = np.zeros(2 * JOINTS + 1)
-        self._path_bound, self._goal_bound = np.zeros(JOINTS), np.zeros(JOINTS)
+        self._asked = np.zeros(2 * context.n_joints + 1)
+        self._path_bound, self._goal_bound = np.zeros(context.n_joints), np.zeros(context.n_joints)
         self._path_least = self._goal_time = np.inf
         self._state = MotionState.IDLE
         self._ends_as = MotionState.IDLE
@@ -167,7 +166,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         own = np.concatenate([p.path_tolerance, p.goal_tolerance, [p.goal_time]])
         bounds = np.where(asked == 0.0, own, asked)
         bounds[bounds <= 0.0] = np.inf
-        self._path_bound[:], self._goal_bound[:] = bounds[:JOINTS], bounds[JOINTS:-1]
+        self._path_bound[:], self._goal_bound[:] = np.split(bounds[:-1], 2)
         self._path_least, self._goal_time = float(self._path_bound.min()), float(bounds[-1])
 
     def on_activate(self, states: Sequence[ArmState], target: TrajectoryTarget) -> None:

@@ -17,8 +17,7 @@ from multipanda_py.handover import Handover
 from multipanda_py.limits import JointLimits
 from multipanda_py.parameters import number
 from multipanda_py.report import Report
-from multipanda_py.robots.limits import LIMITS
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import JointTarget
 
 _add, _multiply, _subtract, _sqrt = np.add, np.multiply, np.subtract, np.sqrt
@@ -61,16 +60,17 @@ class _Reference:
     within the leash of the measured position.
 
     Attributes:
-        q: Reference position, (7,) [rad].
-        dq: Reference velocity, (7,) [rad/s].
+        q: Reference position, (n,) [rad].
+        dq: Reference velocity, (n,) [rad/s].
         age: Since the newest target [s].
     """
 
     def __init__(self, limits: JointLimits) -> None:
         self._limits = limits
-        self.q, self.dq, self._still = np.zeros(JOINTS), np.zeros(JOINTS), np.zeros(JOINTS)
-        self._step, self._low, self._high = (np.zeros(JOINTS) for _ in range(3))
-        self._room = np.zeros((2, JOINTS))
+        n = limits.n_joints
+        self.q, self.dq, self._still = (np.zeros(n) for _ in range(3))
+        self._step, self._low, self._high = (np.zeros(n) for _ in range(3))
+        self._room = np.zeros((2, n))
         self._up, self._down = self._room
         self.age = np.inf
 
@@ -91,11 +91,11 @@ class _Reference:
     def advance(
         self, wanted: Vector, measured: Vector, period: float, pace: Callable[[Vector], float]
     ) -> None:
-        """Move on by one period towards the wanted velocities, (7,) [rad/s].
+        """Move on by one period towards the wanted velocities, (n,) [rad/s].
 
         Args:
             wanted: Velocities asked for.
-            measured: Measured position, (7,) [rad].
+            measured: Measured position, (n,) [rad].
             period: Cycle time [s].
             pace: Returns the share of a velocity that is allowed.
         """
@@ -152,11 +152,11 @@ class JointVelocity(JointImpedanceLaw[JointTarget]):
     params: JointVelocityParams
 
     def __init__(self, context: Context, params: JointVelocityParams) -> None:
-        self._references = [_Reference(LIMITS[arm.model]) for arm in context.arms]
-        self._followed = JointTarget(context.n_arms)
+        self._references = [_Reference(arm.limits) for arm in context.arms]
+        self._followed = JointTarget(context.n_arms, n_joints=context.n_joints)
         self._followed.q = [reference.q for reference in self._references]
         self._followed.dq = [reference.dq for reference in self._references]
-        self._lag = np.zeros(JOINTS)
+        self._lag = np.zeros(context.n_joints)
         super().__init__(context, params)
 
     def on_parameters(self) -> None:

@@ -17,7 +17,7 @@ from multipanda_py.control.stoppable_speed import FASTEST, StoppableSpeed
 from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.handover import Handover, bounded_error, share_of
 from multipanda_py.parameters import vector
-from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
+from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import CartesianTarget
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
@@ -96,7 +96,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._root = Ramp(np.sqrt(params.stiffness))
         self._stiffness, self._damping = np.zeros(6), np.zeros(6)
         self._drift, self._wanted = np.zeros(6), np.zeros(6)
-        self._pull, self._slow = np.zeros(JOINTS), np.zeros(JOINTS)
+        self._pull, self._slow = np.zeros(context.n_joints), np.zeros(context.n_joints)
         self._braking = np.zeros(6)
         self._bounds = [StoppableSpeed(arm.limits, _SLOWER) for arm in context.arms]
         self._said_damping = 0.0

@@ -23,7 +23,7 @@ from multipanda_py.control.speed_brake import SpeedBrake
 from multipanda_py.control.wrench_tare import WrenchTare
 from multipanda_py.parameters import flag, joint_vector, number, vector
 from multipanda_py.report import Report
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
 
 _add, _dot, _multiply, _subtract = np.add, np.dot, np.multiply, np.subtract
@@ -33,7 +33,7 @@ LATENCY = 0.010
 of delay and 2 ms of lag, and the loop [s]."""
 MOST_BRAKE = (40.0, 1.0)
 """By which the tool of the leader is braked at most [N s/m], [Nm s/rad]."""
-MAX_POSTURE_TORQUE = np.full(JOINTS, 5.0)
+MAX_POSTURE_TORQUE = 5.0
 """Clamp of what holds the follower's posture [Nm]."""
 
 
@@ -171,9 +171,10 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._tare, self._reflection = WrenchTare(context.period), ForceReflection()
         self._account = ReflectionAccount()
         self._brake, self._braked = np.zeros(6), np.zeros(6)
-        self._speed_brake = SpeedBrake()
-        self._posture, self._posture_spring = np.zeros(JOINTS), PostureSpring()
-        self._nothing, self._felt = np.zeros(6), np.zeros(JOINTS)
+        self._speed_brake = SpeedBrake(context.n_joints)
+        self._posture = np.zeros(context.n_joints)
+        self._posture_spring = PostureSpring(context.n_joints)
+        self._nothing, self._felt = np.zeros(6), np.zeros(context.n_joints)
         self._open, self._coupling = True, (params.engaged, params.scale)
         super().__init__(context, params)
         self.softest = 1  # only the follower has a spring
@@ -183,8 +184,9 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         p = self.params
         self._spring.set_shape(p.damping_ratio, np.full(6, math.inf), False)
         self._spring.set_stiffness(p.stiffness, self.gain_cycles())
+        each = np.ones(self.context.n_joints)
         self._posture_spring.set_gains(
-            np.full(JOINTS, p.posture_stiffness), np.ones(JOINTS), MAX_POSTURE_TORQUE, "dynamic"
+            p.posture_stiffness * each, each, MAX_POSTURE_TORQUE * each, "dynamic"
         )
         self._reference.set_bounds(p.max_speed, p.max_turn, p.max_distance, p.max_angle)
         self._reflection.set_filter(p.filter_time, self.context.period)

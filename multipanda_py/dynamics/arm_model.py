@@ -14,7 +14,7 @@ from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.load import Load
 from multipanda_py.robots.urdf import arm_urdf
-from multipanda_py.state import JOINTS, ArmState, Matrix
+from multipanda_py.state import ArmState, Matrix
 
 _crba, _nle = pin.crba, pin.nonLinearEffects
 _update_frame, _frame_jacobian = pin.updateFramePlacement, pin.getFrameJacobian
@@ -55,15 +55,16 @@ class Flange:
 
     def __init__(self, model: Any, arm: ArmDescription) -> None:
         self._model = model
-        self._placement = model.frames[model.getFrameId(f"{arm.prefix}link8")].placement
-        self._unloaded = model.inertias[JOINTS].copy()
+        self._placement = model.frames[model.getFrameId(arm.flange_frame)].placement
+        self._unloaded = model.inertias[arm.n_joints].copy()
+        self._last = arm.n_joints
 
     def carry(self, load: Load) -> None:
         """Count a load, instead of any before, in all dynamics."""
         link = self._unloaded
         if load.mass > 0.0:
             link = link + self._placement.act(pin.Inertia(load.mass, load.com, load.inertia))
-        self._model.inertias[JOINTS] = link
+        self._model.inertias[self._last] = link
 
 
 class ArmModel:
@@ -102,7 +103,7 @@ class ArmModel:
 
     def _bind(self) -> None:
         """Keep live views of pinocchio's results; a property costs 0.1 to 0.6 us each."""
-        zero = np.zeros(7)
+        zero = np.zeros(self._model.nv)
         pin.computeAllTerms(self._model, self._data, zero, zero)
         pin.updateFramePlacements(self._model, self._data)
         self._mass, self._coriolis = self._data.M, self._data.nle
@@ -112,7 +113,7 @@ class ArmModel:
     def attach(self, state: ArmState) -> None:
         """Give a state the live views of this model's terms, and a way to its Hessian."""
         state.jacobian_gram = self._gram
-        state.attach(self._mass, self._coriolis, self.hessian, TaskInertia())
+        state.attach(self._mass, self._coriolis, self.hessian, TaskInertia(self._model.nv))
 
     def set_load(self, load: Load) -> None:
         """Count what the flange carries, instead of any load before, in all dynamics."""
@@ -122,7 +123,8 @@ class ArmModel:
         r"""Return :math:`\partial J_{rj} / \partial q_k` at [k, j, r], of the last update."""
         _joint_hessians(self._model, self._data)
         hessian = _frame_hessian(self._model, self._data, self._frame, _AXES)
-        return hessian.reshape(JOINTS, JOINTS, 6) if self._mislabelled else self._relabel(hessian)
+        n = self._model.nv
+        return hessian.reshape(n, n, 6) if self._mislabelled else self._relabel(hessian)
 
     @staticmethod
     def _relabel(hessian: Matrix) -> Matrix:
@@ -136,11 +138,11 @@ class ArmModel:
         at a bent posture tells: a joint does not move the axes of those before it, so the
         angular part is zero for j <= k.
         """
-        q = np.linspace(0.3, 0.9, JOINTS)
+        q = np.linspace(0.3, 0.9, self._model.nv)
         pin.computeJointJacobians(self._model, self._data, q)
         _joint_hessians(self._model, self._data)
         hessian = _frame_hessian(self._model, self._data, self._frame, _AXES)
-        return bool(np.abs(hessian[3:][:, np.tri(JOINTS).T.astype(bool)]).max() > 1e-9)
+        return bool(np.abs(hessian[3:][:, np.tri(len(q)).T.astype(bool)]).max() > 1e-9)
 
     def update(self, state: ArmState) -> None:
         """Recompute every model quantity of ``state`` from its ``q``, ``dq`` and ``tau_ext``."""

@@ -17,12 +17,11 @@ from multipanda_py.context import Context
 from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots import ArmDescription, SceneObject
-from multipanda_py.state import JOINTS, Vector
+from multipanda_py.state import Vector
 
 SELF_JOINTS = 3
 """Links of one arm count as neighbours if fewer joints than this are between them. Two joints
-apart, capsules of a Franka arm are always close and, but for rounded corners, never touch."""
-_SECTIONS = ((0, 1, 2, 3), (4, 5), (6, 7))  # joints of upper arm, forearm, and wrist with hand
+apart, capsules of an arm are always close and, but for rounded corners, never touch."""
 _HAND = ("hand", "tool")
 _TURN = 2.3  # angle between two orientations is below this times the distance of quaternions
 _UP = np.array([0.0, 0.0, 1.0])
@@ -39,7 +38,8 @@ class Solid:
         shape: As coal knows it.
         joint: Joint of the combined model that it moves with; 0 is the world.
         placement: In the frame of that joint.
-        own_joint: Number of the joint in its own arm, 1 to 7; 0 for what is fixed.
+        own_joint: Number of the joint in its own arm, from 1; 0 for what is fixed.
+        stays: Whether no joint of its arm moves it: it is fixed, or turns about its own axis.
         is_hand: Whether it belongs to a hand or tool; without both, to the flange.
         names: What it goes by in pairs that are meant to touch.
     """
@@ -48,6 +48,7 @@ class Solid:
     joint: int
     placement: Any
     own_joint: int = 0
+    stays: bool = True
     is_hand: bool = False
     names: tuple[str, ...] = ()
 
@@ -130,8 +131,9 @@ class Group:
 class CollisionGeometry:
     r"""Where everything is that arms could hit, and how far it may have moved.
 
-    The combined model has 7 joints per arm and a free joint per movable object. ``raw`` is
-    what it is placed by: joint positions of all arms, then the objects' poses. A point of an
+    The combined model has the joints of all arms and a free joint per movable object. ``raw`` is
+    what it is placed by: joint positions of all arms, with ``room`` for those of the arm that has
+    most, then the objects' poses. A point of an
     arm moves at most :math:`\sum_i r_i |\Delta q_i|`, with :math:`r_i` the farthest that
     anything beyond joint i can be from it; ``reach`` are these weights, one row per body.
 
@@ -142,7 +144,9 @@ class CollisionGeometry:
     Attributes:
         model: Kinematics of all bodies.
         data: Its pinocchio data.
-        raw: (7 n_arms + 7 n_objects,) [rad; m, quaternion w x y z].
+        room: Numbers in ``raw`` for the joints of one arm.
+        joints: For every arm where its joints are in the model's q, a slice.
+        raw: (room n_arms + 7 n_objects,) [rad; m, quaternion w x y z].
         q: The same for the model, with quaternions x y z w.
         reach: (bodies, len(raw)); the last row is the world's, zero.
         groups: All groups of pairs of which at least one solid belongs to an own arm.
@@ -151,14 +155,18 @@ class CollisionGeometry:
     def __init__(self, context: Context) -> None:
         arms = (*context.arms, *context.other_arms)
         objects = [thing for thing in context.objects if thing.mass > 0.0]
-        size = 7 * (len(arms) + len(objects))
+        self.room = max(arm.n_joints for arm in arms)
+        self.joints: list[slice] = []
+        begin = self.room * len(arms)  # of the objects
+        size = begin + 7 * len(objects)
         self.model = pin.Model()
         self.raw: Vector = np.zeros(size)
         self.reach = np.zeros((len(arms) + len(objects) + 1, size))
         self._radii: list[float] = []  # of balls around the objects' centres [m]
         self._arms = [self._add_arm(index, arm) for index, arm in enumerate(arms)]
         self._movable = [
-            self._add_object(len(arms) + index, thing) for index, thing in enumerate(objects)
+            self._add_object(len(arms) + index, thing, begin + 7 * index)
+            for index, thing in enumerate(objects)
         ]
         self._fixed = [_solid(thing, 0) for thing in context.objects if thing.mass == 0.0]
         height = min(0.0, *(float(arm.position_base_in_world[2]) for arm in arms))
@@ -167,24 +175,34 @@ class CollisionGeometry:
         self._touching = {frozenset(pair) for pair in context.touching}
         self._hands_meet = "hands" in context.touches
         self.q: Vector = pin.neutral(self.model)
-        self._order = np.arange(size)
-        for start in range(7 * len(arms), size, 7):
-            self._order[start + 3 : start + 7] = start + np.array([4, 5, 6, 3])
-        for start, thing in zip(range(7 * len(arms), size, 7), objects):
+        order = [
+            self.room * i + joint for i, arm in enumerate(arms) for joint in range(arm.n_joints)
+        ]
+        for start in range(begin, size, 7):
+            order += [start, start + 1, start + 2, start + 4, start + 5, start + 6, start + 3]
+        self._order = np.array(order)
+        self._sections = [arm.robot.sections for arm in arms]
+        for start, thing in zip(range(begin, size, 7), objects):
             x, y, z, w = quaternion_from_rotation(thing.rotation)
             self.raw[start : start + 7] = *thing.position, w, x, y, z
         self.data = self.model.createData()
         self.groups = list(self._make_groups(context.n_arms))
 
+    def n_joints(self, arm: int) -> int:
+        """Return the number of joints of an arm."""
+        joints = self.joints[arm]
+        return int(joints.stop - joints.start)
+
     def _add_arm(self, index: int, arm: ArmDescription) -> list[Solid]:
         """Add an arm's joints to the model and return its capsules."""
         own = build_pinocchio(arm, base_in_world=True)
-        joint = 0
-        for number in range(1, JOINTS + 1):
+        joint, before, n = 0, self.model.njoints - 1, arm.n_joints
+        self.joints.append(slice(before, before + n))
+        for number in range(1, n + 1):
             joint = self.model.addJoint(
                 joint, pin.JointModelRZ(), own.jointPlacements[number], f"{index}_{number}"
             )
-        solids, extent = [], np.zeros(JOINTS + 1)
+        solids, extent = [], np.zeros(n + 1)
         for link, capsules in arm.capsules.items():
             frame = own.frames[own.getFrameId(link)]
             number = int(frame.parentJoint)
@@ -194,30 +212,31 @@ class CollisionGeometry:
                     far = float(np.linalg.norm(frame.placement.act(point))) + capsule.radius
                     extent[number] = max(extent[number], far)
                 is_hand = link.removeprefix(arm.prefix) in _HAND or (
-                    number == JOINTS and not arm.hand and arm.tool is None
+                    number == n and not arm.hand and arm.tool is None
                 )
                 solids.append(
                     Solid(
                         coal.Capsule(capsule.radius, float(np.linalg.norm(end - start))),
-                        7 * index + number if number else 0,
+                        before + number if number else 0,
                         frame.placement * _along(start, end),
                         number,
+                        number == 0 or (number == 1 and _is_on_axis(frame.placement, start, end)),
                         is_hand,
                         (arm.name, f"{arm.name}/hand") if is_hand else (arm.name,),
                     )
                 )
-        for number in range(JOINTS, 0, -1):
-            self.reach[index, 7 * index + number - 1] = extent[number]
+        for number in range(n, 0, -1):
+            self.reach[index, self.room * index + number - 1] = extent[number]
             step = float(np.linalg.norm(own.jointPlacements[number].translation))
             extent[number - 1] = max(extent[number - 1], step + extent[number])
         return solids
 
-    def _add_object(self, body: int, thing: SceneObject) -> Solid:
-        """Add a free joint to the model and return the solid on it."""
+    def _add_object(self, body: int, thing: SceneObject, at: int) -> Solid:
+        """Add a free joint, whose pose is at a place of ``raw``, and return the solid on it."""
         joint = self.model.addJoint(
             0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), f"object_{body}"
         )
-        weights = self.reach[body, 7 * body : 7 * body + 7]
+        weights = self.reach[body, at : at + 7]
         capsule = thing.shape == "capsule"
         radius = sum(thing.size) if capsule else float(np.linalg.norm(thing.size))
         weights[:3], weights[3:] = 1.0, _TURN * radius
@@ -230,7 +249,7 @@ class CollisionGeometry:
         yield from self._held_groups(n_own)
         for a, b in combinations(range(n), 2):
             if a < n_own:
-                for here, there in product(_SECTIONS, repeat=2):
+                for here, there in product(self._sections[a], self._sections[b]):
                     yield from self._group("arms", a, b, _within(self._arms[a], here),
                                            _within(self._arms[b], there), b < n_own)  # fmt: skip
         for a in range(n_own):
@@ -264,9 +283,10 @@ class CollisionGeometry:
             body, grasp = n + index, frozenset({(a, index)})
             thing = self._as_held(a, index)
             for b in range(n):
-                links = [s for s in self._arms[b] if a != b or JOINTS - s.own_joint >= SELF_JOINTS]
+                last = self.n_joints(b)
+                links = [s for s in self._arms[b] if a != b or last - s.own_joint >= SELF_JOINTS]
                 kind, free = ("self", NONE_HELD) if a == b else ("arms", frozenset({(b, index)}))
-                for section in _SECTIONS if min(a, b) < n_own else ():
+                for section in self._sections[b] if min(a, b) < n_own else ():
                     yield from self._group(
                         kind, b, body, _within(links, section), [thing], max(a, b) < n_own,
                         movers=(b, a), held=grasp, free=free,
@@ -299,7 +319,7 @@ class CollisionGeometry:
         """Return an object as a part of an arm's hand."""
         thing, name = self._movable[index], self._arms[arm][0].names[0]
         names = (name, f"{name}/hand", *thing.names)
-        return replace(thing, own_joint=JOINTS, is_hand=True, names=names)
+        return replace(thing, own_joint=self.n_joints(arm), stays=False, is_hand=True, names=names)
 
     def _group(
         self,
@@ -313,8 +333,7 @@ class CollisionGeometry:
     ) -> Iterator[Group]:
         """Yield the group of all pairs that a joint can part, and that are not to touch.
 
-        Joint 1 only turns its link's capsule about its own axis, so what is on it counts as
-        fixed.
+        What only turns about its own axis counts as fixed.
         """
         hands_meet = self._hands_meet and both_own
         pairs = [
@@ -323,14 +342,14 @@ class CollisionGeometry:
             if not (hands_meet and x.is_hand and y.is_hand)
             and not any(frozenset(names) in self._touching for names in product(x.names, y.names))
             for part in x.against(y)
-            if x.own_joint > 1 or y.own_joint > 1 or (kind.startswith("movable") and x.own_joint)
+            if not (x.stays and y.stays) or (kind.startswith("movable") and x.own_joint)
         ]
         if pairs:
             yield Group(kind, a, b, pairs, **grasp)
 
     def extent(self, arm: int, index: int) -> float:
         """Return how far an object reaches beyond an arm's last joint, as placed now [m]."""
-        joint = self.data.oMi[7 * arm + JOINTS].translation
+        joint = self.data.oMi[self.joints[arm].stop].translation
         centre = self.data.oMi[self._movable[index].joint].translation
         return float(np.linalg.norm(centre - joint)) + self._radii[index]
 
@@ -342,6 +361,11 @@ class CollisionGeometry:
 
 def _within(solids: Sequence[Solid], joints: Sequence[int]) -> list[Solid]:
     return [solid for solid in solids if solid.own_joint in joints]
+
+
+def _is_on_axis(placement: Any, start: Vector, end: Vector) -> bool:
+    """Return whether a segment lies on the z axis of the joint that its frame is placed in."""
+    return all(float(np.abs(placement.act(point)[:2]).max()) < 1e-9 for point in (start, end))
 
 
 def _along(start: Vector, end: Vector) -> Any:

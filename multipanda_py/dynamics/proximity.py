@@ -17,7 +17,7 @@ from multipanda_py.dynamics.collision_geometry import (
     Grasps,
     Group,
 )
-from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
+from multipanda_py.state import ArmState, Matrix, Vector
 
 _subtract, _absolute, _concatenate = np.subtract, np.absolute, np.concatenate
 
@@ -30,7 +30,7 @@ class Pair:
         rate: Its derivative, by all joints of both bodies [m/s].
         begin: From where it counts as near [m]: less for a pair that was nearer at the start.
         arms: Numbers of the arms that move one or both of them.
-        gradients: Derivative of the distance by their joints, (7,) [m/rad] each.
+        gradients: Derivative of the distance by their joints, (n,) [m/rad] each.
         is_near: Whether it matters for the bodies themselves, or only for what is ahead of them.
     """
 
@@ -73,21 +73,23 @@ class Proximity:
         n = context.n_arms + len(context.other_arms)
         # Positions and speeds of every arm's joints, then poses of objects, which count as still.
         # Of them at the last look, speeds zero, the weighted differences are steps and speeds.
-        joints, self._bodies = JOINTS * n, len(scene.reach)
+        # An arm with fewer joints than another has zeros, and weights of zero, where it has none.
+        room = scene.room
+        joints, self._bodies = room * n, len(scene.reach)
         self._now = np.concatenate([np.zeros(2 * joints), scene.raw[joints:]])
         self._before, self._change = np.zeros((2, len(self._now)))
         self._weights = np.zeros((len(self._now), 2 * self._bodies))
         self._weights[2 * joints :, : self._bodies] = scene.reach.T[joints:]
         for arm in range(n):
-            own, at = scene.reach.T[JOINTS * arm : JOINTS * (arm + 1)], 2 * JOINTS * arm
-            self._weights[at : at + JOINTS, : self._bodies] = own
-            self._weights[at + JOINTS : at + 2 * JOINTS, self._bodies :] = own
+            own, at = scene.reach.T[room * arm : room * (arm + 1)], 2 * room * arm
+            self._weights[at : at + room, : self._bodies] = own
+            self._weights[at + room : at + 2 * room, self._bodies :] = own
         # Every number is about one body, so that the sums over all bodies are cheap bounds.
         self._sums = np.stack(
             [self._weights[:, : self._bodies].sum(1), self._weights[:, self._bodies :].sum(1)], 1
         )
         self._moved = np.zeros(2)
-        self._n_things = len(scene.raw) // 7 - n
+        self._n_things = (len(scene.raw) - joints) // 7
         self._objects = context.object_poses[: self._n_things].reshape(-1)
         self._held: Grasps = NONE_HELD
         self._numbers = [0] * n
@@ -99,11 +101,13 @@ class Proximity:
         self._distance = self._least = 0.0
         self.groups: list[Group] = []
         # Twists of the links at the world's origin, of every arm's joints; before them, at rest.
-        self._twists = np.zeros((n, JOINTS + 1, 6))
+        self._twists = np.zeros((n, room + 1, 6))
         pin.computeJointJacobians(scene.model, scene.data, scene.q)
-        self._jacobians = [scene.data.J[:, 7 * arm : 7 * arm + JOINTS] for arm in range(n)]
+        self._jacobians = [scene.data.J[:, joints] for joints in scene.joints]
         # Columns of the arms' joints, and none for joint 0, which is fixed.
-        self._columns = [[j[:, :count] for count in range(JOINTS + 1)] for j in self._jacobians]
+        self._columns = [
+            [j[:, :count] for count in range(j.shape[1] + 1)] for j in self._jacobians
+        ]
 
     def choose(self, kinds: Collection[str], distance: float) -> None:
         """Keep the groups of some kinds, which matter at rest from ``distance`` [m] on."""
@@ -150,12 +154,12 @@ class Proximity:
             if 0 < number <= self._n_things
         )
         self._place()
-        n, reach = len(self._twists), self._scene.reach
+        n, reach, room = len(self._twists), self._scene.reach, self._scene.room
         self._weights[:, self._bodies + n :] = 0.0
         for arm, thing in self._held:  # as fast as the hand, and farther out
-            at = 2 * JOINTS * arm + JOINTS
-            self._weights[at : at + JOINTS, self._bodies + n + thing] += reach[
-                arm, JOINTS * arm : JOINTS * (arm + 1)
+            at = 2 * room * arm + room
+            self._weights[at : at + room, self._bodies + n + thing] += reach[
+                arm, room * arm : room * (arm + 1)
             ] + self._scene.extent(arm, thing)
         self._sums[:, 1] = self._weights[:, self._bodies :].sum(1)
         self._select()
@@ -211,7 +215,7 @@ class Proximity:
         for body, step in enumerate(steps):
             travel[body] += step
         self._before[:] = self._now
-        self._arms(self._before)[:, JOINTS:] = 0.0
+        self._arms(self._before)[:, self._scene.room :] = 0.0
         near: list[tuple[Group, float]] = []
         clear, placed = math.inf, False
         for group in self.groups:
@@ -234,14 +238,15 @@ class Proximity:
         return self._pairs(near) if near else []
 
     def _arms(self, values: Vector) -> Matrix:
-        """Return the part of ``_now`` or its like that is about the arms, (n, 14)."""
-        size = 2 * JOINTS * len(self._twists)
-        return values[:size].reshape(-1, 2 * JOINTS)
+        """Return the part of ``_now`` or its like that is about the arms, (n, 2 room)."""
+        both = 2 * self._scene.room
+        return values[: both * len(self._twists)].reshape(-1, both)
 
     def _place(self) -> None:
         """Put all bodies where they are now."""
-        raw, joints = self._scene.raw, JOINTS * len(self._twists)
-        raw[:joints].reshape(-1, JOINTS)[:] = self._arms(self._now)[:, :JOINTS]
+        raw, room = self._scene.raw, self._scene.room
+        joints = room * len(self._twists)
+        raw[:joints].reshape(-1, room)[:] = self._arms(self._now)[:, :room]
         raw[joints:] = self._now[2 * joints :]
         self._scene.place()
 
@@ -250,7 +255,7 @@ class Proximity:
         scene, found = self._scene, []
         pin.computeJointJacobians(scene.model, scene.data)
         for jacobian, twists, state in zip(self._jacobians, self._twists, self._everyone):
-            np.cumsum((jacobian * state.dq).T, axis=0, out=twists[1:])
+            np.cumsum((jacobian * state.dq).T, axis=0, out=twists[1 : 1 + state.n_joints])
         twist_of = self._twists.tolist()
         for group, matters in near:
             for index, (result, joints) in enumerate(zip(group.results, group.pairs)):
@@ -281,7 +286,7 @@ class Proximity:
             if arm in pair.arms:
                 gradient = pair.gradients[pair.arms.index(arm)]
             else:
-                gradient = np.zeros(JOINTS)
+                gradient = np.zeros(self._jacobians[arm].shape[1])
                 pair.arms.append(arm)
                 pair.gradients.append(gradient)
             gradient[:joint] += moment.dot(self._columns[arm][joint])

@@ -80,6 +80,9 @@ class TaskInertia:
         inertia: :math:`\Lambda_d`, (6, 6), symmetric.
         damping: :math:`\lambda^2`; zero away from singularities.
 
+    Args:
+        joints: Number of joints, n.
+
     Thread: control.
     """
 
@@ -110,17 +113,17 @@ class TaskInertia:
         "minv_jt",
     )
 
-    def __init__(self) -> None:
-        self._mass, self._task = eigenpy.LLT(np.eye(7)), eigenpy.LLT(np.eye(6))
+    def __init__(self, joints: int) -> None:
+        self._mass, self._task = eigenpy.LLT(np.eye(joints)), eigenpy.LLT(np.eye(6))
         self._eigen = eigenpy.SelfAdjointEigenSolver(np.eye(6))
         self._eigen_is_fresh = False
         self._unit = np.eye(6)
         self._kinematic = eigenpy.LDLT(np.eye(6))
         self._axes = eigenpy.SelfAdjointEigenSolver(np.eye(6))
         self._exact = np.eye(6)
-        self._jacobian, self._normal = np.zeros((6, 7)), np.zeros((6, 6))
+        self._jacobian, self._normal = np.zeros((6, joints)), np.zeros((6, 6))
         self._diagonal = self._normal.reshape(-1)[::7]
-        self.minv_jt: NDArray[np.float64] = np.zeros((7, 6))
+        self.minv_jt: NDArray[np.float64] = np.zeros((joints, 6))
         self.inertia_inv: NDArray[np.float64] = np.eye(6)
         self._entries = self.inertia_inv.ravel()
         self.inertia: NDArray[np.float64] = np.eye(6)

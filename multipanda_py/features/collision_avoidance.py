@@ -15,7 +15,7 @@ from multipanda_py.control.approach_barrier import ApproachBarrier, settle
 from multipanda_py.dynamics.proximity import Pair, Proximity
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import choice, flag, number
-from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
+from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import Target
 
 _dot, _subtract, _add = np.dot, np.subtract, np.add
@@ -129,11 +129,12 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         self._pairs: list[Pair] = []
         self._ahead = 0.0
         self._states: Sequence[ArmState] = ()
-        self._masses = [eigenpy.LLT(np.eye(JOINTS)) for _ in (*context.arms, *context.other_arms)]
+        sizes = [arm.n_joints for arm in (*context.arms, *context.other_arms)]
+        self._masses = [eigenpy.LLT(np.eye(size)) for size in sizes]
         self._limits = [arm.limits.torque for arm in context.arms]
-        self._width = JOINTS * len(self._masses)
-        self._slices = [slice(at, at + JOINTS) for at in range(0, self._width, JOINTS)]
-        self._accelerations = np.zeros(JOINTS * context.n_arms)
+        self._width, self._own = sum(sizes), sum(sizes[: context.n_arms])
+        self._slices = [slice(sum(sizes[:i]), sum(sizes[: i + 1])) for i in range(len(sizes))]
+        self._accelerations = np.zeros(self._own)
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -217,7 +218,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
                 gradients[row, columns] = gradient
                 responses[row, columns] = self._masses[arm].solve(gradient)
         forces = self._push(pairs, _dot(gradients, responses.T))
-        own = len(states) * JOINTS
+        own = self._own
         if self.params.bandwidth > 0.0:
             self._stop(pairs, gradients[:, :own], responses[:, :own], states, tau)
         for torque, columns in zip(tau, self._slices):

@@ -11,7 +11,7 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import choice, joint_vector, number
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
 
 _multiply, _subtract, _add = np.multiply, np.subtract, np.add
@@ -83,8 +83,8 @@ class Friction(Feature[FrictionParams]):
     Params = FrictionParams
 
     def __init__(self, context: Context, params: FrictionParams) -> None:
-        self._tau, self._viscous = np.zeros(JOINTS), np.zeros(JOINTS)
-        self._drive, self._push, self._way = (np.zeros(JOINTS) for _ in range(3))
+        self._tau, self._viscous = np.zeros(context.n_joints), np.zeros(context.n_joints)
+        self._drive, self._push, self._way = (np.zeros(context.n_joints) for _ in range(3))
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -118,7 +118,7 @@ class Friction(Feature[FrictionParams]):
             _add(torque, _multiply(part, way, part), torque)
 
     def _bound(self, state: ArmState, torque: Vector, way: Vector) -> Vector:
-        """Return the most that may be added along the motion, (7,) [Nm]."""
+        """Return the most that may be added along the motion, (n,) [Nm]."""
         drive, push = self._drive, self._push
         _minimum(state.tau_ext, self._zone, out=push)
         _maximum(push, self._zone_low, out=push)

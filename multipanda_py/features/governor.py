@@ -13,7 +13,7 @@ from multipanda_py.control.governed_object import GovernedObject
 from multipanda_py.control.governed_pose import GovernedPose
 from multipanda_py.controllet import Controllet
 from multipanda_py.feature import Feature
-from multipanda_py.state import JOINTS, ArmState
+from multipanda_py.state import ArmState
 from multipanda_py.targets import JointTarget
 
 CHECK_CYCLES = 32
@@ -109,7 +109,7 @@ class Governor(Feature[GovernorParams]):
         """Note a velocity of the goal, which counts for a while."""
         cycles = round(self.params.rate_timeout / self.context.period)
         if channel == "joint":
-            rate = target.data["joint"][place][JOINTS:]
+            rate = target.data["joint"][place][self.context.n_joints :]
             self._channels["joint", place].renew(rate.copy(), cycles)
         elif channel == "twist":
             self._channels["pose", place].renew(target.data["twist"][place], cycles)

@@ -12,7 +12,7 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import joint_vector, number
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
 
 _multiply, _subtract, _add, _sqrt = np.multiply, np.subtract, np.add, np.sqrt
@@ -63,9 +63,9 @@ class JointLimits(Feature[JointLimitsParams]):
     Params = JointLimitsParams
 
     def __init__(self, context: Context, params: JointLimitsParams) -> None:
-        self._low, self._high, self._depth = (np.zeros(JOINTS) for _ in range(3))
-        self._brake, self._most = np.zeros(JOINTS), np.zeros(JOINTS)
-        self._mass, self._unit = eigenpy.LLT(np.eye(JOINTS)), np.eye(JOINTS)
+        self._low, self._high, self._depth = (np.zeros(context.n_joints) for _ in range(3))
+        self._brake, self._most = np.zeros(context.n_joints), np.zeros(context.n_joints)
+        self._mass, self._unit = eigenpy.LLT(np.eye(context.n_joints)), np.eye(context.n_joints)
         super().__init__(context, params)
 
     def on_parameters(self) -> None:

@@ -14,7 +14,7 @@ from multipanda_py.context import Context
 from multipanda_py.control.nullspace_projector import NullspaceProjector
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import flag, number
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
 
 _multiply, _add = np.multiply, np.add
@@ -54,8 +54,8 @@ class Manipulability(Feature[ManipulabilityParams]):
 
     def __init__(self, context: Context, params: ManipulabilityParams) -> None:
         self._solver = eigenpy.LDLT(np.eye(6))
-        self._tau = np.zeros(JOINTS)
-        self._project = NullspaceProjector().dynamic
+        self._tau = np.zeros(context.n_joints)
+        self._project = NullspaceProjector(context.n_joints).dynamic
         super().__init__(context, params)
 
     def add(
@@ -71,7 +71,7 @@ class Manipulability(Feature[ManipulabilityParams]):
                 continue
             m = math.sqrt(squared)
             gradient = (
-                state.hessian().reshape(JOINTS, 42).dot(solver.solve(jacobian).T.reshape(42))
+                state.hessian().reshape(len(self._tau), -1).dot(solver.solve(jacobian).T.ravel())
             )
             slope = -2.0 * self.params.gain * (m - self.params.threshold) * m
             _multiply(gradient, slope, torque)

@@ -15,7 +15,7 @@ from multipanda_py.control.posture_spring import PostureSpring
 from multipanda_py.feature import Feature
 from multipanda_py.handover import MAX_STEP, Handover
 from multipanda_py.parameters import choice, joint_vector, number
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import CartesianTarget
 
 _add = np.add
@@ -66,8 +66,8 @@ class Nullspace(Feature[NullspaceParams]):
     needs = ("posture",)
 
     def __init__(self, context: Context, params: NullspaceParams) -> None:
-        self._spring = PostureSpring()
-        self._velocities = [np.zeros(JOINTS)] * context.n_arms
+        self._spring = PostureSpring(context.n_joints)
+        self._velocities = [np.zeros(context.n_joints)] * context.n_arms
         self._left = [0] * context.n_arms
         super().__init__(context, params)
 
@@ -97,7 +97,7 @@ class Nullspace(Feature[NullspaceParams]):
     def on_target(self, channel: str, place: int, target: CartesianTarget) -> None:
         """Count from when a posture with a velocity came."""
         if channel == "joint":
-            self._velocities[place] = target.data["joint"][place][JOINTS:]
+            self._velocities[place] = target.data["joint"][place][self.context.n_joints :]
             moves = bool(self._velocities[place].any())
             timeout = self.params.velocity_timeout
             self._left[place] = round(timeout / self.context.period) if moves else 0

@@ -11,7 +11,7 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import number
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
 
 _dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
@@ -61,7 +61,7 @@ class Singularity(Feature[SingularityParams]):
 
     def __init__(self, context: Context, params: SingularityParams) -> None:
         self._modes, self._rate = np.zeros(6), np.zeros(6)
-        self._wrench, self._tau = np.zeros(6), np.zeros(JOINTS)
+        self._wrench, self._tau = np.zeros(6), np.zeros(context.n_joints)
         super().__init__(context, params)
 
     def add(

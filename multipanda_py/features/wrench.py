@@ -44,7 +44,7 @@ class Wrench(Feature[WrenchParams]):
 
     def __init__(self, context: Context, params: WrenchParams) -> None:
         self._wrench = [np.zeros(6) for _ in context.arms]
-        self._step, self._tau = np.zeros(6), np.zeros(7)
+        self._step, self._tau = np.zeros(6), np.zeros(context.n_joints)
         self._asked = False
         super().__init__(context, params)
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.row import columns
 from multipanda_py.loop.safety import POSITION_MARGIN, VELOCITY_MARGIN, TorqueGuard
-from multipanda_py.state import JOINTS
 
 _absolute, _subtract, _less_equal = np.absolute, np.subtract, np.less_equal
 
@@ -24,7 +23,8 @@ class AllArms:
     .. math:: |x - m| \le h
 
     with the middle m and half the width h of what :class:`~multipanda_py.loop.safety.StateGuard`
-    allows, which also is the one to say what is wrong with a state that is not. The records of
+    allows, which also is the one to say what is wrong with a state that is not; both are 0 where
+    an arm has no joint. The records of
     the arms lie one after the other in the row, so both cost about as much as for one arm.
 
     Args:
@@ -38,20 +38,22 @@ class AllArms:
     def __init__(self, arms: Sequence[Arm], records: NDArray[np.void], period: float) -> None:
         n = len(arms)
         rows = records.view(np.float64).reshape(n, -1)
-        first = columns(records.dtype, "q").start
-        self._measured = rows[:, first : first + 2 * JOINTS]  # q and dq lie side by side
+        q, dq = columns(records.dtype, "q"), columns(records.dtype, "dq")
+        room = q.stop - q.start  # an arm with fewer joints fills its beginning
+        self._measured = rows[:, q.start : dq.stop]  # q and dq lie side by side
         self._tau = rows[:, columns(records.dtype, "tau")]
         limits = [arm.state.limits for arm in arms]
-        self._middle, self._half = np.zeros((n, 2 * JOINTS)), np.zeros((n, 2 * JOINTS))
+        self._middle, self._half = np.zeros((n, 2 * room)), np.zeros((n, 2 * room))
         for middle, half, own in zip(self._middle, self._half, limits):
-            middle[:JOINTS] = 0.5 * (own.lower + own.upper)
-            half[:JOINTS] = 0.5 * (own.upper - own.lower) + POSITION_MARGIN
-            half[JOINTS:] = VELOCITY_MARGIN * own.velocity
-        self._off, self._within = np.zeros((n, 2 * JOINTS)), np.zeros((n, 2 * JOINTS), bool)
+            joints = own.n_joints
+            middle[:joints] = 0.5 * (own.lower + own.upper)
+            half[:joints] = 0.5 * (own.upper - own.lower) + POSITION_MARGIN
+            half[room : room + joints] = VELOCITY_MARGIN * own.velocity
+        self._off, self._within = np.zeros((n, 2 * room)), np.zeros((n, 2 * room), bool)
         self._all_within = np.ones_like(self._within).tobytes()
         self._guard = TorqueGuard(limits, period)
         self._wanted = rows[:, columns(records.dtype, "tau_wanted")]
-        self._pairs = list(zip(arms, self._wanted))
+        self._pairs = [(arm, row[: arm.state.n_joints]) for arm, row in zip(arms, self._wanted)]
 
     def are_sound(self) -> bool:
         """Return whether nothing is wrong with any measured state."""

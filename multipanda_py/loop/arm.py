@@ -35,7 +35,7 @@ class Arm:
         released: Even hold cannot produce a torque; it decays to zero.
         interrupted: It may not have done what it was told at some time since the fault.
         busy: Why no other law may have it now, or an empty string.
-        tare: What is taken off its estimated external torques, (7,) [Nm].
+        tare: What is taken off its estimated external torques, (n,) [Nm].
 
     Thread: control.
     """
@@ -47,11 +47,11 @@ class Arm:
         model.attach(state)
         self.record = record
         self._owner_word, self._fault_word = record["owner"], record["fault"]
-        self._wanted = record["tau_wanted"]
+        self._wanted = record["tau_wanted"][: state.n_joints]
         self._torque_guard = TorqueGuard(state.limits, period)
         self._state_guard = StateGuard(state.limits)
         self._decay = np.exp(-period / RELEASE_TIME)
-        self._blended, self._from = np.zeros(7), np.zeros(7)
+        self._blended, self._from = np.zeros(state.n_joints), np.zeros(state.n_joints)
         self._blend_cycles = 1
         self.blend_left = 0
         self.owner: Instance
@@ -59,7 +59,7 @@ class Arm:
         self._fault = Event.NONE
         self.released = self.interrupted = False
         self.busy = ""
-        self.tare = np.zeros(7)
+        self.tare = np.zeros(state.n_joints)
 
     @property
     def fault(self) -> Event:
@@ -113,7 +113,7 @@ class Arm:
         self._torque_guard.apply(self._wanted, self.state.tau)
 
     def wanted(self) -> Vector:
-        """Return this cycle's torque before it is bounded, (7,) [Nm]; ask once a cycle.
+        """Return this cycle's torque before it is bounded, (n,) [Nm]; ask once a cycle.
 
         The torque of an arm that is released decays in the state itself.
         """

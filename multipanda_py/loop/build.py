@@ -22,7 +22,6 @@ from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.ownership import Ownership
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.limits import LIMITS
 from multipanda_py.robots.load import NO_LOAD
 from multipanda_py.state import ArmState, Vector
 
@@ -38,7 +37,9 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
     arms, states, descriptions = [], [], describe_arms(config)
     for index, (name, arm) in enumerate(config.arms.items()):
         record = row["arms"][0, index : index + 1].reshape(())
-        state = ArmState(name, LIMITS[arm.model].with_torque_rate(arm.torque_rate), record)
+        state = ArmState(
+            name, descriptions[index].limits.with_torque_rate(arm.torque_rate), record
+        )
         states.append(state)
         model = ArmModel(descriptions[index])
         model.set_load(arm.settings.load or NO_LOAD)

@@ -10,7 +10,7 @@ import numpy as np
 
 from multipanda_py.feature import Feature
 from multipanda_py.handover import Handover
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 
 FADE_TIME = 0.1
 """Over which the torque of a feature comes and goes [s]."""
@@ -22,7 +22,7 @@ class _Fade:
     def __init__(self, feature: Feature[Any], share: float) -> None:
         self.feature, self.share = feature, share
         self.step = 0.0
-        self._before: list[Vector] = [np.zeros(JOINTS) for _ in feature.context.arms]
+        self._before: list[Vector] = [np.zeros(arm.n_joints) for arm in feature.context.arms]
 
     @property
     def done(self) -> bool:

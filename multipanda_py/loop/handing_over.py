@@ -81,12 +81,12 @@ class PastCycles:
         """Return what an arm was pressing with until now."""
         count = self._mailbox.words[Word.ROWS]
         if count - self._first < WINDOW or arm.released or arm.fault in UNFIT:
-            return Handover()
+            return Handover(np.zeros(arm.state.n_joints))
         rows, at = self._rows(count), self._at[arm.index]
         fault = rows[:, at["fault"]].view(np.int64)
         span = float(rows[-1, self._time] - rows[0, self._time])
         if span <= 0.0 or any(code in TORQUE_AWAY for code in set(fault.ravel().tolist())):
-            return Handover()
+            return Handover(np.zeros(arm.state.n_joints))
         q, half = rows[:, at["q"]], WINDOW // 2
         travel = max(_largest(q[half] - q[0]), _largest(q[-1] - q[half]))
         speed = 2.0 / span * travel
@@ -94,9 +94,9 @@ class PastCycles:
             _mean(rows[:, at[name]]) for name in ("tau", "tau_ext", "wrench_ext_in_base")
         )
         if not (math.isfinite(speed) and is_finite(tau) and is_finite(external)):
-            return Handover()
+            return Handover(np.zeros(arm.state.n_joints))
         if speed > MAX_SPEED:
-            return Handover()
+            return Handover(np.zeros(arm.state.n_joints))
         state = arm.state
         wrench = tool_wrench(state, tau)
         contact = wrench.copy()

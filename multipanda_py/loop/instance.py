@@ -32,7 +32,7 @@ class Instance:
         states: Live states of its arms, in its own order.
         active: Whether it owns its arms now.
         is_new: Whether it has not been updated since its activation.
-        tau: Torques of the last update, per arm (7,) [Nm].
+        tau: Torques of the last update, per arm (n,) [Nm].
         notices: What the law or a feature wants reported, until it has been.
 
     Thread: control.
@@ -62,7 +62,9 @@ class Instance:
             context.period,
         )
         self._law.pacers = self._features.pacing
-        self._target: Any = spec.law.Target(len(spec.arms), tuple(spec.channel_table.values()))
+        self._target: Any = spec.law.Target(
+            len(spec.arms), tuple(spec.channel_table.values()), spec.robot.n_joints
+        )
         reshaped = self._target.reshaped
         goals = [record for name in reshaped for record in self._target.data[name]]
         self._goals = [(record, record.copy()) for record in goals]

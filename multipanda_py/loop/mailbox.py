@@ -27,9 +27,9 @@ from multipanda_py.gripper_record import RECORD as GRIPPER_RECORD
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.row import row_dtype
 from multipanda_py.loop.row_ring import ROWS, RowRing
-from multipanda_py.robots.limits import LIMITS
+from multipanda_py.robots import MODELS
 from multipanda_py.settings import record_width
-from multipanda_py.state import JOINTS, Vector
+from multipanda_py.state import Vector
 
 EVENTS = 64
 ANSWER_HEAD = 2
@@ -38,8 +38,9 @@ applied."""
 HELD = 2 + 7
 """Floats of a request to hold: number of the object or 0, whether placed, its pose in the tool's
 frame (position, w x y z)."""
-TARE = 2 + JOINTS
-"""Floats of an answer to a tare: number of the record, whether done, what is taken off [Nm]."""
+TARE_HEAD = 2
+"""Floats before what is taken off [Nm] in an answer to a tare: number of the record, whether
+done."""
 _TEXT = 480
 _TRIES = 100
 ANY_EPOCH = -1
@@ -181,19 +182,22 @@ class Mailbox:
         self._arm_names = tuple(config.arms)
         self._names = tuple(spec.name for spec in specs)
         movable = sum(thing.mass > 0 for thing in config.objects.values())
-        joints = max(LIMITS[arm.model].lower.size for arm in config.arms.values())
+        sizes = [MODELS[arm.model].n_joints for arm in config.arms.values()]
+        joints = max(sizes)
         terms = 1 + max(len(spec.features) for spec in specs)
         self.row_dtype = row_dtype(len(config.arms), movable, len(specs), joints, terms)
         widths = [2 + len(specs), len(config.arms)] + [GRIPPER_RECORD] * len(config.arms)
         for arm in config.arms.values():
             settings = record_width(type(arm.settings))
             widths += [settings, ANSWER_HEAD + settings]
-        widths += [1, TARE] * len(config.arms)
+        for size in sizes:
+            widths += [1, TARE_HEAD + size]
         widths += [HELD] * len(config.arms)
         widths += [spec.parameter_width for spec in specs]
         for spec in specs:
             for channel in spec.channel_table.values():
-                widths += [channel.width] * channel.places(len(spec.arms))
+                size = channel.size(spec.robot.n_joints)
+                widths += [size] * channel.places(len(spec.arms))
         n_words = 16 + len(specs) + sum(HEAD + width for width in widths)
         events_at = -(-8 * n_words // 64) * 64
         rows_at = events_at + EVENTS * _EVENT.itemsize

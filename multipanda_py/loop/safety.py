@@ -37,7 +37,8 @@ class TorqueGuard:
     ones. The caller tests :func:`is_finite` first.
 
     Args:
-        limits: Joint limits of the robot, or of n robots that are bounded together.
+        limits: Joint limits of the robot, or of several that are bounded together; a robot with
+            fewer joints than another has torques of zero where it has none.
         period: Cycle time [s].
     """
 
@@ -45,8 +46,11 @@ class TorqueGuard:
         if isinstance(limits, JointLimits):
             torque, rate = limits.torque, limits.torque_rate
         else:
-            torque = np.array([own.torque for own in limits])
-            rate = np.array([own.torque_rate for own in limits])
+            torque = np.zeros((len(limits), max(own.n_joints for own in limits)))
+            rate = np.zeros_like(torque)
+            for row, own in enumerate(limits):
+                torque[row, : own.n_joints] = own.torque
+                rate[row, : own.n_joints] = own.torque_rate
         self._high, self._low = np.array(torque), -torque
         self._steps = np.array([-rate, rate]) * period
         self._bounds = np.zeros_like(self._steps)
@@ -56,7 +60,7 @@ class TorqueGuard:
         """Move ``commanded`` to ``tau`` as far as allowed.
 
         Args:
-            tau: Wanted torques, (7,) or (n, 7) [Nm].
+            tau: Wanted torques, (n,), or (arms, n) for robots that are bounded together [Nm].
             commanded: Those of the last cycle, of the same shape; overwritten.
         """
         lowest, highest = self._lowest, self._highest
@@ -93,7 +97,7 @@ class StateGuard:
             return (
                 f"{state.name}: got q {state.q.tolist()}, dq {state.dq.tolist()}, allowed finite"
             )
-        for joint in range(7):
+        for joint in range(state.n_joints):
             q, dq = float(state.q[joint]), float(state.dq[joint])
             if fault is Event.POSITION_LIMIT and not self._low[joint] <= q <= self._high[joint]:
                 return (

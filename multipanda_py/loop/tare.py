@@ -12,7 +12,7 @@ from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.tare_measurement import WINDOW, TareMeasurement
-from multipanda_py.state import JOINTS, Vector
+from multipanda_py.state import Vector
 
 
 class ArmTare:
@@ -27,7 +27,7 @@ class ArmTare:
     (``tau_J``), and what the robot itself watches, stay as they are.
 
     Attributes:
-        offset: :math:`\tau_0`, (7,) [Nm].
+        offset: :math:`\tau_0`, (n,) [Nm].
         active: Whether the arm is tared.
 
     Thread: control.
@@ -35,7 +35,7 @@ class ArmTare:
 
     def __init__(self, arm: Arm) -> None:
         self.arm = arm
-        self.offset, self.raw = arm.tare, np.zeros(JOINTS)
+        self.offset, self.raw = arm.tare, np.zeros(arm.state.n_joints)
         self.active = False
 
     def undo(self) -> None:
@@ -105,7 +105,7 @@ class Tares:
             elif record[0]:
                 self.pending[arm.index] = TareMeasurement(number, arm, self._cycles)
             else:
-                self._set(tare, np.zeros(JOINTS))
+                self._set(tare, np.zeros_like(tare.offset))
                 self._mailbox.report(Event.TARED, now_ns, arm.index, -1, "not tared any more")
                 self._write(tare, number, True)
 
@@ -129,7 +129,7 @@ class Tares:
         """Untare an arm whose estimate is another one from now on."""
         tare, measurement = self._tares[index], self.pending.pop(index, None)
         if tare.active:
-            self._set(tare, np.zeros(JOINTS))
+            self._set(tare, np.zeros_like(tare.offset))
             self._mailbox.report(Event.TARED, now_ns, index, -1, f"not tared any more: {why}")
         if measurement is not None:
             self._answer(tare, measurement.number, why, now_ns)

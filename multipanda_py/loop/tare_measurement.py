@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from multipanda_py.loop.arm import Arm
-from multipanda_py.state import JOINTS, Vector
+from multipanda_py.state import Vector
 
 WINDOW = 0.5
 """Over which the estimate is averaged [s]."""
@@ -34,10 +34,10 @@ class TareMeasurement:
         self._arm, self._left, self._cycles = arm, cycles, cycles
         self._start = arm.state.q.copy()
         self._largest = np.array(arm.model.arm.robot.figure("tare_torque"))
-        self._sum, self._squares = np.zeros((2, JOINTS))
+        self._sum, self._squares = np.zeros((2, arm.state.n_joints))
 
     def add(self, felt: Vector) -> str:
-        """Take in one estimate (7,) [Nm]; return why the measurement has failed, if it has."""
+        """Take in one estimate (n,) [Nm]; return why the measurement has failed, if it has."""
         state = self._arm.state
         speed, travel = np.abs(state.dq), np.abs(state.q - self._start)
         if not speed.max() <= SPEED or not travel.max() <= TRAVEL:
@@ -58,7 +58,7 @@ class TareMeasurement:
         return self._left <= 0
 
     def judge(self) -> tuple[Vector, str]:
-        """Return the mean (7,) [Nm], and why it is not an error of the estimate, if it is not."""
+        """Return the mean (n,) [Nm], and why it is not an error of the estimate, if it is not."""
         mean = self._sum / self._cycles
         spread = np.sqrt(np.maximum(self._squares / self._cycles - mean * mean, 0.0))
         name = self._arm.state.name

@@ -16,11 +16,10 @@ from multipanda_py.planning.quintic import (
     PEAK_CURVATURE,
     PEAK_CURVATURE_OF_RATE,
     PEAK_RATE,
-    STATE,
     Quintic,
 )
 from multipanda_py.planning.trajectory import BLEND_TIME
-from multipanda_py.state import JOINTS, Matrix, Vector
+from multipanda_py.state import Matrix, Vector
 
 _add, _subtract = np.add, np.subtract
 _RISE = 0.03
@@ -70,10 +69,10 @@ class JointMotion:
         limits: Of the joints.
 
     Attributes:
-        q: Reference position, (7,) [rad].
-        dq: Reference velocity, (7,) [rad/s].
-        ddq: Reference acceleration, (7,) [rad/s^2].
-        goal: Where the present motion ends, (7,) [rad].
+        q: Reference position, (n,) [rad].
+        dq: Reference velocity, (n,) [rad/s].
+        ddq: Reference acceleration, (n,) [rad/s^2].
+        goal: Where the present motion ends, (n,) [rad].
         time: Since the present motion began [s].
         duration: Of the present motion [s].
         moving: Whether it goes on.
@@ -85,24 +84,23 @@ class JointMotion:
     def __init__(self, limits: JointLimits) -> None:
         self._velocity, self._acceleration = limits.velocity, limits.acceleration
         self._jerk = np.minimum(limits.jerk, limits.acceleration / _RISE)
-        self._state, self._path = np.zeros(STATE), np.zeros(STATE)
-        self.q = self._state[:JOINTS]
-        self.dq = self._state[JOINTS : 2 * JOINTS]
-        self.ddq = self._state[2 * JOINTS :]
-        self.goal = np.zeros(JOINTS)
+        self._n = n = limits.n_joints
+        self._state = np.zeros(3 * n)
+        self.q, self.dq, self.ddq = self._state.reshape(3, n)
+        self.goal = np.zeros(n)
         self.time = self.duration = 0.0
         self.moving = False
-        self._begin, self._zero = np.zeros(STATE), np.zeros(STATE)
-        self._segment, self._offset = Quintic(), Quintic()
-        self._offset_value, self._blend_end = np.zeros(STATE), 0.0
+        self._begin, self._zero = np.zeros(3 * n), np.zeros(3 * n)
+        self._segment, self._offset = Quintic(n), Quintic(n)
+        self._offset_value, self._blend_end = np.zeros(3 * n), 0.0
         self._path_end = 0.0
-        self.rate, self._own_dq = 1.0, np.zeros(JOINTS)
+        self.rate, self._own_dq = 1.0, np.zeros(n)
         self._stops_first = False
         self._lower, self._upper = limits.lower, limits.upper
         self._points: Matrix | None = None
         self._count = self._next = 0
         self._segment_begin = self._segment_end = 0.0
-        self._ruckig, self._plan = Ruckig(JOINTS), Trajectory(JOINTS)
+        self._ruckig, self._plan = Ruckig(n), Trajectory(n)
         self._way = self._input(ControlInterface.Position)
         self._brake = self._input(ControlInterface.Velocity)
         self.set_speed(1.0)
@@ -110,18 +108,18 @@ class JointMotion:
         _alive.add(self)
 
     def _input(self, interface: ControlInterface) -> InputParameter:
-        wanted = InputParameter(JOINTS)
+        wanted = InputParameter(self._n)
         wanted.control_interface = interface
         wanted.synchronization = Synchronization.Phase
         wanted.max_velocity = self._velocity.tolist()
         wanted.max_acceleration = self._acceleration.tolist()
         wanted.max_jerk = self._jerk.tolist()
-        wanted.target_velocity = wanted.target_acceleration = [0.0] * JOINTS
+        wanted.target_velocity = wanted.target_acceleration = [0.0] * self._n
         return wanted
 
     def _warm_up(self) -> None:
         """Do everything once: the first call of anything is many times slower."""
-        points = np.zeros((2, 1 + STATE))
+        points = np.zeros((2, 1 + 3 * self._n))
         points[:, 0] = 0.0, 1.0
         for _ in range(3):
             self.follow(points, 2)
@@ -129,7 +127,7 @@ class JointMotion:
             self.go_to(self.goal + 0.1)
             self.advance(0.01)
             self.stop()
-            self.rest(self._zero[:JOINTS], self._zero[:JOINTS])
+            self.rest(self._zero[: self._n], self._zero[: self._n])
 
     def set_speed(self, speed: float) -> None:
         """Set the share of the speed limits that :meth:`go_to` uses from now on, above 0 to 1."""
@@ -151,12 +149,12 @@ class JointMotion:
 
     def give_way(self, q: Vector, dq: Vector) -> None:
         """Come to rest from a measured state, and blend the reference over to that motion."""
-        self._begin[:JOINTS], self._begin[JOINTS : 2 * JOINTS] = q, dq
-        self._begin[2 * JOINTS :] = 0.0
+        begin = self._begin.reshape(3, self._n)
+        begin[0], begin[1], begin[2] = q, dq, 0.0
         self._go(self._brake, self._begin)
 
     def go_to(self, q: Vector) -> None:
-        """Go to rest at a posture, (7,) [rad]."""
+        """Go to rest at a posture, (n,) [rad]."""
         self._way.target_position = q.tolist()
         if (np.abs(self.dq) <= self._speed).all() and self._can_brake():
             self._go(self._way, self._state)
@@ -186,13 +184,13 @@ class JointMotion:
         Raises:
             ArithmeticError: If ruckig finds no plan.
         """
-        values = begin.tolist()
-        wanted.current_position = values[:JOINTS]
-        wanted.current_velocity = values[JOINTS : 2 * JOINTS]
-        wanted.current_acceleration = values[2 * JOINTS :]
+        q, dq, ddq = begin.reshape(3, self._n).tolist()
+        wanted.current_position = q
+        wanted.current_velocity = dq
+        wanted.current_acceleration = ddq
         result = self._ruckig.calculate(wanted, self._plan)
         if result < 0:
-            raise ArithmeticError(f"ruckig finds no way from {values[:JOINTS]}: {result}")
+            raise ArithmeticError(f"ruckig finds no way from {q}: {result}")
         self._points, self._stops_first = None, False
         duration = self._plan.duration
         self.goal[:] = self._plan.at_time(duration)[0]
@@ -202,22 +200,23 @@ class JointMotion:
         """Follow points, which must stay as they are until the next motion.
 
         Args:
-            points: (at least ``count``, 22): time since now [s], then joint states.
+            points: (at least ``count``, 1 + 3 n): time since now [s], then joint states.
             count: How many of them count.
         """
         first, begin = points[0], self._begin
         time = float(first[0])
         begin[:] = self._state
         if time < BLEND_TIME:  # too soon to go there: begin where the path comes from
-            q, dq, ddq = first[1:8], first[8:15], first[15:]
-            begin[2 * JOINTS :] = ddq
-            begin[JOINTS : 2 * JOINTS] = dq - time * ddq
-            begin[:JOINTS] = q - time * dq + (0.5 * time * time) * ddq
+            q, dq, ddq = first[1:].reshape(3, self._n)
+            joints = begin.reshape(3, self._n)
+            joints[2] = ddq
+            joints[1] = dq - time * ddq
+            joints[0] = q - time * dq + (0.5 * time * time) * ddq
         self._points, self._count, self._stops_first = points, count, False
         self._segment_begin = self._segment_end = 0.0
         self._next = 0
         self._enter(begin)
-        self.goal[:] = points[count - 1, 1:8]
+        self.goal[:] = points[count - 1, 1 : 1 + self._n]
         self._start(begin, float(points[count - 1, 0]))
 
     def _enter(self, begin: Vector) -> None:
@@ -237,8 +236,8 @@ class JointMotion:
     def _start(self, begin: Vector, duration: float) -> None:
         """Begin a path at a joint state, blending out how far the reference is from there."""
         offset = _subtract(self._state, begin, self._offset_value)
-        distance = float(np.abs(offset[:JOINTS]).max())
-        rate = float(np.abs(offset[JOINTS : 2 * JOINTS]).max())
+        distance = float(np.abs(offset[: self._n]).max())
+        rate = float(np.abs(offset[self._n : 2 * self._n]).max())
         self._blend_end = 0.0
         if distance > 1e-9 or rate > 1e-9:
             v = _BLEND_SHARE * float(self._velocity.min())
@@ -260,7 +259,7 @@ class JointMotion:
 
         Args:
             period: Cycle time.
-            pace: Returns the share of a velocity, (7,) [rad/s], that is allowed. Time goes on
+            pace: Returns the share of a velocity, (n,) [rad/s], that is allowed. Time goes on
                 at that rate, and comes back to its own gradually; the path is the same.
         """
         if not self.moving:
@@ -278,13 +277,13 @@ class JointMotion:
         time, state = self.time, self._state
         if time >= self.duration:
             self.moving = False
-            state[JOINTS:] = 0.0
+            state[self._n :] = 0.0
             self.q[:] = self.goal
             if self._stops_first:
                 self._go(self._way, state)
             return
         if time >= self._path_end:
-            state[JOINTS:] = 0.0
+            state[self._n :] = 0.0
             self.q[:] = self.goal
         elif self._points is None:
             self.q[:], self.dq[:], self.ddq[:] = self._plan.at_time(time)

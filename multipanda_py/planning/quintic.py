@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.state import JOINTS, Matrix, Vector
+from multipanda_py.state import Matrix, Vector
 
 _dot, _multiply = np.dot, np.multiply
-
-STATE = 3 * JOINTS
-"""Numbers in a joint state: positions, velocities, accelerations."""
 
 # Coefficients of s^0 .. s^5 from p0, v0 T, a0 T^2, p1, v1 T, a1 T^2; solved by hand.
 _FROM_ENDS = np.array(
@@ -44,9 +41,13 @@ class Quintic:
     .. math::
         q(t) = \sum_{k=0}^{5} c_k s^k, \qquad s = t / T
 
+    A joint state is positions, velocities and accelerations of n joints, (3 n,).
     Position, velocity and acceleration are those given at both ends: six conditions for six
     coefficients. The parameter s keeps them of one size for any duration. Joining costs a few
     small products, once per segment; :meth:`at` costs one.
+
+    Args:
+        joints: Number of joints, n.
 
     Attributes:
         duration: T [s].
@@ -54,13 +55,30 @@ class Quintic:
     Thread: control.
     """
 
-    __slots__ = ("_coefficients", "_ends", "_powers", "_rows", "_scale", "_write", "duration")
+    __slots__ = (
+        "_coefficients",
+        "_ddq",
+        "_dq",
+        "_ends",
+        "_joint_ends",
+        "_powers",
+        "_q",
+        "_rows",
+        "_scale",
+        "_scale_ddq",
+        "_scale_dq",
+        "_write",
+        "duration",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, joints: int) -> None:
         self.duration = 1.0
-        self._ends, self._rows = np.zeros((6, JOINTS)), np.zeros((6, JOINTS))
-        self._scale = np.ones(STATE)
-        self._coefficients = np.zeros((6, STATE))
+        self._joint_ends, self._rows = np.zeros((6, joints)), np.zeros((6, joints))
+        self._ends = self._joint_ends.reshape(2, 3 * joints)
+        self._scale = np.ones(3 * joints)
+        _, self._scale_dq, self._scale_ddq = self._scale.reshape(3, joints)
+        self._coefficients = np.zeros((6, 3 * joints))
+        self._q, self._dq, self._ddq = np.split(self._coefficients, 3, axis=1)
         self._powers = np.ones(6)
         self._write: Any = self._powers.data
 
@@ -68,25 +86,24 @@ class Quintic:
         """Compute the coefficients.
 
         Args:
-            begin: Joint state at 0, (21,): q [rad], dq [rad/s], ddq [rad/s^2].
-            end: Joint state at ``duration``, (21,).
+            begin: Joint state at 0, (3 n,): q [rad], dq [rad/s], ddq [rad/s^2].
+            end: Joint state at ``duration``, (3 n,).
             duration: Positive [s].
         """
         self.duration = duration
-        self._scale[JOINTS : 2 * JOINTS] = duration
-        self._scale[2 * JOINTS :] = duration * duration
-        ends = self._ends.reshape(2, STATE)
-        _multiply(begin, self._scale, ends[0])
-        _multiply(end, self._scale, ends[1])
-        rows, ends = self._rows, self._ends
-        self._coefficients[:, :JOINTS] = _dot(_FROM_ENDS, ends, rows)
+        self._scale_dq[:] = duration
+        self._scale_ddq[:] = duration * duration
+        _multiply(begin, self._scale, self._ends[0])
+        _multiply(end, self._scale, self._ends[1])
+        rows, ends = self._rows, self._joint_ends
+        self._q[:] = _dot(_FROM_ENDS, ends, rows)
         _dot(_RATE_FROM_ENDS, ends, rows)
-        _multiply(rows, 1.0 / duration, self._coefficients[:, JOINTS : 2 * JOINTS])
+        _multiply(rows, 1.0 / duration, self._dq)
         _dot(_CURVATURE_FROM_ENDS, ends, rows)
-        _multiply(rows, 1.0 / duration**2, self._coefficients[:, 2 * JOINTS :])
+        _multiply(rows, 1.0 / duration**2, self._ddq)
 
     def at(self, time: float, out: Vector) -> Vector:
-        """Write the joint state at a time within the duration to ``out``, (21,)."""
+        """Write the joint state at a time within the duration to ``out``, (3 n,)."""
         s = time / self.duration
         square = s * s
         write = self._write
@@ -99,17 +116,17 @@ def evaluate(rows: Matrix, times: Vector) -> Matrix:
     """Evaluate a path of quintic segments at many times at once.
 
     Args:
-        rows: Points, (n, 22) with n at least 2: time [s], then joint states.
+        rows: Points, (p, 1 + 3 n) with p at least 2: time [s], then joint states.
         times: Within the times of the points, (m,) [s].
 
     Returns:
-        Positions, velocities and accelerations, (m, 3, 7).
+        Positions, velocities and accelerations, (m, 3, n).
 
     Thread: any.
     """
     segment = np.clip(np.searchsorted(rows[:, 0], times, "right") - 1, 0, len(rows) - 2)
     powers = np.diff(rows[:, 0])[:, None] ** np.arange(3)
-    states = rows[:, 1:].reshape(-1, 3, JOINTS)
+    states = rows[:, 1:].reshape(len(rows), 3, -1)
     ends = np.concatenate([states[:-1] * powers[..., None], states[1:] * powers[..., None]], 1)
     s = ((times - rows[segment, 0]) / powers[segment, 1])[:, None] ** np.arange(6)
     basis = np.stack([s @ m for m in (_FROM_ENDS, _RATE_FROM_ENDS, _CURVATURE_FROM_ENDS)], 1)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.limits import JointLimits
 from multipanda_py.planning.quintic import evaluate
-from multipanda_py.state import JOINTS, Matrix, Vector
+from multipanda_py.state import Matrix, Vector
 
 BLEND_TIME = 0.1
 """A first point that comes sooner than this should be near the measured posture [s]."""
@@ -35,12 +35,12 @@ def complete(
 
     Args:
         times: Growing, (n,) [s].
-        q: Positions, (n, 7) [rad].
-        dq: Velocities, (n, 7) [rad/s], or None.
-        ddq: Accelerations, (n, 7) [rad/s^2], or None.
+        q: Positions of m joints, (n, m) [rad].
+        dq: Velocities, (n, m) [rad/s], or None.
+        ddq: Accelerations, (n, m) [rad/s^2], or None.
 
     Returns:
-        Points, (n, 22).
+        Points, (n, 1 + 3 m).
     """
     t, p = np.asarray(times, dtype=np.float64), np.asarray(q, dtype=np.float64)
     step = np.diff(t)[:, None]
@@ -53,7 +53,7 @@ def complete(
 def _slopes(step: Matrix, rise: Matrix) -> Matrix:
     slope = rise / step
     before, after = slope[:-1], slope[1:]
-    v = np.zeros((len(step) + 1, JOINTS))
+    v = np.zeros((len(step) + 1, rise.shape[1]))
     central = (before * step[1:] + after * step[:-1]) / (step[1:] + step[:-1])
     most = 2.0 * np.minimum(np.abs(before), np.abs(after))
     v[1:-1] = np.where(before * after > 0.0, np.clip(central, -most, most), 0.0)
@@ -74,7 +74,7 @@ def thin(rows: Matrix, most: int) -> tuple[Matrix, float]:
     """Leave out points evenly until few enough are left.
 
     Args:
-        rows: Points, (n, 22).
+        rows: Points, (n, 1 + 3 m).
         most: How many may stay, at least 2.
 
     Returns:
@@ -84,7 +84,8 @@ def thin(rows: Matrix, most: int) -> tuple[Matrix, float]:
         return rows, 0.0
     stay = np.unique(np.linspace(0, len(rows) - 1, most).round().astype(int))
     kept = rows[stay]
-    missed = evaluate(kept, rows[:, 0])[:, 0] - rows[:, 1 : 1 + JOINTS]
+    path = evaluate(kept, rows[:, 0])[:, 0]
+    missed = path - rows[:, 1 : 1 + path.shape[1]]
     return kept, float(np.abs(missed).max())
 
 
@@ -92,7 +93,7 @@ def check_between(rows: Matrix, name: str, limits: JointLimits) -> None:
     """Refuse a path that leaves the limits on its way between the points.
 
     Args:
-        rows: Points, (n, 22).
+        rows: Points, (n, 1 + 3 m).
         name: Of the arm.
         limits: Of its joints.
 

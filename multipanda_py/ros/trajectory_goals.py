@@ -14,7 +14,7 @@ from control_msgs.action import FollowJointTrajectory
 
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.planning.trajectory import complete, thin
-from multipanda_py.state import JOINTS, Matrix, Vector
+from multipanda_py.state import Matrix, Vector
 from multipanda_py.targets import TRAJECTORY_POINTS
 
 Result = FollowJointTrajectory.Result
@@ -41,9 +41,9 @@ class TrajectoryGoal(NamedTuple):
     """What a goal asks for; tolerances are 0 for the controllet's own, negative for none.
 
     Attributes:
-        points: (n, 22): time from now [s], positions, velocities, accelerations.
-        path_tolerance: (7,) [rad].
-        goal_tolerance: (7,) [rad].
+        points: (p, 1 + 3 n): time from now [s], positions, velocities, accelerations.
+        path_tolerance: (n,) [rad].
+        goal_tolerance: (n,) [rad].
         goal_time: [s].
     """
 
@@ -141,15 +141,15 @@ def _order(given: list[str], names: Sequence[str]) -> list[int]:
 
 
 def _gather(points: Sequence[Any], field: str, order: list[int]) -> Matrix | None:
-    """Return one field of all points in joint order, (n, 7), or None if all leave it out."""
+    """Return one field of all points in joint order, (p, n), or None if all leave it out."""
     lists = [getattr(point, field) for point in points]
     if not any(len(values) for values in lists):
         return None
     for number, values in enumerate(lists):
-        if len(values) != JOINTS:
+        if len(values) != len(order):
             raise GoalRefused(
                 Result.INVALID_GOAL,
-                f"{field}: point {number} has {len(values)} numbers, allowed {JOINTS}"
+                f"{field}: point {number} has {len(values)} numbers, allowed {len(order)}"
                 + ("" if field == "positions" else " in every point, or none in any"),
             )
     return np.array([list(values) for values in lists])[:, order]
@@ -157,7 +157,7 @@ def _gather(points: Sequence[Any], field: str, order: list[int]) -> Matrix | Non
 
 def _tolerances(field: str, given: Sequence[Any], names: Sequence[str]) -> Vector:
     """Return the position tolerances in joint order; 0 where a joint is not named."""
-    found = np.zeros(JOINTS)
+    found = np.zeros(len(names))
     for item in given:
         if item.name not in names:
             raise GoalRefused(Result.INVALID_JOINTS, f"{field}: {item.name} unknown")

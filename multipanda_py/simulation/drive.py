@@ -25,7 +25,7 @@ class Stage:
     CHANGING: ClassVar[Sequence[str]] = ()
 
     def execute(self, tau: Vector) -> None:
-        """Change torques (7,) [Nm] on their way to the joints, in place."""
+        """Change torques (n,) [Nm] on their way to the joints, in place."""
 
     def measure(self, state: ArmState) -> None:
         """Change what was measured on its way to the laws, in place."""
@@ -62,7 +62,7 @@ class Drive:
         ]
 
     def execute(self, tau: Vector) -> None:
-        """Turn commanded torques (7,) [Nm] into those of the motors, in place."""
+        """Turn commanded torques (n,) [Nm] into those of the motors, in place."""
         for step in self._executing:
             step(tau)
 

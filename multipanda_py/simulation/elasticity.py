@@ -15,7 +15,7 @@ from multipanda_py.exceptions import BackendError
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Stage
 from multipanda_py.simulation.mjcf_elements import put
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 
 STEP_SHARE = 0.3
 """Of the inverse of the fastest vibration's angular frequency: what a step of the simulation may
@@ -79,11 +79,11 @@ def add_rotors(
 def motor_addresses(
     model: mujoco.MjModel, arm: ArmDescription, settings: JointsConfig
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the motors' angles and velocities are, (7,) each; joints' own if rigid."""
+    """Return where the motors' angles and velocities are, (n,) each; joints' own if rigid."""
     elastic = elastic_joints(settings)
     found = [
         model.joint(_rotor(arm, joint) if joint in elastic else arm.joint_names[joint])
-        for joint in range(JOINTS)
+        for joint in range(arm.n_joints)
     ]
     positions = np.array([int(joint.qposadr[0]) for joint in found])
     return positions, np.array([int(joint.dofadr[0]) for joint in found])
@@ -126,7 +126,7 @@ def choose_steps(
         dofs = np.concatenate([links, motor_addresses(model, arm, settings)[1][elastic]])
         difference = np.zeros((len(elastic), len(dofs)))
         for row, joint in enumerate(elastic):
-            difference[row, joint], difference[row, JOINTS + row] = -1.0, 1.0
+            difference[row, joint], difference[row, arm.n_joints + row] = -1.0, 1.0
         compliance = difference @ np.linalg.solve(mass[np.ix_(dofs, dofs)], difference.T)
         root = np.sqrt(np.array(settings.stiffness)[elastic])
         omega = math.sqrt(np.linalg.eigvalsh(root[:, None] * compliance * root)[-1])
@@ -179,14 +179,14 @@ class Springs(Stage):
 
     @property
     def motors(self) -> tuple[Vector, Vector]:
-        """Angles [rad] and velocities [rad/s] of the motors now, (7,) each."""
+        """Angles [rad] and velocities [rad/s] of the motors now, (n,) each."""
         q_at, dof_at = self._motors
         return self._data.qpos[q_at], self._data.qvel[dof_at]
 
     @property
     def rotor_compliance(self) -> Vector:
-        """Inverse of the inertia that each motor moves at once, (7,) [1/(kg m^2)]; rigid: 0."""
-        inverse = np.zeros(JOINTS)
+        """Inverse of the inertia that each motor moves at once, (n,) [1/(kg m^2)]; rigid: 0."""
+        inverse = np.zeros(len(self._dofs))
         inverse[self._elastic] = 1.0 / self._rotors
         return inverse
 

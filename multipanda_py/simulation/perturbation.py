@@ -10,7 +10,7 @@ from multipanda_py.config.sections import PerturbationConfig
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Stage
 from multipanda_py.simulation.mjcf_elements import put
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 
 PAYLOAD_RADIUS = 0.03
 """Of the sphere whose rotational inertia an unknown payload has [m]."""
@@ -24,7 +24,7 @@ def add_payload(spec: mujoco.MjSpec, arm: ArmDescription, settings: Perturbation
     """
     if settings.payload <= 0.0:
         return
-    flange = next(body for body in spec.bodies if body.name == f"{arm.prefix}link8")
+    flange = next(body for body in spec.bodies if body.name == arm.flange_frame)
     load = put(flange.add_body(), name=f"{arm.prefix}payload", gravcomp=1.0)
     put(load, pos=np.array(settings.payload_com), mass=settings.payload)
     inertia = 0.4 * settings.payload * PAYLOAD_RADIUS**2
@@ -39,7 +39,7 @@ def scale_inertia(model: mujoco.MjModel, arm: ArmDescription, factor: float) -> 
             model.body_mass[body] *= factor
             model.body_inertia[body] *= factor
     first = int(model.joint(arm.joint_names[0]).dofadr[0])
-    model.dof_armature[first : first + JOINTS] *= factor
+    model.dof_armature[first : first + arm.n_joints] *= factor
     mujoco.mj_setConst(model, mujoco.MjData(model))
 
 
@@ -73,14 +73,14 @@ class Perturbation(Stage):
         period: float,
     ) -> None:
         self._model, self._data = model, data
-        self._dofs = slice(dof, dof + JOINTS)
+        self._dofs = slice(dof, dof + arm.n_joints)
         lag = settings.torque_lag
         self._follow = 1.0 - float(np.exp(-period / lag)) if lag > 0.0 else 1.0
         self._motor: Vector | None = None
         self._bias = np.array(settings.torque_bias)
         self._payload = settings.payload
         self._body = int(model.body(f"{arm.prefix}payload").id) if self._payload else -1
-        self._jacobian, self._weight = np.zeros((3, model.nv)), np.zeros(JOINTS)
+        self._jacobian, self._weight = np.zeros((3, model.nv)), np.zeros(arm.n_joints)
 
     def measure(self, state: ArmState) -> None:
         """Add what the estimate of external torques feels of it."""
@@ -89,7 +89,7 @@ class Perturbation(Stage):
         state.tau_ext += self._bias
 
     def execute(self, tau: Vector) -> None:
-        """Turn commanded torques (7,) [Nm] into executed ones, in place."""
+        """Turn commanded torques (n,) [Nm] into executed ones, in place."""
         if self._motor is None:
             self._motor = tau.copy()
         self._motor += self._follow * (tau - self._motor)
@@ -99,7 +99,7 @@ class Perturbation(Stage):
             tau += self._weigh()
 
     def _weigh(self) -> Vector:
-        """Return what the payload's weight does to the joints, (7,) [Nm]."""
+        """Return what the payload's weight does to the joints, (n,) [Nm]."""
         centre = self._data.xipos[self._body]
         mujoco.mj_jac(self._model, self._data, self._jacobian, None, centre, self._body)
         force = self._payload * self._model.opt.gravity

@@ -27,7 +27,7 @@ class Ripple(Stage):
     Args:
         settings: Amplitudes and numbers of waves.
         qpos: Joint positions of the world, live.
-        places: Where the seven motors' angles are in it.
+        places: Where the motors' angles are in it.
 
     Thread: control.
     """

@@ -9,7 +9,7 @@ import numpy as np
 
 from multipanda_py.config.sections import NoiseConfig
 from multipanda_py.simulation.drive import Stage
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 
 
 class SensorNoise(Stage):
@@ -46,12 +46,12 @@ class SensorNoise(Stage):
 
     def measure(self, state: ArmState) -> None:
         """Disturb positions, velocities and torques of a state."""
-        config, normal = self._config, self._random.standard_normal
-        state.q += config.q * normal(JOINTS)
-        state.dq += config.dq * normal(JOINTS)
-        torque = config.tau * normal(JOINTS)
+        config, normal, n = self._config, self._random.standard_normal, state.n_joints
+        state.q += config.q * normal(n)
+        state.dq += config.dq * normal(n)
+        torque = config.tau * normal(n)
         if self._drifts:
-            self._offset += self._step * self._walking.standard_normal(JOINTS)
+            self._offset += self._step * self._walking.standard_normal(n)
         torque += self._offset
         state.tau_J += torque
         state.tau_ext += torque
@@ -68,7 +68,7 @@ class TorqueStep(Stage):
         self._step = step
 
     def execute(self, tau: Vector) -> None:
-        """Round torques (7,) [Nm]. Thread: control."""
+        """Round torques (n,) [Nm]. Thread: control."""
         tau /= self._step
         np.rint(tau, out=tau)
         tau *= self._step

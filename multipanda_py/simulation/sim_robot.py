@@ -13,7 +13,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Stage
 from multipanda_py.simulation.elasticity import Springs
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 
 if TYPE_CHECKING:
     from multipanda_py.franka.settings import FrankaSettings
@@ -77,12 +77,12 @@ class SimRobot(Stage):
         self._period, self._springs = period, springs
         self._words_of = words_of
         self._model, self._data, self._state = model, data, state
-        self._dofs = slice(dof, dof + JOINTS)
-        self._flange = int(model.body(f"{arm.prefix}link8").id)
+        self._dofs = slice(dof, dof + arm.n_joints)
+        self._flange = int(model.body(arm.flange_frame).id)
         self._jacobian = np.zeros((3, model.nv))
-        self._weight = np.zeros(JOINTS)
+        self._weight = np.zeros(arm.n_joints)
         self._limit = arm.limits.torque
-        self._q, self._stiffness, self._damping, self._felt = np.zeros((4, JOINTS))
+        self._q, self._stiffness, self._damping, self._felt = np.zeros((4, arm.n_joints))
         self.stopped = False
         self.fault = ""
         self.configure(options)
@@ -108,7 +108,7 @@ class SimRobot(Stage):
         self._felt[:] = state.tau_ext
 
     def execute(self, tau: Vector) -> None:
-        """Turn commanded torques (7,) [Nm] into those of the motors, without the arm's gravity."""
+        """Turn commanded torques (n,) [Nm] into those of the motors, without the arm's gravity."""
         if not self.stopped and (self._torques is not None or self._wrench is not None):
             self._watch()
         if self.stopped:
@@ -122,7 +122,7 @@ class SimRobot(Stage):
             tau += self._weight
 
     def _weigh(self) -> None:
-        """Compute what carries the load, (7,) [Nm]."""
+        """Compute what carries the load, (n,) [Nm]."""
         data, body = self._data, self._flange
         centre = data.xpos[body] + data.xmat[body].reshape(3, 3) @ self._load.com
         mujoco.mj_jac(self._model, data, self._jacobian, None, centre, body)

@@ -39,7 +39,7 @@ class SceneView:
         self._q: list[Vector] = []
         self._fingers: list[Vector] = []
         for arm in arms:
-            self._q.append(self._position(arm.joint_names[0], 7))
+            self._q.append(self._position(arm.joint_names[0], arm.n_joints))
             fingers = arm.finger_joint_names
             self._fingers.append(self._position(fingers[0], 2) if fingers else np.zeros(2))
         self._objects = [

@@ -38,7 +38,7 @@ def near_singular(rng, maker):
 @pytest.mark.parametrize("close", [False, True], ids=["anywhere", "near singular"])
 def test_damping_of_the_projector_let_posture_torque_reach_the_tool(kind, close):
     rng, maker = np.random.default_rng(3), StateMaker()
-    project = getattr(NullspaceProjector(), kind)
+    project = getattr(NullspaceProjector(7), kind)
     checked = 0
     while checked < 60:
         state = near_singular(rng, maker) if close else maker.random(rng)[0]
@@ -56,7 +56,7 @@ def test_damping_of_the_projector_let_posture_torque_reach_the_tool(kind, close)
 def test_projection_stays_bounded_and_continuous_through_a_singular_posture(kind):
     """Stretch the elbow and bend it the other way: the torque never grows, and never jumps."""
     maker = StateMaker()
-    project = getattr(NullspaceProjector(), kind)
+    project = getattr(NullspaceProjector(7), kind)
     before, steps, least = None, [], 1.0
     for elbow in np.linspace(-0.1, 0.1, 4001):
         (state,) = maker.at([np.array([0.3, 0.0, 0.2, elbow, 0.1, 0.0, 0.4])])
@@ -74,7 +74,7 @@ def test_projection_stays_bounded_and_continuous_through_a_singular_posture(kind
 @pytest.mark.parametrize("kind", KINDS)
 def test_projection_is_continuous_along_random_paths_through_small_singular_values(kind):
     rng, maker = np.random.default_rng(5), StateMaker()
-    project = getattr(NullspaceProjector(), kind)
+    project = getattr(NullspaceProjector(7), kind)
     middle, half = (FR3_LIMITS.upper + FR3_LIMITS.lower) / 2, 3000
     passed = 0
     while passed < 4:
@@ -102,7 +102,7 @@ def test_six_joints_leave_no_nullspace(kind):
         jacobian, mass = state.jacobian[:, :6].copy(), state.mass[:6, :6].copy()
 
         def operational_space(self):
-            space = TaskInertia()
+            space = TaskInertia(6)
             space.update(self.mass, self.jacobian)
             return space
 

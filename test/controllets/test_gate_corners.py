@@ -12,11 +12,12 @@ import pytest
 from contact_rig import ContactRig
 
 from multipanda_py import registry
-from multipanda_py.config.sections import Q_READY, GateConfig
+from multipanda_py.config.sections import GateConfig
 from multipanda_py.control.governed_channel import GovernorParams
 from multipanda_py.controllets.joint_trajectory import MotionState
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
+from multipanda_py.robots import READY_POSTURE as Q_READY
 from multipanda_py.robots.limits import FR3_LIMITS
 
 GATE = GateConfig()

@@ -59,7 +59,7 @@ def test_inertia_stays_bounded_at_the_stretched_arm():
 
 @pytest.mark.parametrize("smallest", [0.0, 1e-12, 1e-3, TaskInertia.THRESHOLD * 0.999999])
 def test_damping_sets_in_without_a_step(smallest):
-    space = TaskInertia()
+    space = TaskInertia(7)
     jacobian = np.zeros((6, 7))
     jacobian[:6, :6] = np.eye(6)
     weights = np.full(7, 1.0)

@@ -7,8 +7,9 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from multipanda_py.config.sections import Q_READY, GateConfig
+from multipanda_py.config.sections import GateConfig
 from multipanda_py.pose import Pose
+from multipanda_py.robots import READY_POSTURE as Q_READY
 from multipanda_py.robots.limits import FR3_LIMITS
 
 READY = np.array(Q_READY)

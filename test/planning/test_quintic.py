@@ -28,7 +28,7 @@ def solved(begin, end, duration):
 @pytest.mark.parametrize("duration", [0.3, 1.0, 2.7])
 def test_segment_meets_its_six_conditions(duration):
     rng = np.random.default_rng(1)
-    segment, out = Quintic(), np.zeros(21)
+    segment, out = Quintic(7), np.zeros(21)
     for _ in range(10):
         begin, end = rng.normal(size=(2, 21))
         segment.join(begin, end, duration)
@@ -56,7 +56,7 @@ def test_path_is_its_segments():
 
 
 def test_peaks_from_rest_to_rest():
-    segment, out = Quintic(), np.zeros(21)
+    segment, out = Quintic(7), np.zeros(21)
     for first, peaks in (
         (0, [None, quintic.PEAK_RATE, quintic.PEAK_CURVATURE]),
         (7, [None, None, quintic.PEAK_CURVATURE_OF_RATE]),

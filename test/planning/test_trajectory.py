@@ -96,7 +96,7 @@ def test_an_arm_outside_its_limits_may_come_back():
 def test_record_has_count_points_and_room_for_tolerances():
     rows = complete([0.5, 1.0], [READY + 0.01, READY + 0.02])
     record = check_trajectory(rows, STATE, LIMIT, GATE)
-    assert record.shape == (TRAJECTORY.width,)
+    assert record.shape == (TRAJECTORY.size(7),)
     assert record[0] == 2
     assert np.array_equal(record[1:45].reshape(2, 22), rows)
     assert not record[45:].any()
@@ -123,13 +123,13 @@ def test_bad_trajectories_are_refused(rows, reason):
 
 
 def test_tolerances():
-    assert not check_tolerances(None, None, None, "left").any()
-    record = check_tolerances(0.1, [-1.0] * 7, 2.0, "left")
+    assert not check_tolerances(None, None, None, "left", 7).any()
+    record = check_tolerances(0.1, [-1.0] * 7, 2.0, "left", 7)
     assert np.array_equal(record, [*[0.1] * 7, *[-1.0] * 7, 2.0])
     with pytest.raises(TargetRejected, match="path_tolerance: got"):
-        check_tolerances([0.1] * 6, None, None, "left")
+        check_tolerances([0.1] * 6, None, None, "left", 7)
     with pytest.raises(TargetRejected, match="finite"):
-        check_tolerances(None, np.nan, None, "left")
+        check_tolerances(None, np.nan, None, "left", 7)
 
 
 @pytest.mark.parametrize(
@@ -139,4 +139,4 @@ def test_tolerances():
 )  # fmt: skip
 def test_a_tolerance_that_tolerates_everything_is_refused(path, goal, time):
     with pytest.raises(TargetRejected, match=r"left: .*toleranc.*allowed"):
-        check_tolerances(path, goal, time, "left")
+        check_tolerances(path, goal, time, "left", 7)
