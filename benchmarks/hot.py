@@ -63,6 +63,13 @@ def benchmark(rounds: int = 20) -> dict[str, Any]:
             for instance in loop._owners.active:
                 instance.update()
 
+        def traced() -> None:
+            for instance in loop._owners.active:
+                instance._terms.is_on = True
+            laws()
+            for instance in loop._owners.active:
+                instance._terms.is_on = False
+
         def safety() -> None:
             loop._together.are_sound()
             loop._together.command()
@@ -71,6 +78,7 @@ def benchmark(rounds: int = 20) -> dict[str, Any]:
             {
                 "model": model,
                 "laws": laws,
+                "laws_with_terms": traced,
                 "safety": safety,
                 "read": lambda: backend.read((0, 1)),
                 "physics": lambda: backend.write((0, 1)),

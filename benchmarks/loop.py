@@ -32,6 +32,7 @@ def table(results: dict[str, Any]) -> str:
     for name, label in (
         ("laws", "two impedance laws, nullspace, Coriolis, models"),
         ("laws_one_instance", "the same as one two-arm instance"),
+        ("laws_with_terms", "the same with torque terms asked for"),
         ("model", "of it the models"),
         ("safety", "safety"),
         ("read", "read the world"),

@@ -43,23 +43,6 @@ class _Fade:
             torque += before
 
 
-class _Traced:
-    """Note what a feature, or what stands in for it, adds."""
-
-    def __init__(self, part: Feature[Any] | _Fade, notes: Sequence[Vector]) -> None:
-        self._part, self._notes = part, notes
-
-    def add(
-        self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
-    ) -> None:
-        """Add the torques, and note their difference."""
-        for note, torque in zip(self._notes, tau):
-            note[:] = torque
-        self._part.add(states, target, tau, period)
-        for note, torque in zip(self._notes, tau):
-            np.subtract(torque, note, out=note)
-
-
 class FeatureSet:
     """Which features take part in a cycle.
 
@@ -77,7 +60,9 @@ class FeatureSet:
         listening: Those that want to know of new targets.
         preparing: Those that prepare the target, in their order.
         pacing: Those that bound how fast a reference may move; always the same list.
-        adding: Those that add torques, or what stands in for them while they fade.
+        adding: Those that add torques, or what stands in for them while they fade; another list
+            whenever that changes.
+        places: Their numbers among all features.
         changing: Whether :meth:`look` has something to do.
 
     Thread: control.
@@ -91,7 +76,6 @@ class FeatureSet:
         self._fades: dict[int, _Fade] = {}
         self._leaving: set[int] = set()
         self._active = False
-        self._notes: Sequence[Vector] | None = None
         self.pacing: list[Feature[Any]] = []
         for feature in features:
             feature.pacers = self.pacing
@@ -145,11 +129,6 @@ class FeatureSet:
                 self._fades[index] = fade
         self._arrange()
 
-    def trace(self, notes: Sequence[Vector] | None) -> None:
-        """Note what each feature adds in ``notes``, per arm (n, joints) [Nm]; None ends that."""
-        self._notes = notes
-        self._arrange()
-
     def look(self) -> None:
         """Find out which features have come or gone altogether."""
         gone = [i for i in self._leaving if self._features[i].settled]
@@ -174,13 +153,10 @@ class FeatureSet:
         )
         self.pacing[:] = [f for f in listed if _has(f, "pace")]
         adding = sorted((p for p in there if _has(p[1], "add")), key=lambda part: part[1].last)
-        parts = [(index, self._fades.get(index, feature)) for index, feature in adding]
-        self.adding: list[Feature[Any] | _Fade | _Traced] = [part for _, part in parts]
-        if self._notes is not None:
-            notes = self._notes
-            for own in notes:
-                own[:] = 0.0  # of features that take no part
-            self.adding = [_Traced(part, [own[index] for own in notes]) for index, part in parts]
+        self.places = [index for index, _ in adding]
+        self.adding: list[Feature[Any] | _Fade] = [
+            self._fades.get(index, feature) for index, feature in adding
+        ]
         self.changing = bool(self._fades or self._leaving)
 
 

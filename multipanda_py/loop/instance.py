@@ -16,6 +16,7 @@ from multipanda_py.loop.derating import Derating
 from multipanda_py.loop.feature_set import FeatureSet
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.safety import is_finite
+from multipanda_py.loop.torque_terms import TorqueTerms
 from multipanda_py.loop.trace import Trace
 from multipanda_py.state import ArmState, Vector
 
@@ -71,7 +72,8 @@ class Instance:
         self.tau: list[Vector] = self._law.tau
         self._derating = Derating(spec.config.type, self._law)
         self._may_derate = self._derating.applies
-        self.trace = Trace(self._target.data, self.tau, records, 1 + len(spec.features))
+        self._trace = Trace(self._target.data, records)
+        self._terms = TorqueTerms(self.tau, records, 1 + len(spec.features))
         self._parameter_mail = mailbox.parameters[spec.index]
         self._target_mail = [
             (slot, self._target.data[channel][place], channel, place)
@@ -115,10 +117,14 @@ class Instance:
 
     def trace_terms(self, is_on: bool) -> None:
         """Record what law and features add, or do not any more."""
-        self.trace.is_on = is_on
-        self._features.trace(self.trace.of_features if is_on else None)
+        self._terms.is_on = is_on
         if self.active:
-            self.trace.begin()
+            self.begin_records()
+
+    def begin_records(self) -> None:
+        """Take the records of its arms over from whoever had them."""
+        self._terms.begin()
+        self._trace.begin()
 
     def take_parameters(self) -> None:
         """Apply new parameters, law and features together."""
@@ -194,11 +200,12 @@ class Instance:
         self._law.update(states, target, period)
         if self._may_derate:
             self._derating.look()
-        if self.trace.is_on:
-            self.trace.law()
-        for part in features.adding:
-            part.add(states, target, tau, period)
-        self.trace.write()
+        if self._terms.is_on:
+            self._terms.add(features, states, target, period, tau)
+        else:
+            for part in features.adding:
+                part.add(states, target, tau, period)
+        self._trace.write()
         if features.changing:
             features.look()
         for torque in tau:

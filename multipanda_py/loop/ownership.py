@@ -148,7 +148,7 @@ class Ownership:
         for instance in self.active:
             for slot, arm in enumerate(instance.spec.arms):
                 self._arms[arm].give_to(instance, slot)
-            instance.trace.begin()
+            instance.begin_records()
         for arm in changed:
             self._arms[arm].blend(self._blend_cycles)
         self._report_handovers(now_ns)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the law and each of its features add to the torques of a controllet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.loop.feature_set import FeatureSet
+from multipanda_py.state import ArmState, Vector
+
+_subtract = np.subtract
+
+
+class TorqueTerms:
+    r"""Write torque terms to the records of the arms, while somebody has asked for them.
+
+    The torques are noted after the law and after each feature, in the order in which they add;
+    what a part has added is the difference of two notes,
+
+    .. math:: \tau_k = n_k - n_{k-1}, \qquad n_0 = 0
+
+    A note is one copy between two views. Parts that stand in the record in the order in which
+    they add are subtracted together.
+
+    Args:
+        tau: The torques of the controllet, per arm; the same arrays for ever.
+        records: The arms' records in the row, each of shape ().
+        n_terms: The law and all its features.
+
+    Attributes:
+        is_on: Whether terms are wanted.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self, tau: Sequence[Vector], records: Sequence[NDArray[np.void]], n_terms: int
+    ) -> None:
+        self.is_on = False
+        self._records, self._n_terms = records, n_terms
+        self._torques = [torque.data for torque in tau]
+        self._notes = [np.zeros((n_terms + 1, torque.size)) for torque in tau]
+        self._terms = [
+            record["terms"][:n_terms, : torque.size] for record, torque in zip(records, tau)
+        ]
+        self._of_law = self._note(1)
+        self._planned: object = None
+        self._steps: list[tuple[Any, list[tuple[memoryview, memoryview]]]] = []
+        self._runs: list[tuple[Vector, Vector, Vector]] = []
+
+    def _note(self, place: int) -> list[tuple[memoryview, memoryview]]:
+        return [(notes[place].data, own) for notes, own in zip(self._notes, self._torques)]
+
+    def begin(self) -> None:
+        """Take the records over from whoever had the arms."""
+        for record in self._records:
+            record["terms"][...] = 0.0
+            record["terms_traced"][...] = self._n_terms if self.is_on else 0
+
+    def add(
+        self, features: FeatureSet, states: Sequence[ArmState], target: Any, period: float,
+        tau: Sequence[Vector],
+    ) -> None:  # fmt: skip
+        """Have the features add to the torques of the law, and write who has added what."""
+        if features.adding is not self._planned:
+            self._plan(features)
+        for note, torque in self._of_law:
+            note[:] = torque
+        for part, notes in self._steps:
+            part.add(states, target, tau, period)
+            for note, torque in notes:
+                note[:] = torque
+        for after, before, terms in self._runs:
+            _subtract(after, before, terms)
+
+    def _plan(self, features: FeatureSet) -> None:
+        """Find which notes go where, for the features that add now."""
+        self._planned = features.adding
+        self._steps = [(part, self._note(2 + k)) for k, part in enumerate(features.adding)]
+        places = [0, *(1 + place for place in features.places)]
+        starts = [k for k, place in enumerate(places) if k == 0 or place != places[k - 1] + 1]
+        self._runs = []
+        for notes, terms in zip(self._notes, self._terms):
+            terms[...] = 0.0  # of features that take no part
+            for start, end in zip(starts, [*starts[1:], len(places)]):
+                place = places[start]
+                self._runs.append(
+                    (
+                        notes[start + 1 : end + 1],
+                        notes[start:end],
+                        terms[place : place + end - start],
+                    )
+                )
