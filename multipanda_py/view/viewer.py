@@ -73,12 +73,7 @@ def stop_viewer(process: subprocess.Popen[bytes], timeout: float = 3.0) -> int:
 
 
 def view(config: CellConfig, follower: RowFollower, ended: threading.Event) -> None:
-    """Show the newest rows in a window until it is closed, or ``ended`` is set.
-
-    Raises:
-        RenderingUnavailable: If no window can be opened.
-    """
-    require_display()
+    """Show the newest rows in a window until it is closed, or ``ended`` is set."""
     import mujoco.viewer
 
     from multipanda_py.view.scene_view import SceneView
@@ -129,10 +124,12 @@ def require_display() -> None:
 def main() -> int:
     """Show the cell that standard input describes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # goes to the owner, who then ends this
-    os.nice(NICENESS)
     ended = threading.Event()
     try:
         config = CellConfig.from_dict(json.loads(_read_line()))
+        require_display()
+        # Pictures may wait; on a busy machine the word that there are none waited for a minute.
+        os.nice(NICENESS)
         _leave_core_of_loop(config)
         follower = RowFollower(config, int(sys.argv[1]))
         threading.Thread(target=_wait_for_end_of_input, args=(ended,), daemon=True).start()
