@@ -164,7 +164,7 @@ class HeldPose(CartesianTarget):
 
 
 class ReferenceMotion:
-    """How a reference pose moves, besides where it is.
+    """How a reference pose moves as its goal does, besides where it is.
 
     Attributes:
         moving: Whether it does; the rest counts only then.

@@ -10,6 +10,7 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.control.governed_channel import GovernedChannel, GovernorParams, possible_share
+from multipanda_py.control.told_motion import ToldMotion
 from multipanda_py.control.tracker import Tracker
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import ReferenceMotion
@@ -28,7 +29,8 @@ class GovernedPose(GovernedChannel):
 
     Args:
         record: Position (3) [m] and rotation matrix (9).
-        motion: Where the law looks for how the reference moves, if it does.
+        motion: Where the law looks for how the reference moves, if it does; see
+            :class:`~multipanda_py.control.told_motion.ToldMotion`.
         state: The arm.
         place: Its number in the controllet.
     """
@@ -37,7 +39,8 @@ class GovernedPose(GovernedChannel):
         self, record: Vector, motion: ReferenceMotion | None, state: ArmState, place: int = 0
     ) -> None:
         super().__init__(record)
-        self._state, self._motion, self._place = state, motion, place
+        self._state, self._place = state, place
+        self._told = None if motion is None else ToldMotion(motion)
         self._position, self._rotation = record[:3], record[3:].reshape(3, 3)
         self._linear, self._angular = Tracker(3), Tracker(3)
         self._point, self._frame, self._turned = [0.0] * 3, np.eye(3), np.zeros((3, 3))
@@ -82,14 +85,29 @@ class GovernedPose(GovernedChannel):
             self._rotation[:] = _dot(_exp3(np.array(ends[1])), self._frame)
         self._keep_goal()
         self._linear_rate = self._angular_rate = None
-        if self._motion is not None:
-            self._motion.moving = False
+        if self._told is not None:
+            self._told.start(period)
 
     def _keep_goal(self) -> None:
         self._goal_point, self._goal_frame = self._position.tolist(), self._rotation.copy()
 
+    def has_news(self) -> bool:
+        """Return whether something else is asked for than in the last cycle."""
+        if self._told is not None:
+            self._told.advance()
+        return super().has_news()
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether the reference may move, or its goal has moved lately."""
+        return super().is_watching or (self._told is not None and self._told.remembers)
+
     def aim(self) -> None:
         """Head for what the record holds now."""
+        if self._told is not None:
+            turn = _log3(_dot(self._rotation, self._goal_frame.T)).tolist()
+            distance = math.dist(self._position.tolist(), self._goal_point)
+            self._told.step(distance, math.hypot(*turn))
         self._keep_goal()
         rate = None if self._goal_rate is None else self._goal_rate.tolist()
         self._linear_rate = None if rate is None else rate[:3]
@@ -138,10 +156,8 @@ class GovernedPose(GovernedChannel):
             self._position[:] = [p - e for p, e in zip(self._point, linear.lag)]
         if angular.moving:
             _dot(_exp3(np.array([-e for e in angular.lag])), self._frame, self._rotation)
-        if self._motion is not None:
-            self._motion.twist[:] = (*linear.rate, *angular.rate)
-            self._motion.acceleration[:] = (*linear.acceleration, *angular.acceleration)
-            self._motion.moving = linear.moving or angular.moving
+        if self._told is not None:
+            self._told.tell(linear, angular, self._goal_rate)
         self.busy = linear.moving or angular.moving
 
     def _turn(self, period: float) -> None:

@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.bearable_share import BearableShare
 from multipanda_py.control.cartesian_gains import CartesianGains
 from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.lost_modes import LostModes
@@ -17,6 +18,7 @@ from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.control.ramped_gains import RampedGains
 from multipanda_py.handover import Handover
 from multipanda_py.parameters import flag, number
+from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Matrix
 from multipanda_py.targets import MovingCartesianTarget
 
@@ -35,7 +37,7 @@ class CartesianImpedanceParams(CartesianGains):
         0.1, unit="s", low=0.001, high=10, doc="after which a target twist not renewed is zero"
     )
     feedforward: bool = flag(
-        True, doc="whether velocity and acceleration of a governed target are fed forward"
+        True, doc="whether velocity and acceleration of a streamed target are fed forward"
     )
 
 
@@ -50,16 +52,22 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     its list names, each with its own target. A full 6 x 6 stiffness may be streamed
     (``target_stiffness``); the parameter takes over again when it is set.
 
-    While a governor moves the target, its velocity and acceleration are fed forward (parameter
-    ``feedforward``); at rest nothing is, so that the arm is as compliant as ever, nor where the
-    tool does not follow or joints get fast, as on the way to a singular posture: it fades out
-    between a half and the whole of the clipped error, and from 0.35 to 0.65 of a joint's speed
-    limit. Of the velocity goes in what a damping ratio of 1 would make of it: with 5, the fading
-    would be a velocity loop of its own, up to the torque rate limit on a late arm. This is
-    multipanda_ros2, eq. 1, :math:`M_c \ddot x_d + C_c \dot x_d`, with the Coriolis torques of the
-    measured velocity, by the feature of that name, in place of those of the target's, and without
+    While a stream moves the target, the governed velocity and acceleration are fed forward
+    (parameter ``feedforward``); on the way to a target that has jumped nothing is, so that a
+    tool meets what is in the way no faster than its spring draws it
+    (:class:`~multipanda_py.control.told_motion.ToldMotion`). Nor is it at rest, so that the arm
+    is as compliant as ever, nor where the tool does not follow or joints get fast, as on the way
+    to a singular posture: it fades out between a half and the whole of the clipped error, and
+    from 0.35 to 0.65 of a joint's speed limit. Of the velocity goes in what a damping ratio of 1
+    would make of it: with 5, the fading would be a velocity loop of its own, up to the torque
+    rate limit on a late arm. This is multipanda_ros2, eq. 1,
+    :math:`M_c \ddot x_d + C_c \dot x_d`, with the Coriolis torques of the measured velocity, by
+    the feature of that name, in place of those of the target's, and without
     :math:`\Lambda \dot J \dot q`, which at the governor's speeds is a few per cent of the rest.
     Without a governor a streamed twist is fed forward alone.
+
+    Where the spring asks more of a joint than its torque limit, all of its wrench is scaled down
+    (:class:`~multipanda_py.control.bearable_share.BearableShare`), which keeps its direction.
 
     An arm that is drawn beyond its reach would swing for seconds about a nearly singular posture;
     :class:`~multipanda_py.control.lost_modes.LostModes` brakes that, and nothing else.
@@ -70,10 +78,14 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     Params, Target = CartesianImpedanceParams, MovingCartesianTarget
     default_features = ("nullspace", "coriolis", "wrench", "joint_limits", "collision_avoidance")
     touches = ("things",)
-    report_names = (KEPT,)
+    report_names = (
+        KEPT,
+        Report("pull kept", "-", "least share of the spring's wrench that torque limits leave"),
+    )
 
     def __init__(self, context: Context, params: CartesianImpedanceParams) -> None:
         self._springs = [CartesianSpring() for _ in context.arms]
+        self._bearable = [BearableShare(arm.limits) for arm in context.arms]
         self._twist_left = [0] * context.n_arms
         self._forward, self._lost = np.zeros(6), LostModes()
         super().__init__(context, params)
@@ -122,7 +134,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         self, states: Sequence[ArmState], target: MovingCartesianTarget, period: float
     ) -> None:
         """Write the joint torques of every arm."""
-        kept = 1.0
+        kept = pulled = 1.0
         for arm, state in enumerate(states):
             spring, twist = self._springs[arm], None
             if self._twist_left[arm] > 0:
@@ -136,7 +148,13 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             wrench = spring.wrench(
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
-            brake = self._lost.damp(state, spring.spring_in_base(), spring.damping_along)
+            pull = spring.spring_in_base()
+            bearable = self._bearable[arm].of(pull, state)
+            if bearable < 1.0:
+                left = _multiply(pull, bearable)
+                _add(wrench, left - pull, wrench)
+                pull, pulled = left, min(pulled, bearable)
+            brake = self._lost.damp(state, pull, spring.damping_along)
             if brake is not None:
                 _add(wrench, brake, wrench)
             if share > 0.0:
@@ -147,7 +165,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             wrench.dot(state.jacobian, self.tau[arm])
             if spring.kept < kept:
                 kept, self.softest = spring.kept, arm
-        self.report[0] = kept
+        self.report[0], self.report[1] = kept, pulled
 
     def _followed(self, arm: int, state: ArmState) -> float:
         """Return the share to feed forward: all of it where an arm follows with ease."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from contact_rig import ContactRig
 from dense_impedance import impedance
 
 from multipanda_py.controllets.cartesian_impedance import (
@@ -57,7 +58,7 @@ def test_full_stiffness_matrix_with_damping_from_it():
 
 def test_gains_change_without_a_torque_step_and_reach_their_goal():
     law, target, state = started(gain_time=0.1)
-    target.position_ee_in_base[0][0] += 0.05
+    target.position_ee_in_base[0][0] += 0.015
     law.update([state], target, PERIOD)
     steps, before = [], law.tau[0].copy()
     law.params = CartesianImpedanceParams(stiffness=np.array([3000.0] * 3 + [40.0] * 3))
@@ -70,7 +71,7 @@ def test_gains_change_without_a_torque_step_and_reach_their_goal():
     assert steps[-1] == 0.0
     k = np.diag([3000.0] * 3 + [40.0] * 3)
     expected = dense(
-        state, k, np.eye(6), np.array([0.05, 0, 0, 0, 0, 0]), -state.jacobian @ state.dq
+        state, k, np.eye(6), np.array([0.015, 0, 0, 0, 0, 0]), -state.jacobian @ state.dq
     )
     assert np.allclose(before, expected, rtol=1e-9)
 
@@ -349,6 +350,42 @@ def test_braked_twice_a_nearly_singular_arm_crept_to_its_target(make_cell):
     here = cell.pose("arm")
     goal = Pose(here.position + [0.1221, -0.0362, 0.0789], here.rotation)
     cell.set_target("arm", goal)
-    cell.step(2400)
+    cell.step(3200)
     state = cell.state("arm")
     assert goal.distance_from(state.position_ee_in_base, state.rotation_ee_in_base)[0] < 0.016
+
+
+@pytest.mark.sim
+def test_a_small_step_into_a_wall_hit_it_three_times_as_fast_as_its_spring_would():
+    """177 N at 1e5 N/m, 5 mm away: a critically damped spring is at most d w / e fast."""
+    bench = ContactRig(1e5, 0.005, law="cartesian_impedance")
+    try:
+        step, (state,) = 0.025, bench.cell.loop._owners.active[0].states
+        stiffness = CartesianImpedanceParams().stiffness[2]
+        j = state.jacobian[2]
+        mass = 1.0 / (j @ np.linalg.solve(state.mass, j))
+        speed = step * np.sqrt(stiffness / mass) / np.e
+        here = bench.cell.pose("arm")
+        bench.cell.set_target("arm", Pose(here.position - [0.0, 0.0, step], here.rotation))
+        forces, _ = bench.step(800)
+        assert 0.0 < forces.max() < speed * np.sqrt(1e5 * mass)
+        assert forces[-100:] == pytest.approx(stiffness * 0.02, rel=0.05)
+    finally:
+        bench.close()
+
+
+@pytest.mark.sim
+def test_pressed_harder_than_its_wrist_can_an_arm_ended_in_velocity_limit():
+    """140 N at 9 cm from the sixth axis ask 12.3 of 12 Nm: it gave way, others pressed on."""
+    params = {"stiffness": [1000.0] * 3 + [50.0] * 3}
+    bench = ContactRig(1e5, 0.005, law="cartesian_impedance", params=params)
+    try:
+        here = bench.cell.pose("arm")
+        bench.cell.set_target("arm", Pose(here.position - [0.0, 0.0, 0.145], here.rotation))
+        forces, _ = bench.step(1200)
+        assert bench.cell.state("arm").fault == ""
+        assert forces[-100:] == pytest.approx(0.9 * 12.0 / 0.088, rel=0.05)  # a5 of the arm: 88 mm
+        report = bench.cell.report("arm/law")
+        assert report["pull kept [-]"] == pytest.approx(forces[-1] / 140.0, rel=0.02)
+    finally:
+        bench.close()

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a law is told of how its governed reference moves."""
+
+from __future__ import annotations
+
+import math
+
+from multipanda_py.control.goal_speed import GoalSpeed
+from multipanda_py.control.tracker import Tracker
+from multipanda_py.state import Vector
+from multipanda_py.targets import ReferenceMotion
+
+_TINY = 1e-12
+
+
+class ToldMotion:
+    r"""Tell a law of a reference's velocity and acceleration, as far as its goal moves.
+
+    .. math::
+        \dot x_{told} = s\, \dot r, \quad \ddot x_{told} = s\, \ddot r, \qquad
+        s = \min(1,\; \mathrm{LEAD}\, v_g / \|\dot r\|)
+
+    for position and orientation apart, with the goal's speed :math:`v_g` by
+    :class:`~multipanda_py.control.goal_speed.GoalSpeed`, or that of a twist which came with it.
+    The way to a goal that has jumped is the governor's, not the user's: an arm driven along it by
+    more than its spring meets what nobody reckoned with as fast as torques allow.
+
+    Args:
+        motion: Where the law looks.
+
+    Thread: control.
+    """
+
+    LEAD = 3.0
+    """Speed of a reference that is told of, in units of its goal's: a stream comes unevenly, and
+    is told of sooner."""
+
+    def __init__(self, motion: ReferenceMotion) -> None:
+        self._motion = motion
+        self.start(1e-3)
+
+    def start(self, period: float) -> None:
+        """Begin with a goal at rest; cycles last ``period`` [s]."""
+        self._goal_speed, self._goal_turn = GoalSpeed(period), GoalSpeed(period)
+        self._motion.moving = False
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the goal has moved lately."""
+        return self._goal_speed.remembers or self._goal_turn.remembers
+
+    def step(self, distance: float, angle: float) -> None:
+        """Take a step of the goal [m], [rad]."""
+        self._goal_speed.step(distance)
+        self._goal_turn.step(angle)
+
+    def advance(self) -> None:
+        """Go on by one cycle."""
+        self._goal_speed.advance()
+        self._goal_turn.advance()
+
+    def tell(self, linear: Tracker, angular: Tracker, goal_rate: Vector | None) -> None:
+        """Write what the law is told of a reference.
+
+        Args:
+            linear: Its position.
+            angular: Its orientation.
+            goal_rate: The goal's twist if it is known, (6,) [m/s, rad/s].
+        """
+        motion = self._motion
+        speed, turn = self._goal_speed.speed, self._goal_turn.speed
+        if goal_rate is not None:
+            speed = max(speed, math.hypot(*goal_rate[:3]))
+            turn = max(turn, math.hypot(*goal_rate[3:]))
+        moves, turns = self._share(speed, linear), self._share(turn, angular)
+        motion.twist[:] = (
+            *[moves * v for v in linear.rate], *[turns * v for v in angular.rate],
+        )  # fmt: skip
+        motion.acceleration[:] = (
+            *[moves * a for a in linear.acceleration], *[turns * a for a in angular.acceleration],
+        )  # fmt: skip
+        motion.moving = linear.moving or angular.moving
+
+    def _share(self, goal_speed: float, tracker: Tracker) -> float:
+        return min(1.0, self.LEAD * goal_speed / max(math.hypot(*tracker.rate), _TINY))
