@@ -52,6 +52,10 @@ def main() -> int:
     parser.add_argument("--record", type=Path, help="keep what was found here, and go on from it")
     parser.add_argument("--merge", type=Path, nargs="+", help="throw nothing: show these records")
     options = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Either ends what was started, too. A shell lets what it starts in the background ignore
+        # Ctrl-C, and so would every node until it has a handler of its own.
+        signal.signal(number, signal.default_int_handler)
     ledger = Ledger(0 if options.merge else options.faults + options.inputs)
     for file in options.merge or []:
         ledger.add(json.loads(file.read_text(encoding="utf-8"))["ledger"])
@@ -77,7 +81,6 @@ def throw(ledger: Ledger, options: argparse.Namespace) -> None:
         done = kept["done"]
         ledger.add(kept["ledger"])
     campaign = Campaign(ledger, options.seed, options.minutes)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends whatever was started, too
     try:
         for name, work in campaign.parts(options.faults, options.inputs, options.flood):
             if name in done or campaign.late:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -117,6 +118,7 @@ def test_a_campaign_that_was_interrupted_left_its_node_and_its_robots():
     campaign = subprocess.Popen(
         [sys.executable, str(CHAOS / "run.py"), "--faults", "1", "--inputs", "0"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_IGN),  # as in the background
     )  # fmt: skip
     word = f"MULTIPANDA_CHAOS=chaos_{campaign.pid}".encode()
 
