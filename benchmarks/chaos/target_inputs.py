@@ -26,6 +26,7 @@ TOPICS = {
 }
 PACE = 0.002
 """Between messages, as a subscription keeps the newest one only [s]."""
+SLOWEST = 16 * PACE
 STILL = 2e-3  # of a joint of an arm that nobody moves [rad]
 BAD = st.sampled_from([float("nan"), float("inf"), -float("inf"), 1e308, -1e308, 1e3, -1e3])
 BATCH = 250
@@ -130,6 +131,7 @@ class Targets:
         self.pose = client.newest(PoseStamped, "left/current_pose")
         self.joints = client.newest(JointState, "left/joint_states")
         self._before = self._books()
+        self._pace = PACE
 
     def refused(self, count: int) -> None:
         """Throw well-formed targets that must be refused."""
@@ -173,7 +175,7 @@ class Targets:
         stage.outsider.ask("mark")
         for topic, message in messages:
             self.client.publisher(TOPICS[topic], f"left/{topic}").publish(message)
-            time.sleep(PACE)
+            time.sleep(self._pace)
         before, after = self._before, self._books()
         self._before = after
         moved = max(stage.outsider.ask("moved").values())
@@ -181,14 +183,22 @@ class Targets:
         ledger.throw(kind, len(messages), refused)
         ledger.expect(self.node.runs, kind, "the node has ended")
         ledger.expect(caught == 0, kind, f"{caught} exceptions in callbacks")
-        enough = received > 0.5 * len(messages) - SPARE
-        ledger.expect(enough, kind, f"only {received} of {len(messages)} were received")
+        if received < 0.5 * len(messages) - SPARE:
+            self._slower(kind, f"only {received} of {len(messages)} were received")
         if all_wrong:
             ledger.expect(received == refused, kind,
                           f"{received} received, {refused} counted as refused")  # fmt: skip
         if received == refused:
             ledger.expect(moved < STILL, kind, f"a joint moved by {moved:.4f} rad")
         stage.judge(kind)
+
+    def _slower(self, kind: str, text: str) -> None:
+        """Give a busy machine more time from here on; who loses messages even then, is broken."""
+        if self._pace >= SLOWEST:
+            self.stage.ledger.fail(kind, text)
+        else:
+            self._pace *= 2.0
+            self.stage.ledger.spoil(kind, len(self.stage.ledger.broke[kind]))
 
     def _books(self) -> dict[str, int]:
         """Return what the node has counted."""
