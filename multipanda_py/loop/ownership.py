@@ -61,12 +61,17 @@ class Ownership:
             for instance, flag in zip(self._instances, flags)
             if flag == RESTART or (flag and not instance.active)
         ]
+        refused = False
         for instance in starting:
+            if refused and instance.active:  # what goes on is not begun anew for nothing
+                continue
             reason = self._activate(instance)
             if reason:
-                self._said.clear()
+                refused = True
                 self.report(Event.SWITCH_FAILED, instance, reason, now_ns)
-                return SwitchStatus.FAILED
+        if refused:
+            self._said.clear()
+            return SwitchStatus.FAILED
         self.apply([bool(flag) for flag in flags], starting, now_ns=now_ns)
         return SwitchStatus.DONE
 

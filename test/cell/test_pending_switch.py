@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a switch is refused: what its own arms say, and all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from multipanda_py.exceptions import SwitchRejected
+
+pytestmark = pytest.mark.sim
+LAWS = {"odd": {"type": "misbehaving"}, "joint": {"type": "joint_impedance"}}
+ARMS = {"left": {}, "right": {"position": [0, -1, 0]}, "third": {"position": [0, -2, 0]}}
+
+
+def refusal(cell, *names):
+    with pytest.raises(SwitchRejected) as refused:
+        cell.switch(names)
+    return str(refused.value)
+
+
+def test_a_switch_that_two_arms_refuse_named_the_first_of_them_only(make_cell):
+    cell = make_cell(ARMS, controllets=LAWS)
+    for arm in ("left", "right"):
+        cell.set_parameters(f"{arm}/odd", {"fault": "activate"})
+    cell.step(5)
+    for_left, for_right = refusal(cell, "left/odd", "right/odd", "third/odd").split("; ")
+    assert for_left.startswith("left/odd: RuntimeError: this law does not start")
+    assert for_right.startswith("right/odd: RuntimeError: this law does not start")
+    assert cell.active == ("left/hold", "right/hold", "third/hold")
+
+
+def test_each_faulted_arm_is_named_with_its_own_fault(make_cell):
+    cell = make_cell(ARMS, controllets=LAWS, active=["left/odd", "right/odd"])
+    cell.set_parameters("left/odd", {"fault": "raise"})
+    cell.set_parameters("right/odd", {"fault": "nan"})
+    cell.step(5)
+    said = refusal(cell, "left/joint", "right/joint")
+    assert "left/joint: arm left has a latched fault (controllet_error)" in said
+    assert "right/joint: arm right has a latched fault (non_finite_torque)" in said
+
+
+def test_an_answer_said_what_another_arm_s_law_has_noticed_meanwhile(make_cell):
+    cell = make_cell(ARMS, controllets=LAWS, active=["third/odd"])
+    cell.set_parameters("third/odd", {"fault": "notify"})
+    quiet = cell.switch(["left/joint"])
+    cell.set_parameters("right/odd", {"fault": "notify"})
+    loud = cell.switch(["right/odd"])
+    assert {"third/odd", "right/odd"} <= {event.controllet for event in cell.events()}
+    assert quiet.notices == ()
+    assert set(loud.notices) == {"this law is at its limit"}
