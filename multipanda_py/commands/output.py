@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 
-OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+OK, FAILED, INTERRUPTED = 0, 1, 130
 
 
 def say(text: str) -> None:

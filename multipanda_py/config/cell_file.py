@@ -103,20 +103,6 @@ class CellConfig(Section):
                 yield InstanceConfig(name=f"{arm}/{name}", arms=(arm,), per_arm=True, **common)
 
 
-def read_parameters(path: str | Path) -> dict[str, Any]:
-    """Return the ``ros__parameters`` of a ROS 2 parameter file as a nested dictionary.
-
-    Raises:
-        ConfigurationError: If the file cannot be read, is not of that form, or holds what
-            ROS 2 refuses (:mod:`multipanda_py.config.ros_yaml`).
-    """
-    data = _load(path)
-    faults = ros_faults(data)
-    if faults:
-        raise ConfigurationError(*(f"{path}: {fault}" for fault in faults))
-    return data
-
-
 def _with_checked_sections(data: Any, faults: Faults) -> Any:
     """Return a cell whose arms' sections of backends are checked, and in plain types."""
     if not isinstance(data, Mapping) or not isinstance(data.get("arms"), Mapping):

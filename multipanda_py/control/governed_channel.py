@@ -77,7 +77,6 @@ class GovernedChannel(ABC):
     Attributes:
         busy: Whether the law may not see the record as it was asked for.
         pacers: What may slow the reference down, as an obstacle is in its way; a live list.
-        paced: The share of its velocity that they left it in the last cycle.
 
     Thread: control.
     """
@@ -89,7 +88,6 @@ class GovernedChannel(ABC):
         self._rate_left = 0
         self.busy = False
         self.pacers: Sequence[Pacer] = ()
-        self.paced = 1.0
 
     def has_news(self) -> bool:
         """Return whether something else is asked for than in the last cycle."""

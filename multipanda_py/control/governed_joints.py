@@ -131,7 +131,7 @@ class GovernedJoints(GovernedChannel):
         if is_paced and tracker.moving:
             ahead = np.multiply(before, weight) - self._state.q
             rate = np.multiply(tracker.rate, weight)
-            self.paced = share = self._pace(self._place, rate, ahead)
+            share = self._pace(self._place, rate, ahead)
             if share < 1.0:
                 tracker.slow(share)
                 tracker.wake()

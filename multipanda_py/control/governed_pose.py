@@ -175,7 +175,7 @@ class GovernedPose(GovernedChannel):
         if not (linear.moving or angular.moving):
             return
         rate = np.array((*linear.rate, *angular.rate))
-        self.paced = share = self._allowed(rate, before, turned)
+        share = self._allowed(rate, before, turned)
         if share >= 1.0:
             return
         linear.slow(share)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from multipanda_py.config.cell_file import CellConfig, read_parameters
+from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
 
 GOOD: dict[str, Any] = {
@@ -282,8 +282,7 @@ def test_a_file_names_itself_and_all_its_faults(tmp_path: Path) -> None:
         "controllets",
         "speed",
     ]
-    with pytest.raises(ConfigurationError, match=r"write 0 as 0\.0"):
-        read_parameters(path)
+    assert "write 0 as 0.0" in faults[0]
 
 
 @pytest.mark.parametrize(
