@@ -22,8 +22,6 @@ REST_SPEED = 0.005
 """Mean speed of each joint in both halves of the window that counts as rest [rad/s]."""
 MAX_SPEED = 1.0
 """Mean speed of any joint above which nothing is handed over [rad/s]."""
-DISAGREEMENT = np.array([8.0, 8.0, 8.0, 8.0, 4.0, 4.0, 4.0])
-"""Torque asked for beyond what is measured, by friction and bias; more is not executed [Nm]."""
 FREE_FORCE, FREE_TORQUE = 2.0, 0.4
 """What the estimate of a free arm in motion may show [N], [Nm]."""
 TORQUE_AWAY = tuple(event for event in Event if event.takes_torque)
@@ -93,6 +91,8 @@ class PastCycles:
         tau, external, wrench_ext = (
             _mean(rows[:, at[name]]) for name in ("tau", "tau_ext", "wrench_ext_in_base")
         )
+        n = arm.state.n_joints  # records have room for those of the arm with most
+        tau, external = tau[:n], external[:n]
         if not (math.isfinite(speed) and is_finite(tau) and is_finite(external)):
             return Handover(np.zeros(arm.state.n_joints))
         if speed > MAX_SPEED:
@@ -102,7 +102,8 @@ class PastCycles:
         contact = wrench.copy()
         agreed(contact[:3], -wrench_ext[:3], FREE_FORCE)
         agreed(contact[3:], -wrench_ext[3:], FREE_TORQUE)
-        executed = (np.abs(tau + external + arm.tare) < DISAGREEMENT).all()
+        slack = arm.model.arm.robot.figure("unmeasured_torque")
+        executed = bool((np.abs(tau + external + arm.tare) < slack).all())
         if speed < REST_SPEED and executed:
             return Handover(tau, wrench, contact)
         return Handover(np.dot(contact, state.jacobian), contact, contact)

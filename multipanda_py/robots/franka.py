@@ -60,6 +60,8 @@ FIGURES: dict[str, tuple[float, ...]] = {
     # What sensors, the robot's own model and half a forgotten kilogram can explain [Nm]; as a
     # force at a stretched tool some 7 N.
     "tare_torque": (4.0, 4.0, 4.0, 4.0, 1.5, 1.5, 1.5),
+    # Torque asked for beyond what is measured, by friction and bias; more is not executed [Nm].
+    "unmeasured_torque": (8.0, 8.0, 8.0, 8.0, 4.0, 4.0, 4.0),
     # Friction [Nm], [s/rad], [rad/s], identified on a Panda by Gaz et al., RA-L 2019.
     "friction_phi_1": (0.54615, 0.87224, 0.64068, 1.2794, 0.83904, 0.30301, 0.56489),
     "friction_phi_2": (5.1181, 9.0657, 10.136, 5.5903, 8.3469, 17.133, 10.336),

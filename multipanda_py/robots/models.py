@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from multipanda_py.robots.franka import (
     ARMATURE,
@@ -16,6 +17,7 @@ from multipanda_py.robots.franka import (
 )
 from multipanda_py.robots.limits import LIMITS
 from multipanda_py.robots.look import LINK_LOOK
+from multipanda_py.robots.read import read_robot
 from multipanda_py.robots.robot import Flange, Joint, Link, Origin, Robot
 
 
@@ -42,6 +44,32 @@ def _franka(name: str) -> Robot:
     )
 
 
-MODELS: Mapping[str, Robot] = {name: _franka(name) for name in ("fr3", "fer")}
+DATA = Path(__file__).parent / "data"
+"""Where the robots are that are data: ``NAME.yaml`` and its URDF."""
+
+
+class _Library(Mapping[str, Robot]):
+    """Robots by name; one that is data is read when it is asked for."""
+
+    def __init__(self) -> None:
+        self._found = {name: _franka(name) for name in ("fr3", "fer")}
+        self._paths = {path.stem: path for path in sorted(DATA.glob("*.yaml"))}
+
+    def __getitem__(self, name: str) -> Robot:
+        if name not in self._found:
+            self._found[name] = read_robot(self._paths[name])
+        return self._found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._found or name in self._paths
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._found, *self._paths)))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+MODELS: Mapping[str, Robot] = _Library()
 DEFAULT_MODEL = "fr3"
 """What an arm is if nobody says."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import mujoco
 import numpy as np
 
+from multipanda_py.exceptions import BackendError
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Stage
@@ -93,6 +94,12 @@ class SimRobot(Stage):
         self._options = options
         self._torques = self._wrench = None
         if "upper_torque_thresholds" in given:
+            if len(options.upper_torque_thresholds) != len(self._limit):
+                raise BackendError(
+                    f"upper_torque_thresholds of {self._state.name}: got "
+                    f"{len(options.upper_torque_thresholds)} numbers, allowed {len(self._limit)}, "
+                    "one per joint: thresholds per joint are those of a Franka arm"
+                )
             self._torques = np.array(options.upper_torque_thresholds)
         if "upper_force_thresholds" in given:
             self._wrench = np.array(options.upper_force_thresholds)
@@ -172,6 +179,7 @@ class SimRobot(Stage):
             compliance = np.maximum(compliance, self._springs.rotor_compliance)
             self._q = self._springs.motors[0]
         bound = STABLE / (self._period**2 * compliance)
-        self._stiffness = np.minimum(self._options.joint_impedance, bound)
+        own = self._options.joint_impedance[: len(bound)]  # for as many joints as a Franka's
+        self._stiffness = np.minimum(own, bound)
         self._damping = 2.0 * np.sqrt(self._stiffness / compliance)
         self.stopped = True
