@@ -10,6 +10,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from contact_rig import ContactRig
+from postures import anywhere
 
 from multipanda_py import registry
 from multipanda_py.config.sections import GateConfig
@@ -52,7 +53,7 @@ def test_joint_trajectory_at_full_speed_comes_to_rest(make_cell, episodes, stopp
     rng = np.random.default_rng(5 + stopped)
     law = {"law": {"type": "joint_trajectory", "params": {"speed": 1.0}}}
     for episode in range(episodes(1, 40)):
-        q = np.array(Q_READY) + rng.uniform(-0.4, 0.4, 7)
+        q = anywhere(rng)
         arm = {"q_start": q.tolist(), "perturbation": {} if episode % 2 else LATE}
         cell = make_cell(arms={"arm": arm}, controllets=law, active=["arm/law"])
         far = 1.5 if stopped else 0.999 * GATE.joint
@@ -92,6 +93,8 @@ def test_a_wrench_of_the_gate_in_the_air_and_in_contact(episodes, stiffness, par
     ways, where = corners(rng), slice(0, 3) if part == "force" else slice(3, 6)
     for episode in range(episodes(1, 20)):
         arm = {"perturbation": {} if episode % 2 else LATE}
+        if not stiffness:
+            arm["q_start"] = anywhere(rng).tolist()
         rig = ContactRig(stiffness, 0.002 if stiffness else 1.0, arm=arm)
         presses = stiffness > 0.0 and part == "force"
         wrench = np.zeros(6)

