@@ -140,7 +140,7 @@ def test_references_have_the_width_of_their_channels():
     shapes = {field.name: field.shape for field in ARM_FIELDS}
     for name in TRACED_CHANNELS:
         sizes = [7 if size == "joints" else size for size in shapes[f"target_{name}"]]
-        assert np.prod(sizes) == CHANNELS[name].width
+        assert np.prod(sizes) == CHANNELS[name].size(7)
 
 
 def test_the_page_is_not_stale():
