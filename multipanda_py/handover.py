@@ -36,11 +36,14 @@ class Handover:
             point, (6,) [N, Nm]. What of ``tau`` only moves the elbow is not in it.
         contact_in_base: What of that wrench is measured, too, (6,): the rest is what nobody told
             of, such as a payload, and what sensors do not show.
+        load_mass: What the robot has been told that it carries beyond its tool [kg]; its weight
+            is compensated and no part of the rest.
     """
 
     tau: Vector = field(default_factory=lambda: np.zeros(0))
     wrench_in_base: Vector = field(default_factory=_six)
     contact_in_base: Vector = field(default_factory=_six)
+    load_mass: float = 0.0
 
     @property
     def force(self) -> float:
@@ -68,7 +71,10 @@ class Handover:
             return self
         share = force / self.force
         return Handover(
-            self.tau * share, self.wrench_in_base * share, self.contact_in_base * share
+            self.tau * share,
+            self.wrench_in_base * share,
+            self.contact_in_base * share,
+            self.load_mass,
         )
 
     def words(self, name: str, share: float) -> str:
@@ -80,7 +86,8 @@ class Handover:
             return f"{name} goes on with {force:.1f} {unit}"
         if share > 0.02:
             return f"{name} goes on with {share * force:.1f} of {force:.1f} {unit}"
-        return f"{name} lets go of {force:.1f} {unit}"
+        told = f"its robot has been told of a load of {self.load_mass:g} kg"
+        return f"{name} lets go of {force:.1f} {unit} ({told})"
 
 
 def tool_wrench(state: ArmState, tau: Vector) -> Vector:

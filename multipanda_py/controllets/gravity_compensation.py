@@ -83,7 +83,8 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
     ramped over ``gain_time``: a hold sets in and lets go without a torque step. The damping, and
     beyond ``max_speed`` a brake (:class:`.SpeedBrake`), are
     all that slows a floating arm apart from its own friction; the feature ``friction`` makes
-    it lighter.
+    it lighter. What it carries floats only as far as the robot was told of it (``load_mass``): the
+    rest of a weight is let go of, as the answer to the switch says, and the arm sinks with it.
     """
 
     Params, Target = GravityCompensationParams, HeldPose

@@ -118,6 +118,7 @@ class ArmModel:
     def set_load(self, load: Load) -> None:
         """Count what the flange carries, instead of any load before, in all dynamics."""
         self._flange.carry(load)
+        self.load_mass = load.mass
 
     def hessian(self) -> Matrix:
         r"""Return :math:`\partial J_{rj} / \partial q_k` at [k, j, r], of the last update."""

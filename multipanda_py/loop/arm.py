@@ -36,12 +36,20 @@ class Arm:
         interrupted: It may not have done what it was told at some time since the fault.
         busy: Why no other law may have it now, or an empty string.
         tare: What is taken off its estimated external torques, (n,) [Nm].
+        up_in_base: Against gravity, (3,).
+        before_loss: What it was pressing with before it lost its torque.
 
     Thread: control.
     """
 
     def __init__(
-        self, index: int, state: ArmState, model: ArmModel, record: NDArray[np.void], period: float
+        self,
+        index: int,
+        state: ArmState,
+        model: ArmModel,
+        record: NDArray[np.void],
+        period: float,
+        up_in_base: Vector | None = None,
     ) -> None:
         self.index, self.state, self.model = index, state, model
         model.attach(state)
@@ -60,6 +68,8 @@ class Arm:
         self.released = self.interrupted = False
         self.busy = ""
         self.tare = np.zeros(state.n_joints)
+        self.up_in_base = np.array([0.0, 0.0, 1.0]) if up_in_base is None else up_in_base
+        self.before_loss = Handover(np.zeros(state.n_joints))
 
     @property
     def fault(self) -> Event:

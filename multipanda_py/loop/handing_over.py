@@ -9,6 +9,7 @@ import numpy as np
 
 from multipanda_py.handover import Handover, tool_wrench
 from multipanda_py.loop.arm import Arm
+from multipanda_py.loop.carried_weight import LOOK_BACK, still_carried
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.row import columns
@@ -77,8 +78,29 @@ class PastCycles:
 
     def of(self, arm: Arm) -> Handover:
         """Return what an arm was pressing with until now."""
+        if arm.released or arm.fault in UNFIT:
+            return Handover(np.zeros(arm.state.n_joints))
+        return self._pressed(arm, self._mailbox.words[Word.ROWS])
+
+    def before_loss(self, arm: Arm) -> Handover:
+        """Return what an arm that loses its torque was pressing with before it met anything."""
+        return self._pressed(arm, self._mailbox.words[Word.ROWS] - LOOK_BACK)
+
+    def carried(self, arm: Arm) -> Handover:
+        """Return what of that is a weight, and still there; see :func:`.still_carried`."""
         count = self._mailbox.words[Word.ROWS]
-        if count - self._first < WINDOW or arm.released or arm.fault in UNFIT:
+        if count - self._first < WINDOW:
+            return Handover(np.zeros(arm.state.n_joints))
+        state, at = arm.state, self._at[arm.index]
+        felt = _mean(self._rows(count)[:, at["wrench_ext_in_base"]])
+        felt += tool_wrench(state, arm.tare)
+        if not is_finite(felt):
+            return Handover(np.zeros(arm.state.n_joints))
+        return still_carried(arm.before_loss, felt, arm.up_in_base, state.jacobian)
+
+    def _pressed(self, arm: Arm, count: int) -> Handover:
+        """Return what an arm was pressing with until ``count`` rows had been written."""
+        if count - self._first < WINDOW:
             return Handover(np.zeros(arm.state.n_joints))
         rows, at = self._rows(count), self._at[arm.index]
         fault = rows[:, at["fault"]].view(np.int64)
@@ -97,7 +119,7 @@ class PastCycles:
             return Handover(np.zeros(arm.state.n_joints))
         if speed > MAX_SPEED:
             return Handover(np.zeros(arm.state.n_joints))
-        state = arm.state
+        state, mass = arm.state, arm.model.load_mass
         wrench = tool_wrench(state, tau)
         contact = wrench.copy()
         agreed(contact[:3], -wrench_ext[:3], FREE_FORCE)
@@ -105,8 +127,8 @@ class PastCycles:
         slack = arm.model.arm.robot.figure("unmeasured_torque")
         executed = bool((np.abs(tau + external + arm.tare) < slack).all())
         if speed < REST_SPEED and executed:
-            return Handover(tau, wrench, contact)
-        return Handover(np.dot(contact, state.jacobian), contact, contact)
+            return Handover(tau, wrench, contact, mass)
+        return Handover(np.dot(contact, state.jacobian), contact, contact, mass)
 
 
 def _shifted(place: slice, by: int) -> slice:

@@ -6,6 +6,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from multipanda_py.handover import Handover
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.handing_over import PastCycles
@@ -113,8 +116,9 @@ class Ownership:
         self._said.clear()
 
     def recover(self, arm: Arm) -> Event:
-        """Clear an arm's fault; it holds where it is and with the torque that it has."""
-        return arm.recover(self._past.of(arm))
+        """Clear an arm's fault; it holds where it is, and what it carries."""
+        past = self._past.carried(arm) if arm.interrupted else self._past.of(arm)
+        return arm.recover(past)
 
     def apply(
         self,
@@ -167,6 +171,8 @@ class Ownership:
             Exception: Whatever a law or feature raises.
         """
         self._past.forget()
+        for arm in self._arms:
+            arm.before_loss = Handover(np.zeros(arm.state.n_joints))
         for instance in self.active:
             self._leave(instance)
             instance.active = False
@@ -213,6 +219,8 @@ class Ownership:
         if arms is None and is_hold and self._arms[instance.spec.arms[0]].released:
             return
         for arm in arms if arms is not None else [self._arms[i] for i in instance.spec.arms]:
+            if event.takes_torque and not arm.interrupted:
+                arm.before_loss = self._past.before_loss(arm)
             arm.fault = event
             self._mailbox.report(event, now_ns, arm.index, instance.spec.index, text)
         if is_hold:
