@@ -85,6 +85,8 @@ class Group:
         movers: The bodies with whose joints the solids move: those, or the arms that hold them.
         held: What has to be in a hand for this group to count: (arm, object) each.
         free: What must not be.
+        is_touched: Whether the hand of the first body is meant to touch the second.
+        is_foreseen: Whether a reference that is ahead of its arm is to keep away, too.
     """
 
     def __init__(
@@ -96,8 +98,10 @@ class Group:
         movers: tuple[int, int] | None = None,
         held: Grasps = NONE_HELD,
         free: Grasps = NONE_HELD,
+        is_touched: bool = False,
     ) -> None:
         self.kind, self.first, self.second = kind, first, second
+        self.is_touched, self.is_foreseen = is_touched, True
         self.movers = (first, second) if movers is None else movers
         self.held, self.free = held, free
         self._geometry = pin.GeometryModel()
@@ -261,16 +265,26 @@ class CollisionGeometry:
             ]
             if pairs:
                 yield Group("self", a, a, pairs)
-            for suffix, part in (("", [s for s in mine if not s.is_hand]),
-                                 ("_hand", [s for s in mine if s.is_hand])):  # fmt: skip
-                yield from self._group(f"floor{suffix}", a, world, part, [self._floor])
-                for solid in self._fixed:
-                    yield from self._group(f"fixed{suffix}", a, world, part, [solid])
-                for index, solid in enumerate(self._movable):
-                    free = self._grasps_of(index)
+            hand = [solid for solid in mine if solid.is_hand]
+            links = [solid for solid in mine if not solid.is_hand]
+            things = [("floor", world, self._floor, NONE_HELD)]
+            things += [("fixed", world, solid, NONE_HELD) for solid in self._fixed]
+            things += [
+                ("movable", n + index, solid, self._grasps_of(index))
+                for index, solid in enumerate(self._movable)
+            ]
+            for kind, body, solid, free in things:
+                touched = any(self._may_touch(part, solid) for part in hand)
+                for name, parts in ((kind, links), (f"{kind}_hand", hand)):
                     yield from self._group(
-                        f"movable{suffix}", a, n + index, part, [solid], free=free
+                        name, a, body, parts, [solid], free=free, is_touched=touched
                     )
+
+    def _may_touch(self, first: Solid, second: Solid) -> bool:
+        """Return whether the cell file says that two solids are meant to touch."""
+        return any(
+            frozenset(names) in self._touching for names in product(first.names, second.names)
+        )
 
     def _grasps_of(self, thing: int) -> Grasps:
         """Return every way in which an object can be held."""
@@ -339,8 +353,7 @@ class CollisionGeometry:
         pairs = [
             (part, y)
             for x, y in product(first, second)
-            if not (hands_meet and x.is_hand and y.is_hand)
-            and not any(frozenset(names) in self._touching for names in product(x.names, y.names))
+            if not (hands_meet and x.is_hand and y.is_hand) and not self._may_touch(x, y)
             for part in x.against(y)
             if not (x.stays and y.stays) or (kind.startswith("movable") and x.own_joint)
         ]

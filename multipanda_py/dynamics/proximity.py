@@ -22,6 +22,10 @@ from multipanda_py.state import ArmState, Matrix, Vector
 _subtract, _absolute, _concatenate = np.subtract, np.absolute, np.concatenate
 
 
+_WITHOUT_HAND = ("fixed", "floor", "movable")
+"""Kinds of groups of an arm without its hand, which has a kind of its own."""
+
+
 class Pair:
     """Two solids that are near.
 
@@ -112,6 +116,9 @@ class Proximity:
     def choose(self, kinds: Collection[str], distance: float) -> None:
         """Keep the groups of some kinds, which matter at rest from ``distance`` [m] on."""
         self._distance, self._kinds = distance, kinds
+        for group in self._scene.groups:
+            hand_may = group.kind in _WITHOUT_HAND and f"{group.kind}_hand" not in kinds
+            group.is_foreseen = not (hand_may or group.is_touched)
         self._select()
         for group in self.groups:
             group.begins = [min(begin, distance) for begin in group.begins]
@@ -184,7 +191,8 @@ class Proximity:
 
         Args:
             ahead: Distance up to which pairs matter in any case, for references that are ahead
-                of their arms [m].
+                of their arms [m]. Not with what a hand may touch: there a reference lies
+                behind the contact because the arm does not follow it.
         """
         self._least = max(self._distance, min(ahead, self.FARTHEST))
         change = self._change
@@ -270,7 +278,7 @@ class Proximity:
                 if joints[1]:
                     rate += _product(wrench, twist_of[group.movers[1]][joints[1]])
                 is_near = distance < max(begin, self._reach(-rate))
-                if is_near or distance < self._least:
+                if is_near or (distance < self._least and group.is_foreseen):
                     pair = Pair(distance, rate, begin, is_near)
                     found.append(self._pair(group, joints, wrench, pair))
         return found

@@ -128,3 +128,24 @@ def test_slowing_keeps_the_direction_and_what_the_lag_is_worth():
     tracker.slow(0.0)
     tracker.step([1.0, 0.5], None, 1e-3)
     assert np.linalg.norm(tracker.rate) <= 8.0 * 1e-3 / 40 + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("collisions", "fixed"),
+    [({}, "by_law"), ({"touching": ["left/hand slab", "left/hand floor"]}, "all")],
+)
+def test_a_hand_that_may_press_on_a_thing_pressed_less_than_asked(make_cell, collisions, fixed):
+    """The reference behind the contact was held back by links that never come there."""
+    cell = make_cell(controllets={"law": {"type": "cartesian_impedance", "params": {
+        "stiffness": [400.0] * 3 + [30.0] * 3, "collision_avoidance": {"fixed_objects": fixed},
+    }}}, active=["left/law"], collisions=collisions, gate=GATE, objects={"slab": {
+        "shape": "box", "size": [0.15, 0.15, 0.02], "position": [0.35, 0.3, 0.42]}},
+        arms={"left": {"position": BASES["left"], "q_start": READY}})  # fmt: skip
+    here = cell.pose("left")
+    cell.set_target("left", Pose(here.position - [0.0, 0.0, 0.18], here.rotation))
+    cell.step(900)
+    depth = cell.pose("left").position[2] - (here.position[2] - 0.18)
+    force = abs(cell.simulation.contact_force("slab", "left")[2])
+    assert reference(cell)[2] == pytest.approx(here.position[2] - 0.18, abs=1e-3)
+    assert depth > 0.12
+    assert force == pytest.approx(400.0 * depth, rel=0.25)
