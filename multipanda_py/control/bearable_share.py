@@ -9,6 +9,8 @@ from multipanda_py.limits import JointLimits
 from multipanda_py.state import ArmState, Vector
 
 _multiply, _absolute = np.multiply, np.absolute
+SURE = 5.0
+"""Norm of a wrench that every joint can take, whatever its lever [N, Nm]."""
 
 
 class BearableShare:
@@ -30,8 +32,6 @@ class BearableShare:
 
     SHARE = 0.9
     """Of the torque limits, sigma; the rest is for dampers and features."""
-    SURE = 5.0
-    """Norm of a wrench that every joint can take, whatever its lever [N, Nm]."""
 
     def __init__(self, limits: JointLimits) -> None:
         self._per_torque = 1.0 / (self.SHARE * limits.torque)
@@ -39,8 +39,6 @@ class BearableShare:
 
     def of(self, wrench: Vector, state: ArmState) -> float:
         """Return s for a wrench along the axes of the base, (6,) [N, Nm]."""
-        if wrench.dot(wrench) < self.SURE**2:
-            return 1.0
         load = wrench.dot(state.jacobian, self._load)
         _absolute(_multiply(load, self._per_torque, load), load)
         return 1.0 / max(float(load.max()), 1.0)

@@ -23,7 +23,7 @@ class GoalSpeed:
 
     Attributes:
         speed: v [unit/s].
-        remembers: Whether :meth:`advance` can change anything.
+        remembers: Whether :meth:`advance` changes anything.
 
     Thread: control.
     """
@@ -49,14 +49,11 @@ class GoalSpeed:
 
     def step(self, size: float) -> None:
         """Take a step of the goal, of any length [unit]."""
-        if size > 0.0:
-            self._raw += min(size, self._last) / self.TIME
-            self._last, self._left, self.remembers = size, self._cycles, True
+        self._raw += (size if size < self._last else self._last) / self.TIME
+        self._last, self._left, self.remembers = size, self._cycles, True
 
     def advance(self) -> None:
         """Go on by one cycle."""
-        if not self.remembers:
-            return
         self._raw *= self._kept
         self.speed += (1.0 - self._kept) * (self._raw - self.speed)
         if self._left:

@@ -15,7 +15,7 @@ from multipanda_py.control.tracker import Tracker
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import ReferenceMotion
 
-_dot, _exp3, _log3 = np.dot, pin.exp3, pin.log3
+_dot, _exp3, _log3, _subtract = np.dot, pin.exp3, pin.log3, np.subtract
 _TINY = 1e-12
 
 
@@ -104,11 +104,12 @@ class GovernedPose(GovernedChannel):
 
     def aim(self) -> None:
         """Head for what the record holds now."""
-        if self._told is not None:
-            turn = _log3(_dot(self._rotation, self._goal_frame.T)).tolist()
-            distance = math.dist(self._position.tolist(), self._goal_point)
-            self._told.step(distance, math.hypot(*turn))
+        point, frame = self._goal_point, self._goal_frame
         self._keep_goal()
+        if self._told is not None:
+            turn = _subtract(self._goal_frame, frame).ravel()
+            # The chord of the angle, which is the angle of steps as they come in streams.
+            self._told.step(math.dist(self._goal_point, point), math.sqrt(0.5 * turn.dot(turn)))
         rate = None if self._goal_rate is None else self._goal_rate.tolist()
         self._linear_rate = None if rate is None else rate[:3]
         self._angular_rate = None if rate is None else rate[3:]

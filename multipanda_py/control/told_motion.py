@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from multipanda_py.control.goal_speed import GoalSpeed
 from multipanda_py.control.tracker import Tracker
 from multipanda_py.state import Vector
 from multipanda_py.targets import ReferenceMotion
 
-_TINY = 1e-12
+LEAST = 1e-9
+"""Step that is more than rounding [m, rad]."""
 
 
 class ToldMotion:
@@ -51,13 +53,17 @@ class ToldMotion:
 
     def step(self, distance: float, angle: float) -> None:
         """Take a step of the goal [m], [rad]."""
-        self._goal_speed.step(distance)
-        self._goal_turn.step(angle)
+        if distance > LEAST:
+            self._goal_speed.step(distance)
+        if angle > LEAST:
+            self._goal_turn.step(angle)
 
     def advance(self) -> None:
         """Go on by one cycle."""
-        self._goal_speed.advance()
-        self._goal_turn.advance()
+        if self._goal_speed.remembers:
+            self._goal_speed.advance()
+        if self._goal_turn.remembers:
+            self._goal_turn.advance()
 
     def tell(self, linear: Tracker, angular: Tracker, goal_rate: Vector | None) -> None:
         """Write what the law is told of a reference.
@@ -67,19 +73,22 @@ class ToldMotion:
             angular: Its orientation.
             goal_rate: The goal's twist if it is known, (6,) [m/s, rad/s].
         """
-        motion = self._motion
+        motion, rate, other = self._motion, linear.rate, angular.rate
+        gain, other_gain = linear.acceleration, angular.acceleration
         speed, turn = self._goal_speed.speed, self._goal_turn.speed
         if goal_rate is not None:
             speed = max(speed, math.hypot(*goal_rate[:3]))
             turn = max(turn, math.hypot(*goal_rate[3:]))
-        moves, turns = self._share(speed, linear), self._share(turn, angular)
-        motion.twist[:] = (
-            *[moves * v for v in linear.rate], *[turns * v for v in angular.rate],
-        )  # fmt: skip
-        motion.acceleration[:] = (
-            *[moves * a for a in linear.acceleration], *[turns * a for a in angular.acceleration],
-        )  # fmt: skip
+        share = self._share(speed, rate)
+        if share < 1.0:
+            rate, gain = [share * v for v in rate], [share * a for a in gain]
+        share = self._share(turn, other)
+        if share < 1.0:
+            other, other_gain = [share * v for v in other], [share * a for a in other_gain]
+        motion.twist[:] = (*rate, *other)
+        motion.acceleration[:] = (*gain, *other_gain)
         motion.moving = linear.moving or angular.moving
 
-    def _share(self, goal_speed: float, tracker: Tracker) -> float:
-        return min(1.0, self.LEAD * goal_speed / max(math.hypot(*tracker.rate), _TINY))
+    def _share(self, goal_speed: float, rate: Sequence[float]) -> float:
+        most, speed = self.LEAD * goal_speed, math.hypot(*rate)
+        return 1.0 if speed <= most else most / speed

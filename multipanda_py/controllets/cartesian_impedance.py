@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.bearable_share import BearableShare
+from multipanda_py.control.bearable_share import SURE, BearableShare
 from multipanda_py.control.cartesian_gains import CartesianGains
 from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.lost_modes import LostModes
@@ -25,6 +25,7 @@ from multipanda_py.targets import MovingCartesianTarget
 _add, _multiply = np.add, np.multiply
 _TargetT = TypeVar("_TargetT", bound=MovingCartesianTarget)
 
+SURE_SQUARED = SURE * SURE
 FAST, FASTEST = 0.35, 0.65
 """Shares of a joint's speed limit between which feed-forward fades out."""
 
@@ -149,11 +150,12 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
             pull = spring.spring_in_base()
-            bearable = self._bearable[arm].of(pull, state)
-            if bearable < 1.0:
-                left = _multiply(pull, bearable)
-                _add(wrench, left - pull, wrench)
-                pull, pulled = left, min(pulled, bearable)
+            if pull.dot(pull) > SURE_SQUARED:
+                bearable = self._bearable[arm].of(pull, state)
+                if bearable < 1.0:
+                    left = _multiply(pull, bearable)
+                    _add(wrench, left - pull, wrench)
+                    pull, pulled = left, min(pulled, bearable)
             brake = self._lost.damp(state, pull, spring.damping_along)
             if brake is not None:
                 _add(wrench, brake, wrench)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.control.bearable_share import BearableShare
+from multipanda_py.control.bearable_share import SURE, BearableShare
 from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.testing import StateMaker
 
@@ -28,4 +28,4 @@ def test_what_is_not_looked_at_is_borne_in_any_posture():
     for _ in range(50):
         (state,) = maker.random(rng, margin=0.05)
         columns = np.linalg.norm(state.jacobian, axis=0)
-        assert (BearableShare.SURE * columns < 0.9 * FR3_LIMITS.torque).all()
+        assert (SURE * columns < 0.9 * FR3_LIMITS.torque).all()
