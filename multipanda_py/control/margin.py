@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -14,11 +15,19 @@ from multipanda_py.state import ArmState, Matrix, Vector
 SETTLE = 20
 """Cycles at rest after an activation, in which a law may finish what it spreads over some."""
 SPEED_STEP, ANGLE_STEP = 1e-4, 1e-5
-"""Steps of the finite differences [rad/s, rad]."""
+"""Steps of the finite differences at rest [rad/s, rad]."""
+ONE_SIDED = 1e-3
+"""Share of a damping by which it may differ with the way of a motion and count as one."""
+MOTIONS = 3
+"""Slow motions, and their opposites, around which a law with one-sided parts is seen."""
+SLOW, SPEED_LEAP, ANGLE_LEAP = 1e-3, 1e-6, 1e-7
+"""Size of these [rad/s], and steps so small beside it that hardly any part is left or met."""
 LONGEST = 40
 """Delays are tried up to here [cycles]."""
 STEADY = 1e-4
 """What an eigenvalue may be beyond 1: free directions and drifts slower than 10 s are no swing."""
+SWING = 30.0
+"""Frequency from which on a mode counts as a swing that latency may drive [rad/s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,24 +69,22 @@ class Probe:
 
 @dataclass(frozen=True, eq=False)
 class Linearised:
-    r"""A law around a posture at rest: :math:`\tau = -K \delta q - D \dot q`, on the inertia M.
+    r"""A law around a posture: :math:`\delta\tau = -K \delta q - D \delta\dot q`, on an inertia.
 
     Attributes:
         mass: M, (N, N) [kg m^2].
-        stiffness: K, (N, N) [Nm/rad].
-        dampings: D as seen by small motions one way and the other, each (N, N) [Nm s/rad]:
-            a brake may act on approach only.
+        pieces: K and D, each (N, N) [Nm/rad, Nm s/rad]; more than one of a law with parts
+            that act in one direction only, such as a stop in front of an obstacle.
     """
 
     mass: Matrix
-    stiffness: Matrix
-    dampings: tuple[Matrix, Matrix]
+    pieces: tuple[tuple[Matrix, Matrix], ...]
 
     @property
     def bandwidth(self) -> float:
         r"""Largest real eigenvalue of :math:`M^{-1} D`: of the velocity loop [1/s]."""
         inverse = np.linalg.inv(self.mass)
-        return max(float(np.linalg.eigvals(inverse @ d).real.max()) for d in self.dampings)
+        return max(float(np.linalg.eigvals(inverse @ d).real.max()) for _, d in self.pieces)
 
     def radius(self, delay: int, lag: float, inertia_scale: float, period: float = 1e-3) -> float:
         r"""Return the spectral radius of the loop of law and arm, cycle by cycle.
@@ -92,13 +99,29 @@ class Linearised:
             inertia_scale: s, the arm's inertia relative to the model's.
             period: T [s].
         """
+        return float(np.abs(self._eigenvalues(delay, lag, inertia_scale, period)).max())
+
+    def swing(self, delay: int, lag: float, inertia_scale: float, period: float = 1e-3) -> float:
+        """Return the largest size of an eigenvalue of modes that swing, with 30 rad/s or more.
+
+        Those are what latency drives. What pushes two round bodies apart also pushes them past
+        one another, as on the top of a hill: that grows too, slowly, and without latency as with
+        it. Arguments as in :meth:`radius`.
+        """
+        found = self._eigenvalues(delay, lag, inertia_scale, period)
+        swings = np.abs(found[np.abs(np.angle(found)) >= SWING * period])
+        return float(swings.max(initial=0.0))
+
+    def _eigenvalues(
+        self, delay: int, lag: float, inertia_scale: float, period: float
+    ) -> NDArray[np.complex128]:
         n = len(self.mass)
         unit, nothing = np.eye(n), np.zeros((n, n))
         follow = 1.0 - float(np.exp(-period / lag)) if lag > 0.0 else 1.0
         push = period * np.linalg.inv(inertia_scale * self.mass)
-        largest = 0.0
-        for damping in self.dampings:
-            asked = np.hstack([-self.stiffness, -damping, *[nothing] * (1 + delay)])
+        found = []
+        for stiffness, damping in self.pieces:
+            asked = np.hstack([-stiffness, -damping, *[nothing] * (1 + delay)])
             due = asked if delay == 0 else np.hstack([*[nothing] * (2 + delay), unit])
             torque = follow * due
             torque[:, 2 * n : 3 * n] += (1.0 - follow) * unit
@@ -112,8 +135,8 @@ class Linearised:
                 shift = np.zeros((n * (delay - 1), n * (3 + delay)))
                 shift[:, 3 * n : -n] = np.eye(n * (delay - 1))
                 rows.append(shift)
-            largest = max(largest, float(np.abs(np.linalg.eigvals(np.vstack(rows))).max()))
-        return largest
+            found.append(np.linalg.eigvals(np.vstack(rows)))
+        return np.concatenate(found).astype(np.complex128)
 
     def delay_margin(self, lag: float, inertia_scale: float, period: float = 1e-3) -> int:
         """Return the longest delay, from 0 to 40 cycles, up to which the loop is stable.
@@ -133,26 +156,50 @@ class Linearised:
 def linearise(probe: Probe, q: Vector, settle: int = SETTLE) -> Linearised:
     """Activate a law at a posture, let it settle, and differentiate its torques.
 
+    A law that brakes motions one way otherwise than the other is linear in pieces only. Each is
+    seen around a slow motion that stays within it: joint by joint from rest, every column would
+    be of another piece, and the whole of none.
+
     Args:
         probe: The law.
         q: Joint positions of all its arms, (N,) [rad].
         settle: Cycles at rest before.
     """
-    rest = np.zeros(len(q))
+    n, rest = len(q), np.zeros(len(q))
     probe.place(q, rest)
     probe.activate()
     for _ in range(settle):
         here = probe.torque(q, rest)
-    dampings = [np.zeros((len(q), len(q))) for _ in range(2)]
-    stiffness = np.zeros((len(q), len(q)))
-    for joint, step in enumerate(np.eye(len(q))):
-        ahead, back = (probe.torque(q, way * SPEED_STEP * step) for way in (1.0, -1.0))
-        dampings[0][:, joint] = (here - ahead) / SPEED_STEP
-        dampings[1][:, joint] = (back - here) / SPEED_STEP
-        ahead, back = (probe.torque(q + way * ANGLE_STEP * step, rest) for way in (1.0, -1.0))
-        stiffness[:, joint] = (back - ahead) / (2.0 * ANGLE_STEP)
+    dampings = np.zeros((2, n, n))
+    for joint, step in enumerate(SPEED_STEP * np.eye(n)):
+        dampings[0, :, joint] = (here - probe.torque(q, step)) / SPEED_STEP
+        dampings[1, :, joint] = (probe.torque(q, -step) - here) / SPEED_STEP
+    if np.ptp(dampings, axis=0).max() <= ONE_SIDED * np.abs(dampings).max():
+        pieces = [(_stiffness(probe, q, rest, ANGLE_STEP), dampings.mean(axis=0))]
+    else:
+        ways = np.random.default_rng(0).standard_normal((MOTIONS, n))
+        ways *= SLOW / np.linalg.norm(ways, axis=1, keepdims=True)
+        pieces = [_piece(probe, q, motion) for motion in (*ways, *-ways)]
     probe.place(q, rest)
-    mass = np.zeros((len(q), len(q)))
+    mass = np.zeros((n, n))
     for part, state in zip(probe.parts, probe.states):
         mass[part, part] = state.mass
-    return Linearised(mass, stiffness, (dampings[0], dampings[1]))
+    return Linearised(mass, tuple(pieces))
+
+
+def _piece(probe: Probe, q: Vector, motion: Vector) -> tuple[Matrix, Matrix]:
+    """Return K and D around a motion, (N,) [rad/s]."""
+    damping = np.zeros((len(q), len(q)))
+    for joint, step in enumerate(SPEED_LEAP * np.eye(len(q))):
+        ahead, back = (probe.torque(q, motion + way) for way in (step, -step))
+        damping[:, joint] = (back - ahead) / (2.0 * SPEED_LEAP)
+    return _stiffness(probe, q, motion, ANGLE_LEAP), damping
+
+
+def _stiffness(probe: Probe, q: Vector, motion: Vector, size: float) -> Matrix:
+    """Return K from steps of a size [rad] during a motion, (N,) [rad/s]."""
+    stiffness = np.zeros((len(q), len(q)))
+    for joint, step in enumerate(size * np.eye(len(q))):
+        ahead, back = (probe.torque(q + way, motion) for way in (step, -step))
+        stiffness[:, joint] = (back - ahead) / (2.0 * size)
+    return stiffness

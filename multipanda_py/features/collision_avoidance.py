@@ -12,6 +12,8 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.control.approach_barrier import ApproachBarrier, settle
+from multipanda_py.control.modal_damping import LEAST_RATIO
+from multipanda_py.control.pair_springs import push_apart
 from multipanda_py.dynamics.proximity import Pair, Proximity
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import choice, flag, number
@@ -20,7 +22,6 @@ from multipanda_py.targets import Target
 
 _dot, _subtract, _add = np.dot, np.subtract, np.add
 _minimum, _maximum = np.minimum, np.maximum
-_TINY = 1e-12
 _CONTACT = 0.005
 """Distance of capsules, which are larger than links, at which bodies may be touching [m]."""
 _PARTS = ("all", "without_hand", "ignore")
@@ -34,10 +35,11 @@ class CollisionAvoidanceParams:
         0.03, unit="m", low=0.001, high=0.5, doc="between surfaces, from where it pushes"
     )
     max_force: float = number(
-        200.0, unit="N", low=0, high=2000, doc="of each pair of capsules that touches"
-    )
+        200.0, unit="N", low=0, high=2000,
+        doc="of each pair of capsules that touches; less on light links, which would swing",
+    )  # fmt: skip
     damping_ratio: float = number(
-        0.7, low=0, high=5, doc="of approaching, for the local stiffness and inertia"
+        0.7, low=LEAST_RATIO, high=5, doc="of approaching, for the local stiffness and inertia"
     )
     stop_distance: float = number(
         0.015, unit="m", low=0, high=0.5, doc="at which the law can drive bodies no nearer"
@@ -46,7 +48,7 @@ class CollisionAvoidanceParams:
         8.0, unit="m/s^2", low=0.5, high=50, doc="with which an approach is braked before it"
     )
     bandwidth: float = number(
-        20.0, unit="1/s", low=0, high=40, doc="of braking; 0 leaves it out and only pushes"
+        20.0, unit="1/s", low=0, high=30, doc="of braking; 0 leaves it out and only pushes"
     )
     arms: bool = flag(True, doc="keep away from all other arms of the cell")
     itself: bool = flag(True, doc="keep links of one arm apart, neighbours left out")
@@ -88,12 +90,8 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         m = \left( g_1^T M_1^{-1} g_1 + g_2^T M_2^{-1} g_2 \right)^{-1}, \qquad
         \tau_i = s F g_i
 
-    Pairs that act on the same motion share it, or many of them would be too stiff to be
-    stable: with :math:`W_{jk} = \sum_i g_{ij}^T M_i^{-1} g_{ik}`,
-
-    .. math::
-        1 / s_j = \sum_k \frac{\max(W_{jk}, 0)}{\sqrt{W_{jj} W_{kk}}}
-        \min\left(1, \frac{U'(d_k)}{U'(d_j)}\right)
+    with a share s for pairs that act on the same motion, and U' and the damping no stiffer than
+    late arms can stand (:mod:`~multipanda_py.control.pair_springs`).
 
     That is soft, and any law that pushes harder would win. So what the law asks for is stopped
     before: forces :math:`\lambda_j \ge 0` along the normals of all pairs that come near,
@@ -217,38 +215,14 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
                 columns = self._slices[arm]
                 gradients[row, columns] = gradient
                 responses[row, columns] = self._masses[arm].solve(gradient)
-        forces = self._push(pairs, _dot(gradients, responses.T))
+        depths = np.array([pair.begin - max(pair.distance, 0.0) for pair in pairs])
+        rates, coupling = np.array([pair.rate for pair in pairs]), _dot(gradients, responses.T)
+        forces = push_apart(depths, rates, coupling, self._slope, self.params.damping_ratio)
         own = self._own
         if self.params.bandwidth > 0.0:
             self._stop(pairs, gradients[:, :own], responses[:, :own], states, tau)
         for torque, columns in zip(tau, self._slices):
             _add(torque, _dot(forces, gradients[:, columns]), torque)
-
-    def _push(self, pairs: Sequence[Pair], coupling: Matrix) -> Vector:
-        """Return the pushes of all pairs [N].
-
-        Args:
-            pairs: Those that are near.
-            coupling: How much a force on one moves another, (n, n) [1/kg].
-        """
-        forces, inverse = np.zeros(len(pairs)), np.diagonal(coupling) + _TINY
-        stiffnesses = np.zeros(len(pairs))
-        for row, pair in enumerate(pairs):
-            depth = pair.begin - max(pair.distance, 0.0)
-            if depth > 0.0:
-                forces[row] = self._slope * depth * depth
-                stiffnesses[row] = 2.0 * self._slope * depth
-        if not forces.any():
-            return forces
-        rates = np.array([pair.rate for pair in pairs])
-        # What the others do that act on the same motion, as a part of what this one does
-        likeness = _maximum(coupling, 0.0) / np.sqrt(np.outer(inverse, inverse))
-        np.fill_diagonal(likeness, 1.0)
-        others = _minimum(1.0, forces[None, :] / _maximum(forces[:, None], _TINY))
-        shares = 1.0 / _maximum((likeness * others).sum(axis=1), 1.0)
-        damping = 2.0 * self.params.damping_ratio * np.sqrt(stiffnesses / inverse)
-        pushes: Vector = shares * _maximum(forces - damping * rates, 0.0)
-        return pushes
 
     def _stop(
         self,

@@ -10,6 +10,8 @@ import eigenpy
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.modal_damping import LEAST_RATIO
+from multipanda_py.control.rate_bound import share_within
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import joint_vector, number
 from multipanda_py.state import ArmState, Vector
@@ -18,8 +20,10 @@ from multipanda_py.targets import Target
 _multiply, _subtract, _add, _sqrt = np.multiply, np.subtract, np.add, np.sqrt
 _minimum, _maximum, _dot = np.minimum, np.maximum, np.dot
 
-BANDWIDTH = 70.0
-"""By which any motion is braked at most, beside what a law brakes [1/s]."""
+_TINY = 1e-12
+SPRING_RATE, BANDWIDTH = 3600.0, 40.0
+"""Most stiffness over inertia of any motion, and by which it is braked at most, beside what a law
+does [1/s^2, 1/s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +37,9 @@ class JointLimitsParams:
         "barrier_torque", unit="Nm", low=0, high="torque", doc="barrier torque at the limit"
     )
     damping_ratio: float = number(
-        1.0, low=0, high=5, doc="of the barrier's local stiffness and the joint's inertia"
-    )
+        1.0, low=LEAST_RATIO, high=5,
+        doc="of the barrier's local stiffness and the joint's inertia",
+    )  # fmt: skip
 
 
 class JointLimits(Feature[JointLimitsParams]):
@@ -49,10 +54,13 @@ class JointLimits(Feature[JointLimitsParams]):
 
     The barrier is the gradient of U, so that it stores energy and gives it back, but no more;
     the damper only takes energy. m is what a joint weighs while the others are free to give way;
-    all dampers together are scaled down where they would brake any motion by more than 70 1/s,
-    which with a law's own would be too much for an arm that answers late. Torque and its
+    all dampers together are scaled down where they would brake any motion by more than 40 1/s,
+    which with a law's own would be too much for an arm that answers late. For its sake, too, the
+    barrier goes on as a line where k is more than 3600 1/s^2 times m, and all of them are scaled
+    down where they act together (:mod:`~multipanda_py.control.rate_bound`): never with the
+    default gains, unless many joints are at their limits. Torque and its
     derivative are zero where the range begins. Beyond the limit the barrier stays at
-    :math:`\tau_{max}`, and both together never exceed twice that. Positions of the limits:
+    :math:`\tau_{max}` or less, and both together never exceed twice that. Positions of the limits:
     :class:`~multipanda_py.limits.JointLimits`.
 
     The range is CRISP's, so that it leaves as much of the workspace alone. Its 5 Nm, linear and
@@ -64,7 +72,7 @@ class JointLimits(Feature[JointLimitsParams]):
 
     def __init__(self, context: Context, params: JointLimitsParams) -> None:
         self._low, self._high, self._depth = (np.zeros(context.n_joints) for _ in range(3))
-        self._brake, self._most = np.zeros(context.n_joints), np.zeros(context.n_joints)
+        self._brake, self._most, self._soft = (np.zeros(context.n_joints) for _ in range(3))
         self._mass, self._unit = eigenpy.LLT(np.eye(context.n_joints)), np.eye(context.n_joints)
         super().__init__(context, params)
 
@@ -75,7 +83,9 @@ class JointLimits(Feature[JointLimitsParams]):
             (arm.limits.lower + p.range, arm.limits.upper - p.range) for arm in self.context.arms
         ]
         self._slope = 1.0 / p.range
-        self._damping = 2.0 * p.damping_ratio * np.sqrt(2.0 * p.max_torque / p.range)
+        self._stiffness = 2.0 * p.max_torque / p.range
+        self._damping = 2.0 * p.damping_ratio * np.sqrt(self._stiffness)
+        self._softest = SPRING_RATE / np.maximum(self._stiffness, _TINY)
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
@@ -99,18 +109,17 @@ class JointLimits(Feature[JointLimitsParams]):
         low, high, depth, brake, most = self._low, self._high, self._depth, self._brake, self._most
         max_torque = self.params.max_torque
         inverse = self._mass.compute(state.mass).solve(self._unit)
-        _multiply(_sqrt(depth / inverse.diagonal(), brake), self._damping, brake)
-        root = _sqrt(brake)
-        # No eigenvalue of M^-1 D is larger than the largest of these sums.
-        sums = _multiply(root, _dot(np.abs(inverse), root), root)
-        fastest = max(sums.tolist())
-        if fastest > BANDWIDTH:
-            _multiply(brake, BANDWIDTH / fastest, brake)
+        mobility = inverse.diagonal()
+        soft = _minimum(depth, self._softest / mobility, out=self._soft)
+        share = share_within(soft * self._stiffness, inverse, SPRING_RATE)
+        _multiply(_sqrt(soft / mobility, brake), self._damping, brake)
+        _multiply(brake, share_within(brake, inverse, BANDWIDTH), brake)
         _multiply(brake, state.dq, brake)
         _multiply(max_torque, depth, most)
         _minimum(brake, most, out=brake)
         _maximum(brake, _multiply(most, -1.0, most), out=brake)
-        _multiply(low, low, low)
-        _multiply(high, high, high)
-        _multiply(_subtract(low, high, low), max_torque, low)
+        for side in (low, high):
+            linear = _minimum(side, soft, out=most)
+            _multiply(_subtract(_multiply(side, 2.0, side), linear, side), linear, side)
+        _multiply(_subtract(low, high, low), share * max_torque, low)
         _add(tau, _subtract(low, brake, low), tau)

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from near_postures import arrived, near_postures
 
 from multipanda_py import registry, testing
-from multipanda_py.testing import ContractBroken, check_bandwidth, check_contract
+from multipanda_py.control.margin import STEADY, linearise
+from multipanda_py.testing import ContractBroken, StateMaker, check_bandwidth, check_contract
 
 BUILT_IN = [name for name in registry.names("controllets") if name != "misbehaving"]
 
@@ -47,3 +50,51 @@ def test_a_law_that_brakes_too_fast_breaks_the_contract(monkeypatch):
     monkeypatch.setattr(testing, "MOST_BANDWIDTH", 50.0)
     with pytest.raises(ContractBroken, match=r"with the defaults it brakes at \d+ 1/s at q = "):
         check_bandwidth("joint_impedance")
+
+
+def check_beside_dampers(name, values, features, postures):
+    """Check bandwidth and latency of a law beside features where arms have come near things."""
+    law = registry.find("controllets", name)
+    maker = StateMaker(min(2, law.max_arms or 2))
+    probe = arrived(law, maker, values, features)
+    for q in near_postures(len(maker.states), postures, 1):
+        found = linearise(probe, q)
+        assert found.bandwidth < testing.MOST_BANDWIDTH, q.tolist()
+        for scale in (0.8, 1.2):
+            assert found.swing(5, 0.002, scale) < 1.0 + STEADY, (q.tolist(), scale)
+
+
+DAMPERS = {"collision_avoidance": {"fixed_objects": "all"}, "joint_limits": {}}
+STIFFEST = {
+    "collision_avoidance": {
+        "fixed_objects": "all", "max_force": 2000.0, "deceleration": 50.0, "bandwidth": 30.0,
+    },
+    "joint_limits": {"max_torque": np.full(7, 87.0), "range": np.full(7, 0.1)},
+}  # fmt: skip
+
+
+AVOIDING = [
+    name
+    for name in BUILT_IN
+    if "collision_avoidance" in registry.find("controllets", name).default_features
+]
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize("name", AVOIDING)
+def test_pushes_and_barriers_beside_a_stiff_law_braked_too_fast_for_a_late_arm(name, episodes):
+    """Pairs that push braked at up to 150 1/s beside a law's 120 1/s."""
+    law = registry.find("controllets", name)
+    _, values = testing._corners(law)[-1]
+    others = {own: {} for own in law.default_features} | DAMPERS
+    check_beside_dampers(name, values, others, episodes(2, 100))
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize("ratio", [0.3, 5.0])
+@pytest.mark.parametrize("name", ["gravity_compensation", "cartesian_impedance"])
+def test_the_stiffest_pushes_and_barriers_swung_on_a_late_arm(name, ratio, episodes):
+    law = registry.find("controllets", name)
+    stiffest = {own: {"damping_ratio": ratio} | values for own, values in STIFFEST.items()}
+    others = {own: {} for own in law.default_features} | stiffest
+    check_beside_dampers(name, testing._corners(law)[0][1], others, episodes(2, 100))

@@ -9,6 +9,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+from multipanda_py.control.pair_springs import DAMPER_RATE, SPRING_RATE
 from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.features.collision_avoidance import (
     CollisionAvoidance,
@@ -150,7 +151,10 @@ def pushes(found, gradients, states, params):
     coupling = sum(
         gradients[:, arm] @ inverse @ gradients[:, arm].T for arm, inverse in enumerate(inverses)
     )
-    forces = params.max_force / params.distance**2 * np.maximum(params.distance - found, 0) ** 2
+    slope, depths = params.max_force / params.distance**2, np.maximum(params.distance - found, 0)
+    stiffest = SPRING_RATE / np.maximum(coupling.diagonal(), 1e-12)
+    soft = np.minimum(depths, stiffest / (2 * slope))
+    forces = slope * soft**2 + stiffest * (depths - soft)
     shared = np.zeros(len(found))
     near = np.flatnonzero(forces)
     for j in near:
@@ -285,7 +289,9 @@ def test_approach_is_braked_with_the_inertia_of_both_arms_and_parting_is_not_hel
         rate = (gradient * dq).sum()
         inverse = sum(g @ np.linalg.solve(s.mass, g) for g, s in zip(gradient, states))
         stiffness = 2 * params.max_force * depth / params.distance**2
-        damping = 2 * params.damping_ratio * np.sqrt(stiffness / inverse)
+        damping = min(
+            2 * params.damping_ratio * np.sqrt(stiffness / inverse), DAMPER_RATE / inverse
+        )
         force = params.max_force * (depth / params.distance) ** 2 - damping * rate
         expected = max(force, 0.0) * gradient  # it never pulls bodies together
         assert np.allclose(added(feature, states), expected, atol=1e-3)
