@@ -16,8 +16,9 @@ SETTLE = 20
 """Cycles at rest after an activation, in which a law may finish what it spreads over some."""
 SPEED_STEP, ANGLE_STEP = 1e-4, 1e-5
 """Steps of the finite differences at rest [rad/s, rad]."""
-ONE_SIDED = 1e-3
-"""Share of a damping by which it may differ with the way of a motion and count as one."""
+ONE_SIDED = 0.02
+"""Share of a damping by which it may differ with the way of a motion and count as one: a law that
+remembers, such as hold, moves on a little between two steps."""
 MOTIONS = 3
 """Slow motions, and their opposites, around which a law with one-sided parts is seen."""
 SLOW, SPEED_LEAP, ANGLE_LEAP = 1e-3, 1e-6, 1e-7
