@@ -19,22 +19,15 @@ works on.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from multipanda_py.exceptions import ParameterRejected
+from multipanda_py.parameter_spec import Spec, frozen_vector
 
 _KEY = "multipanda"
-_P = TypeVar("_P")
-Bound: TypeAlias = "float | tuple[float, ...]"
-"""One for all elements, or one for each."""
 
 
 class Jointed(Protocol):
@@ -46,117 +39,6 @@ class Jointed(Protocol):
 
     def figure(self, name: str) -> tuple[float, ...]:
         """Return a number of every joint."""
-
-
-@dataclass(frozen=True)
-class Spec:
-    """What one parameter may be.
-
-    Attributes:
-        name: Name as users type it, with a feature's prefix where it has one.
-        kind: ``number``, ``integer``, ``vector``, ``flag``, ``choice`` or ``text``.
-        default: Value when nothing is given.
-        unit: SI unit, or an empty string.
-        low: Smallest value allowed; for vectors of each element, or one per element.
-        high: Largest value allowed.
-        options: Values of a choice.
-        doc: One line on what it does.
-        read_only: Whether it is read at the start only; for the settings of backends.
-        exclusive_low: Whether values must be above ``low``.
-        per_joint: Whether it has a number for every joint of the robot.
-    """
-
-    name: str
-    kind: str
-    default: Any
-    unit: str = ""
-    low: Bound = -math.inf
-    high: Bound = math.inf
-    options: tuple[str, ...] = ()
-    doc: str = ""
-    read_only: bool = False
-    exclusive_low: bool = False
-    per_joint: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse a declaration whose bounds are of another length than the vector."""
-        for bound in (self.low, self.high):
-            if isinstance(bound, tuple) and (self.kind != "vector" or len(bound) != self.width):
-                raise ValueError(
-                    f"{self.name or self.doc}: got {len(bound)} bounds, allowed {self.width}"
-                )
-        if self.kind == "text" and not self.read_only:
-            raise ValueError(f"{self.name or self.doc}: got text, allowed only with read_only")
-
-    @property
-    def width(self) -> int:
-        """Number of floats that carry the value."""
-        return len(self.default) if self.kind == "vector" else 1
-
-    @property
-    def allowed(self) -> str:
-        """Say in words what is allowed."""
-        if self.kind == "flag":
-            return "true or false"
-        if self.kind == "choice":
-            return "one of " + ", ".join(self.options)
-        if self.kind == "text":
-            return "text"
-        kind = "a whole number" if self.kind == "integer" else "a number"
-        if self.kind == "vector":
-            kind = f"{self.width} numbers{', one per joint,' * self.per_joint}"
-        unit = f" {self.unit}" if self.unit else ""
-        runs = [(pair, len(list(run))) for pair, run in itertools.groupby(self.bounds)]
-        if len(runs) > 1:
-            parts = (f"{count} in [{low:g}, {high:g}]" for (low, high), count in runs)
-            return f"{kind.rstrip(',')}, {', then '.join(parts)}{unit}"
-        low, high = self.bounds[0]
-        if math.isinf(low) and math.isinf(high):
-            return f"{kind.rstrip(',')}, finite"
-        return f"{kind} in [{low:g}, {high:g}]{unit}"
-
-    @property
-    def bounds(self) -> tuple[tuple[float, float], ...]:
-        """Smallest and largest value of each element."""
-        low, high = (
-            bound if isinstance(bound, tuple) else (bound,) * self.width
-            for bound in (self.low, self.high)
-        )
-        return tuple(zip(low, high))
-
-    def check(self, value: object, where: str = "") -> Any:
-        """Return the value in its canonical type.
-
-        Raises:
-            ParameterRejected: If its type, length, bounds or finiteness do not fit.
-        """
-        if self.kind == "flag" and isinstance(value, bool):
-            return value
-        if self.kind == "choice" and isinstance(value, str) and value in self.options:
-            return value
-        if self.kind == "text" and isinstance(value, str):
-            return value
-        if self.kind == "number" and self._is_allowed(value, *self.bounds[0]):
-            return float(value)  # type: ignore[arg-type]
-        if self.kind == "integer" and self._is_allowed(value, *self.bounds[0], whole=True):
-            return int(value)  # type: ignore[call-overload]
-        if self.kind == "vector" and _is_sequence(value):
-            items = list(value)  # type: ignore[call-overload]
-            if len(items) == self.width and all(
-                self._is_allowed(item, *pair) for item, pair in zip(items, self.bounds)
-            ):
-                return _frozen(items)
-        got = f"{value!r:.80}" if not _is_sequence(value) else f"{list(value)!r:.120}"  # type: ignore[call-overload]
-        if self.per_joint and _is_sequence(value) and len(value) != self.width:  # type: ignore[arg-type]
-            got = f"{len(value)} numbers"  # type: ignore[arg-type]
-        raise ParameterRejected(
-            f"{where + ': ' if where else ''}{self.name}: got {got}, allowed {self.allowed}"
-        )
-
-    def _is_allowed(self, value: Any, low: float, high: float, whole: bool = False) -> bool:
-        if not _is_within(value, low, high) or (whole and value != int(value)):
-            return False
-        return not (self.exclusive_low and value == low)
 
 
 def number(
@@ -203,7 +85,7 @@ def vector(
 ) -> Any:
     """Declare a vector of fixed length; a bound holds for each element, or has one for each."""
     low, high = (tuple(b) if isinstance(b, Sequence) else b for b in (low, high))
-    value = _frozen(default)
+    value = frozen_vector(default)
     return _field(Spec("", "vector", value, unit, low, high, (), doc, read_only, exclusive_low))
 
 
@@ -229,7 +111,7 @@ class _JointVector:
             robot.figure(bound) if isinstance(bound, str) else float(bound)
             for bound in (self.low, self.high)
         )
-        default = _frozen(values)
+        default = frozen_vector(values)
         return Spec("", "vector", default, self.unit, low, high, (), self.doc, per_joint=True)
 
 
@@ -295,73 +177,6 @@ def is_declared(field: dataclasses.Field[Any]) -> bool:
     return _KEY in field.metadata
 
 
-class ParameterSet(Generic[_P]):
-    """The named parameters of one ``Params`` class, and their flat form.
-
-    Args:
-        params: The dataclass.
-        prefix: Put before every name (``nullspace.`` for a feature).
-        robot: That vectors of joints are for.
-    """
-
-    def __init__(self, params: type[_P], prefix: str = "", robot: Jointed | None = None) -> None:
-        self.params = params
-        self.specs = specs_of(params, prefix, robot)
-        self.names = tuple(spec.name for spec in self.specs)
-        self.width = sum(spec.width for spec in self.specs)
-
-    def encode(self, values: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Return checked values as one flat vector, (width,)."""
-        flat: list[float] = []
-        for spec in self.specs:
-            value = values[spec.name]
-            if spec.kind == "vector":
-                flat.extend(value)
-            else:
-                flat.append(spec.options.index(value) if spec.kind == "choice" else float(value))
-        return np.array(flat, dtype=np.float64)
-
-    def decode(self, flat: NDArray[np.float64]) -> _P:
-        """Return the dataclass that a flat vector describes."""
-        arguments, start = {}, 0
-        for spec, field in zip(self.specs, dataclasses.fields(self.params)):  # type: ignore[arg-type]
-            part = flat[start : start + spec.width]
-            start += spec.width
-            if spec.kind == "vector":
-                value: Any = _frozen(part)
-            elif spec.kind == "flag":
-                value = bool(part[0])
-            else:
-                value = spec.options[int(part[0])] if spec.kind == "choice" else float(part[0])
-            if spec.kind == "integer":
-                value = int(part[0])
-            arguments[field.name] = value
-        return self.params(**arguments)
-
-
-def check_values(
-    specs: Sequence[Spec], values: Mapping[str, object], where: str
-) -> tuple[dict[str, Any], list[str]]:
-    """Check values against specs and collect every fault.
-
-    Returns:
-        The accepted values by name, and one sentence per fault.
-    """
-    known = {spec.name: spec for spec in specs}
-    accepted: dict[str, Any] = {}
-    faults: list[str] = []
-    for name, value in values.items():
-        if name not in known:
-            names = ", ".join(known) or "none"
-            faults.append(f"{where}: parameter {name!r} does not exist; known: {names}")
-            continue
-        try:
-            accepted[name] = known[name].check(value, where)
-        except ParameterRejected as error:
-            faults.append(str(error))
-    return accepted, faults
-
-
 def _field(spec: Spec) -> Any:
     if spec.kind == "vector":
         return dataclasses.field(default_factory=lambda: spec.default, metadata={_KEY: spec})
@@ -373,28 +188,3 @@ def _default_robot() -> Jointed:
     models = import_module("multipanda_py.robots.models")
     found: Jointed = models.MODELS[models.DEFAULT_MODEL]
     return found
-
-
-def _frozen(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
-    array = np.array(values, dtype=np.float64)
-    array.setflags(write=False)
-    return array
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, np.floating, np.integer)) and not isinstance(value, bool)
-
-
-def _is_within(value: Any, low: float, high: float) -> bool:
-    try:
-        return _is_number(value) and math.isfinite(value) and low <= value <= high
-    except OverflowError:  # an integer that no float can hold
-        return False
-
-
-def _is_sequence(value: object) -> bool:
-    return (
-        hasattr(value, "__len__")
-        and hasattr(value, "__iter__")
-        and not isinstance(value, (str, bytes, Mapping))
-    )

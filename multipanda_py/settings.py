@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self
 
-from multipanda_py.parameters import Spec, is_declared, specs_of
+from multipanda_py.parameter_spec import Spec
+from multipanda_py.parameters import is_declared, specs_of
 
 if TYPE_CHECKING:
     from multipanda_py.robots.load import Load

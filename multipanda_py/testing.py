@@ -20,7 +20,7 @@ from multipanda_py.context import Context
 from multipanda_py.control.margin import Probe, linearise
 from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.loop.row import row_dtype
-from multipanda_py.parameters import ParameterSet
+from multipanda_py.parameter_set import ParameterSet
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmState, Vector
 

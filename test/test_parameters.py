@@ -13,18 +13,9 @@ from hypothesis import strategies as st
 
 from multipanda_py import registry
 from multipanda_py.exceptions import ParameterRejected, UnknownName
-from multipanda_py.parameters import (
-    NoParams,
-    ParameterSet,
-    Spec,
-    check_values,
-    choice,
-    flag,
-    joint_vector,
-    number,
-    specs_of,
-    vector,
-)
+from multipanda_py.parameter_set import ParameterSet, check_values
+from multipanda_py.parameter_spec import Spec
+from multipanda_py.parameters import NoParams, choice, flag, joint_vector, number, specs_of, vector
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "multipanda_py"
 CONTRACTS = {
     "backend", "channel", "context", "controllet", "exceptions", "feature", "gripper_record",
-    "handover", "limits", "parameters", "pose", "registry", "report",
-    "settings", "state", "targets",
+    "handover", "limits", "parameter_set", "parameter_spec", "parameters", "pose", "registry",
+    "report", "settings", "state", "targets",
 }  # fmt: skip
 ENTRY_POINTS = {"__init__", "cli", "start", "testing"}
 

@@ -20,7 +20,8 @@ from multipanda_py.commands.reference import markdown
 from multipanda_py.config.backend_section import section_of
 from multipanda_py.config.standing import feature_names, feature_specs
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.parameters import Bound, Spec, specs_of
+from multipanda_py.parameter_spec import Bound, Spec
+from multipanda_py.parameters import specs_of
 from multipanda_py.report import report_titles
 from multipanda_py.settings import declared
 

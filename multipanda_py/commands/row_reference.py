@@ -45,10 +45,10 @@ def markdown() -> str:
             "recorded after `cell.trace_torques()`; `follower.terms(row, arm)` names them.",
             "",
             "There is no slot for what only some arms have, such as the angles of motors behind",
-            "elastic joints. Every field of an arm is one line of `ARM_FIELDS` in `loop/row.py`: one",
-            "more at its end, with the shape `joints`, gives each arm a slot in rows, ring and",
-            "followers, and a view of it in `ArmState` lets a backend fill it; it is zero elsewhere.",
-            "All processes of a cell have to run the same version.",
+            "elastic joints. Every field of an arm is one line of `ARM_FIELDS` in `loop/row.py`:",
+            "one more at its end, with the shape `joints`, gives each arm a slot in rows, ring",
+            "and followers, and a view of it in `ArmState` lets a backend fill it. It is zero",
+            "elsewhere. All processes of a cell have to run the same version.",
             "",
         ]
     )

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from multipanda_py import registry
 from multipanda_py.config.sentences import sentences
 from multipanda_py.exceptions import ConfigurationError, SettingsRejected
-from multipanda_py.parameters import Spec
+from multipanda_py.parameter_spec import Spec
 from multipanda_py.settings import Settings, by_class, declaration_fault, declared, live
 
 if TYPE_CHECKING:

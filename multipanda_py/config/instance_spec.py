@@ -19,7 +19,8 @@ from multipanda_py.config.standing import Switch, feature_names
 from multipanda_py.controllet import Controllet
 from multipanda_py.exceptions import ParameterRejected
 from multipanda_py.feature import Feature
-from multipanda_py.parameters import ParameterSet, Spec, check_values
+from multipanda_py.parameter_set import ParameterSet, check_values
+from multipanda_py.parameter_spec import Spec
 from multipanda_py.robots import MODELS, Robot
 from multipanda_py.state import Vector
 

@@ -16,7 +16,8 @@ from multipanda_py.config.channel_rules import channel_faults
 from multipanda_py.config.sections import PER_JOINT
 from multipanda_py.config.standing import feature_names, feature_specs
 from multipanda_py.exceptions import ConfigurationError, UnknownName
-from multipanda_py.parameters import check_values, specs_of
+from multipanda_py.parameter_set import check_values
+from multipanda_py.parameters import specs_of
 from multipanda_py.report import report_titles
 from multipanda_py.robots import MODELS
 from multipanda_py.state import JOINTS

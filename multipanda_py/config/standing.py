@@ -9,7 +9,8 @@ from typing import Any
 
 from multipanda_py import registry
 from multipanda_py.controllet import Controllet
-from multipanda_py.parameters import Jointed, Spec, flag, specs_of
+from multipanda_py.parameter_spec import Spec
+from multipanda_py.parameters import Jointed, flag, specs_of
 
 STANDING = ("governor",)
 """Features that decide themselves which laws have them, whatever the cell file names."""

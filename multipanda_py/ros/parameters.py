@@ -15,7 +15,7 @@ from rclpy.parameter import Parameter
 from multipanda_py.cell import Cell
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.parameters import Spec
+from multipanda_py.parameter_spec import Spec
 from multipanda_py.ros.guard import GuardedNode
 
 _AS_DOUBLE = {

@@ -9,7 +9,7 @@ import pytest
 
 from multipanda_py import registry
 from multipanda_py.handover import Handover
-from multipanda_py.parameters import ParameterSet
+from multipanda_py.parameter_set import ParameterSet
 from multipanda_py.pose import Pose
 from multipanda_py.testing import StateMaker
 

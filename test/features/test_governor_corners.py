@@ -15,7 +15,7 @@ from postures import anywhere
 
 from multipanda_py import registry
 from multipanda_py.config.sections import GateConfig
-from multipanda_py.parameters import ParameterSet
+from multipanda_py.parameter_set import ParameterSet
 from multipanda_py.pose import Pose
 from multipanda_py.robots import READY_POSTURE as Q_READY
 from multipanda_py.robots.limits import FR3_LIMITS

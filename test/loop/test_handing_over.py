@@ -302,7 +302,7 @@ def test_what_was_agreed_is_the_nearest_point_that_was_measured_too():
 def test_the_seeded_law_asks_for_the_torque_that_was_handed_over(name):
     """Away from singular postures, at rest, for wrenches that the springs can exert."""
     from multipanda_py import registry
-    from multipanda_py.parameters import ParameterSet
+    from multipanda_py.parameter_set import ParameterSet
 
     law_class = registry.find("controllets", name)
     maker, rng = StateMaker(2), np.random.default_rng(5)

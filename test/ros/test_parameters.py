@@ -17,7 +17,7 @@ from rcl_interfaces.srv import (
 )
 from rclpy.parameter import Parameter
 
-from multipanda_py.parameters import Spec
+from multipanda_py.parameter_spec import Spec
 from multipanda_py.ros.parameters import descriptor_of
 
 NODE = "/left/cartesian_impedance_controller"
