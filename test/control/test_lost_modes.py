@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.lost_modes import LostModes, curvature
 from multipanda_py.testing import StateMaker
 
@@ -59,3 +60,17 @@ def test_a_lost_direction_is_braked_critically_against_the_pull_and_no_other():
 def test_nothing_is_braked_away_from_singular_postures():
     state = stretched(StateMaker(), -2.0, np.ones(7))
     assert LostModes().damp(state, np.full(6, 50.0), lambda v: 0.0) is None
+
+
+@pytest.mark.parametrize("in_tool", [False, True])
+def test_what_a_damper_takes_along_a_twist_is_its_power_at_that_twist(in_tool):
+    rng, maker = np.random.default_rng(2), StateMaker()
+    spring = CartesianSpring()
+    spring.set_shape(np.ones(6), np.ones(6), in_tool)
+    spring.set_stiffness(np.array([900.0, 400.0, 100.0, 30.0, 20.0, 10.0]))
+    for _ in range(20):
+        state = maker.random(rng, speed=0.5)[0]
+        there = state.position_ee_in_base.copy(), state.rotation_ee_in_base.copy()
+        power = -spring.wrench(state, *there) @ state.twist_ee_in_base
+        assert spring.damping_along(state.twist_ee_in_base) == pytest.approx(power, rel=1e-9)
+        assert power > 0.0
