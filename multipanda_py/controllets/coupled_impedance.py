@@ -22,6 +22,7 @@ from multipanda_py.control.modal_damping import (
     ModalDamping,
 )
 from multipanda_py.control.pose_error import PoseError
+from multipanda_py.control.squeeze import SqueezeMeasurement, buckling
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import SMALL_FORCE, Handover, bounded_error, share_of
 from multipanda_py.parameters import number, vector
@@ -111,7 +112,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         sharing = self.held.sharing
         self._springs = sharing.springs.reshape(n, 6)
         self._hands = list(zip(self._dampers, self.held.rates, sharing.dampers.reshape(n, 6)))
-        self._inward_views = list(self.held.inward)
+        self._measure = SqueezeMeasurement(self.held)
         self._strain, self._strains = np.zeros((2 * n, 3)), False
         self._strain_in_world = np.zeros((2 * n, 3))
         self._squeeze = self._judged = 0.0
@@ -186,7 +187,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         held = self.held
         held.update(states, self._all_are_due or self._turn == len(states))
         self._design_dampers()
-        self._measure_squeeze(states)
+        self.measured = self._measure.take(states)
         kept = self._draw_together()
         held.sharing.squeeze[0] = self.squeeze(target)
         self._set_object_wrench(target)
@@ -236,40 +237,12 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         """Return the internal force of this cycle [N]: the target, smoothed."""
         asked = float(target.squeeze[0])
         if asked != self._judged:
-            self._judge(asked)
+            self._judged = asked
+            stiffness = self.params.relative_stiffness
+            if weakness := buckling(asked, self._dampers[:-1], stiffness, self.held):
+                self.context.notify(weakness)
         self._squeeze += self._follow * (asked - self._squeeze)
         return self._squeeze
-
-    def _judge(self, squeeze: float) -> None:
-        r"""Say so where the springs across are too soft for a squeeze that is new.
-
-        Two hands a width L apart that press with F lose what they hold sideways unless each is
-        held by more than :math:`k = 2 F / L`: a turn of the thing by :math:`\theta` moves either
-        hand by :math:`\theta L / 2`, and turns the force by F :math:`\theta`.
-        """
-        self._judged = squeeze
-        across = softest_across(self._dampers[:-1], self.params.relative_stiffness, self.held)
-        width = 2.0 * float(np.linalg.norm(self.held.levers, axis=1).mean())
-        if 2.0 * squeeze > across * width:
-            self.context.notify(
-                f"a squeeze of {squeeze:.1f} N on {width:.2f} m needs {2.0 * squeeze / width:.0f} "
-                f"N/m of relative_stiffness across it, and has {across:.0f}: what is held may "
-                f"buckle out of the hands; squeeze by less than {0.5 * across * width:.1f} N or "
-                "raise relative_stiffness"
-            )
-
-    def _measure_squeeze(self, states: Sequence[ArmState]) -> None:
-        """Find how hard the hands press the object, from the measured wrenches [N].
-
-        What they do to carry it has no part in it: that is orthogonal to n.
-        """
-        total = size = 0.0
-        for base, state, inward in zip(self.held.bases, states, self._inward_views):
-            fx, fy, fz, *_ = base.six_to_world(state.wrench_ext_in_base).tolist()
-            x, y, z = inward.tolist()
-            total -= fx * x + fy * y + fz * z
-            size += x * x + y * y + z * z
-        self.measured = total / max(size, 1e-12)
 
     def _set_object_wrench(self, target: ObjectTarget) -> None:
         """Compute spring and damper of the object, at its origin."""
@@ -296,18 +269,6 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             turned = max(turned, rx * rx + ry * ry + rz * rz)
         report[3], report[4], report[5] = math.sqrt(apart), math.sqrt(turned), self.measured
         report[6] = kept
-
-
-def softest_across(dampers: Sequence[ModalDamping], stiffness: Vector, held: HeldObject) -> float:
-    """Return the least stiffness of a hand across the way it presses [N/m]."""
-    least = math.inf
-    for damper, inward in zip(dampers, held.inward):
-        kept = np.diag(stiffness[:3]) if damper.kept == 1.0 else damper.stiffness[:3, :3]
-        size = float(np.linalg.norm(inward))
-        if size > 0.0:
-            plane = np.linalg.svd(inward[None] / size)[2][1:]
-            least = min(least, float(np.linalg.eigvalsh(plane @ kept @ plane.T)[0]))
-    return least
 
 
 class CoupledImpedance(CoupledImpedanceLaw[CoupledImpedanceParams]):

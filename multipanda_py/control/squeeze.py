@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How hard hands press what they hold, and how hard they may."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from multipanda_py.control.held_object import HeldObject
+from multipanda_py.control.modal_damping import ModalDamping
+from multipanda_py.state import ArmState, Vector
+
+
+class SqueezeMeasurement:
+    r"""Find how hard the hands press the object, from their estimated wrenches.
+
+    .. math:: F_s = -\frac{n^T F_{ext}}{n^T n}
+
+    with n from the hands to the object's origin. What the hands do to carry it has no part in
+    it: that is orthogonal to n.
+
+    Args:
+        held: The object.
+
+    Thread: control.
+    """
+
+    def __init__(self, held: HeldObject) -> None:
+        self._bases = held.bases
+        self._inward = list(held.inward)  # live views, one per hand
+
+    def take(self, states: Sequence[ArmState]) -> float:
+        """Return the squeeze [N] of the measured states."""
+        total = size = 0.0
+        for base, state, inward in zip(self._bases, states, self._inward):
+            fx, fy, fz, *_ = base.six_to_world(state.wrench_ext_in_base).tolist()
+            x, y, z = inward.tolist()
+            total -= fx * x + fy * y + fz * z
+            size += x * x + y * y + z * z
+        return total / max(size, 1e-12)
+
+
+def buckling(
+    squeeze: float, dampers: Sequence[ModalDamping], stiffness: Vector, held: HeldObject
+) -> str:
+    r"""Say so where the springs across are too soft for a squeeze; return nothing where not.
+
+    Two hands a width L apart that press with F lose what they hold sideways unless each is
+    held by more than :math:`k = 2 F / L`: a turn of the thing by :math:`\theta` moves either
+    hand by :math:`\theta L / 2`, and turns the force by F :math:`\theta`.
+
+    Args:
+        squeeze: Force that is asked for [N].
+        dampers: Of the hands, which know what is left of their stiffness.
+        stiffness: Of the hands, (6,) [N/m, Nm/rad].
+        held: The object.
+    """
+    across = softest_across(dampers, stiffness, held)
+    width = 2.0 * float(np.linalg.norm(held.levers, axis=1).mean())
+    if not 2.0 * squeeze > across * width:
+        return ""
+    return (
+        f"a squeeze of {squeeze:.1f} N on {width:.2f} m needs {2.0 * squeeze / width:.0f} "
+        f"N/m of relative_stiffness across it, and has {across:.0f}: what is held may "
+        f"buckle out of the hands; squeeze by less than {0.5 * across * width:.1f} N or "
+        "raise relative_stiffness"
+    )
+
+
+def softest_across(dampers: Sequence[ModalDamping], stiffness: Vector, held: HeldObject) -> float:
+    """Return the least stiffness of a hand across the way it presses [N/m]."""
+    least = math.inf
+    for damper, inward in zip(dampers, held.inward):
+        kept = np.diag(stiffness[:3]) if damper.kept == 1.0 else damper.stiffness[:3, :3]
+        size = float(np.linalg.norm(inward))
+        if size > 0.0:
+            plane = np.linalg.svd(inward[None] / size)[2][1:]
+            least = min(least, float(np.linalg.eigvalsh(plane @ kept @ plane.T)[0]))
+    return least
