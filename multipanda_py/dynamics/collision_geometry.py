@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, product
-from typing import Any, TypeAlias
+from typing import Any
 
 import coal
 import numpy as np
@@ -15,6 +14,7 @@ import pinocchio as pin
 
 from multipanda_py.context import Context
 from multipanda_py.dynamics.arm_model import build_pinocchio
+from multipanda_py.dynamics.collision_groups import NONE_HELD, Grasps, Group, Solid
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots import ArmDescription, SceneObject
 from multipanda_py.state import Vector
@@ -25,111 +25,6 @@ apart, capsules of an arm are always close and, but for rounded corners, never t
 _HAND = ("hand", "tool")
 _TURN = 2.3  # angle between two orientations is below this times the distance of quaternions
 _UP = np.array([0.0, 0.0, 1.0])
-Grasps: TypeAlias = frozenset[tuple[int, int]]
-"""What is held: numbers of the arm and of the movable object, from 0."""
-NONE_HELD: Grasps = frozenset()
-
-
-@dataclass(frozen=True)
-class Solid:
-    """One convex piece of geometry.
-
-    Attributes:
-        shape: As coal knows it.
-        joint: Joint of the combined model that it moves with; 0 is the world.
-        placement: In the frame of that joint.
-        own_joint: Number of the joint in its own arm, from 1; 0 for what is fixed.
-        stays: Whether no joint of its arm moves it: it is fixed, or turns about its own axis.
-        is_hand: Whether it belongs to a hand or tool; without both, to the flange.
-        names: What it goes by in pairs that are meant to touch.
-    """
-
-    shape: Any
-    joint: int
-    placement: Any
-    own_joint: int = 0
-    stays: bool = True
-    is_hand: bool = False
-    names: tuple[str, ...] = ()
-
-    def against(self, other: Solid) -> list[Solid]:
-        """Return what to measure of a capsule against another solid: its ends too, if flat.
-
-        One closest point of a capsule that lies along a face jumps from end to end, and what
-        is pushed there rocks. To a plane the ends are all there is.
-        """
-        round_shapes = coal.Capsule | coal.Sphere
-        if isinstance(other.shape, round_shapes) or not isinstance(self.shape, coal.Capsule):
-            return [self]
-        half = pin.SE3(np.eye(3), np.array([0.0, 0.0, self.shape.halfLength]))
-        ball = coal.Sphere(self.shape.radius)
-        ends = [
-            replace(self, shape=ball, placement=self.placement * end)
-            for end in (half, half.inverse())
-        ]
-        return ends if isinstance(other.shape, coal.Halfspace) else [self, *ends]
-
-
-class Group:
-    """Pairs of solids of two bodies, whose distances are computed together or not at all.
-
-    Attributes:
-        kind: ``arms``, ``self``, ``fixed``, ``fixed_hand``, ``movable``, ``movable_hand``,
-            ``floor`` or ``floor_hand``.
-        first: Number of the first body: arms, then movable objects, then the world.
-        second: Number of the second body.
-        pairs: For every pair the number of the joint in its arm that either solid moves with.
-        results: For every pair coal's live result.
-        limit: Travel of both bodies up to which no pair can have touched.
-        begins: For every pair the distance from which it counts as near at rest [m].
-        movers: The bodies with whose joints the solids move: those, or the arms that hold them.
-        held: What has to be in a hand for this group to count: (arm, object) each.
-        free: What must not be.
-        is_touched: Whether the hand of the first body is meant to touch the second.
-        is_foreseen: Whether a reference that is ahead of its arm is to keep away, too.
-    """
-
-    def __init__(
-        self,
-        kind: str,
-        first: int,
-        second: int,
-        pairs: Sequence[tuple[Solid, Solid]],
-        movers: tuple[int, int] | None = None,
-        held: Grasps = NONE_HELD,
-        free: Grasps = NONE_HELD,
-        is_touched: bool = False,
-    ) -> None:
-        self.kind, self.first, self.second = kind, first, second
-        self.is_touched, self.is_foreseen = is_touched, True
-        self.movers = (first, second) if movers is None else movers
-        self.held, self.free = held, free
-        self._geometry = pin.GeometryModel()
-        at: dict[int, int] = {}
-        for solid in (solid for pair in pairs for solid in pair):
-            if id(solid) not in at:
-                at[id(solid)] = self._geometry.addGeometryObject(
-                    pin.GeometryObject(str(len(at)), solid.joint, solid.placement, solid.shape)
-                )
-        for a, b in pairs:
-            self._geometry.addCollisionPair(pin.CollisionPair(at[id(a)], at[id(b)]))
-        self._data = self._geometry.createData()
-        self.pairs = [(a.own_joint, b.own_joint) for a, b in pairs]
-        self.results = [self._data.distanceResults[i] for i in range(len(pairs))]
-        self.limit = -1.0
-        self.begins = [math.inf] * len(pairs)
-
-    def counts(self, held: Grasps) -> bool:
-        """Return whether the group is one while ``held`` is in the hands."""
-        return self.held <= held and held.isdisjoint(self.free)
-
-    def measure(self, model: Any, data: Any) -> float:
-        """Return the smallest distance of the group [m], and refresh all results."""
-        pin.updateGeometryPlacements(model, data, self._geometry, self._data)
-        nearest: float = self.results[
-            pin.computeDistances(self._geometry, self._data)
-        ].min_distance
-        return nearest
 
 
 class CollisionGeometry:

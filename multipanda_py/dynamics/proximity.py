@@ -11,12 +11,8 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.context import Context
-from multipanda_py.dynamics.collision_geometry import (
-    NONE_HELD,
-    CollisionGeometry,
-    Grasps,
-    Group,
-)
+from multipanda_py.dynamics.collision_geometry import CollisionGeometry
+from multipanda_py.dynamics.collision_groups import NONE_HELD, Grasps, Group
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _subtract, _absolute, _concatenate = np.subtract, np.absolute, np.concatenate
