@@ -114,14 +114,17 @@ def together(addresses):
     for _ in range(20):
         for handle in handles:
             spin(handle, 1)
-    times = []
-    for handle in handles:
-        spin(handle, 1)
-        time.sleep(0.02)  # in which nothing more is to happen
-        times.append([admin(address, "stats")["message_id"] for address in addresses])
+    rounds = []
+    for _ in range(5):
+        times = []
+        for handle in handles:
+            spin(handle, 1)
+            time.sleep(0.02)  # in which nothing more is to happen
+            times.append([admin(address, "stats")["message_id"] for address in addresses])
+        rounds.append(times)
     for handle in handles:
         finish(handle)
-    return {"times": times}
+    return {"rounds": rounds}
 
 
 def asynchronous_motion(address):

@@ -158,9 +158,11 @@ def test_asynchronous_motion(sim, client, address):
 def test_robots_together_wait_for_each_other(make_sim, client, new_address):
     addresses = [new_address(), new_address()]
     make_sim(*addresses, together=True)
-    times = client("together", addresses=addresses)["times"]
-    (first, second), (first_then, second_then) = times  # after the one's answer, and the other's
-    assert first_then - first == second_then - second
+    rounds = client("together", addresses=addresses)["rounds"]
+    # Of each after the one's answer, and the other's. They go on without a client that is silent
+    # for 0.1 s, as one may be on a busy machine; robots that do not wait differ in every round.
+    grown = [(then[0] - now[0], then[1] - now[1]) for now, then in rounds]
+    assert any(first == second for first, second in grown), grown
 
 
 def test_a_taken_address_is_said(sim, address):

@@ -81,6 +81,7 @@ def admin(robot):
     return lambda command, **arguments: sim.admin(address, command, **arguments)
 
 
+@pytest.mark.clock
 @needs_library
 def test_homing_moving_and_states_at_the_rate_of_the_hand(hand):
     gripper, seen = hand
