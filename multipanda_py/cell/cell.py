@@ -8,11 +8,11 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from typing_extensions import Self
 
 from multipanda_py.cell.arm_request import ArmRequest
 from multipanda_py.cell.connection import Connection
@@ -39,6 +39,7 @@ from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.events import LoopEvent
 from multipanda_py.loop.row_follower import RowFollower
 from multipanda_py.loop.statistics import LoopStatistics
+from multipanda_py.machine.closing import Closing
 from multipanda_py.pose import Pose
 from multipanda_py.report import Reports
 from multipanda_py.robots import ArmDescription
@@ -48,7 +49,7 @@ from multipanda_py.state import ArmSnapshot, Vector
 __all__ = ["Cell", "ControlletInfo", "PendingSwitch", "Pose", "Strictness", "SwitchResult"]
 
 
-class Cell:
+class Cell(Closing):
     """Own a cell: start its loop, ask things of it, and end it.
 
     Every method is one of a part, which says more: what it checks, what it raises, whether it
@@ -100,17 +101,9 @@ class Cell:
             config = CellConfig.from_dict(data, str(path))
         return cls(config)
 
-    def __enter__(self) -> Cell:
+    def __enter__(self) -> Self:
         self.start()
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def start(self) -> None:
         """Start the loop, with the configured controllets active.

@@ -12,8 +12,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
+
+from typing_extensions import Self
 
 from multipanda_py.exceptions import BackendError, MultipandaError
 from multipanda_py.fci_sim.admin_port import AdminClient
@@ -21,13 +22,14 @@ from multipanda_py.fci_sim.arguments import add_arguments
 from multipanda_py.fci_sim.control_unit import Timing
 from multipanda_py.fci_sim.server import Server
 from multipanda_py.machine.child import module_command
+from multipanda_py.machine.closing import Closing
 from multipanda_py.machine.outputs import say
 
 READY = "ready"
 START_TIMEOUT = 20.0  # [s]
 
 
-class FciSim:
+class FciSim(Closing):
     """Simulated robots, for as long as the ``with`` block lasts.
 
     .. code-block:: python
@@ -117,17 +119,9 @@ class FciSim:
             process.kill()
             process.wait()
 
-    def __enter__(self) -> FciSim:
+    def __enter__(self) -> Self:
         self.start()
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def make_server(options: argparse.Namespace) -> Server:

@@ -10,7 +10,6 @@ import sys
 import zlib
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, TypeAlias
 
 import mujoco
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError, RenderingUnavailable, UnknownName
+from multipanda_py.machine.closing import Closing
 
 Image: TypeAlias = NDArray[np.uint8]
 Camera: TypeAlias = "str | int | mujoco.MjvCamera | None"
@@ -78,7 +78,7 @@ def _make_context(width: int, height: int) -> _Context:
     return context
 
 
-class Renderer:
+class Renderer(Closing):
     """Draws a scene into images; a context manager.
 
     Attributes:
@@ -170,19 +170,6 @@ class Renderer:
             self._context.free()
             self._context = None
 
-    def __enter__(self) -> Renderer:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
-
 
 def render_png(
     model: mujoco.MjModel,
@@ -214,7 +201,7 @@ def write_png(path: str | Path, image: Image) -> None:
             file.write(struct.pack(">I", zlib.crc32(name + content)))
 
 
-class VideoWriter:
+class VideoWriter(Closing):
     """Writes images to a film, one after the other; a context manager.
 
     The file is complete after :meth:`close`.
@@ -255,16 +242,3 @@ class VideoWriter:
         if self._is_open:
             self._is_open = False
             self._writer.close()
-
-    def __enter__(self) -> VideoWriter:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Finish the file."""
-        self.close()
