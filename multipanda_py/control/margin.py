@@ -21,8 +21,9 @@ ONE_SIDED = 0.02
 remembers, such as hold, moves on a little between two steps."""
 MOTIONS = 3
 """Slow motions, and their opposites, around which a law with one-sided parts is seen."""
-SLOW, SPEED_LEAP, ANGLE_LEAP = 1e-3, 1e-6, 1e-7
-"""Size of these [rad/s], and steps so small beside it that hardly any part is left or met."""
+SLOW, SPEED_LEAP, ANGLE_LEAP = 1e-3, 1e-6, 1e-6
+"""Size of these [rad/s], and steps so small beside it that hardly any part is left or met; with
+smaller steps of angle, a part that is met all the same would look like a stiff spring."""
 LONGEST = 40
 """Delays are tried up to here [cycles]."""
 STEADY = 1e-4

@@ -65,13 +65,13 @@ def test_two_arms_within_themselves_were_said_to_swing_under_a_coupled_law_that_
     probe.activate()
     dq, late, acting = 0.1 * np.random.default_rng(1).standard_normal(14), [np.zeros(14)] * 5, 0.0
     first, follow = np.abs(dq).max(), 1.0 - np.exp(-0.5)
-    for _ in range(600):
+    for _ in range(300):
         late.append(probe.torque(q, dq).copy())
         acting = acting + follow * (late.pop(0) - acting)
         for part, state in zip(probe.parts, states):
             dq[part] += 1e-3 * np.linalg.solve(0.8 * state.mass, acting[part] - state.coriolis)
         q = q + 1e-3 * dq
-    assert np.abs(dq).max() < 0.2 * first  # 1.06 would be 1e15 times as much
+    assert np.abs(dq).max() < 0.2 * first  # 1.06 would be 4e7 times as much
 
 
 def test_a_law_without_one_sided_parts_is_seen_as_it_is():

@@ -29,6 +29,7 @@ LAWS = {
         "hold": "position", "keep_orientation": True, "translational_stiffness": 5000.0,
         "rotational_stiffness": 300.0, "joint_damping": 5.0,
     },
+    "teleoperation": {"stiffness": STIFF, "posture_stiffness": 100.0},
     "coupled_impedance": {"stiffness": STIFF, "relative_stiffness": STIFF},
     "coupled_force_impedance": {"stiffness": STIFF, "relative_stiffness": STIFF},
 }  # fmt: skip
@@ -45,7 +46,7 @@ def fastest_after_a_push(make_cell, law, params, postures, **perturbation):
     }
     instance = {"type": law, "params": params}
     active = [f"{name}/law" for name in names]
-    if law.startswith("coupled"):
+    if registry.find("controllets", law).min_arms > 1:
         instance["arms"], active = names, ["law"]
     cell = make_cell(arms, {"law": instance}, active)
     cell.step(20)
