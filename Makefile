@@ -46,7 +46,7 @@ robustness: env ## doc/robustness.md, then the long form of the seeded random te
 	$(BIN)/python benchmarks/robustness/page.py
 	MULTIPANDA_LONG=1 $(BIN)/python -m pytest -m robustness --timeout 0 $(ARGS)
 
-chaos: env ## kill, stop, flood and fuzz the node and write what broke into doc/faults.md (20 min)
+chaos: env ## kill, stop, flood and fuzz the node and write what broke into doc/faults.md (half an hour)
 	$(BIN)/python benchmarks/chaos/run.py --write $(ARGS)
 
 soak: env ## run the node for half an hour and see whether anything grows (ARGS="--minutes 5")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Throw faults and inputs at the node, and write what broke into doc/faults.md (`make chaos`).
 
-A watcher that shares no code with the project looks on. About 20 minutes for the default.
+A watcher that shares no code with the project looks on. The default took 40 minutes at a
+load of 14 on two cores.
 
     .venv/bin/python benchmarks/chaos/run.py --seed 7 --faults 200 --inputs 10000
 
