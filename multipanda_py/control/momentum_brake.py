@@ -9,7 +9,7 @@ import eigenpy
 import numpy as np
 
 from multipanda_py.limits import JointLimits
-from multipanda_py.state import JOINTS, Matrix, Vector
+from multipanda_py.state import Matrix, Vector
 
 _dot, _add, _subtract, _multiply = np.dot, np.add, np.subtract, np.multiply
 _absolute, _minimum, _maximum, _sqrt = np.absolute, np.minimum, np.maximum, np.sqrt
@@ -56,10 +56,11 @@ class MomentumBrake:
 
     def __init__(self, limits: JointLimits, rate: float) -> None:
         self.set_limits(limits)
-        self._mass, self._unit = eigenpy.LLT(np.eye(JOINTS)), np.eye(JOINTS)
-        self._tau, self._size, self._other = (np.zeros(JOINTS) for _ in range(3))
-        self._sign, self._momentum = np.zeros(JOINTS), np.zeros(JOINTS)
-        self._light = np.ones(JOINTS)
+        n = limits.n_joints
+        self._mass, self._unit = eigenpy.LLT(np.eye(n)), np.eye(n)
+        self._tau, self._size, self._other = (np.zeros(n) for _ in range(3))
+        self._sign, self._momentum = np.zeros(n), np.zeros(n)
+        self._light = np.ones(n)
         self.set_rate(rate)
 
     def set_limits(self, limits: JointLimits) -> None:
@@ -73,30 +74,30 @@ class MomentumBrake:
 
     @property
     def light_inertia(self) -> Vector:
-        """Inertia of each joint with the others free, m of the last mass matrix, (7,)."""
+        """Inertia of each joint with the others free, m of the last mass matrix, (n,)."""
         return self._light
 
     def weigh(self, mass: Matrix) -> None:
-        """Take the mass matrix of this cycle, (7, 7)."""
+        """Take the mass matrix of this cycle, (n, n)."""
         self._mass.compute(mass)
         np.divide(1.0, self._mass.solve(self._unit).diagonal(), self._light)
 
     def ahead(self, tau: Vector) -> Vector:
-        """Return what torques (7,) [Nm] will have added to the velocities, (7,) [rad/s]."""
+        """Return what torques (n,) [Nm] will have added to the velocities, (n,) [rad/s]."""
         gained: Vector = self._mass.solve(tau)
         return _multiply(gained, self.LEAD, gained)
 
     def stopping(self, torque: Vector) -> Vector:
-        """Return the momentum that a joint has when it may brake with ``torque``, (7,)."""
+        """Return the momentum that a joint has when it may brake with ``torque``, (n,)."""
         momentum: Vector = torque * torque / self._twice_rate
         return _maximum(momentum, torque / self._rate, out=momentum)
 
     def torque(self, mass: Matrix, velocity: Vector, together: float = 1.0) -> Vector:
-        """Return the braking torques, (7,) [Nm]; overwritten by the next call.
+        """Return the braking torques, (n,) [Nm]; overwritten by the next call.
 
         Args:
-            mass: The one given to :meth:`weigh`, (7, 7).
-            velocity: w, (7,) [rad/s].
+            mass: The one given to :meth:`weigh`, (n, n).
+            velocity: w, (n,) [rad/s].
             together: Factor on the first part, 0 to 1: while rate limits still take an old torque
                 away, torques that brake only together would not do so yet.
         """

@@ -15,7 +15,7 @@ from multipanda_py.controllet import Controllet
 from multipanda_py.handover import Handover
 from multipanda_py.parameters import number
 from multipanda_py.robots import ArmDescription
-from multipanda_py.state import JOINTS, ArmState, Vector
+from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import HeldPosture
 
 _dot, _add, _subtract, _multiply = np.dot, np.add, np.subtract, np.multiply
@@ -44,22 +44,18 @@ class _Anchor:
     r"""Where each joint of one arm is to stay, once it is slow enough to stay anywhere.
 
     A joint gets its anchor when the momentum on it is below that at which the brake lets go of a
-    third of the joint's torque limit. The anchor is dragged along beyond the deflection that
-    the whole torque belongs to, while the joint's torque is at its limit (or the joint would be
-    thrown back by what was wound up), and it never lies at a stop: a stop may be touched, but
-    is not pressed.
+    share of the joint's torque limit: early for the joints that carry the arm, so that their
+    springs take them back to where they began to be slow; later for a wrist, which a load that
+    nobody told of would make swing in its spring. The anchor is dragged along beyond the
+    deflection that the whole torque belongs to, while the joint's torque is at its limit (or the
+    joint would be thrown back by what was wound up), and it never lies at a stop: a stop may be
+    touched, but is not pressed.
     """
 
     FULL_RATE = 1000.0
     """Torque rate that the gains are meant for [Nm/s]."""
-    SLOW = 0.35
-    """Share of the torque limit; the momentum that belongs to it counts as slow."""
     QUIET = 0.55
     """Factor on the velocities at rest, which would only be amplified noise; stiffness stays."""
-    SETTLING = np.array([1.0, 1.0, 1.0, 1.0, 1.6, 1.6, 1.6])
-    """Factors on the velocities of joints that have their anchors, until they rest: a load of 3 kg
-    is up to ten times a wrist's own inertia and would go on swinging in its spring. A bare wrist
-    is still stable with 7 ms at half its inertia; for other joints more would be too much."""
     STILL, STIRRED = 0.1, 0.5
     """Shares of slow: below the first for ``QUIET_AFTER`` is rest, above the second is not."""
     QUIET_AFTER = 0.3
@@ -79,10 +75,15 @@ class _Anchor:
         limits = arm.limits
         self._limit, self._period = np.array(limits.torque), period
         self._low, self._high = limits.lower + self.MARGIN, limits.upper - self.MARGIN
-        self._q, self._e = np.zeros(JOINTS), np.zeros(JOINTS)
-        self._v, self._damping = np.zeros(JOINTS), np.ones(JOINTS)
-        self._set, self._full = np.zeros(JOINTS, bool), np.zeros(JOINTS, bool)
-        self.tau_bias, self._time = np.zeros(JOINTS), 0.0
+        n = arm.n_joints
+        # The first: which momentum is slow, by the torque that the brake lets go at it. The
+        # second: on velocities of joints with anchors, until they rest.
+        self._slow_share = np.array(arm.robot.figure("slow"))
+        self._settling = np.array(arm.robot.figure("settling"))
+        self._q, self._e = np.zeros(n), np.zeros(n)
+        self._v, self._damping = np.zeros(n), np.ones(n)
+        self._set, self._full = np.zeros(n, bool), np.zeros(n, bool)
+        self.tau_bias, self._time = np.zeros(n), 0.0
         self._torque_rate = float(limits.torque_rate.min())
         self.brake, self._params = MomentumBrake(limits, params.brake_rate), params
         self.set_gains(params)
@@ -95,12 +96,12 @@ class _Anchor:
         self.brake.set_rate(share * params.brake_rate)
         self._return = share * params.return_rate
         self._calm(False)
-        self._slow = self.brake.stopping(self.SLOW * self._limit)
+        self._slow = self.brake.stopping(self._slow_share * self._limit)
         self._most = self.brake.stopping(self._limit) / self._return
 
     def _calm(self, quiet: bool) -> None:
         """Choose the damping of rest or of motion; the stiffness stays, or a load would drop."""
-        self._damping[:] = self.QUIET if quiet else self.SETTLING
+        self._damping[:] = self.QUIET if quiet else self._settling
         self._quiet, self._still_for = quiet, 0.0
 
     def start(self, state: ArmState) -> None:
@@ -113,7 +114,7 @@ class _Anchor:
         self._time = 0.0
 
     def tau(self, state: ArmState, out: Vector) -> None:
-        """Write the torques of this cycle, (7,) [Nm]."""
+        """Write the torques of this cycle, (n,) [Nm]."""
         brake, mass = self.brake, state.mass
         brake.weigh(mass)
         self._settle(state)
@@ -146,13 +147,13 @@ class _Anchor:
             self._time = self.RAMP  # whatever moves it next, it begins anew
 
     def _damped(self, dq: Vector) -> Vector:
-        """Return the velocities (7,) as they are damped; without an anchor as they are."""
+        """Return the velocities (n,) as they are damped; without an anchor as they are."""
         damped = self._v
         damped[:] = dq  # a matrix M and unequal factors may drive: for slow joints only
         return _multiply(damped, self._damping, out=damped, where=self._set)
 
     def _deflection(self, state: ArmState) -> Vector:
-        """Return how far each joint is from its anchor, (7,) [rad], and drag anchors along."""
+        """Return how far each joint is from its anchor, (n,) [rad], and drag anchors along."""
         most = self._most / self.brake.light_inertia
         anchor = _minimum(_maximum(self._q, self._low), self._high)
         e = _subtract(state.q, anchor)

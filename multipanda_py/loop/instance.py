@@ -16,7 +16,6 @@ from multipanda_py.loop.derating import Derating
 from multipanda_py.loop.feature_set import FeatureSet
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.safety import is_finite
-from multipanda_py.loop.sized_hold import law_of
 from multipanda_py.loop.torque_terms import TorqueTerms
 from multipanda_py.loop.trace import Trace
 from multipanda_py.state import ArmState, Vector
@@ -56,7 +55,7 @@ class Instance:
         self._period = context.period
         self.notices: list[str] = context.notices
         values = spec.decode(spec.encode(spec.initial_values()))
-        self._law = law_of(spec)(context, values[0])
+        self._law = spec.law(context, values[0])
         self._law.report = report
         self._features = FeatureSet(
             [feature(context, own) for feature, own in zip(spec.features.values(), values[2::2])],

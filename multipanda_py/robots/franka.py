@@ -62,6 +62,14 @@ FIGURES: dict[str, tuple[float, ...]] = {
     "tare_torque": (4.0, 4.0, 4.0, 4.0, 1.5, 1.5, 1.5),
     # Torque asked for beyond what is measured, by friction and bias; more is not executed [Nm].
     "unmeasured_torque": (8.0, 8.0, 8.0, 8.0, 4.0, 4.0, 4.0),
+    # Hold: a joint is slow when the brake lets go of this share of its torque. The springs of the
+    # joints that carry the arm take it back to where it became slow: without them, or with those
+    # of wrists, it stops later, or swings with a load that nobody told of.
+    "slow": (0.6, 0.6, 0.6, 0.6, 0.35, 0.35, 0.35),
+    # Factors on the velocities of held joints until they rest: a load of 3 kg is up to ten times a
+    # wrist's own inertia and would go on swinging in its spring. A bare wrist is still stable with
+    # 7 ms at half its inertia; for other joints more would be too much.
+    "settling": (1.0, 1.0, 1.0, 1.0, 1.6, 1.6, 1.6),
     # Friction [Nm], [s/rad], [rad/s], identified on a Panda by Gaz et al., RA-L 2019.
     "friction_phi_1": (0.54615, 0.87224, 0.64068, 1.2794, 0.83904, 0.30301, 0.56489),
     "friction_phi_2": (5.1181, 9.0657, 10.136, 5.5903, 8.3469, 17.133, 10.336),
