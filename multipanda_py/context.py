@@ -30,6 +30,7 @@ class Context:
         objects: Things in the scene.
         object_poses: Live poses of the movable ones, in order, (n, 7): position, w x y z.
         touches: What the law's hands are for, as :attr:`Controllet.touches` says.
+        led: Numbers of own arms that a hand leads, as :attr:`Controllet.led` says.
         touching: Pairs of names that are meant to touch: arms, ``arm/hand``, objects, ``floor``.
         notices: Sentences that the loop has not reported yet; see :meth:`notify`.
     """
@@ -42,6 +43,7 @@ class Context:
     object_poses: Vector = field(default_factory=lambda: np.zeros((0, 7)))
     touches: tuple[str, ...] = ()
     touching: tuple[tuple[str, str], ...] = ()
+    led: tuple[int, ...] = ()
     notices: list[str] = field(default_factory=list)
 
     def notify(self, text: str) -> None:

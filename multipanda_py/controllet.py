@@ -53,6 +53,9 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     touches: ClassVar[tuple[str, ...]] = ()
     """What its hands are meant to come near to: ``things`` that stand around, each other's
     ``hands``. Collision avoidance does not keep them away from that by default."""
+    led: ClassVar[tuple[int, ...]] = ()
+    """Numbers of its arms that a hand leads and its others follow. Where they come near each
+    other, collision avoidance moves the others only."""
 
     def __init__(self, context: Context, params: ParamsT) -> None:
         """Allocate everything that :meth:`update` needs. Thread: any, before the loop runs."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -224,14 +225,15 @@ def _corners(law_class: Any) -> list[tuple[str, dict[str, Any]]]:
 def _probe(law_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Probe:
     """Return a law with its default features and their default parameters."""
     parameters = ParameterSet(law_class.Params)
-    law = law_class(maker.context, parameters.decode(parameters.encode(values)))
+    context = replace(maker.context, led=law_class.led)
+    law = law_class(context, parameters.decode(parameters.encode(values)))
     target = law_class.Target(len(maker.states))
     features = []
     for name in law_class.default_features:
         found = registry.find("features", name)
         own = ParameterSet(found.Params)
         defaults = {spec.name: spec.default for spec in own.specs}
-        features.append(found(maker.context, own.decode(own.encode(defaults))))
+        features.append(found(context, own.decode(own.encode(defaults))))
 
     def activate() -> None:
         for part in (law, *features):

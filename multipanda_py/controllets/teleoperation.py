@@ -150,6 +150,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     min_arms, max_arms = 2, 2
     default_features = ("coriolis", "joint_limits", "collision_avoidance")
     touches = ("things",)
+    led = (0,)
     report_names = (
         Report("reflected force", "N", "that the leader is given"),
         Report("reflected torque", "Nm", "that the leader is given"),

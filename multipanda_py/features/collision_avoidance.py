@@ -104,7 +104,9 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     distance that grows with the speed, and ends at ``stop_distance``. Motion along the obstacle
     stays free. The push comes on top, and answers to what the law does not know of.
 
-    Only own arms get torque; a controllet on the other arm does its own part. Pairs that
+    Only own arms get torque; a controllet on the other arm does its own part. Where an arm that a
+    hand leads meets one that follows it, only the follower is parted from it; the leader is braked
+    as it comes nearer itself, and never pushed: the follower would follow that. Pairs that
     interpenetrate are treated as touching, so that the force stays finite. What is nearer than
     :math:`d_0` when the law is activated is not pushed away: for this pair it all begins where
     it is, until it has parted, and what touches then may go on pressing until it has. Objects
@@ -211,7 +213,10 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         gradients = np.zeros((len(pairs), self._width))
         responses = np.zeros((len(pairs), self._width))
         for row, pair in enumerate(pairs):
+            spared = self._spared(pair)
             for arm, gradient in zip(pair.arms, pair.gradients):
+                if arm in spared:
+                    continue
                 columns = self._slices[arm]
                 gradients[row, columns] = gradient
                 responses[row, columns] = self._masses[arm].solve(gradient)
@@ -223,6 +228,33 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             self._stop(pairs, gradients[:, :own], responses[:, :own], states, tau)
         for torque, columns in zip(tau, self._slices):
             _add(torque, _dot(forces, gradients[:, columns]), torque)
+
+    def _spared(self, pair: Pair) -> tuple[int, ...]:
+        """Return the arms that get no force of a pair: those that lead what they meet."""
+        led = self.context.led
+        if led and any(arm not in led and arm < self.context.n_arms for arm in pair.arms):
+            return led
+        return ()
+
+    def _brake_led(
+        self, pairs: Sequence[Pair], states: Sequence[ArmState]
+    ) -> tuple[Matrix, Matrix, list[float]]:
+        """Return what brakes the approach of led arms: gradients, responses, needs.
+
+        Only of arms that come nearer themselves, and never to part: so it only takes energy.
+        """
+        led = [(pair, arm) for pair in pairs for arm in self._spared(pair) if arm in pair.arms]
+        rows, answers = np.zeros((2, len(led), self._own))
+        needs = []
+        for row, (pair, arm) in enumerate(led):
+            gradient, columns = pair.gradients[pair.arms.index(arm)], self._slices[arm]
+            rows[row, columns] = gradient
+            answers[row, columns] = self._masses[arm].solve(gradient)
+            speed = -float(_dot(gradient, states[arm].dq))
+            end = min(self.params.stop_distance, pair.begin, pair.distance)
+            comes = speed > 0.0 and pair.begin > _CONTACT
+            needs.append(self._barrier.required(pair.distance, speed, end) if comes else -math.inf)
+        return rows, answers, needs
 
     def _stop(
         self,
@@ -248,6 +280,10 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             else -math.inf
             for pair in pairs
         ]
+        if self.context.led:
+            rows, answers, braked = self._brake_led(pairs, states)
+            gradients, responses = np.vstack([gradients, rows]), np.vstack([responses, answers])
+            needs += braked
         forces = settle(needs, gradients, responses, accelerations)
         if forces is not None:
             for arm, torque in enumerate(tau):

@@ -88,6 +88,7 @@ def make_context(
         object_poses=objects,
         touches=spec.law.touches,
         touching=tuple(config.collisions.pairs()),
+        led=spec.law.led,
     )
 
 

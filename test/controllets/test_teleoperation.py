@@ -10,6 +10,7 @@ import pinocchio as pin
 import pytest
 from dense_impedance import impedance
 
+from multipanda_py import testing
 from multipanda_py.config.describe import bases_in_world
 from multipanda_py.controllets.teleoperation import Teleoperation, TeleoperationParams
 from multipanda_py.exceptions import ConfigurationError
@@ -358,3 +359,22 @@ def test_leader_that_yields_to_a_wrong_estimate_stops_soon(make_cell):
     led.step(1500)
     assert 0.005 < np.linalg.norm(led.hands.moved("left")[0]) < 0.1
     assert led.fastest(100) < 0.1
+
+
+def test_leader_and_follower_ran_away_together_where_they_met():
+    """13 mm apart: the push on the leader moved the follower's reference, and so on to 1 rad/s."""
+    law, maker = Teleoperation, StateMaker(2)
+    rng = np.random.default_rng(17)
+    for _ in range(34):
+        q = np.concatenate([state.q.copy() for state in maker.random(rng, margin=0.3)])
+    probe = testing._probe(law, maker, testing._corners(law)[-1][1])
+    probe.place(q, np.zeros(14))
+    probe.activate()
+    dq = 0.05 * np.random.default_rng(1).standard_normal(14)
+    first = np.abs(dq).max()
+    for _ in range(500):
+        tau = probe.torque(q, dq)
+        for part, state in zip(probe.parts, maker.states):
+            dq[part] += 1e-3 * np.linalg.solve(state.mass, tau[part] - state.coriolis)
+        q = q + 1e-3 * dq
+    assert np.abs(dq).max() < 0.5 * first

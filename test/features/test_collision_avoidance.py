@@ -438,3 +438,26 @@ def test_hand_that_is_driven_into_a_table_stops_above_it(make_cell):
     touched, lowest = press(avoid=True)
     assert not touched
     assert lowest > 0.0
+
+
+def test_a_leader_was_pushed_by_what_follows_it():
+    """It gets no energy from the follower's nearness; the follower yields, and gets all of it."""
+    maker = StateMaker(2)
+    feature = CollisionAvoidance(
+        dataclasses.replace(maker.context, led=(0,)),
+        CollisionAvoidanceParams(itself=False, floor=False),
+    )
+    far, rng = [READY, READY], np.random.default_rng(5)
+    feature.on_activate(maker.at(far), JointTarget(2))
+    yielded = braked = 0
+    for _ in range(150):
+        q = [s.q.copy() for s in maker.random(rng, margin=0.3)]
+        states = maker.at(q, list(rng.uniform(-0.3, 0.3, (2, 7))))
+        tau = [np.zeros(7), np.zeros(7)]
+        feature.add(states, None, tau, PERIOD)
+        power = float(tau[0] @ states[0].dq)
+        assert power <= 1e-9, [row.tolist() for row in q]
+        braked += power < -1e-6
+        yielded += bool(tau[1].any())
+    assert yielded > 5
+    assert braked > 2

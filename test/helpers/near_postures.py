@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 
@@ -77,9 +78,10 @@ def arrived(law_class, maker, values, features):
         features: Parameters of its features by name, as far as they are not the default.
     """
     n, parameters = len(maker.states), ParameterSet(law_class.Params)
-    law = law_class(maker.context, parameters.decode(parameters.encode(values)))
+    context = replace(maker.context, led=law_class.led)
+    law = law_class(context, parameters.decode(parameters.encode(values)))
     target = law_class.Target(n)
-    parts = [make_feature(name, maker.context, **own) for name, own in features.items()]
+    parts = [make_feature(name, context, **own) for name, own in features.items()]
     parts.sort(key=lambda part: part.last)
 
     def activate():
