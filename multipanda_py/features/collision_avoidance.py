@@ -243,17 +243,21 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
 
         Only of arms that come nearer themselves, and never to part: so it only takes energy.
         """
-        led = [(pair, arm) for pair in pairs for arm in self._spared(pair) if arm in pair.arms]
-        rows, answers = np.zeros((2, len(led), self._own))
+        coming = []
+        for pair in pairs:
+            for arm in self._spared(pair):
+                if arm in pair.arms and pair.begin > _CONTACT:
+                    gradient = pair.gradients[pair.arms.index(arm)]
+                    speed = -float(_dot(gradient, states[arm].dq))
+                    if speed > 0.0:
+                        coming.append((pair, arm, gradient, speed))
+        rows, answers = np.zeros((2, len(coming), self._own))
         needs = []
-        for row, (pair, arm) in enumerate(led):
-            gradient, columns = pair.gradients[pair.arms.index(arm)], self._slices[arm]
-            rows[row, columns] = gradient
-            answers[row, columns] = self._masses[arm].solve(gradient)
-            speed = -float(_dot(gradient, states[arm].dq))
+        for row, (pair, arm, gradient, speed) in enumerate(coming):
+            rows[row, self._slices[arm]] = gradient
+            answers[row, self._slices[arm]] = self._masses[arm].solve(gradient)
             end = min(self.params.stop_distance, pair.begin, pair.distance)
-            comes = speed > 0.0 and pair.begin > _CONTACT
-            needs.append(self._barrier.required(pair.distance, speed, end) if comes else -math.inf)
+            needs.append(self._barrier.required(pair.distance, speed, end))
         return rows, answers, needs
 
     def _stop(
@@ -282,8 +286,10 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         ]
         if self.context.led:
             rows, answers, braked = self._brake_led(pairs, states)
-            gradients, responses = np.vstack([gradients, rows]), np.vstack([responses, answers])
-            needs += braked
+            if braked:
+                gradients = np.vstack([gradients, rows])
+                responses = np.vstack([responses, answers])
+                needs += braked
         forces = settle(needs, gradients, responses, accelerations)
         if forces is not None:
             for arm, torque in enumerate(tau):
