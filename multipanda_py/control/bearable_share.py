@@ -41,4 +41,5 @@ class BearableShare:
         """Return s for a wrench along the axes of the base, (6,) [N, Nm]."""
         load = wrench.dot(state.jacobian, self._load)
         _absolute(_multiply(load, self._per_torque, load), load)
-        return 1.0 / max(float(load.max()), 1.0)
+        hardest: float = max(load.tolist())
+        return 1.0 / max(hardest, 1.0)

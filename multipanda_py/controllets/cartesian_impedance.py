@@ -16,18 +16,17 @@ from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.lost_modes import LostModes
 from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.control.ramped_gains import RampedGains
+from multipanda_py.control.speed_margin import FAST, FASTEST, SpeedMargin
 from multipanda_py.handover import Handover
 from multipanda_py.parameters import flag, number
 from multipanda_py.report import Report
-from multipanda_py.state import ArmState, Matrix
+from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import MovingCartesianTarget
 
-_add, _multiply = np.add, np.multiply
+_add, _multiply, _subtract = np.add, np.multiply, np.subtract
 _TargetT = TypeVar("_TargetT", bound=MovingCartesianTarget)
 
 SURE_SQUARED = SURE * SURE
-FAST, FASTEST = 0.35, 0.65
-"""Shares of a joint's speed limit between which feed-forward fades out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +68,8 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
 
     Where the spring asks more of a joint than its torque limit, all of its wrench is scaled down
     (:class:`~multipanda_py.control.bearable_share.BearableShare`), which keeps its direction.
+    Where joints get fast its damper becomes critical, if it is less, and above 0.72 of a speed
+    limit the spring fades out (:class:`~multipanda_py.control.speed_margin.SpeedMargin`).
 
     An arm that is drawn beyond its reach would swing for seconds about a nearly singular posture;
     :class:`~multipanda_py.control.lost_modes.LostModes` brakes that, and nothing else.
@@ -87,6 +88,9 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     def __init__(self, context: Context, params: CartesianImpedanceParams) -> None:
         self._springs = [CartesianSpring() for _ in context.arms]
         self._bearable = [BearableShare(arm.limits) for arm in context.arms]
+        self._margins = [SpeedMargin(arm.limits) for arm in context.arms]
+        self._slow = min(margin.slow_squared for margin in self._margins)
+        self._damper = np.zeros(6)
         self._twist_left = [0] * context.n_arms
         self._forward, self._lost = np.zeros(6), LostModes()
         super().__init__(context, params)
@@ -95,7 +99,8 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         """Hand the gains to the springs: at once at rest, else within ``gain_time``."""
         p = self.params
         cycles = self.gain_cycles()
-        self._least = 1.0 / max(1.0, float(p.damping_ratio.max()))
+        self._ratio = float(p.damping_ratio.max())
+        self._least = 1.0 / max(1.0, self._ratio)
         for spring in self._springs:
             spring.set_shape(p.damping_ratio, p.error_clip, p.gain_frame == "tool")
             spring.set_stiffness(p.stiffness, cycles)
@@ -141,10 +146,11 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             if self._twist_left[arm] > 0:
                 self._twist_left[arm] -= 1
                 twist = target.twist_ee_in_base[arm]
-            motion = target.motion[arm]
+            motion, dq = target.motion[arm], state.dq
+            used = self._margins[arm].used(state) if dq.dot(dq) > self._slow else 0.0
             share = 0.0
             if motion.moving and self.params.feedforward:
-                share = self._followed(arm, state)
+                share = self._followed(arm, used)
                 twist = _multiply(motion.twist, share * self._least, self._forward)
             wrench = spring.wrench(
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
@@ -156,9 +162,12 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
                     left = _multiply(pull, bearable)
                     _add(wrench, left - pull, wrench)
                     pull, pulled = left, min(pulled, bearable)
-            brake = self._lost.damp(state, pull, spring.damping_along)
-            if brake is not None:
-                _add(wrench, brake, wrench)
+            if used > FAST:
+                self._slow_down(arm, used, pull, wrench)
+            if state.operational_space().damping > 0.0:  # a direction is being lost
+                brake = self._lost.damp(state, pull, spring.damping_along)
+                if brake is not None:
+                    _add(wrench, brake, wrench)
             if share > 0.0:
                 forward = state.operational_space().apply_inertia(
                     motion.acceleration, self._forward
@@ -169,11 +178,16 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
                 kept, self.softest = spring.kept, arm
         self.report[0], self.report[1] = kept, pulled
 
-    def _followed(self, arm: int, state: ArmState) -> float:
+    def _slow_down(self, arm: int, used: float, pull: Vector, wrench: Vector) -> None:
+        """Leave in a wrench what fast joints stand of its pull, and damp it as they need."""
+        margin, damper = self._margins[arm], _subtract(wrench, pull, self._damper)
+        _multiply(damper, margin.damper(used, self._ratio, self._springs[arm].kept), damper)
+        _add(_multiply(pull, margin.spring(used), wrench), damper, wrench)
+
+    def _followed(self, arm: int, used: float) -> float:
         """Return the share to feed forward: all of it where an arm follows with ease."""
-        behind = np.abs(self._springs[arm].error / self.params.error_clip).max()
-        fast = np.abs(state.dq / state.limits.velocity).max()
-        share = min(2.0 - 2.0 * float(behind), (FASTEST - float(fast)) / (FASTEST - FAST))
+        behind: float = max(np.abs(self._springs[arm].error / self.params.error_clip).tolist())
+        share = min(2.0 - 2.0 * behind, (FASTEST - used) / (FASTEST - FAST))
         return min(1.0, max(0.0, share))
 
     @property

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
-from contact_rig import ContactRig
+from contact_rig import LATE, ContactRig
 from dense_impedance import impedance
 
 from multipanda_py.controllets.cartesian_impedance import (
@@ -15,6 +15,7 @@ from multipanda_py.controllets.cartesian_impedance import (
 )
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
+from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.targets import MovingCartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
@@ -353,6 +354,37 @@ def test_braked_twice_a_nearly_singular_arm_crept_to_its_target(make_cell):
     cell.step(3200)
     state = cell.state("arm")
     assert goal.distance_from(state.position_ee_in_base, state.rotation_ee_in_base)[0] < 0.016
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(
+    ("ratio", "perturbation", "q", "move", "turn"),
+    [
+        (0.3, {}, [-0.868, -0.717, -0.675, -0.715, 0.62, 0.986, 2.099],
+         [-0.0345, 0.0428, -0.1394], [0.0, 0.0, 0.0]),
+        (1.0, LATE, [-1.979, 0.106, 2.173, -0.494, 1.749, 3.361, -0.492],
+         [-0.1438, 0.0272, -0.0322], [0.0, 0.0, 0.0]),
+        (0.3, LATE, [2.259, 0.9, -1.048, -0.56, -0.228, 2.883, 1.977],
+         [0.0329, -0.123, -0.0791], [0.4773, -0.2144, -0.2924]),
+    ],
+    ids=["underdamped", "critical and late", "behind the torque rate limit"],
+)  # fmt: skip
+def test_the_stiffest_spring_drew_joints_that_move_its_tool_little_into_velocity_limit(
+    make_cell, ratio, perturbation, q, move, turn
+):
+    """Through nearly singular postures, without latency as with it: nothing bound their speed."""
+    params = {"stiffness": [5000.0] * 3 + [300.0] * 3, "damping_ratio": [ratio] * 6}
+    laws = {"law": {"type": "cartesian_impedance", "params": params}}
+    arms = {"arm": {"q_start": q, "perturbation": perturbation}}
+    cell = make_cell(arms, laws, active=["arm/law"])
+    cell.step(20)
+    here = cell.pose("arm")
+    cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(turn)) @ here.rotation))
+    cell.step(750)
+    assert cell.state("arm").fault == "", [event.text for event in cell.events()]
+    _, rows = cell.rows()
+    used = np.abs(rows["arms"]["dq"][:, 0]) / FR3_LIMITS.velocity
+    assert 0.5 < used.max() < 0.95
 
 
 @pytest.mark.sim
