@@ -9,7 +9,7 @@ import numpy as np
 from multipanda_py.report import Report
 from multipanda_py.state import Matrix, Vector
 
-_dot = np.dot
+_add, _dot, _multiply, _negative = np.add, np.dot, np.multiply, np.negative
 
 BANDWIDTH = 120.0
 """Largest rate at which a law may brake [1/s]. A velocity loop of this bandwidth around a
@@ -116,11 +116,11 @@ class ModalDamping:
     def design(self, inertia_inv: Matrix) -> None:
         r"""Make D anew for :math:`\Lambda^{-1}`, (n, n), and the root of now."""
         if self._is_diagonal:
-            normal = np.multiply(inertia_inv, self._pairs, self._normal)
+            normal = _multiply(inertia_inv, self._pairs, self._normal)
         else:
             root = self._root
             normal = _dot(root.T, _dot(inertia_inv, root, self._product), self._normal)
-        np.add(normal, self._regular, normal)
+        _add(normal, self._regular, normal)
         eigen = self._eigen
         eigen.compute(normal)
         if eigen.eigenvalues()[-1] <= self._free:
@@ -152,11 +152,11 @@ class ModalDamping:
         """
         modes, brake = self._modes, self._brake
         if self._is_diagonal:
-            self._core.dot(np.multiply(rate, self._axes, modes), brake)
-            return np.multiply(brake, self._twice, brake if out is None else out)
+            self._core.dot(_multiply(rate, self._axes, modes), brake)
+            return _multiply(brake, self._twice, brake if out is None else out)
         rate.dot(self._root, modes)
         self._root.dot(self._core.dot(modes), brake)
-        return np.multiply(brake, 2.0, brake if out is None else out)
+        return _multiply(brake, 2.0, brake if out is None else out)
 
     def oppose(self, rate: Vector) -> Vector:
         r"""Return :math:`-D \dot x`, (n,), with the D of the last :meth:`design`.
@@ -164,13 +164,13 @@ class ModalDamping:
         Overwritten by the next call.
         """
         if not self._is_diagonal:
-            return np.negative(self.apply(rate), self._brake)
+            return _negative(self.apply(rate), self._brake)
         modes, brake = self._modes, self._brake
-        self._core.dot(np.multiply(rate, self._axes, modes), brake)
-        return np.multiply(brake, self._against, brake)
+        self._core.dot(_multiply(rate, self._axes, modes), brake)
+        return _multiply(brake, self._against, brake)
 
     def matrix(self) -> Matrix:
         """Return D of the last :meth:`design`, (n, n); overwritten by the next call."""
         root = self._root
         _dot(root, _dot(self._core, root.T, self._product), self._damping)
-        return np.multiply(self._damping, 2.0, self._damping)
+        return _multiply(self._damping, 2.0, self._damping)
