@@ -15,7 +15,7 @@ from multipanda_py.control.modal_damping import KEPT, LEAST_RATIO, ModalDamping
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import MAX_STEP, Handover, share_of, tool_wrench
 from multipanda_py.parameters import joint_vector
-from multipanda_py.report import Report
+from multipanda_py.report import Report, report_titles
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import JointTarget
 
@@ -61,7 +61,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     Params = JointImpedanceParams
     default_features: ClassVar[tuple[str, ...]] = ("coriolis",)
     report_names: ClassVar[tuple[Report | str, ...]] = (KEPT,)
-    """Those of a derived law end with this one."""
+    """Those of a derived law have this one among them."""
     max_lead = MAX_STEP
     """Farthest that a seeded target may lie from a measured joint [rad]."""
 
@@ -70,6 +70,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         self._mass, self._unit = eigenpy.LLT(np.eye(context.n_joints)), np.eye(context.n_joints)
         self._error, self._rate = np.zeros(context.n_joints), np.zeros(context.n_joints)
         self._leashed = params
+        self._kept_at = report_titles(self.report_names).index(str(KEPT))
         robot = context.arms[0].robot
         self._usual, self._lag = (np.array(robot.figure(name)) for name in ("stiffness", "lag"))
         super().__init__(context, params)
@@ -147,7 +148,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
                 _add(tau, _dot(state.mass, target.ddq[arm], self._rate), tau)
             if modal.kept < kept:
                 kept, self.softest = modal.kept, arm
-        self.report[len(self.report_names) - 1] = kept
+        self.report[self._kept_at] = kept
 
 
 class JointImpedance(JointImpedanceLaw[JointTarget]):

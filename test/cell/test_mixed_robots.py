@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from multipanda_py import registry
 from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, ParameterRejected, TargetRejected
@@ -39,6 +40,18 @@ def test_six_joints_beside_seven_hold_follow_joints_and_poses_and_stop(make_cell
     np.testing.assert_allclose(cell.pose("right").position, to, atol=1e-4)
     assert not cell.state("right").fault
     np.testing.assert_allclose(cell.state("left").q, left, atol=1e-6)
+
+
+@pytest.mark.parametrize("law", sorted({*registry.built_in("controllets")} - {"hold"}))
+def test_admittance_of_six_joints_did_not_start(make_cell, law):
+    """Its inner target had seven joints whatever the arm: no law may count on its arm's number."""
+    needed = registry.find("controllets", law).min_arms
+    ys = np.linspace(-0.5, 0.5, needed) if needed > 1 else [0.0]
+    arms = {f"a{i}": {"model": "ur5e", "position": [0.0, float(y), 0.0]} for i, y in enumerate(ys)}
+    cell = make_cell(arms, {"law": {"type": law, "arms": list(arms)}}, [])
+    cell.switch([spec.name for spec in cell.specs if not spec.is_hold])
+    cell.step(20)
+    assert cell.active == ("law",)
 
 
 def test_a_wrong_number_of_joints_is_refused_with_both(make_cell):

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from dense_impedance import impedance
 
+from multipanda_py.control.modal_damping import BANDWIDTH, KEPT
 from multipanda_py.controllets.joint_trajectory import (
+    CONTACT,
     JointTrajectory,
     JointTrajectoryParams,
     MotionState,
@@ -26,6 +28,8 @@ READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 STEP = np.array([0.9, 0.5, -0.8, 0.6, 0.9, -0.8, 1.2])
 LAWS = {"jt": {"type": "joint_trajectory"}, "joint": {"type": "joint_impedance"}}
 ARM = {"left": {}}
+MOST = [1000.0, 1000.0, 1000.0, 1000.0, 330.0, 165.0, 66.0]
+LIGHT = {"left": {"q_start": [0.0, -0.3, 0.0, -2.8, 0.0, 2.6, 0.8]}}
 
 
 def write(target, rows):
@@ -314,3 +318,28 @@ def test_switch_while_the_arm_moves_brakes_it_smoothly(make_cell):
     rates = rows["arms"]["dq"][:, 0]
     assert np.abs(rates[-1]).max() < 1e-2
     assert (np.abs(np.diff(rates, axis=0)) / PERIOD < 1.3 * LIMIT.acceleration).all()
+
+
+def test_share_of_the_stiffness_was_reported_in_place_of_the_contact(make_cell):
+    """It went last, where this law has its contacts, and read 0 under a notice that was false."""
+    cell = make_cell(ARM, LAWS, [])
+    assert cell.switch(["left/jt"]).notices == ()
+    cell.step(5)
+    reports = cell.report("left/jt")
+    assert reports[str(KEPT)] == 1.0
+    assert reports[str(CONTACT)] == 0.0
+    assert cell.events() == []
+
+
+def test_stiffest_joints_report_the_share_that_the_posture_leaves(make_cell):
+    """Against the fastest frequency of K^1/2 M^-1 K^1/2, which a quarter of b^2 bounds."""
+    laws = {"jt": {"type": "joint_trajectory", "params": {"stiffness": MOST}}}
+    cell = make_cell(LIGHT, laws, [])
+    notices = cell.switch(["left/jt"]).notices
+    cell.step(1)
+    mass = cell.loop.arms[0].state.mass
+    root = np.diag(np.sqrt(MOST))
+    share = BANDWIDTH**2 / 4.0 / np.linalg.eigvalsh(root @ np.linalg.inv(mass) @ root)[-1]
+    assert share < 0.95
+    assert cell.report("left/jt")[str(KEPT)] == pytest.approx(share, rel=1e-3)
+    assert f"joint_trajectory keeps {share:.0%}" in notices[0]
