@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from multipanda_py import registry
+from multipanda_py.config.plain import in_plain_types
 from multipanda_py.config.sentences import sentences
 from multipanda_py.exceptions import ConfigurationError, SettingsRejected
 from multipanda_py.parameter_spec import Spec
@@ -60,7 +61,7 @@ def sections() -> list[str]:
 def read_settings(backend: str, given: Mapping[str, Any]) -> Settings:
     """Return an arm's settings from what its checked section gives."""
     settings: type[Settings] = find_backend(backend).Settings
-    return settings(**{name: _given(value) for name, value in given.items()})
+    return settings(**in_plain_types(given))
 
 
 def check_sections(
@@ -93,7 +94,7 @@ def check_sections(
             continue
         model = _model(backend.Settings)
         try:
-            checked = model.model_validate(value)
+            checked = model.model_validate(in_plain_types(value))
         except ValidationError as error:
             found = (f"{where}.{text}" for text in sentences(error, model))
             yield key, None, [text.replace(f"{where}.: ", f"{where}: ") for text in found]
@@ -127,7 +128,7 @@ def changed(settings: Settings, values: Mapping[str, object], arm: str, section:
             known = ", ".join(names) or "none"
             faults.append(f"{arm}: setting {name!r} does not exist; known: {known}")
     model = _model(kind)
-    given = {name: _given(value) for name, value in values.items() if name in names}
+    given = in_plain_types({name: value for name, value in values.items() if name in names})
     try:
         given = model.model_validate(given).model_dump(exclude_unset=True)
     except ValidationError as error:
@@ -143,10 +144,9 @@ def _model(settings: type[Settings]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
     for spec in declared(settings):
         check = AfterValidator(_checker(settings, spec))
-        fields[spec.name] = (Annotated[_type(spec), check], _given(spec.default))
-    return create_model(
-        settings.__name__, __config__=ConfigDict(extra="forbid", frozen=True), **fields
-    )
+        fields[spec.name] = (Annotated[_type(spec), check], spec.default)
+    strict = ConfigDict(extra="forbid", frozen=True, strict=True)
+    return create_model(settings.__name__, __config__=strict, **fields)
 
 
 def _checker(settings: type[Settings], spec: Spec) -> Callable[[Any], Any]:
@@ -178,8 +178,3 @@ def _type(spec: Spec) -> Any:
     if spec.kind != "vector":
         return one
     return Annotated[list[one], Field(min_length=spec.width, max_length=spec.width)]
-
-
-def _given(value: Any) -> Any:
-    """Return arrays as lists, which is what sections are made of."""
-    return value.tolist() if hasattr(value, "tolist") else value

@@ -30,15 +30,25 @@ from multipanda_py.config.bounds import (
     Size,
     SpringDamping,
 )
+from multipanda_py.config.plain import in_plain_types
 from multipanda_py.robots import DEFAULT_MODEL, MODELS
 from multipanda_py.settings import Settings
 from multipanda_py.state import JOINTS
 
 
 class Section(BaseModel):
-    """One section: it refuses keys that it does not know, and stays as it was read."""
+    """One section: it refuses keys that it does not know, and stays as it was read.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    Values have the type that is asked for, as those of laws' parameters; a whole number is a
+    number too.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_plain_types(cls, data: Any) -> Any:
+        return in_plain_types(data)
 
     @property
     def is_default(self) -> bool:
@@ -151,7 +161,7 @@ class ArmConfig(Section):
     :mod:`multipanda_py.config.backend_section`.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow")
 
     backend: str = "mujoco"
     model: Annotated[str, AfterValidator(_known_model)] = DEFAULT_MODEL
@@ -303,8 +313,10 @@ class InstanceConfig(Section):
     """A controllet on its arms, as the loop builds it.
 
     ``name`` addresses it in the cell (``left/cartesian_impedance_controller``),
-    ``short_name`` in its own namespace.
+    ``short_name`` in its own namespace. No file gives it: it takes any sequence for a tuple.
     """
+
+    model_config = ConfigDict(strict=False)
 
     name: str
     short_name: str

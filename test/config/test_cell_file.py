@@ -145,6 +145,46 @@ def test_a_fault_is_said_with_its_path(path: str, value: Any, sentence: str) -> 
     assert any(fault.startswith(f"file: {sentence}") for fault in faults), faults
 
 
+NO_NUMBERS: list[tuple[str, Any, str]] = [
+    ("arms.left.franka.load_mass", True, "number"),
+    ("arms.left.franka.load_mass", "0.5", "number"),
+    ("arms.left.franka.load_com.1", [0.0, True, 0.0], "number"),
+    ("arms.left.tool.mass", True, "number"),
+    ("arms.left.tool.com.0", ["0.0", 0.0, 0.0], "number"),
+    ("cell.rate", "500", "number"),
+    ("gate.position", True, "number"),
+    ("realtime.priority", True, "integer"),
+    ("realtime.priority", "80", "integer"),
+    ("arms.left.hand", 1, "boolean"),
+    ("arms.left.hand", "yes", "boolean"),
+    ("cell.viewer", 0, "boolean"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "kind"), NO_NUMBERS)
+def test_switches_and_quoted_numbers_were_taken_for_numbers(
+    path: str, value: Any, kind: str
+) -> None:
+    key, _, element = path.rpartition(".") if isinstance(value, list) else (path, "", "")
+    wrong = value[int(element)] if element else value
+    assert faults_of(changed(key, value)) == (
+        f"file: {path}: got {wrong!r}; input should be a valid {kind}",
+    )
+
+
+def test_whole_numbers_tuples_and_arrays_are_taken_where_numbers_and_lists_are() -> None:
+    cell = changed("cell.rate", 500)
+    cell["arms"]["left"] |= {"position": (0, 1, np.float64(2)), "rpy": np.zeros(3)}
+    cell["arms"]["left"]["franka"] = {"load_mass": 1, "load_com": (0, 0, 0)}
+    cell["realtime"] = {"priority": np.int64(7)}
+    config = CellConfig.from_dict(cell)
+    left = config.arms["left"]
+    assert (config.cell.rate, config.realtime.priority) == (500.0, 7)
+    assert (left.position, left.rpy) == ([0.0, 1.0, 2.0], [0.0] * 3)
+    assert left.settings.load is not None
+    assert left.settings.load.mass == 1.0
+
+
 UNUSABLE: list[tuple[str, Any]] = [
     ("cell.name", "a" * 240),
     ("arms." + "a" * 240, {}),
