@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 
 from multipanda_py.cell.may_touch import may_touch
+from multipanda_py.cell.same_place import same_place
 from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
@@ -25,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             config = CellConfig.from_yaml(path)
             say(f"{path}: ok: {summary_of(config)}")
-            for sentence in may_touch(config):
+            for sentence in (*same_place(config), *may_touch(config)):
                 say(f"{path}: note: {sentence}")
         except ConfigurationError as error:
             code = FAILED

@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 
 from multipanda_py.config.backend_section import check_sections
 from multipanda_py.config.bounds import Name
+from multipanda_py.config.node_names import NODE, may_reach_node
 from multipanda_py.config.ros_yaml import load, ros_faults
 from multipanda_py.config.rules import Faults, check_cell
 from multipanda_py.config.sections import (
@@ -139,13 +140,23 @@ def _load(path: str | Path) -> dict[str, Any]:
                     f"{path}: {name!r:.60} has no 'ros__parameters:' below it, and ROS 2 refuses "
                     "the file for it: remove what stands there beside the cell"
                 )
-        for section in data.values():
-            if isinstance(section, dict) and isinstance(section.get("ros__parameters"), dict):
+        for name, section in data.items():
+            if may_reach_node(name) and _has_parameters(section):
                 found: dict[str, Any] = section["ros__parameters"]
                 return found
+        if others := [name for name, section in data.items() if _has_parameters(section)]:
+            named = ", ".join(f"{name!r:.60}" for name in others)
+            raise ConfigurationError(
+                f"{path}: got parameters of {named}, which is not the node of a cell; allowed "
+                f"'/**:' or '{NODE}:'"
+            )
     raise ConfigurationError(
         f"{path}: not a ROS 2 parameter file: expected '/**:' with 'ros__parameters:' below it"
     )
+
+
+def _has_parameters(section: object) -> bool:
+    return isinstance(section, dict) and isinstance(section.get("ros__parameters"), dict)
 
 
 def _is_node(section: object) -> bool:

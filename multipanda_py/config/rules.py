@@ -13,6 +13,7 @@ from multipanda_py import registry
 from multipanda_py.channel import channel_table
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.channel_rules import channel_faults
+from multipanda_py.config.node_names import NODES
 from multipanda_py.config.sections import PER_JOINT
 from multipanda_py.config.standing import feature_names, feature_specs
 from multipanda_py.exceptions import ConfigurationError, UnknownName
@@ -51,6 +52,7 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
     for name, thing in config.objects.items():
         if name in config.arms:
             faults.append(f"objects.{name}: this name is taken by an arm")
+        faults.extend(_taken_by_scene(config, name))
         if len(thing.size) != _SIZES[thing.shape]:
             faults.append(
                 f"objects.{name}.size: got {len(thing.size)} numbers, allowed "
@@ -58,12 +60,26 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
             )
     _check_collisions(config, faults)
     for name, controllet in config.controllets.items():
-        if name in ("hold", *_sections(config), *config.arms):
+        if name in ("hold", *NODES, *_sections(config), *config.arms):
             faults.append(f"controllets.{name}: this name is taken by the cell itself")
         _check_controllet(config, f"controllets.{name}", controllet, faults)
     if not faults:
         faults.extend(channel_faults(config))
     _check_active(config, faults)
+
+
+def _taken_by_scene(config: CellConfig, name: str) -> Iterator[str]:
+    """Yield a fault if an object's name is that of a body that the scene has without it."""
+    where = f"objects.{name}"
+    if name in ("world", "floor"):
+        yield f"{where}: got the name of the scene's own {name}, allowed another one"
+    for arm, section in config.arms.items():
+        prefix = f"{arm}_{section.model}_"
+        if name.startswith(prefix):
+            yield (
+                f"{where}: got a name such as the parts of arm {arm} have, allowed one that does "
+                f"not begin with {prefix}"
+            )
 
 
 def _sizes_of(name: str, arm: ArmConfig) -> Iterator[str]:

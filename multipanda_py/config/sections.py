@@ -29,6 +29,7 @@ from multipanda_py.config.bounds import (
     Rpy,
     Size,
     SpringDamping,
+    ThingMass,
 )
 from multipanda_py.config.plain import in_plain_types
 from multipanda_py.robots import DEFAULT_MODEL, MODELS
@@ -219,7 +220,7 @@ class ObjectConfig(Section):
     size: Size
     position: Position
     rpy: Rpy = [0.0, 0.0, 0.0]
-    mass: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    mass: ThingMass = 0.0
     rgba: Color = [0.6, 0.6, 0.65, 1.0]
     friction: Annotated[float, Field(ge=0, le=5)] = 0.8
 
@@ -303,7 +304,7 @@ class CellSettings(Section):
     """Over which torque is blended when an arm changes its controllet [s]."""
     heartbeat_timeout: Annotated[float, Field(ge=0.05, le=60)] = 1.0
     """Silence of the owning process after which all arms hold [s]."""
-    joint_state_rate: Annotated[float, Field(gt=0, le=1000)] = 100.0
+    joint_state_rate: Annotated[float, Field(ge=0.1, le=1000)] = 100.0
     viewer: bool = False
     meshes: str = ""
     """Folder with the obj meshes of mujoco_menagerie's franka_fr3; empty: primitives."""

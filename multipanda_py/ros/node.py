@@ -25,6 +25,8 @@ from rclpy.signals import SignalHandlerOptions
 
 from multipanda_py.cell import Cell
 from multipanda_py.cell.may_touch import may_touch
+from multipanda_py.cell.same_place import same_place
+from multipanda_py.config.node_names import NODE
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
 from multipanda_py.machine.dds_memory import remove_leftovers
 from multipanda_py.machine.interruption import Interrupted
@@ -53,7 +55,7 @@ from multipanda_py.ros.tare import TareServices
 from multipanda_py.ros.targets import Targets
 from multipanda_py.ros.trajectories import Trajectories
 
-NAME = "multimode_controller"
+NAME = NODE
 WATCH_PERIOD = 0.1
 BEAT_PERIOD = 0.02
 
@@ -174,6 +176,8 @@ def _serve(
             f"cell {cell.config.cell.name!r} is active: arms {', '.join(cell.arms)}; "
             f"controllets {', '.join(cell.active)}; {time.monotonic() - started:.1f} s from start"
         )
+        for sentence in same_place(cell.config):
+            logger.warning(sentence)
         for sentence in may_touch(cell.config):
             logger.info(sentence)
         controller.run(executor, signals)

@@ -14,6 +14,7 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
+from multipanda_py.config.node_names import STOP_SUFFIX
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.machine.realtime import before_ordinary_threads
 from multipanda_py.ros.deferred_responses import Work
@@ -71,7 +72,7 @@ class Stop:
             domain_id=main.context.get_domain_id(),
         )
         self._node = GuardedNode(
-            f"{main.get_name()}_stop",
+            f"{main.get_name()}{STOP_SUFFIX}",
             guard=main.guard,
             namespace=main.get_namespace(),
             context=self._context,

@@ -39,6 +39,7 @@ GOOD: dict[str, Any] = {
     "active": ["left/soft", "right/stiff"],
 }  # fmt: skip
 DELETE = object()
+THING = {"shape": "sphere", "size": [0.1], "position": [1.0, 1.0, 1.0]}
 FAULTS: list[tuple[str, Any, str]] = [
     ("arms", DELETE, "arms: missing"),
     ("arms", {}, "arms: got {}; "),
@@ -78,6 +79,15 @@ FAULTS: list[tuple[str, Any, str]] = [
      "objects.left: this name is taken by an arm"),
     ("controllets.left", {"type": "joint_impedance"}, "controllets.left: this name is taken"),
     ("controllets.hold", {"type": "hold"}, "controllets.hold: this name is taken"),
+    ("controllets.multimode_controller", {"type": "cartesian_impedance", "arms": ["left"]},
+     "controllets.multimode_controller: this name is taken"),
+    ("controllets.multimode_controller_stop", {"type": "joint_impedance"},
+     "controllets.multimode_controller_stop: this name is taken"),
+    ("objects.left_fr3_link5", THING, "objects.left_fr3_link5: got a name such as the parts of "),
+    ("objects.left_fr3_hand", THING, "objects.left_fr3_hand: got a name such as the parts of arm"),
+    ("objects.world", THING, "objects.world: got the name of the scene's own world, allowed an"),
+    ("objects.ball.mass", 1e-300, "objects.ball.mass: got 1e-300; should be 0 for a thing that "),
+    ("cell.joint_state_rate", 1e-300, "cell.joint_state_rate: got 1e-300; "),
     ("controllets.soft.type", "cartesian_impedence",
      "controllets.soft.type: controllet 'cartesian_impedence' does not exist; known: "),
     ("controllets.both.arms", ["left", "middle"],
@@ -357,6 +367,17 @@ def test_a_feature_that_would_act_twice_is_refused():
                 "controllets": {"force": {"type": "force_impedance", "features": ["wrench"]}},
             }
         )
+
+
+@pytest.mark.parametrize("key", ["other_node:", "/lab/other_node:", "multimode:"])
+def test_parameters_of_another_node_were_good_for_check_alone(tmp_path, key):
+    """The node said that no cell was given."""
+    text = (Path(__file__).parents[2] / "config" / "dual_sim.yaml").read_text(encoding="utf-8")
+    file = write(tmp_path / "cell.yaml", text.replace("/**:", key))
+    with pytest.raises(ConfigurationError, match=rf"got parameters of '{key[:-1]}'.*allowed '/"):
+        CellConfig.from_yaml(file)
+    for allowed in ("multimode_controller:", "/lab/multimode_controller:", "/*:"):
+        CellConfig.from_yaml(write(file, text.replace("/**:", allowed)))
 
 
 @pytest.mark.parametrize(
