@@ -471,7 +471,7 @@ class Cell(Closing):
         return self._holding.ask_detach(arm)
 
     def holding_answer(self, request: HoldingRequest) -> bool:
-        """Return whether it is so now."""
+        """Return whether it is so now; see :meth:`.Holding.answer`."""
         return self._holding.answer(request)
 
     def withdraw_holding(self, request: HoldingRequest) -> str:

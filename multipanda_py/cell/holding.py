@@ -87,7 +87,8 @@ class Holding:
             The name of what is held.
 
         Raises:
-            HoldingRejected: If there is no such thing, or its pose is measured.
+            HoldingRejected: If there is no such thing, its pose is measured, or somebody else
+                has asked for something else meanwhile.
             LoopTimeout: If the loop did not answer in time.
         """
         request = self.ask_attach(arm, thing, pose_in_tool)
@@ -101,6 +102,7 @@ class Holding:
             Its name, empty if nothing was held.
 
         Raises:
+            HoldingRejected: If somebody else has asked for something else meanwhile.
             LoopTimeout: If the loop did not answer in time.
         """
         request = self.ask_detach(arm)
@@ -133,10 +135,20 @@ class Holding:
         return self._ask(arm, self.held().get(arm, ""), np.zeros(HELD))
 
     def answer(self, request: HoldingRequest) -> bool:
-        """Return whether it is so now."""
+        """Return whether it is so now.
+
+        Raises:
+            HoldingRejected: If a newer request has replaced it.
+        """
         slot, arm = self._slot(request.arm), self._names.arm_index(request.arm)
         holds = int(self._reader.row()["arms"]["holds"][arm])
-        return slot.taken >= request.number and holds == request.holds
+        if slot.taken >= request.number and holds == request.holds:
+            return True
+        if slot.written > request.number:  # what comes about is the newer one's
+            raise HoldingRejected(
+                f"{request.arm}: a newer request to attach or detach has replaced this one"
+            )
+        return False
 
     def withdraw(self, request: HoldingRequest) -> str:
         """Give a request up; return in words whether it still may come about."""

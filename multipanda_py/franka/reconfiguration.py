@@ -87,7 +87,9 @@ class Reconfiguration:
     def _end_motion(self) -> str | None:
         link = self._link
         self._continues |= link.executing
-        if not link.is_alive or self._is_late():
+        if not link.is_alive:
+            return self._finish("its driver has gone before it was told; recover the arm first")
+        if self._is_late():
             return self._finish(f"its motion has not ended within {MOTION_TIMEOUT:g} s")
         if link.executing or link.number <= self._seen:
             return None

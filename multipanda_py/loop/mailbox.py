@@ -124,6 +124,11 @@ class Slot:
         return None if self._void[0] >= number else self._scratch
 
     @property
+    def written(self) -> int:
+        """Number of the newest record; one more while it is being replaced."""
+        return int(self._counter[0])
+
+    @property
     def taken(self) -> int:
         """Number of the last record that the reader has taken, void or not."""
         return int(self._taken[0])

@@ -92,3 +92,16 @@ def test_what_cannot_be_held_is_refused_with_the_reason(cell, make_cell):
     simulated = make_cell({"arm": {}}, objects={"ball": BALL})
     with pytest.raises(HoldingRejected, match="ball is where it is"):
         simulated.attach("arm", "ball", Pose.identity())
+
+
+def test_what_a_newer_request_had_replaced_was_pending_for_two_seconds(cell):
+    """As somebody does who attaches and detaches without waiting."""
+    cell.step()
+    attached, detached = cell.ask_attach("left"), cell.ask_detach("left")
+    with pytest.raises(HoldingRejected, match=r"left: a newer request .* has replaced this one"):
+        cell.holding_answer(attached)
+    assert not cell.holding_answer(detached)
+    cell.step()
+    assert cell.holding_answer(detached)
+    with pytest.raises(HoldingRejected, match="has replaced this one"):
+        cell.holding_answer(attached)

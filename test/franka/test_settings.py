@@ -210,3 +210,13 @@ def test_a_robot_that_says_nothing_is_waited_for_with_a_beating_heart(rig):
     assert cell.robot_settings("left").load_mass != 0.3
     rig.sim.admin(rig.ip["left"], "heal")
     rig.until(lambda: cell.recover(["left"]) == () and rig.moves("left"), "recovery")
+
+
+def test_a_driver_that_had_gone_was_said_to_have_a_motion_that_does_not_end(rig):
+    """Refused after a second, with a reason that speaks of three."""
+    cell = rig.cell
+    rig.sim.admin(rig.ip["left"], "kill_udp")
+    with pytest.raises(SettingsRejected, match=r"left: robot .*its driver has gone before"):
+        cell.set_robot_settings("left", load_mass=0.3)
+    rig.sim.admin(rig.ip["left"], "heal")
+    rig.until(lambda: cell.recover(["left"]) == () and rig.moves("left"), "recovery")
