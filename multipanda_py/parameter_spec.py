@@ -49,7 +49,11 @@ class Spec:
     per_joint: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a declaration whose bounds are of another length than the vector."""
+        """Refuse bounds of another length than the vector, and a default that is not allowed.
+
+        Raises:
+            ValueError: With what was got, and what is allowed.
+        """
         for bound in (self.low, self.high):
             if isinstance(bound, tuple) and (self.kind != "vector" or len(bound) != self.width):
                 raise ValueError(
@@ -57,6 +61,10 @@ class Spec:
                 )
         if self.kind == "text" and not self.read_only:
             raise ValueError(f"{self.name or self.doc}: got text, allowed only with read_only")
+        try:
+            self.check(self.default)
+        except ParameterRejected as error:
+            raise ValueError(f"default of {self.doc if not self.name else ''}{error}") from None
 
     @property
     def width(self) -> int:

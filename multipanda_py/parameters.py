@@ -25,9 +25,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
+from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.parameter_spec import Spec, frozen_vector
 
 _KEY = "multipanda"
+_FUNCTIONS = (
+    "number, integer, vector, joint_vector, flag, choice or text of multipanda_py.parameters"
+)
 
 
 class Jointed(Protocol):
@@ -163,11 +167,19 @@ def specs_of(params: type, prefix: str = "", robot: Jointed | None = None) -> tu
         params: The dataclass.
         prefix: Put before every name.
         robot: That vectors of joints are for; by default that of :data:`.DEFAULT_MODEL`.
+
+    Raises:
+        ConfigurationError: If it is no dataclass, or a field is not declared as it should be.
     """
+    where = f"{params.__module__}.{params.__qualname__}" if isinstance(params, type) else "Params"
+    _refuse_undeclared(params, where)
     found = []
     for field in dataclasses.fields(params):
         declared = field.metadata[_KEY]
-        spec = declared.of(robot) if isinstance(declared, _JointVector) else declared
+        try:
+            spec = declared.of(robot) if isinstance(declared, _JointVector) else declared
+        except ValueError as error:  # of bounds or figures that do not fit the robot
+            raise ConfigurationError(f"{where}: {field.name}: {error}") from error
         found.append(dataclasses.replace(spec, name=prefix + field.name))
     return tuple(found)
 
@@ -175,6 +187,16 @@ def specs_of(params: type, prefix: str = "", robot: Jointed | None = None) -> tu
 def is_declared(field: dataclasses.Field[Any]) -> bool:
     """Return whether a field was made by one of the functions above."""
     return _KEY in field.metadata
+
+
+def _refuse_undeclared(params: object, where: str) -> None:
+    if not (isinstance(params, type) and dataclasses.is_dataclass(params)):
+        raise ConfigurationError(f"{where}: got {params!r:.80}, allowed a frozen dataclass")
+    for field in dataclasses.fields(params):
+        if not is_declared(field):
+            raise ConfigurationError(
+                f"{where}: {field.name}: got a plain field, allowed one declared with {_FUNCTIONS}"
+            )
 
 
 def _field(spec: Spec) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multipanda_py import registry
-from multipanda_py.exceptions import ParameterRejected, UnknownName
+from multipanda_py.commands.list import entry
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import ConfigurationError, ParameterRejected, UnknownName
 from multipanda_py.parameter_set import ParameterSet, check_values
 from multipanda_py.parameter_spec import Spec
 from multipanda_py.parameters import NoParams, choice, flag, joint_vector, number, specs_of, vector
@@ -143,6 +146,48 @@ def test_each_element_may_have_bounds_of_its_own(value: list[float], good: bool)
 def test_bounds_of_another_length_than_the_vector_are_a_mistake_in_the_declaration() -> None:
     with pytest.raises(ValueError, match="got 2 bounds, allowed 3"):
         vector(1, 2, 3, low=(0, 0), doc="axes")
+
+
+@pytest.mark.parametrize(
+    ("declare", "words"),
+    [
+        (lambda: number(20.0, low=0, high=10, doc="g"), r"default of g: got 20.0, allowed .*10\]"),
+        (lambda: number(0.0, low=0, exclusive_low=True), "got 0.0, allowed a number"),
+        (lambda: vector(1, 2, 3, low=(0, 0, 4)), "got .*3.0.*, allowed 3 numbers"),
+        (lambda: choice("c", options=("a", "b")), "got 'c', allowed one of a, b"),
+        (lambda: flag(1), "got 1, allowed true or false"),
+    ],
+)
+def test_a_default_outside_of_its_own_bounds_was_a_declaration(declare: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        declare()
+
+
+def test_a_plain_field_of_a_law_or_feature_ended_in_a_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @dataclass(frozen=True)
+    class Plain:
+        g: float = 1.0
+
+    law = registry.find("controllets", "gravity_compensation")
+    feature = registry.find("features", "coriolis")
+    cell = {"arms": {"a": {}}, "controllets": {
+        "l": {"type": "gravity_compensation", "features": []},
+        "f": {"type": "joint_impedance", "features": ["coriolis"]}}}  # fmt: skip
+    words = "Plain: g: got a plain field, allowed one declared with number, integer, vector"
+    for part, kind, path in (
+        (law, "controllets", "controllets.l.type: gravity_compensation: "),
+        (feature, "features", "controllets.f.features: coriolis: "),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(part, "Params", Plain)
+            with pytest.raises(ConfigurationError) as refusal:
+                CellConfig.from_dict(cell)
+            (fault,) = refusal.value.faults
+            assert path in fault
+            assert words in fault
+            assert words in entry(kind, path.split(": ")[-2].split(".")[-1])["error"]
 
 
 @pytest.mark.parametrize("kind", ["controllets", "features"])

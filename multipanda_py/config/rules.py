@@ -207,9 +207,15 @@ def _check_controllet(
             faults.extend(f"{where}.features: {name}: {fault}" for fault in error.faults)
     found: dict[str, None] = {}  # the same fault is said once, for all robots that it is of
     for robot in robots.values():
-        specs = [*specs_of(law.Params, robot=robot)]
-        for name, feature in features:
-            specs.extend(feature_specs(name, feature.Params, robot))
+        path = f"{where}.type: {controllet.type}"
+        try:
+            specs = [*specs_of(law.Params, robot=robot)]
+            for name, feature in features:
+                path = f"{where}.features: {name}"
+                specs.extend(feature_specs(name, feature.Params, robot))
+        except ConfigurationError as error:
+            found[f"{path}: {error}"] = None
+            continue
         values = flatten(controllet.params)
         found |= dict.fromkeys(check_values(specs, values, f"{where}.params")[1])
     faults.extend(found)
