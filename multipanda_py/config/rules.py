@@ -71,8 +71,8 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
 def _taken_by_scene(config: CellConfig, name: str) -> Iterator[str]:
     """Yield a fault if an object's name is that of a body that the scene has without it."""
     where = f"objects.{name}"
-    if name in ("world", "floor"):
-        yield f"{where}: got the name of the scene's own {name}, allowed another one"
+    if name == "world":
+        yield f"{where}: got the name of the scene itself, allowed another one"
     for arm, section in config.arms.items():
         prefix = f"{arm}_{section.model}_"
         if name.startswith(prefix):

@@ -8,10 +8,14 @@ import errno
 import fcntl
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 from multipanda_py.exceptions import CellBusy, LoopError
+
+USERS = Path("/run/user")
+"""Where the system makes a folder for every user who is logged in."""
+SHARED = Path("/tmp")
+"""Where a folder of this user's own is made else."""
 
 
 class CellLock:
@@ -59,17 +63,16 @@ class CellLock:
 def lock_folder() -> Path:
     """Return the folder for this user's locks.
 
-    It is in the folder that the system made for this user (``XDG_RUNTIME_DIR``, or the place
-    where that usually is, as services and ``sudo`` do not set it: every process of a user must
-    find the same lock); on machines without one it is in that for temporary files.
+    It is in the folder that the system made for this user; on machines without one it is in
+    that for everybody's temporary files. The environment has no say in it: services, ``sudo``
+    and terminals differ in ``XDG_RUNTIME_DIR`` and ``TMPDIR``, and every process of a user must
+    find the same lock.
     """
-    user = os.getuid()
-    for text in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{user}"):
-        if os.path.isabs(text):
-            with contextlib.suppress(OSError):
-                if not _why_unsafe(os.stat(text)):
-                    return Path(text) / "multipanda"
-    return Path(tempfile.gettempdir()) / f"multipanda-{user}"
+    user = str(os.getuid())
+    with contextlib.suppress(OSError):
+        if not _why_unsafe(os.stat(USERS / user)):
+            return USERS / user / "multipanda"
+    return SHARED / f"multipanda-{user}"
 
 
 def _open_own_folder(folder: Path) -> int:

@@ -85,7 +85,7 @@ FAULTS: list[tuple[str, Any, str]] = [
      "controllets.multimode_controller_stop: this name is taken"),
     ("objects.left_fr3_link5", THING, "objects.left_fr3_link5: got a name such as the parts of "),
     ("objects.left_fr3_hand", THING, "objects.left_fr3_hand: got a name such as the parts of arm"),
-    ("objects.world", THING, "objects.world: got the name of the scene's own world, allowed an"),
+    ("objects.world", THING, "objects.world: got the name of the scene itself, allowed another"),
     ("objects.ball.mass", 1e-300, "objects.ball.mass: got 1e-300; should be 0 for a thing that "),
     ("cell.joint_state_rate", 1e-300, "cell.joint_state_rate: got 1e-300; "),
     ("controllets.soft.type", "cartesian_impedence",

@@ -9,6 +9,7 @@ import tempfile
 import pytest
 
 from multipanda_py.exceptions import CellBusy, LoopError
+from multipanda_py.machine import lock
 from multipanda_py.machine.lock import CellLock, lock_folder
 
 SECRET = "a victim's file\n"
@@ -17,10 +18,11 @@ SECRET = "a victim's file\n"
 @pytest.fixture
 def places(tmp_path, monkeypatch):
     """Where the folder of locks may be; all of it is this test's own."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    tmp_path.chmod(0o700)
-    return [tmp_path / "multipanda", tmp_path / f"multipanda-{os.getuid()}"]
+    user = str(os.getuid())
+    monkeypatch.setattr(lock, "USERS", tmp_path)
+    monkeypatch.setattr(lock, "SHARED", tmp_path)
+    (tmp_path / user).mkdir(mode=0o700)
+    return [tmp_path / user / "multipanda", tmp_path / f"multipanda-{user}"]
 
 
 @pytest.fixture
@@ -31,20 +33,34 @@ def victim(tmp_path):
 
 
 def test_locks_are_in_the_user_s_runtime_folder(places):
-    lock = CellLock("one")
+    taken = CellLock("one")
     assert lock_folder() == places[0]
     assert (places[0] / "one.lock").read_text() == f"{os.getpid()}\n"
     assert places[0].stat().st_mode & 0o777 == 0o700
     assert not places[1].exists()
-    lock.release()
+    taken.release()
 
 
-def test_a_runtime_folder_that_others_may_enter_is_not_used(places, monkeypatch):
-    open_to_all = places[0].parent / "open"
-    open_to_all.mkdir()
-    open_to_all.chmod(0o755)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(open_to_all))
-    assert open_to_all not in lock_folder().parents
+def test_a_runtime_folder_that_others_may_enter_is_not_used(places):
+    places[0].parent.chmod(0o755)
+    assert lock_folder() == places[1]
+
+
+@pytest.mark.parametrize("logged_in", [True, False])
+def test_two_nodes_of_one_cell_started_when_their_environments_differed(
+    places, monkeypatch, tmp_path, logged_in
+):
+    """Without XDG_RUNTIME_DIR their locks were where TMPDIR said."""
+    if not logged_in:
+        places[0].parent.rmdir()
+    first = CellLock("one")
+    for name in ("TMPDIR", "XDG_RUNTIME_DIR"):
+        (tmp_path / name).mkdir(mode=0o700)
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # as in a process that has just begun
+    with pytest.raises(CellBusy, match=f"started by process {os.getpid()}"):
+        CellLock("one")
+    first.release()
 
 
 def test_a_second_instance_is_refused_until_the_first_lets_go(places):
