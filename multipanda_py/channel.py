@@ -36,6 +36,15 @@ HERE = Pose.identity()
 MAX_WIDTH = 4096
 NUMBERS = "std_msgs/msg/Float64MultiArray"
 """The message of a channel that names none."""
+PLAIN_MESSAGES = (
+    "geometry_msgs/msg/PoseStamped",
+    "sensor_msgs/msg/JointState",
+    "geometry_msgs/msg/TwistStamped",
+    "geometry_msgs/msg/WrenchStamped",
+    NUMBERS,
+    "std_msgs/msg/Float64",
+)
+"""Messages that need no ``read`` of the channel's own."""
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _MESSAGE = re.compile(r"[a-z][a-z0-9_]*/(msg|action)/[A-Z][A-Za-z0-9]*")
 
@@ -128,6 +137,7 @@ class Channel:
             who = "name" if self.shared else "arm"
             object.__setattr__(self, "method", f'set_channel({who}, "{self.name}", values)')
         where, names = f"channel {self.name!r}", "lower case letters, digits, single underscores"
+        one_bound = "one number for all, as a `check` may have bounds of each"
         wrong = [
             f"{where}: {what}: got {got!r}, allowed {allowed}"
             for what, got, is_right, allowed in (
@@ -150,7 +160,23 @@ class Channel:
                     if self.shared
                     else f"a whole number from 0 to {MAX_WIDTH}",
                 ),
-                ("low", self.low, self.low <= self.high, f"up to high, {self.high}"),
+                (
+                    "message",
+                    self.message,
+                    not _fits(_MESSAGE, self.message)
+                    or self.is_action
+                    or self.read is not None
+                    or self.message in PLAIN_MESSAGES,
+                    f"{', '.join(PLAIN_MESSAGES)}, or another with a `read` of the channel's own",
+                ),
+                ("low", self.low, _is_bound(self.low), one_bound),
+                ("high", self.high, _is_bound(self.high), one_bound),
+                (
+                    "low",
+                    self.low,
+                    not (_is_bound(self.low) and _is_bound(self.high)) or self.low <= self.high,
+                    f"up to high, {self.high}",
+                ),
             )
             if not is_right
         ]
@@ -189,7 +215,7 @@ class Channel:
         if self.check is None:
             return self._within(where, value, size)
         try:
-            found = np.asarray(self.check(value, asked), dtype=np.float64)
+            found = _real(self.check(value, asked))
         except MultipandaError:
             raise
         except Exception as error:  # of a check that is other people's
@@ -220,7 +246,7 @@ def finite_numbers(where: str, values: ArrayLike, width: int) -> Vector:
         TargetRejected: If they are not.
     """
     try:
-        array = np.array(values, dtype=np.float64)
+        array = _real(values)
     except (TypeError, ValueError, OverflowError):
         raise TargetRejected(f"{where}: got {values!r:.60}, allowed {width} numbers") from None
     if array.shape != (width,) or not np.isfinite(array).all():
@@ -280,3 +306,15 @@ def refuse_twin(channel: Channel, other: Channel) -> None:
 
 def _fits(pattern: re.Pattern[str], text: object) -> bool:
     return isinstance(text, str) and pattern.fullmatch(text) is not None
+
+
+def _is_bound(bound: object) -> bool:
+    return isinstance(bound, (int, float)) and not isinstance(bound, bool) and bound == bound
+
+
+def _real(values: ArrayLike) -> Vector:
+    """Return a copy as floats; numpy would take digits for numbers and drop imaginary parts."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"got {array.dtype}, allowed real numbers")
+    return array.astype(np.float64)

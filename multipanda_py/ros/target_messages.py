@@ -16,7 +16,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
 from multipanda_py.channel import Channel
-from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.exceptions import ConfigurationError, MultipandaError, TargetRejected
 from multipanda_py.ros.conversions import (
     read_joints,
     read_message,
@@ -86,16 +86,10 @@ def reader_of(channel: Channel) -> tuple[type, Reader]:
     """Return the class of a channel's messages, and how they are read.
 
     Raises:
-        ConfigurationError: If the type is not known here and the channel does not read it, or it
-            is not installed.
+        ConfigurationError: If the type of a channel that reads it is not installed.
     """
     if channel.read is None:
-        if channel.message in READERS:
-            return READERS[channel.message]
-        raise ConfigurationError(
-            f"channel {channel.name!r}: message: got {channel.message}, allowed "
-            f"{', '.join(READERS)}, or another with a `read` of the channel's own"
-        )
+        return READERS[channel.message]
     package, _, name = channel.message.split("/")
     try:
         kind: type = getattr(import_module(f"{package}.msg"), name)
@@ -105,7 +99,19 @@ def reader_of(channel: Channel) -> tuple[type, Reader]:
             f"installed: {error}"
         ) from error
     how = _stamped if hasattr(kind(), "header") else _plain
-    return kind, partial(how, kind, channel.read)
+    return kind, partial(how, kind, partial(_read_by, channel))
+
+
+def _read_by(channel: Channel, message: Any) -> Any:
+    """Return what a channel's own ``read`` makes of a message."""
+    try:
+        return channel.read(message) if channel.read else None
+    except MultipandaError:
+        raise
+    except Exception as error:  # of a function that is other people's
+        raise TargetRejected(
+            f"{channel.name}: its read raised {type(error).__name__}: {error}"
+        ) from error
 
 
 def _nanoseconds(message: Any) -> int:

@@ -25,14 +25,15 @@ def test_it_reaches_the_law_through_the_handle_and_its_bounds_refuse():
         assert cell.report("arm/tugged")["force [N]"] == pytest.approx(5.0)
         with pytest.raises(TargetRejected, match=r"arm: tug: got \[0\.0, 0\.0, 21\.0\], allowed"):
             cell.set_channel("arm", "tug", [0.0, 0.0, 21.0])
-        for wrong in ([1.0], "x", [np.nan] * 3):
+        complex_numbers, digits = np.array([1.0 + 2.0j] * 3), ["1", "2", "3"]
+        for wrong in ([1.0], "x", [np.nan] * 3, complex_numbers, digits, [True] * 3):
             with pytest.raises(TargetRejected, match=r"arm: tug: got .*allowed 3"):
                 cell.set_channel("arm", "tug", wrong)
         with pytest.raises(TargetRejected, match="takes tug, tip_force, got pose"):
             cell.set_target("arm", cell.pose("arm"))
         with pytest.raises(TargetRejected, match=r"tip_force: got .* allowed 10 N"):
             cell.set_channel("arm", "tip_force", [11.0, 0.0, 0.0])
-        assert cell.rejected["arm target"] == 6
+        assert cell.rejected["arm target"] == 9
         cell.step(1)
         assert cell.report("arm/tugged")["force [N]"] == pytest.approx(5.0)
 
@@ -54,6 +55,11 @@ def test_it_is_listed_with_topic_and_meaning(capsys):
         ({"width": 0}, "width: got 0, allowed a whole number from 1 to 4096"),
         ({"width": 2.5}, "width: got 2.5, allowed"),
         ({"message": "Float64"}, "message: got 'Float64', allowed package/msg/Type"),
+        ({"message": "std_msgs/msg/Int32"}, "message: got 'std_msgs/msg/Int32', allowed geometry"),
+        (
+            {"low": [1, 2], "high": [3, 4]},
+            r"low: got \[1, 2\], allowed one number(.|\n)*high: got",
+        ),
         ({"low": 2.0, "high": 1.0}, "low: got 2.0, allowed up to high, 1.0"),
     ],
 )
