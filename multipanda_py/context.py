@@ -52,8 +52,13 @@ class Context:
         For what a user should know and what is no fault, such as a limit that has begun to act.
         Say it once when it begins, not every cycle: what comes too fast is dropped.
 
+        Raises:
+            TypeError: If it is no text.
+
         Thread: control.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"notify: got {type(text).__name__}, allowed str")
         if len(self.notices) < MOST_NOTICES:
             self.notices.append(text)
 

@@ -11,7 +11,7 @@ from multipanda_py.backend import Backend
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox
-from multipanda_py.loop.ownership import error_text
+from multipanda_py.loop.plugin_errors import error_text, pass_interrupt
 from multipanda_py.loop.tare import Tares
 from multipanda_py.robots.load import NO_LOAD, Load
 from multipanda_py.settings import Settings, live
@@ -74,7 +74,8 @@ class ArmSettings:
             )
         try:
             self._backend_of[arm.index].configure(arm.index, settings)
-        except Exception as error:
+        except BaseException as error:
+            pass_interrupt(error)
             return f"{name}: {error_text(error)}"
         self.pending[arm.index] = number, settings
         arm.busy = _BUSY
@@ -101,7 +102,8 @@ class ArmSettings:
     def _answers_of(self, backend: Backend) -> Sequence[tuple[int, str]]:
         try:
             return backend.settings_answers()
-        except Exception as error:
+        except BaseException as error:
+            pass_interrupt(error)
             reason = error_text(error)
             return [(index, reason) for index in backend.arms if index in self.pending]
 

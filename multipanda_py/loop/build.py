@@ -20,6 +20,7 @@ from multipanda_py.loop.held_things import HeldThings
 from multipanda_py.loop.instance import Instance
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.ownership import Ownership
+from multipanda_py.loop.plugin_errors import starting
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.load import NO_LOAD
@@ -31,6 +32,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
 
     Raises:
         ConfigurationError: If a part refuses its configuration.
+        LoopError: If a law, a feature or a backend fails.
     """
     period = 1.0 / config.cell.rate
     row = np.zeros(1, mailbox.row_dtype)
@@ -49,17 +51,13 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
     for pose, thing in zip(objects, (t for t in describe_objects(config) if t.mass > 0.0)):
         x, y, z, w = quaternion_from_rotation(thing.rotation)
         pose[:] = *thing.position, w, x, y, z
-    instances = [
-        Instance(
-            spec,
-            make_context(config, spec, descriptions, states, objects),
-            states,
-            mailbox,
-            reports[spec.index],
-            [arms[i].record for i in spec.arms],
-        )
-        for spec in specs
-    ]
+    instances = []
+    for spec in specs:
+        context = make_context(config, spec, descriptions, states, objects)
+        records = [arms[i].record for i in spec.arms]
+        with starting(f"{spec.name} ({spec.config.type})"):
+            report = reports[spec.index]
+            instances.append(Instance(spec, context, states, mailbox, report, records))
     blend_cycles = round(config.cell.blend_time * config.cell.rate)
     timeout = 0 if config.cell.placement == "inline" else config.cell.heartbeat_timeout
     backends = build_backends(config, states, objects, descriptions)
@@ -102,13 +100,11 @@ def build_backends(
     kinds: dict[str, list[int]] = {}
     for index, arm in enumerate(config.arms.values()):
         kinds.setdefault(arm.backend, []).append(index)
-    return [
-        find_backend(kind)(
-            config,
-            indices,
-            [states[i] for i in indices],
-            objects,
-            [descriptions[i] for i in indices],
-        )
-        for kind, indices in kinds.items()
-    ]
+    backends = []
+    for kind, indices in kinds.items():
+        backend = find_backend(kind)
+        own = [states[i] for i in indices]
+        arms = [descriptions[i] for i in indices]
+        with starting(f"{', '.join(state.name for state in own)} (backend {backend.__name__})"):
+            backends.append(backend(config, indices, own, objects, arms))
+    return backends

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.backend import Backend
+from multipanda_py.exceptions import LoopError
 from multipanda_py.loop.all_arms import AllArms
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.arm_settings import ArmSettings
@@ -20,9 +21,11 @@ from multipanda_py.loop.held_things import HeldThings
 from multipanda_py.loop.instance import Instance
 from multipanda_py.loop.loop_state import LoopState
 from multipanda_py.loop.mailbox import Mailbox, Word
-from multipanda_py.loop.ownership import Ownership, error_text
+from multipanda_py.loop.ownership import Ownership
+from multipanda_py.loop.plugin_errors import error_text, pass_interrupt, starting
 from multipanda_py.loop.row import HEADER
 from multipanda_py.loop.tare import Tares
+from multipanda_py.machine.outputs import say
 from multipanda_py.state import Vector
 
 _monotonic_ns = time.monotonic_ns
@@ -103,19 +106,22 @@ class ControlLoop:
 
         Raises:
             BackendError: If an arm cannot be used at all.
+            LoopError: If a backend, a law or a feature fails.
         """
         for backend in self.backends:
-            backend.connect()
+            with starting(self._who(backend)):
+                backend.connect()
         self._writing = sorted(self.backends, key=lambda backend: not backend.wake_fds)
         not_ready = [fault for backend in self.backends for fault in backend.faults()]
         self._sense(self._all, 0)
         for instance in self._instances:
-            instance.activate()
-            for _ in range(warm_up):
-                for arm in self._arms:
-                    arm.model.update(arm.state)
-                instance.update()
-            instance.deactivate()
+            with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
+                instance.activate()
+                for _ in range(warm_up):
+                    for arm in self._arms:
+                        arm.model.update(arm.state)
+                    instance.update()
+                instance.deactivate()
         gc.collect()
         self._owners.apply([instance.spec.name in active for instance in self._instances])
         for arm in self._arms:
@@ -124,9 +130,18 @@ class ControlLoop:
             self._stopped(index, text, _monotonic_ns())
 
     def close(self) -> None:
-        """Release the arms; safe to call twice."""
+        """Release the arms, each backend whatever another raises; safe to call twice."""
         for backend in self.backends:
-            backend.close()
+            try:
+                backend.close()
+            except BaseException as error:
+                pass_interrupt(error)
+                say(f"{self._who(backend)} did not close: {error_text(error)}")
+
+    def _who(self, backend: Backend) -> str:
+        """Name a backend by its arms and its class."""
+        names = ", ".join(self._arms[index].state.name for index in backend.arms)
+        return f"{names} (backend {type(backend).__name__})"
 
     def save(self) -> LoopState:
         """Return everything that :meth:`load` goes back to, between two cycles."""
@@ -197,7 +212,8 @@ class ControlLoop:
         for backend in self._writing:
             try:
                 backend.write(chosen)
-            except Exception as error:
+            except BaseException as error:
+                pass_interrupt(error)
                 self._blame(backend, error, wake_ns)
         self._watch(wake_ns)  # what can wait has waited: the arms have their torques
         self._held.look(wake_ns)
@@ -221,11 +237,13 @@ class ControlLoop:
         for backend in self.backends:
             try:
                 backend.read(fresh)
-            except Exception as error:
+            except BaseException as error:
+                pass_interrupt(error)
                 self._blame(backend, error, now_ns)
             try:
                 faults = backend.faults()
-            except Exception as error:
+            except BaseException as error:
+                pass_interrupt(error)
                 self._blame(backend, error, now_ns)
                 continue
             for index, text in faults:
@@ -270,14 +288,16 @@ class ControlLoop:
                 if not instance.take_targets(now_ns):
                     text = "target is not finite"
                     self._owners.report(Event.TARGET_INVALID, instance, text, now_ns)
-            except Exception as error:
+            except BaseException as error:
+                pass_interrupt(error)
                 self._owners.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
 
     def _grip(self, arm: int, number: int, command: Vector, now_ns: int) -> None:
         backend = self._backend_of[arm]
         try:
             backend.grip(arm, number, command)
-        except Exception as error:
+        except BaseException as error:
+            pass_interrupt(error)
             self._blame(backend, error, now_ns)
 
     def _recover(self, wanted: Vector, now_ns: int) -> None:
@@ -287,7 +307,8 @@ class ControlLoop:
                 continue
             try:
                 self._backend_of[arm.index].recover(arm.index)
-            except Exception as error:
+            except BaseException as error:
+                pass_interrupt(error)
                 self._stopped(arm.index, error_text(error), now_ns)
             else:
                 self._recovering.add(arm.index)
@@ -327,7 +348,9 @@ class ControlLoop:
                 text = "targets have stopped; holding the measured state"
                 self._owners.report(Event.TARGET_STALE, instance, text, now_ns)
 
-    def _blame(self, backend: Backend, error: Exception, now_ns: int) -> None:
+    def _blame(self, backend: Backend, error: BaseException, now_ns: int) -> None:
+        if not self._owners.active:  # at the start nobody has the arms who could hold them
+            raise LoopError(f"{self._who(backend)}: {error_text(error)}") from error
         for index in backend.arms:
             arm = self._arms[index]
             if arm.fault:

@@ -14,6 +14,7 @@ from multipanda_py.loop.events import Event
 from multipanda_py.loop.handing_over import PastCycles
 from multipanda_py.loop.instance import Instance, NonFiniteTorque
 from multipanda_py.loop.mailbox import ANY_EPOCH, RESTART, Mailbox, SwitchStatus, Word
+from multipanda_py.loop.plugin_errors import error_text, pass_interrupt
 from multipanda_py.state import Vector
 
 
@@ -91,7 +92,8 @@ class Ownership:
                 return f"{instance.spec.name}: arm {arm.state.name} {arm.busy}"
         try:
             self._start(instance)
-        except Exception as error:
+        except BaseException as error:
+            pass_interrupt(error)
             return f"{instance.spec.name}: {error_text(error)}"
         return ""
 
@@ -105,8 +107,18 @@ class Ownership:
         self._report_handovers(now_ns)
 
     def _start(self, instance: Instance) -> None:
-        """Activate an instance on what its arms are pressing with; note what goes on."""
+        """Activate an instance on what its arms are pressing with; note what goes on.
+
+        Raises:
+            TypeError: If the law says that in anything but words: nobody could report it later.
+            Exception: Whatever the law or a feature raises.
+        """
         words = instance.activate([self._past.of(self._arms[i]) for i in instance.spec.arms])
+        if words is not None and not isinstance(words, str):
+            raise TypeError(
+                f"on_handover of {instance.spec.config.type}: got {type(words).__name__}, "
+                "allowed str"
+            )
         if words:
             self._said.append((instance, words))
 
@@ -189,7 +201,8 @@ class Ownership:
             instance.update()
         except NonFiniteTorque as error:
             self.fail(instance, Event.NON_FINITE_TORQUE, str(error), now_ns)
-        except Exception as error:
+        except BaseException as error:
+            pass_interrupt(error)
             self.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
         if instance.notices:
             for text in instance.notices:
@@ -200,7 +213,8 @@ class Ownership:
         """Run a step of an instance that may raise; if it does, its arms hold."""
         try:
             step()
-        except Exception as error:
+        except BaseException as error:
+            pass_interrupt(error)
             self.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
 
     def fail(
@@ -239,18 +253,7 @@ class Ownership:
         """Deactivate; a law that fails to let go is reported, and let go of all the same."""
         try:
             instance.deactivate()
-        except Exception as error:
+        except BaseException as error:
+            pass_interrupt(error)
             now_ns = time.monotonic_ns()
             self.report(Event.CONTROLLET_ERROR, instance, error_text(error), now_ns)
-
-
-def error_text(error: Exception) -> str:
-    """Name an exception, what it says, and the line it came from."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = ""
-    if trace is not None:
-        file = trace.tb_frame.f_code.co_filename.rsplit("/", 1)[-1]
-        where = f" ({file}:{trace.tb_lineno})"
-    return f"{type(error).__name__}: {error}{where}"

@@ -11,12 +11,24 @@ import numpy as np
 from multipanda_py.channel import AskedOfArm, Channel, finite_numbers
 from multipanda_py.controllet import Controllet
 from multipanda_py.exceptions import TargetRejected
+from multipanda_py.handover import Handover
 from multipanda_py.parameters import NoParams, choice, number
 from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
 
-FAULTS = ("none", "raise", "nan", "inf", "huge", "activate", "deactivate", "notify")
+
+class Mute(RuntimeError):
+    """An error that cannot be put into words."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+RAISED = {"raise": RuntimeError, "exit": SystemExit, "generator_exit": GeneratorExit,
+          "interrupt": KeyboardInterrupt, "mute": Mute}  # fmt: skip
+FAULTS = ("none", *RAISED, "nan", "inf", "huge", "activate", "deactivate", "notify",
+          "notify_number", "words", "init")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -32,14 +44,26 @@ class Misbehaving(Controllet[Target, MisbehavingParams]):
 
     Params = MisbehavingParams
 
+    def on_parameters(self) -> None:
+        if self.params.fault == "init":
+            raise RuntimeError("this law cannot be made")
+
+    def on_handover(
+        self, states: Sequence[ArmState], target: Target, handovers: Sequence[Handover]
+    ) -> str:
+        words = super().on_handover(states, target, handovers)
+        return 5 if self.params.fault == "words" else words  # type: ignore[return-value]
+
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         if self.params.fault == "activate":
             raise RuntimeError("this law does not start")
 
     def update(self, states: Sequence[ArmState], target: Target, period: float) -> None:
         fault = self.params.fault
-        if fault == "raise":
-            raise RuntimeError("this law broke")
+        if fault in RAISED:
+            raise RAISED[fault]("this law broke")
+        if fault == "notify_number":
+            self.context.notify(5)  # type: ignore[arg-type]
         if fault == "notify":
             for _ in range(10):
                 self.context.notify("this law is at its limit")

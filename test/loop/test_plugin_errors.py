@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What plug-ins raise ends at their own arms, and says whose it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from multipanda_py.backends.mock import Mock
+from multipanda_py.cell.switch_planning import Strictness
+from multipanda_py.exceptions import LoopError, SwitchRejected
+from multipanda_py.features.coriolis import Coriolis
+from multipanda_py.loop.events import Event
+from multipanda_py.testing import simple_cell
+
+pytestmark = pytest.mark.sim
+
+LAWS = {"odd": {"type": "misbehaving"}, "joint": {"type": "joint_impedance"}}
+ON = ["left/odd", "right/joint"]
+
+
+def odd(fault):
+    return {"odd": {"type": "misbehaving", "params": {"fault": fault}}}
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        ("exit", "SystemExit: this law broke (multipanda_test_laws.py:"),
+        ("generator_exit", "GeneratorExit: this law broke (multipanda_test_laws.py:"),
+        ("mute", "Mute: its text cannot be had, for ValueError (multipanda_test_laws.py:"),
+        ("notify_number", "TypeError: notify: got int, allowed str (context.py:"),
+    ],
+)
+def test_an_odd_exception_of_a_law_ended_the_loop(make_cell, fault, text):
+    """Only subclasses of Exception whose text can be had were taken for a fault of the law."""
+    cell = make_cell(controllets=LAWS, active=ON)
+    cell.set_parameters("left/odd", {"fault": fault})
+    cell.step(3)
+    assert cell.active == ("left/hold", "right/joint")
+    (event,) = cell.events()
+    assert (event.event, event.arm) == (Event.CONTROLLET_ERROR, "left")
+    assert event.text.startswith(text)
+
+
+def test_a_law_that_raised_exits_or_interrupts_ended_the_loops_process(make_cell):
+    """The process ignores SIGINT: a KeyboardInterrupt there is nobody's Ctrl-C."""
+    cell = make_cell(controllets={"odd": LAWS["odd"]}, active=["left/odd", "right/odd"],
+                     placement="process")  # fmt: skip
+    cell.set_parameters("left/odd", {"fault": "exit"})
+    cell.set_parameters("right/odd", {"fault": "interrupt"})
+    cell.wait(lambda: cell.active == ("left/hold", "right/hold"), 5.0, "holds")
+    raised = {event.arm: event.text.split(":")[0] for event in cell.events()}
+    assert raised == {"left": "SystemExit", "right": "KeyboardInterrupt"}
+
+
+def test_ctrl_c_of_an_inline_cell_gets_to_its_user(make_cell):
+    cell = make_cell(controllets=LAWS, active=ON)
+    cell.set_parameters("left/odd", {"fault": "interrupt"})
+    with pytest.raises(KeyboardInterrupt):
+        cell.step(3)
+
+
+def test_words_of_a_handover_that_are_none_ended_the_loop_after_the_switch(make_cell):
+    """Nobody could report the number 5, and that was noticed when the law had the arm."""
+    cell = make_cell(controllets=odd("words"), active=[])
+    with pytest.raises(SwitchRejected, match="on_handover of misbehaving: got int, allowed str"):
+        cell.switch(["left/odd"], strictness=Strictness.STRICT)
+    cell.step(2)
+    assert cell.active == ("left/hold", "right/hold")
+    cell.set_parameters("left/odd", {"fault": "none"})
+    cell.switch(["left/odd"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "raised"), [("init", "RuntimeError"), ("activate", "RuntimeError"),
+                          ("exit", "SystemExit")],
+)  # fmt: skip
+def test_a_law_that_failed_at_the_start_was_not_named(make_cell, fault, raised):
+    whose = rf"left/odd \(misbehaving\): {raised}: this law .* \(multipanda_test_laws.py:\d+\)"
+    with pytest.raises(LoopError, match=whose):
+        make_cell(controllets=odd(fault), active=[])
+
+
+def test_a_law_that_failed_at_the_start_of_a_process_was_not_named(make_cell):
+    with pytest.raises(LoopError, match=r"left/odd \(misbehaving\): SystemExit: .*laws.py:\d+\)"):
+        make_cell(controllets=odd("exit"), active=[], placement="process")
+
+
+@pytest.mark.parametrize("method", ["__init__", "add", "on_activate"])
+def test_a_feature_that_failed_at_the_start_was_not_named(make_cell, monkeypatch, method):
+    monkeypatch.setattr(Coriolis, method, _broken)
+    whose = r"left/joint \(joint_impedance\): OSError: broken \(test_plugin_errors.py:\d+\)"
+    with pytest.raises(LoopError, match=whose):
+        make_cell(controllets={"joint": LAWS["joint"]}, active=[])
+
+
+@pytest.mark.parametrize("method", ["__init__", "connect", "read"])
+def test_a_backend_that_failed_at_the_start_was_not_named(make_cell, monkeypatch, method):
+    monkeypatch.setattr(Mock, method, _broken)
+    whose = r"right \(backend Mock\): OSError: broken \(test_plugin_errors.py:\d+\)"
+    with pytest.raises(LoopError, match=whose):
+        make_cell({"left": {}, "right": {"backend": "mock", "position": [0.0, 1.0, 0.0]}})
+
+
+def test_a_backend_that_did_not_close_kept_others_from_closing(monkeypatch, capfd):
+    arms = {"left": {"backend": "mock"}, "right": {"position": [0.0, 1.0, 0.0]}}
+    cell = simple_cell(arms)
+    cell.start()
+    failing, other = cell.loop.backends
+    closed = []
+    monkeypatch.setattr(failing, "close", _broken)
+    monkeypatch.setattr(other, "close", lambda: closed.append(other))
+    cell.close()
+    assert closed == [other]
+    assert (
+        "left (backend Mock) did not close: OSError: broken (test_plugin" in capfd.readouterr().err
+    )
+
+
+def _broken(*_args, **_settings):
+    raise OSError("broken")
