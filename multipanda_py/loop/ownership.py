@@ -14,7 +14,7 @@ from multipanda_py.loop.events import Event
 from multipanda_py.loop.handing_over import PastCycles
 from multipanda_py.loop.instance import Instance, NonFiniteTorque
 from multipanda_py.loop.mailbox import ANY_EPOCH, RESTART, Mailbox, SwitchStatus, Word
-from multipanda_py.loop.plugin_errors import error_text, pass_interrupt
+from multipanda_py.loop.plugin_errors import error_text, pass_interrupt, starting
 from multipanda_py.state import Vector
 
 
@@ -150,7 +150,8 @@ class Ownership:
         if started is None:
             started = [i for i, flag in zip(self._instances, wanted) if flag and not i.active]
             for instance in started:
-                self._start(instance)
+                with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
+                    self._start(instance)
         flags = list(wanted)
         taken = {arm for i, flag in zip(self._instances, flags) if flag for arm in i.spec.arms}
         changed = [arm for i in started for arm in i.spec.arms]

@@ -81,6 +81,13 @@ def test_a_law_that_failed_at_the_start_was_not_named(make_cell, fault, raised):
         make_cell(controllets=odd(fault), active=[])
 
 
+def test_a_law_that_failed_to_take_over_at_the_start_was_not_named(make_cell):
+    """That is where hand-overs first come in: the warm-up has none."""
+    whose = r"left/odd \(misbehaving\): TypeError: on_handover of misbehaving: got int"
+    with pytest.raises(LoopError, match=whose):
+        make_cell(controllets=odd("words"), active=["left/odd"])
+
+
 def test_a_law_that_failed_at_the_start_of_a_process_was_not_named(make_cell):
     with pytest.raises(LoopError, match=r"left/odd \(misbehaving\): SystemExit: .*laws.py:\d+\)"):
         make_cell(controllets=odd("exit"), active=[], placement="process")
