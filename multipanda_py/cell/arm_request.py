@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+STILL = 1.0
+"""Silence of the loop after which its answers are not waited for any longer [s]."""
+
 
 @dataclass(frozen=True)
 class ArmRequest:

@@ -79,7 +79,7 @@ class Cell(Closing):
         self._settings = RobotSettings(names, connection, counts)
         self._tare = Tare(names, connection, counts)
         self._holding = Holding(names, connection, reader, counts)
-        self._grippers = Grippers(names, connection, reader)
+        self._grippers = Grippers(names, connection, reader, counts)
         self._simulation = Simulation(names, connection, self._grippers)
         self._viewer: subprocess.Popen[bytes] | None = None
 

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
+from multipanda_py.cell.arm_request import STILL, given_up
 from multipanda_py.cell.connection import Connection
+from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.gripper_record import Action, Outcome
@@ -21,16 +25,27 @@ from multipanda_py.grippers.gripper import (
 class LoopGripper(Gripper):
     """A gripper that the loop's backend moves: a simulated one.
 
+    A command that a silent loop has not taken is withdrawn, a stop too, and its motion ends.
+
     Args:
         arm: Its arm.
         index: Of the arm in the cell.
         connection: To the loop.
         reader: Of the cell's states.
+        counts: Where withdrawals go.
     """
 
-    def __init__(self, arm: str, index: int, connection: Connection, reader: StateReader) -> None:
+    def __init__(
+        self,
+        arm: str,
+        index: int,
+        connection: Connection,
+        reader: StateReader,
+        counts: Counts,
+    ) -> None:
         super().__init__(arm)
-        self._index, self._connection, self._reader = index, connection, reader
+        self._index, self._connection = index, connection
+        self._reader, self._counts = reader, counts
         self._motion: GripperMotion | None = None
 
     def state(self) -> GripperState:
@@ -49,8 +64,9 @@ class LoopGripper(Gripper):
             self.end_motion(f"ended by {command}")
             slot = connection.mailbox.grippers[self._index]
             number = connection.post(slot, np.array(command.record))
+            since = time.monotonic()
             self._motion = GripperMotion(
-                command, lambda: self._look(command, number), connection.wait
+                command, lambda: self._look(command, number, since), connection.wait
             )
             return self._motion
 
@@ -60,11 +76,21 @@ class LoopGripper(Gripper):
             text = f"{self._motion.command}: {why}"
             self._motion.end(GripperResult(Outcome.ABORTED, self.state().width, text))
 
-    def _look(self, command: GripperCommand, number: int) -> GripperResult | None:
+    def _look(self, command: GripperCommand, number: int, since: float) -> GripperResult | None:
         begun, outcome, held, width = self._reader.gripper_answer(self.arm)
         if begun != number or outcome is Outcome.MOVING:
-            return None
+            is_late = time.monotonic() - since > STILL and self._connection.silence() > STILL
+            return self._give_up(command, number, width) if is_late else None
         text = f"{command}: {outcome.name.lower()} at {width:.4f} m"
         if command.action is Action.GRASP:
             text += ", an object is held" if held else ", nothing is held"
         return GripperResult(outcome, width, text)
+
+    def _give_up(self, command: GripperCommand, number: int, width: float) -> GripperResult:
+        """End what a silent loop does not answer: whoever asked is not kept waiting."""
+        connection = self._connection
+        done = connection.withdraw(connection.mailbox.grippers[self._index], number)
+        self._counts.withdrawn["gripper"] += done
+        why = self._reader.silence_reason() or "the loop has stood still"
+        text = f"{command}: {why}; {given_up(done)}"
+        return GripperResult(Outcome.FAILED, width, text)

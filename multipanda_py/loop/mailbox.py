@@ -139,7 +139,7 @@ class Slot:
         Returns:
             Whether the reader has not taken it and never will: then it cannot happen any more.
         """
-        self._void[0] = number
+        self._void[0] = max(self._void[0], number)
         # Long enough for both sides' stores to be seen: a reader that missed this one has said
         # before that it took the record.
         time.sleep(SETTLE)

@@ -19,6 +19,7 @@ from rclpy.clock_type import ClockType
 from rclpy.node import Node
 
 from multipanda_py.cell import Cell
+from multipanda_py.cell.arm_request import STILL
 from multipanda_py.exceptions import LoopTimeout, shortened
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ Work = Generator[None, None, None]
 """Yields until a response is filled in."""
 PERIOD = 2e-3
 """Between looks at what is open; nothing is looked at while nothing is [s]."""
-STILL = 1.0
-"""Silence of the loop after which its answers are not waited for any longer [s]."""
 _Found = TypeVar("_Found")
 
 

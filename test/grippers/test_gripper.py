@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 import uuid
 
 import pytest
+from processes import wait_until
 
 from multipanda_py.exceptions import ConfigurationError, LoopTimeout, TargetRejected, UnknownName
 from multipanda_py.gripper_record import Outcome
@@ -105,3 +108,22 @@ def test_a_paced_loop_in_a_process_executes_commands_too(make_cell):
     assert motion.wait().succeeded
     assert gripper.state().width == pytest.approx(0.05, abs=1e-4)
     assert cell.state("arm").fingers.sum() == pytest.approx(0.05, abs=1e-4)
+
+
+def test_a_gripper_on_a_loop_that_stood_still_was_never_answered_and_stopped_later(make_cell):
+    cell = make_cell(placement="process", name=f"stuck_{uuid.uuid4().hex[:10]}")
+    left, right = cell.gripper("left"), cell.gripper("right")
+    begun = left.move(0.0, 0.01)
+    right.move(0.0, 0.01)
+    cell.wait(lambda: max(left.state().width, right.state().width) < MAX_WIDTH - 1e-4, 5.0)
+    os.kill(cell.loop_pid, signal.SIGSTOP)
+    try:
+        late, before = right.stop(), right.state().width
+        wait_until(lambda: begun.done and late.done)
+    finally:
+        os.kill(cell.loop_pid, signal.SIGCONT)
+    assert "the loop has not run for" in late.result.text
+    assert "it is withdrawn and will not happen" in late.result.text
+    assert "it has begun and is pending" in begun.result.text
+    assert cell.withdrawn["gripper"] == 1
+    cell.wait(lambda: right.state().width < before - 1e-3, 5.0, "fingers that go on")

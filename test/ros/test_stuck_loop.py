@@ -133,3 +133,19 @@ def test_a_refused_tare_happened_later(cell, client, service):
         assert "withdrawn and will not happen" in answer.message
     settle(client, cell)
     assert client.diagnosis(f"{cell.name}/left")[1]["tare [Nm]"] == "none"
+
+
+def test_a_gripper_that_a_stuck_loop_did_not_move_was_never_answered_and_stopped_later(
+    cell, client
+):
+    withdrawn = int(client.diagnosis(cell.name)[1]["withdrawn requests"])
+    with stopped(cell):
+        answer = client.call(Trigger, "left/gripper/stop")
+        assert not answer.success
+        assert "has not run for" in answer.message
+        assert "it is withdrawn and will not happen" in answer.message
+        client.until(
+            lambda: int(client.diagnosis(cell.name)[1]["withdrawn requests"]) == withdrawn + 1
+        )
+    settle(client, cell)
+    assert client.call(Trigger, "left/gripper/open").success
