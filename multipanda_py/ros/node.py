@@ -79,7 +79,7 @@ class MultimodeController:
         self._recovery = RecoveryServices(node, cell, self._diagnostics)
         self._tare = TareServices(node, cell)
         self._holding = HoldingServices(node, cell)
-        self._trajectories = Trajectories(node, cell, clock)
+        self._trajectories = Trajectories(node, cell, clock, targets)
         self._grippers = GripperServers(node, cell)
         nodes.extend(itertools.chain(parameter_nodes(node, cell), robot_nodes(node, cell)))
         self._nodes = nodes

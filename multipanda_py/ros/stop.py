@@ -16,6 +16,7 @@ from std_srvs.srv import Trigger
 from multipanda_py.cell import Cell
 from multipanda_py.config.node_names import STOP_SUFFIX
 from multipanda_py.exceptions import MultipandaError
+from multipanda_py.loop.events import Event
 from multipanda_py.machine.realtime import before_ordinary_threads
 from multipanda_py.ros.deferred_responses import Work
 from multipanda_py.ros.guard import GuardedNode
@@ -99,8 +100,25 @@ class Stop:
                     yield
             stopped = ", ".join(result.deactivated) or "nothing was active"
             response.success = True
-            response.message = f"every arm holds; deactivated: {stopped}"
+            response.message = f"{who_holds(self._cell)}; deactivated: {stopped}"
             self._logger.info(f"stop: {response.message}")
         except MultipandaError as error:
             response.success, response.message = False, str(error)
             self._logger.error(f"stop failed: {error}")
+
+
+def who_holds(cell: Cell) -> str:
+    """Say that every arm holds, or which do not: an arm whose robot has stopped takes no torque.
+
+    Args:
+        cell: The cell, after a stop. Its faults are those of the newest cycle.
+    """
+    faults = {arm: fault for arm in cell.arms if (fault := cell.state(arm).fault)}
+    out = [arm for arm, fault in faults.items() if Event[fault.upper()].takes_torque]
+    if not out:
+        text = "every arm holds"
+    elif len(out) < len(cell.arms):
+        text = "every other arm holds"
+    else:
+        text = "no arm can hold"
+    return "; ".join([text, *(f"{arm} has a fault: {fault}" for arm, fault in faults.items())])

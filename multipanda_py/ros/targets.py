@@ -72,10 +72,15 @@ class Targets:
                 self._cell.rejected[f"{who} target"] += 1
             self._refuse(who, str(error))
 
-    def _refuse(self, who: str, reason: str) -> None:
-        """Remember why, and say so at most once per ``WARN_PERIOD``; it is counted already."""
+    def remember(self, who: str, reason: str) -> str:
+        """Keep why a target of an arm or controllet was refused; return it with the name."""
         text = reason if reason.startswith(who) or f"of {who}" in reason else f"{who}: {reason}"
         self.last_reason[who] = text
+        return text
+
+    def _refuse(self, who: str, reason: str) -> None:
+        """Remember why, and say so at most once per ``WARN_PERIOD``; it is counted already."""
+        text = self.remember(who, reason)
         now = time.monotonic()
         if now < self._warn_at[who]:
             self._unsaid[who] += 1

@@ -32,6 +32,7 @@ from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.deferred_responses import PlainActionServer
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
+from multipanda_py.ros.targets import Targets
 from multipanda_py.ros.trajectory_goals import GoalRefused, TrajectoryGoal, read_goal
 from multipanda_py.state import ArmSnapshot, Matrix
 
@@ -53,13 +54,16 @@ class Trajectories:
         node: Offers the actions.
         cell: The cell.
         clock: The node's time.
+        targets: Remembers why a goal was refused, as of any target.
 
     Thread: executor.
     """
 
-    def __init__(self, node: GuardedNode, cell: Cell, clock: NodeClock) -> None:
+    def __init__(self, node: GuardedNode, cell: Cell, clock: NodeClock, targets: Targets) -> None:
         self._servers = [
-            _Follower(node, cell, spec, clock) for spec in cell.specs if spec.config.type == TYPE
+            _Follower(node, cell, spec, clock, targets)
+            for spec in cell.specs
+            if spec.config.type == TYPE
         ]
         if self._servers:
             every(node, PERIOD, self._tick)
@@ -90,10 +94,15 @@ class _Follower:
     """The action of one controllet."""
 
     def __init__(
-        self, node: GuardedNode, cell: Cell, spec: InstanceSpec, clock: NodeClock
+        self,
+        node: GuardedNode,
+        cell: Cell,
+        spec: InstanceSpec,
+        clock: NodeClock,
+        targets: Targets,
     ) -> None:
         self._cell, self._name, self._arm = cell, spec.name, spec.config.arms[0]
-        self._clock, self._logger = clock, node.get_logger()
+        self._clock, self._logger, self._targets = clock, node.get_logger(), targets
         self._names = cell.descriptions[self._arm].joint_names
         self._goal: _FollowedGoal | None = None
         self._server = PlainActionServer(
@@ -109,10 +118,12 @@ class _Follower:
         if self._name in self._cell.active:
             return GoalResponse.ACCEPT
         self._cell.rejected[f"{self._arm} target"] += 1
-        self._logger.warning(
-            f"goal rejected: {self._name} is not active; switch to it first "
+        reason = (
+            f"{self._name} is not active; switch to it first "
             f"({self._cell.state(self._arm).owner} has the arm)"
         )
+        self._targets.remember(self._arm, reason)
+        self._logger.warning(f"goal rejected: {reason}")
         return GoalResponse.REJECT
 
     def _begin(self, handle: Any) -> None:
@@ -123,7 +134,7 @@ class _Follower:
         except TargetRejected as error:
             self._cell.rejected[f"{self._arm} target"] += 1
             code = error.code if isinstance(error, GoalRefused) else Result.INVALID_GOAL
-            self._end(handle, "abort", code, str(error))
+            self._refuse(handle, code, str(error))
             return
         state = self._cell.state(self._arm)
         try:
@@ -136,7 +147,7 @@ class _Follower:
                 goal_time=goal.goal_time,
             )
         except (TargetRejected, ReportMissing) as error:
-            self._end(handle, "abort", Result.INVALID_GOAL, str(error))
+            self._refuse(handle, Result.INVALID_GOAL, str(error))
             return
         self._finish("abort", Result.INVALID_GOAL, "a newer goal came")
         self._goal = _FollowedGoal(handle, _whole_path(goal, state), before)
@@ -219,6 +230,11 @@ class _Follower:
             if how == "abort" and goal.handle.is_cancel_requested:
                 how = "canceled"
             self._end(goal.handle, how, code, text)
+
+    def _refuse(self, handle: Any, code: int, text: str) -> None:
+        """End a goal that was never followed; it is counted already."""
+        self._targets.remember(self._arm, text)
+        self._end(handle, "abort", code, text)
 
     def _end(self, handle: Any, how: str, code: int, text: str) -> None:
         if how == "abort":

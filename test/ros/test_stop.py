@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from processes import wait_until
 from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
@@ -14,11 +15,19 @@ from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.stop import Stop
 from multipanda_py.testing import simple_cell
 
+BIASED = {
+    "position": [0.0, 0.3, 0.0],
+    "franka": {"upper_torque_thresholds": [5.0] * 7},
+    "noise": {"tau_bias": [0.0, 20.0, 0.0, 0.0, 0.0, 0.0, 0.0]},
+}
+"""An arm whose robot takes its sensor's error for a collision, and stops."""
+
 
 @pytest.fixture
-def stopping(ros):
+def stopping(ros, request):
     """A cell with its loop in a thread, and the stop of a node that is busy for ever."""
-    config = simple_cell().config.model_dump()
+    arms = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
+    config = simple_cell(arms | getattr(request, "param", {})).config.model_dump()
     config["cell"] |= {"placement": "thread", "name": "busy_node"}
     main = GuardedNode("busy_node", namespace="/busy")
     try:
@@ -41,6 +50,16 @@ def test_a_stop_waited_behind_everything_else_that_the_node_was_asked_for(stoppi
     assert "every arm holds; deactivated:" in answer.message
     assert again.message == "every arm holds; deactivated: nothing was active"
     assert all(name.endswith("hold") for name in cell.active)
+
+
+@pytest.mark.parametrize("stopping", [{"left": BIASED}], indirect=True)
+def test_every_arm_was_said_to_hold_while_the_robot_of_one_was_stopped(stopping, client):
+    cell, _ = stopping
+    wait_until(lambda: cell.state("left").fault, 10.0, lambda: "a fault of left")
+    message = client.call(Trigger, "/busy/stop").message
+    assert message == (
+        "every other arm holds; left has a fault: arm_stopped; deactivated: nothing was active"
+    )
 
 
 def test_the_answer_to_a_stop_waited_for_the_next_turn_of_a_timer(stopping):

@@ -144,6 +144,25 @@ def test_goal_for_a_controllet_that_is_not_active_is_rejected(cell, planner, cli
     )
 
 
+def test_why_a_goal_was_refused_was_not_in_diagnostics(ready, planner, client, cell):
+    """It was counted there only."""
+    for case in ("no points", "outside limits"):  # refused before the cell sees it, and by it
+        goal = there_and_back(ready)
+        _, reason = spoil(goal, case)
+        planner.run(goal)
+        last_refusal_says(client, cell, reason)
+    assert client.switch([], [CONTROLLET], 4, "/left").ok
+    assert not planner.send(there_and_back(ready)).accepted
+    last_refusal_says(client, cell, f"left/{CONTROLLET} is not active")
+
+
+def last_refusal_says(client, cell, reason):
+    hardware = f"{cell.name}/left"
+    client.until(
+        lambda: reason in client.diagnosis(hardware)[1]["last refusal"], 10.0, f"refusal: {reason}"
+    )
+
+
 def spoil(goal, case):
     """Spoil a good goal; return the code and a part of the reason that are expected."""
     trajectory, points = goal.trajectory, goal.trajectory.points
