@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.cell.connection import Connection
@@ -147,14 +148,21 @@ class Simulation:
                 that followed then.
 
         Raises:
-            SimulationRefused: If the state is another cell's, or from before its last start.
+            SimulationRefused: If the state is none, another cell's, or from before its last
+                start, or the seed is no whole number.
         """
+        if state is not None and not isinstance(state, SimulationState):
+            raise SimulationRefused(
+                f"reset: state: got {state!r:.60}, allowed what save() returns"
+            )
         if state is not None and state.started != self._connection.started_ns:
             raise SimulationRefused(
                 "reset: got a state of another cell or another start, allowed one of this start"
             )
-        if seed is not None and seed < 0:
-            raise SimulationRefused(f"reset: seed: got {seed}, allowed 0 or more")
+        if seed is not None and not _is_whole(seed, 0):
+            raise SimulationRefused(
+                f"reset: seed: got {seed!r:.60}, allowed 0 or more, a whole number"
+            )
         self._grippers.end_motions("the simulation was set back")
         self._connection.load(None if state is None else state.loop, seed)
 
@@ -163,10 +171,16 @@ class Simulation:
 
         Raises:
             UnknownName: If the scene has no such camera.
+            SimulationRefused: If a length is no whole number.
             RenderingUnavailable: If there is no off-screen OpenGL.
         """
         from multipanda_py.view.rendering import Renderer
 
+        for name, length in (("width", width), ("height", height)):
+            if not _is_whole(length, 1):
+                raise SimulationRefused(
+                    f"image: {name}: got {length!r:.60}, allowed 1 or more pixels, a whole number"
+                )
         size = (width, height)
         if size not in self._renderers:
             self._renderers[size] = Renderer(self.model, width, height)
@@ -186,3 +200,8 @@ class Simulation:
     @property
     def _world(self) -> World:
         return self._backend.world
+
+
+def _is_whole(value: object, least: int) -> bool:
+    is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return is_number and value >= least  # type: ignore[operator]

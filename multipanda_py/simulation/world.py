@@ -85,9 +85,11 @@ class World:
                 [m/s, rad/s].
 
         Raises:
-            SimulationRefused: If it is a link, or the floor.
+            SimulationRefused: If it is a link, or the floor, or pose or twist are none.
         """
         model, data, body_id = self._model, self._data, self._find(body)
+        if not isinstance(pose, Pose):
+            raise SimulationRefused(f"{body}: pose: got {pose!r:.60}, allowed a Pose")
         velocity = _numbers(f"{body}: twist", twist, 6)
         joint = int(model.body_jntadr[body_id])
         if joint >= 0 and model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_FREE:
@@ -172,8 +174,9 @@ def _numbers(what: str, values: ArrayLike, count: int) -> Vector:
 
 
 def _positive(what: str, value: float, zero: bool = False) -> float:
-    if not (np.isfinite(value) and (value > 0.0 or (zero and value == 0.0))):
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not (is_number and np.isfinite(value) and (value > 0.0 or (zero and value == 0.0))):
         raise SimulationRefused(
-            f"{what}: got {value}, allowed {'0 or more' if zero else 'more than 0'}"
+            f"{what}: got {value!r:.60}, allowed {'0 or more' if zero else 'more than 0'}"
         )
     return float(value)

@@ -237,6 +237,24 @@ def test_what_makes_no_sense_is_refused(make_cell, act, error, words):
         act(boxed(make_cell).simulation)
 
 
+def test_values_of_another_type_ended_in_errors_of_numpy_and_mujoco(make_cell):
+    sim = boxed(make_cell).simulation
+    refused = [
+        (lambda: sim.reset("x"), "reset: state: got 'x', allowed what"),
+        (lambda: sim.set_pose("box", [1, 2, 3]), r"box: pose: got \[1, 2, 3\], allowed a Pose"),
+        (lambda: sim.scale_inertia("box", "2"), "inertia: got '2', allowed more than 0"),
+        (lambda: sim.set_friction("box", True), "friction: got True, allowed 0 or more"),
+        (lambda: sim.image(width=64.5), "image: width: got 64.5, allowed 1 or more pixels"),
+    ]
+    for seed in ("x", 1.5, np.nan, True):
+        words = f"reset: seed: got {seed!r}, allowed 0 or more, a whole number"
+        refused.append((lambda seed=seed: sim.reset(seed=seed), words))
+    for act, words in refused:
+        with pytest.raises(SimulationRefused, match=words):
+            act()
+    sim.reset(seed=np.int64(7))
+
+
 def test_a_state_of_another_cell_is_refused(make_cell):
     one, other = make_cell(ARM), make_cell(ARM)
     with pytest.raises(SimulationRefused, match="another cell"):
