@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import subprocess
 import threading
 import time
@@ -17,6 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from multipanda_py.exceptions import LoopTimeout, MultipandaError
+from multipanda_py.franka.gripper_process import PATIENCE
 from multipanda_py.gripper_record import Outcome
 from multipanda_py.grippers.gripper import (
     MAX_WIDTH,
@@ -28,6 +30,8 @@ from multipanda_py.grippers.gripper import (
 )
 from multipanda_py.machine.child import module_command
 
+START_PATIENCE = 20.0
+"""How long a process may take to its first word: it loads pylibfranka [s]."""
 END_TIMEOUT = 2.0
 """How long the process may take to end [s]."""
 
@@ -43,12 +47,15 @@ class _Pending:
 class FrankaGripper(Gripper):
     """Talk to the process of one hand; start it anew when it has gone.
 
+    A process that gives no sign of life is killed: what it was asked for does not happen later.
+
     Args:
         arm: Name of the arm.
         address: Of the robot.
         publish: Called with width [m] and whether an object is held, 20 times a second.
             Thread: a reader.
         check: Raises when the cell is not running; asked while somebody waits.
+        patience: How long the process may be silent once it has spoken [s].
     """
 
     def __init__(
@@ -57,6 +64,7 @@ class FrankaGripper(Gripper):
         address: str,
         publish: Callable[[float, bool], None] = lambda width, is_grasped: None,
         check: Callable[[], None] = lambda: None,
+        patience: float = PATIENCE,
     ) -> None:
         super().__init__(arm)
         self._address, self._publish, self._check = address, publish, check
@@ -65,7 +73,8 @@ class FrankaGripper(Gripper):
         self._width, self._max_width, self._held = 0.0, MAX_WIDTH, False
         self._measured_at = time.monotonic()
         self._problem = f"gripper of {arm}: not connected yet"
-        self._link = _Link(self._address, self._take, self._gone)
+        self._patience = patience
+        self._link = self._new_link()
 
     @property
     def pid(self) -> int:
@@ -87,7 +96,7 @@ class FrankaGripper(Gripper):
         with self._changed:
             self._number += 1
             if not self._link.send(self._number, pending):
-                self._link = _Link(self._address, self._take, self._gone)
+                self._link = self._new_link()
                 if not self._link.send(self._number, pending):
                     self._settle(pending, Outcome.FAILED, "its process does not start")
         return GripperMotion(command, lambda: pending.result, self._wait)
@@ -95,6 +104,9 @@ class FrankaGripper(Gripper):
     def close(self) -> None:
         """End the process; the fingers stay as they are."""
         self._link.close()
+
+    def _new_link(self) -> _Link:
+        return _Link(self._address, self._take, self._gone, self._patience)
 
     def _take(self, link: _Link, message: dict[str, Any]) -> None:
         """Take in one message of a process. Thread: reader."""
@@ -119,7 +131,9 @@ class FrankaGripper(Gripper):
         with self._changed:
             if not link.closing:
                 how = f"was killed by signal {-code}" if code < 0 else f"has ended ({code})"
-                if not self._problem:
+                if link.silent_for:
+                    how = f"gave no sign of life for {link.silent_for:g} s and was killed"
+                if link.silent_for or not self._problem:
                     self._problem = f"gripper of {self.arm}: its process {how}"
                 self._problem += "; the next command starts it again"
             for pending in link.going.values():
@@ -149,6 +163,7 @@ class _Link:
         process: The process.
         going: Commands that it has not answered, by number.
         closing: Whether it was asked to end.
+        silent_for: How long it had said nothing when it was killed for that, else 0 [s].
     """
 
     def __init__(
@@ -156,15 +171,15 @@ class _Link:
         address: str,
         take: Callable[[_Link, dict[str, Any]], None],
         gone: Callable[[_Link, int], None],
+        patience: float,
     ) -> None:
         self.going: dict[int, _Pending] = {}
-        self.closing = False
-        self._take, self._gone = take, gone
+        self.closing, self.silent_for = False, 0.0
+        self._take, self._gone, self._patience = take, gone, patience
         self.process = subprocess.Popen(
             module_command("multipanda_py.franka.gripper_process", address),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
             start_new_session=True,  # Ctrl-C is for the owner
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # no threads before a fork
         )
@@ -177,7 +192,8 @@ class _Link:
         if stream is None or self.process.poll() is not None:
             return False
         try:
-            stream.write(json.dumps({"number": number, **asdict(pending.command)}) + "\n")
+            line = json.dumps({"number": number, **asdict(pending.command)}) + "\n"
+            stream.write(line.encode())
             stream.flush()
         except (OSError, ValueError):
             return False
@@ -197,9 +213,27 @@ class _Link:
         self._reader.join(END_TIMEOUT)
 
     def _read(self) -> None:
-        for line in self.process.stdout or ():
-            self._take(self, json.loads(line))
+        """Pass on what the process says; kill it when it says nothing. Thread: reader."""
+        output = self.process.stdout
+        if output is not None:
+            self._listen(output.fileno())
         code = self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        if output is not None:
+            output.close()
         self._gone(self, code)
+
+    def _listen(self, fd: int) -> None:
+        poll, heard, patience = select.poll(), b"", START_PATIENCE
+        poll.register(fd, select.POLLIN)
+        while True:
+            if not poll.poll(patience * 1e3):
+                self.silent_for = patience
+                self.process.kill()  # also when it is stopped; its worker ends with it
+                return
+            data = os.read(fd, 65536)
+            if not data:
+                return
+            patience = self._patience
+            *lines, heard = (heard + data).split(b"\n")
+            for line in lines:
+                self._take(self, json.loads(line))

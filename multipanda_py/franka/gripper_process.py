@@ -9,7 +9,8 @@ the fingers are to stop or the robot does not answer, and forks anew, which take
 Standard input brings commands, one JSON object a line: ``number`` and the fields of
 :class:`~multipanda_py.grippers.gripper.GripperCommand`. Standard output gives measurements
 (``width``, ``max_width``, ``is_grasped``) at the rate of the hand, results (``done`` with the
-number, ``outcome``, ``text``) and problems (``problem``). The end of the input ends both.
+number, ``outcome``, ``text``) and problems (``problem``), and an empty object as a sign of life
+while there is nothing to say. The end of the input ends both.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from multipanda_py.grippers.gripper import MAX_SPEED, MAX_WIDTH
 
 PATIENCE = 5.0
 """How long an answer may take beyond the time to close and open the fingers [s]."""
+SIGN_OF_LIFE = 0.2
+"""Longest time between two lines to the owner [s]."""
 CONNECT_PATIENCE = 5.0
 """How long connecting may take [s]."""
 
@@ -87,7 +90,9 @@ class Supervisor:
         while True:
             worker = self._worker
             fds = [0] if worker is None else [0, worker.fd]
-            ready = select.select(fds, [], [], 0.2)[0]
+            ready = select.select(fds, [], [], SIGN_OF_LIFE)[0]
+            if not ready:
+                say(1)
             if worker is not None and worker.fd in ready:
                 self._pass_on(worker)
             elif worker is not None and time.monotonic() > worker.deadline:

@@ -147,12 +147,17 @@ class Diagnostics:
         state = self._cell.state(arm)
         level = DiagnosticStatus.ERROR if state.fault else DiagnosticStatus.OK
         summary = f"latched fault: {state.fault}" if state.fault else f"follows {state.owner}"
+        has_hand = self._cell.config.arms[arm].hand
+        problem = self._cell.gripper(arm).state().problem if has_hand else ""
+        if problem and not state.fault:
+            level, summary = DiagnosticStatus.WARN, f"{summary}; {problem}"
         values = {
             "owner": state.owner,
             "fault": state.fault or "none",
             "reason": self.faults[arm].text if state.fault and arm in self.faults else "",
             "refused targets": str(self._cell.rejected[f"{arm} target"]),
             "refused gripper goals": str(self._cell.rejected[f"{arm} gripper"]),
+            "gripper problem": problem or "none",
             "tare [Nm]": self._tare(arm),
             "last refusal": self._targets.last_reason.get(arm, ""),
             "target messages": str(self._targets.received[arm]),

@@ -159,6 +159,25 @@ def test_a_killed_process_is_reported_and_the_next_command_starts_another(hand):
 
 
 @needs_library
+def test_a_stopped_process_never_answered_and_moved_the_fingers_later(robot, admin):
+    gripper = FrankaGripper("left", robot[1], patience=1.0)
+    try:
+        wait_until(lambda: not gripper.state().problem)
+        width, pid = admin("stats")["width"], gripper.pid
+        os.kill(pid, signal.SIGSTOP)
+        result = gripper.move(0.08 - width).wait(10.0 * PATIENCE)
+        assert result.outcome is Outcome.FAILED
+        assert "its process gave no sign of life for 1 s and was killed" in result.text
+        assert "gave no sign of life" in gripper.state().problem
+        assert not is_alive(pid)  # nobody is left to execute it
+        assert admin("stats")["width"] == width
+        assert gripper.move(0.07, 0.2).wait().succeeded
+        assert gripper.state().problem == ""
+    finally:
+        gripper.close()
+
+
+@needs_library
 def test_a_rebooted_robot_is_reported_and_the_next_command_connects_again(hand, admin):
     gripper, _ = hand
     admin("reboot", seconds=0.3)
