@@ -53,11 +53,13 @@ def test_a_stop_waited_behind_everything_else_that_the_node_was_asked_for(stoppi
 
 
 @pytest.mark.parametrize("stopping", [{"left": BIASED}], indirect=True)
-def test_every_arm_was_said_to_hold_while_the_robot_of_one_was_stopped(stopping, client):
-    cell, _ = stopping
+def test_every_arm_was_said_to_hold_while_the_robot_of_one_was_stopped(stopping):
+    cell, stop = stopping
     wait_until(lambda: cell.state("left").fault, 10.0, lambda: "a fault of left")
-    message = client.call(Trigger, "/busy/stop").message
-    assert message == (
+    answer = Trigger.Response()
+    for _ in stop._stop(Trigger.Request(), answer):
+        pass
+    assert answer.message == (
         "every other arm holds; left has a fault: arm_stopped; deactivated: nothing was active"
     )
 
