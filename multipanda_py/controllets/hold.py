@@ -79,6 +79,8 @@ class _Anchor:
         # The first: which momentum is slow, by the torque that the brake lets go at it. The
         # second: on velocities of joints with anchors, until they rest.
         self._slow_share = np.array(arm.robot.figure("slow"))
+        # Springs at early anchors come to pull with all their torque with time.
+        self._growth = 1.0 / np.maximum(arm.robot.figure("growth"), 1e-9)
         self._settling = np.array(arm.robot.figure("settling"))
         self._q, self._e = np.zeros(n), np.zeros(n)
         self._v, self._damping = np.zeros(n), np.ones(n)
@@ -155,6 +157,7 @@ class _Anchor:
     def _deflection(self, state: ArmState) -> Vector:
         """Return how far each joint is from its anchor, (n,) [rad], and drag anchors along."""
         most = self._most / self.brake.light_inertia
+        _multiply(most, _minimum(1.0, self._time * self._growth), most)
         anchor = _minimum(_maximum(self._q, self._low), self._high)
         e = _subtract(state.q, anchor)
         _maximum(_minimum(e, most, out=e), -most, out=e)

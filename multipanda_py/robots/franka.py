@@ -66,6 +66,9 @@ FIGURES: dict[str, tuple[float, ...]] = {
     # joints that carry the arm take it back to where it became slow: without them, or with those
     # of wrists, it stops later, or swings with a load that nobody told of.
     "slow": (0.6, 0.6, 0.6, 0.6, 0.35, 0.35, 0.35),
+    # Time in which those springs come to pull with all their torque [s]: what a torque of before
+    # throws away from an early anchor would else be pulled back faster than it went.
+    "growth": (0.5, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0),
     # Factors on the velocities of held joints until they rest: a load of 3 kg is up to ten times a
     # wrist's own inertia and would go on swinging in its spring. A bare wrist is still stable with
     # 7 ms at half its inertia; for other joints more would be too much.
