@@ -3,12 +3,27 @@
 
 from __future__ import annotations
 
+import sys
+
 from multipanda_py.machine.interruption import end_at_once
+
+HELP = """\
+usage: multimode_controller --ros-args --params-file CELL.yaml [-p cell.NAME:=VALUE ...]
+
+The ROS 2 node of a cell of arms: one control loop, its controllets, topics and services.
+
+  --params-file FILE    the cell; config/ has some, `multipanda check FILE` reads one
+  -p cell.NAME:=VALUE   another value of the section cell, for example -p cell.viewer:=true
+  -r __ns:=/NAME        its namespace; everything else after --ros-args is ROS 2's own
+"""
 
 
 def multimode_controller() -> int:
     """Run the node; see :mod:`multipanda_py.ros.node`."""
     end_at_once("multimode_controller")
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        sys.stdout.write(HELP)
+        return 0
     from multipanda_py.ros.node import main
 
     return main()

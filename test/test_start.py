@@ -136,3 +136,12 @@ def test_ctrl_c_does_not_reach_a_child_that_is_still_importing(seed):
     assert process.returncode == 1
     assert '{"error": "ConfigurationError' in said
     assert not error
+
+
+def test_the_node_no_longer_answers_a_question_for_help_with_a_missing_cell():
+    command = "from multipanda_py.start import multimode_controller as m; raise SystemExit(m())"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", command, "--help"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith("usage: multimode_controller --ros-args --params-file")

@@ -64,6 +64,8 @@ def check_joint(
 
 def _check(value: tuple[ArrayLike | None, ArrayLike | None], asked: AskedOfArm) -> Vector:
     """Take positions and velocities, either of which may be left out."""
+    if not (isinstance(value, (tuple, list)) and len(value) == 2):
+        raise TargetRejected(f"{asked.state.name}: joint: got {value!r:.60}, allowed (q, dq)")
     q, dq = value
     state, limits = asked.state, asked.limits
     if q is None:

@@ -39,6 +39,8 @@ def check_pose(pose_ee_in_base: Pose, state: ArmSnapshot, gate: GateConfig) -> V
 
 
 def _check(pose: Pose, asked: AskedOfArm) -> Vector:
+    if not isinstance(pose, Pose):
+        raise TargetRejected(f"{asked.state.name}: pose: got {pose!r:.60}, allowed a Pose")
     placed = pose if asked.frame is HERE else asked.frame @ pose
     return check_pose(placed, asked.state, asked.gate)
 

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multipanda_py.cell.gate import Frames
-from multipanda_py.channels.joint import check_joint
-from multipanda_py.channels.pose import check_pose
+from multipanda_py.channel import HERE
+from multipanda_py.channels.joint import JOINT, check_joint
+from multipanda_py.channels.pose import POSE, check_pose
 from multipanda_py.channels.stiffness import check_stiffness
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.sections import GateConfig
@@ -134,3 +135,15 @@ def test_what_is_not_seven_finite_numbers_is_refused(q: Any) -> None:
     if q is not None:
         with pytest.raises(TargetRejected, match="left: dq: got"):
             check_joint(READY, q, STATE, LIMIT, GATE)
+
+
+@pytest.mark.parametrize(
+    ("channel", "value", "allowed"),
+    [(POSE, 5, "a Pose"), (JOINT, np.zeros(7), r"\(q, dq\)"), (JOINT, 5, r"\(q, dq\)")],
+)
+def test_a_value_of_another_kind_is_no_longer_refused_by_what_python_raised(
+    channel: Any, value: Any, allowed: str
+) -> None:
+    asked: Any = SimpleNamespace(who="left", state=STATE, limits=LIMIT, gate=GATE, frame=HERE)
+    with pytest.raises(TargetRejected, match=f"left: {channel.name}: got .*, allowed .*{allowed}"):
+        channel.check(value, asked)
