@@ -148,7 +148,7 @@ def test_a_new_file_among_the_backends_that_is_none_is_refused_and_the_rest_is_l
         (
             "from multipanda_py.controllets.hold import Hold\n"
             "class Theirs(Hold):\n    Params = None\n",
-            "its declarations raise",
+            "Params: got None, allowed a frozen dataclass",
         ),
     ],
 )
