@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from multipanda_py.backends.mock import Mock
@@ -53,7 +55,10 @@ def test_a_law_that_raised_exits_or_interrupts_ended_the_loops_process(make_cell
     assert raised == {"left": "SystemExit", "right": "KeyboardInterrupt"}
 
 
-def test_ctrl_c_of_an_inline_cell_gets_to_its_user(make_cell):
+def test_ctrl_c_of_an_inline_cell_gets_to_its_user(make_cell, request):
+    # A shell's background jobs ignore the signal, and so would this.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     cell = make_cell(controllets=LAWS, active=ON)
     cell.set_parameters("left/odd", {"fault": "interrupt"})
     with pytest.raises(KeyboardInterrupt):
