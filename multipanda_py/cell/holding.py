@@ -177,10 +177,7 @@ class Holding:
             raise HoldingRejected(
                 f"{thing} rests: its mass is 0 (objects.{thing}.mass), allowed things with a mass"
             )
-        try:
-            raise UnknownName("thing", thing, self._movable)
-        except UnknownName as error:
-            raise HoldingRejected(str(error)) from None
+        raise HoldingRejected(str(UnknownName("thing", thing, self._movable)))
 
     def _nearest(self, arm: str) -> str:
         """Return the movable thing whose centre is nearest to an arm's tool."""

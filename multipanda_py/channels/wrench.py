@@ -8,12 +8,13 @@ from numpy.typing import ArrayLike
 
 from multipanda_py.channel import AskedOfArm, Channel
 from multipanda_py.channels.two_vectors import two_vectors
+from multipanda_py.control.bearable_share import BearableShare
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.limits import JointLimits
 from multipanda_py.state import Matrix, Vector
 
-EXERTABLE = 0.9
-"""Share of a joint's torque limit that a wrench may take; the rest is what moves the arm."""
+EXERTABLE = BearableShare.SHARE
+"""Share of a joint's torque limit that a wrench may take: what a law would exert of it."""
 
 _within_gate = two_vectors("wrench", "force", "torque")
 

@@ -95,7 +95,7 @@ class CartesianSpring:
         return self._turn.dot(self.spring) if self._in_tool else self.spring
 
     def damping_along(self, direction: Vector) -> float:
-        r"""Return :math:`v^T D v`, the what the damper takes from a twist v in the base, (6,).
+        r"""Return :math:`v^T D v`, the power that D takes from a twist v in the base, (6,).
 
         Overwrites ``damper``.
         """

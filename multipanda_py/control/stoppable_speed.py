@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from multipanda_py.control.speed_margin import SpeedMargin
 from multipanda_py.limits import JointLimits
 from multipanda_py.state import ArmState, Vector
 
@@ -16,8 +17,6 @@ FASTEST = 0.6
 """Share of a joint's speed limit that the spring may ask for; a posture moves joints as well."""
 HARDEST = 0.6
 """Share of the limits of torque and torque rate that braking may ask for."""
-_FADING = 1.2
-"""Measured speed from which the spring fades out, over FASTEST."""
 SLOW = 0.03
 """Size of a twist that takes no joint to its share in any posture [m/s, rad/s]."""
 GENTLE = 0.15
@@ -46,8 +45,8 @@ class StoppableSpeed:
     the braking at once when it ends: 100 Nm within 40 ms, of which the torque rate limit makes
     a limit cycle. A velocity follows with the rate D, so its torques change within 1 / D.
 
-    Above 0.72 of a measured joint's speed limit the spring fades out, to nothing at the limit:
-    what is not the spring's moves joints as well.
+    Near the speed limit of a measured joint the spring fades out as in :class:`.SpeedMargin`: what
+    is not the spring's moves joints as well.
 
     Args:
         limits: Of the arm.
@@ -62,7 +61,7 @@ class StoppableSpeed:
         self._per_torque = 1.0 / (HARDEST * limits.torque)
         self._per_rate = 1.0 / (HARDEST * limits.torque_rate)
         self._per_brake = self._per_torque.copy()
-        self._slower = slower
+        self._slower, self._margin = slower, SpeedMargin(limits)
         self._speed, self._torque = (np.zeros_like(limits.velocity) for _ in range(2))
 
     def set_damping(self, fastest: float) -> None:
@@ -87,9 +86,7 @@ class StoppableSpeed:
         harder: float = max(_abs(_multiply(torque, self._per_brake, torque), torque).tolist())
         _dot(space.minv_jt, _dot(space.slowed_inertia(self._slower), twist), speed)
         faster: float = max(_abs(_multiply(speed, self._per_speed, speed), speed).tolist())
-        measured: float = max(_abs(_multiply(state.dq, self._per_speed, speed), speed).tolist())
-        left = (1.0 / FASTEST - measured) / (1.0 / FASTEST - _FADING)
-        left = min(1.0, max(0.0, left))
+        left = self._margin.spring(self._margin.used(state))
         if faster > 1.0:
             left /= faster
         return min(left, math.sqrt(2.0 * harder - 1.0) / harder) if harder > 1.0 else left
