@@ -13,6 +13,7 @@ from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.config.backend_section import find_backend
+from multipanda_py.config.describe import bases_in_world, movable_things
 from multipanda_py.exceptions import HoldingRejected, LoopTimeout, UnknownName
 from multipanda_py.loop.mailbox import HELD, Slot
 from multipanda_py.pose import Pose
@@ -56,8 +57,7 @@ class Holding:
     ) -> None:
         self._names, self._connection = names, connection
         self._reader, self._counts = reader, counts
-        objects = names.config.objects
-        self._movable = [name for name, thing in objects.items() if thing.mass > 0.0]
+        self._movable = movable_things(names.config)
 
     def held(self) -> dict[str, str]:
         """Return what is in the hands: names of things by that of the arm."""
@@ -181,8 +181,7 @@ class Holding:
 
     def _nearest(self, arm: str) -> str:
         """Return the movable thing whose centre is nearest to an arm's tool."""
-        config = self._names.arm_config(arm)
-        tool = Pose.from_rpy(config.position, config.rpy) @ self._reader.pose(arm)
+        tool = bases_in_world(self._names.config)[arm] @ self._reader.pose(arm)
         far = {name: pose.distance(tool)[0] for name, pose in self._reader.objects().items()}
         if not far:
             raise HoldingRejected(f"{arm}: no thing of the cell file can be held (objects)")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.names import CellNames
 from multipanda_py.config.backend_section import find_backend
+from multipanda_py.config.describe import movable_things
 from multipanda_py.exceptions import LoopError
 from multipanda_py.gripper_record import Outcome
 from multipanda_py.loop.events import Event, LoopEvent
@@ -43,8 +44,7 @@ class StateReader:
 
     def __init__(self, names: CellNames, connection: Connection) -> None:
         self._names, self._connection = names, connection
-        objects = names.config.objects
-        self._movable = [name for name, thing in objects.items() if thing.mass > 0]
+        self._movable = movable_things(names.config)
         self._events_seen = 0
 
     def silence_reason(self) -> str:

@@ -66,3 +66,8 @@ def describe_objects(config: CellConfig) -> list[SceneObject]:
 def bases_in_world(config: CellConfig) -> dict[str, Pose]:
     """Return the base pose of every arm in the world."""
     return {name: Pose.from_rpy(arm.position, arm.rpy) for name, arm in config.arms.items()}
+
+
+def movable_things(config: CellConfig) -> list[str]:
+    """Return the names of things with a mass, in the order of their poses in a row."""
+    return [name for name, thing in config.objects.items() if thing.mass > 0.0]

@@ -9,6 +9,7 @@ import numpy as np
 
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import bases_in_world, movable_things
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox
@@ -47,8 +48,8 @@ class HeldThings:
     ) -> None:
         self._arms, self._backend_of, self._mailbox = arms, backend_of, mailbox
         self._objects = objects
-        self._names = [name for name, thing in config.objects.items() if thing.mass > 0.0]
-        bases = [Pose.from_rpy(arm.position, arm.rpy) for arm in config.arms.values()]
+        self._names = movable_things(config)
+        bases = bases_in_world(config).values()
         self._bases = [(np.array(base.position), np.array(base.rotation)) for base in bases]
         self._is_measured = any(backend.measures_objects for backend in backend_of.values())
         self._grasped = [0] * len(arms)

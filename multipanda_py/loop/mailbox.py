@@ -21,6 +21,7 @@ from enum import IntEnum
 import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import movable_things
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LoopError
 from multipanda_py.gripper_record import RECORD as GRIPPER_RECORD
@@ -186,7 +187,7 @@ class Mailbox:
     ) -> None:
         self._arm_names = tuple(config.arms)
         self._names = tuple(spec.name for spec in specs)
-        movable = sum(thing.mass > 0 for thing in config.objects.values())
+        movable = len(movable_things(config))
         sizes = [MODELS[arm.model].n_joints for arm in config.arms.values()]
         joints = max(sizes)
         terms = 1 + max(len(spec.features) for spec in specs)
