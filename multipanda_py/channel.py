@@ -23,7 +23,7 @@ from multipanda_py.exceptions import (
     TargetRejected,
     UnknownName,
 )
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.pose import Pose
 from multipanda_py.report import Reports
 from multipanda_py.state import ArmSnapshot, Matrix, Vector
@@ -79,7 +79,7 @@ class AskedOfArm(Asked):
     """
 
     state: ArmSnapshot
-    limits: JointLimits
+    limits: ArmLimits
     far: tuple[str, ...]
     jacobian: Callable[[], Matrix]
 

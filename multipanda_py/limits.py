@@ -12,7 +12,7 @@ from multipanda_py.exceptions import ConfigurationError
 
 
 @dataclass(frozen=True, eq=False)
-class JointLimits:
+class ArmLimits:
     """Limits of the n joints of an arm, each a read-only array of shape (n,).
 
     Attributes:
@@ -59,7 +59,7 @@ class JointLimits:
         """Number of joints, n."""
         return self.lower.size
 
-    def with_torque_rate(self, rate: float | None) -> JointLimits:
+    def with_torque_rate(self, rate: float | None) -> ArmLimits:
         """Return the same limits, with a torque rate that is nowhere above ``rate`` [Nm/s]."""
         if rate is None:
             return self

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 
 if TYPE_CHECKING:
     from multipanda_py.dynamics.task_inertia import TaskInertia
@@ -92,7 +92,7 @@ class ArmState:
         "wrench_ext_in_base",
     )
 
-    def __init__(self, name: str, limits: JointLimits, record: NDArray[np.void]) -> None:
+    def __init__(self, name: str, limits: ArmLimits, record: NDArray[np.void]) -> None:
         """Bind the views.
 
         Args:

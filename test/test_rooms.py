@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,6 +49,17 @@ def test_contracts_import_no_room():
 
 def test_every_module_and_room_has_its_layer():
     assert layers() == rooms() | CONTRACTS | (ENTRY_POINTS - {"__init__"})
+
+
+def test_no_two_classes_have_one_name():
+    """Whoever greps for a class finds one: ``JointLimits`` was numbers and a feature."""
+    found = Counter(
+        node.name
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert not [name for name, count in found.items() if count > 1]
 
 
 def test_the_architecture_names_every_room_and_contract():

@@ -9,7 +9,7 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.backend import Backend
-from multipanda_py.dynamics.arm_model import Flange, build_pinocchio
+from multipanda_py.dynamics.arm_model import LoadedFlange, build_pinocchio
 from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.gripper_record import Action, Outcome
 from multipanda_py.grippers.gripper import MAX_WIDTH
@@ -39,7 +39,7 @@ class Mock(Backend[FrankaSettings]):
         for index, description in zip(self.arms, self.descriptions):
             arm = self.config.arms[description.name]
             model = build_pinocchio(description)
-            self._flanges.append(Flange(model, description))
+            self._flanges.append(LoadedFlange(model, description))
             self._flanges[-1].carry(self.settings[index].load)
             self._models.append((model, model.createData()))
             self._q.append(np.array(arm.q_start))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from multipanda_py.channel import AskedOfArm, Channel, finite_numbers
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.state import ArmSnapshot, Vector
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def check_joint(
     q: ArrayLike,
     dq: ArrayLike | None,
     state: ArmSnapshot,
-    limits: JointLimits,
+    limits: ArmLimits,
     gate: GateConfig,
     far: bool = False,
 ) -> Vector:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from multipanda_py.channel import AskedOfArm, Channel
 from multipanda_py.channels.joint import check_joint
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.planning.trajectory import BLEND_TIME, check_between
 from multipanda_py.state import ArmSnapshot, Vector
 from multipanda_py.targets import TRAJECTORY_POINTS
@@ -44,7 +44,7 @@ class Trajectory(NamedTuple):
 
 
 def check_trajectory(
-    points: ArrayLike, state: ArmSnapshot, limits: JointLimits, gate: GateConfig
+    points: ArrayLike, state: ArmSnapshot, limits: ArmLimits, gate: GateConfig
 ) -> Vector:
     """Return the record of channel ``trajectory``; no points at all ask for a stop.
 

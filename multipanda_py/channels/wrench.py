@@ -10,7 +10,7 @@ from multipanda_py.channel import AskedOfArm, Channel
 from multipanda_py.channels.two_vectors import two_vectors
 from multipanda_py.control.bearable_share import BearableShare
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.state import Matrix, Vector
 
 EXERTABLE = BearableShare.SHARE
@@ -20,7 +20,7 @@ _within_gate = two_vectors("wrench", "force", "torque")
 
 
 def check_exertable(
-    wrench_in_base: Vector, jacobian: Matrix, limits: JointLimits, name: str
+    wrench_in_base: Vector, jacobian: Matrix, limits: ArmLimits, name: str
 ) -> None:
     r"""Refuse a wrench whose :math:`J^T w` is more than joints have: it would come out as another.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.state import ArmState, Vector
 
 _multiply, _absolute = np.multiply, np.absolute
@@ -33,7 +33,7 @@ class BearableShare:
     SHARE = 0.9
     """Of the torque limits, sigma; the rest is for dampers and features."""
 
-    def __init__(self, limits: JointLimits) -> None:
+    def __init__(self, limits: ArmLimits) -> None:
         self._per_torque = 1.0 / (self.SHARE * limits.torque)
         self._load = np.zeros(len(limits.torque))
 

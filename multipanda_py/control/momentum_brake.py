@@ -8,7 +8,7 @@ import math
 import eigenpy
 import numpy as np
 
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.state import Matrix, Vector
 
 _dot, _add, _subtract, _multiply = np.dot, np.add, np.subtract, np.multiply
@@ -54,7 +54,7 @@ class MomentumBrake:
     """Beta; the friction of light joints adds to the bandwidth of what they carry."""
     _TINY = 1e-12
 
-    def __init__(self, limits: JointLimits, rate: float) -> None:
+    def __init__(self, limits: ArmLimits, rate: float) -> None:
         self.set_limits(limits)
         n = limits.n_joints
         self._mass, self._unit = eigenpy.LLT(np.eye(n)), np.eye(n)
@@ -63,7 +63,7 @@ class MomentumBrake:
         self._light = np.ones(n)
         self.set_rate(rate)
 
-    def set_limits(self, limits: JointLimits) -> None:
+    def set_limits(self, limits: ArmLimits) -> None:
         """Take limits of torque and torque rate over: those of the arm, not only of its model."""
         self._limit = np.array(limits.torque)
         self._twice_rate = 2.0 * self.RATE_SHARE * np.array(limits.torque_rate)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.state import ArmState
 
 _multiply, _absolute = np.multiply, np.absolute
@@ -44,7 +44,7 @@ class SpeedMargin:
     Thread: control.
     """
 
-    def __init__(self, limits: JointLimits) -> None:
+    def __init__(self, limits: ArmLimits) -> None:
         self._per_speed = 1.0 / limits.velocity
         self.slow_squared = (FAST * float(limits.velocity.min())) ** 2
         self._shares = np.zeros_like(limits.velocity)

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from multipanda_py.control.speed_margin import SpeedMargin
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.state import ArmState, Vector
 
 _dot, _multiply, _abs, _maximum = np.dot, np.multiply, np.abs, np.maximum
@@ -56,7 +56,7 @@ class StoppableSpeed:
     Thread: control.
     """
 
-    def __init__(self, limits: JointLimits, slower: float) -> None:
+    def __init__(self, limits: ArmLimits, slower: float) -> None:
         self._per_speed = 1.0 / (FASTEST * limits.velocity)
         self._per_torque = 1.0 / (HARDEST * limits.torque)
         self._per_rate = 1.0 / (HARDEST * limits.torque_rate)

@@ -14,7 +14,7 @@ from multipanda_py.context import Context
 from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
 from multipanda_py.handover import Handover
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.parameters import number
 from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
@@ -65,7 +65,7 @@ class _Reference:
         age: Since the newest target [s].
     """
 
-    def __init__(self, limits: JointLimits) -> None:
+    def __init__(self, limits: ArmLimits) -> None:
         self._limits = limits
         n = limits.n_joints
         self.q, self.dq, self._still = (np.zeros(n) for _ in range(3))

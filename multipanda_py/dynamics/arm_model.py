@@ -45,7 +45,7 @@ def build_pinocchio(arm: ArmDescription, *, base_in_world: bool = False) -> Any:
     return model
 
 
-class Flange:
+class LoadedFlange:
     """Let the last link of a pinocchio model carry a load, and then another one.
 
     Args:
@@ -90,7 +90,7 @@ class ArmModel:
         self.arm = arm
         self._model = build_pinocchio(arm)
         self._model.gravity = pin.Motion.Zero()
-        self._flange = Flange(self._model, arm)
+        self._flange = LoadedFlange(self._model, arm)
         self._data = self._model.createData()
         self._frame = self._model.getFrameId(arm.ee_frame)
         self._convention: Any = getattr(pin, "Convention", None) and pin.Convention.WORLD

@@ -14,7 +14,7 @@ import numpy as np
 from multipanda_py.fci_sim.clock import COMPANY, Clock
 from multipanda_py.fci_sim.gripper import GripperServer
 from multipanda_py.fci_sim.requests import handle
-from multipanda_py.fci_sim.robot import Robot
+from multipanda_py.fci_sim.robot import FciRobot
 from multipanda_py.fci_sim.tcp import TcpPort, listen
 from multipanda_py.fci_sim.udp import UdpLink
 from multipanda_py.fci_sim.wire import (
@@ -58,7 +58,7 @@ class ControlUnit:
         version: Protocol version that is answered to Connect.
     """
 
-    robot: Robot
+    robot: FciRobot
     gripper: GripperServer
     link: UdpLink
     port: TcpPort
@@ -84,7 +84,7 @@ class ControlUnit:
         self.port = TcpPort(selector, robot, ROBOT_HEADER, self._on_request, self._on_gone)
         self.link = UdpLink(self.address)
         selector.register(self.link.socket, selectors.EVENT_READ, self._collect)
-        self.robot = Robot(self.port.send)
+        self.robot = FciRobot(self.port.send)
         self._gripper_port = TcpPort(
             selector, gripper, GRIPPER_HEADER, self._on_gripper_request, self._on_gripper_gone
         )

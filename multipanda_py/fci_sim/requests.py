@@ -10,7 +10,7 @@ from multipanda_py.fci_sim.client_urdf import client_urdf
 from multipanda_py.fci_sim.frames import is_pose, pose_from
 from multipanda_py.fci_sim.motion import Motion
 from multipanda_py.fci_sim.reflexes import Thresholds
-from multipanda_py.fci_sim.robot import Robot
+from multipanda_py.fci_sim.robot import FciRobot
 from multipanda_py.fci_sim.wire import (
     MOVE,
     Controller,
@@ -30,7 +30,7 @@ _JOINT_STIFFNESS = (0.0, 14250.0)  # FCI documentation [Nm/rad]
 _CARTESIAN_STIFFNESS = np.array([[10.0, 3000.0]] * 3 + [[1.0, 300.0]] * 3)  # [N/m, Nm/rad]
 
 
-def handle(robot: Robot, request: RobotRequest, request_id: int, body: bytes) -> bytes | None:
+def handle(robot: FciRobot, request: RobotRequest, request_id: int, body: bytes) -> bytes | None:
     """Execute a request other than Connect.
 
     Returns:
@@ -52,7 +52,7 @@ def handle(robot: Robot, request: RobotRequest, request_id: int, body: bytes) ->
     return bytes([_set(robot, request, body)])
 
 
-def _move(robot: Robot, request_id: int, body: bytes) -> bytes | None:
+def _move(robot: FciRobot, request_id: int, body: bytes) -> bytes | None:
     if len(body) != MOVE.size:
         return bytes([MoveStatus.INVALID_ARGUMENT])
     controller, generator, *rest = MOVE.unpack(body)
@@ -72,7 +72,7 @@ def _move(robot: Robot, request_id: int, body: bytes) -> bytes | None:
     return None
 
 
-def _set(robot: Robot, request: RobotRequest, body: bytes) -> SetStatus:
+def _set(robot: FciRobot, request: RobotRequest, body: bytes) -> SetStatus:
     """Execute a setting."""
     if request is RobotRequest.SET_GUIDING_MODE:
         return SetStatus.SUCCESS if len(body) == 7 else SetStatus.INVALID_ARGUMENT
@@ -102,7 +102,7 @@ def _set(robot: Robot, request: RobotRequest, body: bytes) -> SetStatus:
     return SetStatus.SUCCESS if accepted else SetStatus.INVALID_ARGUMENT
 
 
-def _collision_behavior(robot: Robot, values: Vector) -> bool:
+def _collision_behavior(robot: FciRobot, values: Vector) -> bool:
     if (values < 0.0).any():
         return False
     nominal_torque, nominal_force = values[14:28], values[40:52]
@@ -113,7 +113,7 @@ def _collision_behavior(robot: Robot, values: Vector) -> bool:
     return True
 
 
-def _joint_impedance(robot: Robot, values: Vector) -> bool:
+def _joint_impedance(robot: FciRobot, values: Vector) -> bool:
     low, high = _JOINT_STIFFNESS
     if ((values < low) | (values > high)).any():
         return False
@@ -121,26 +121,26 @@ def _joint_impedance(robot: Robot, values: Vector) -> bool:
     return True
 
 
-def _cartesian_impedance(robot: Robot, values: Vector) -> bool:
+def _cartesian_impedance(robot: FciRobot, values: Vector) -> bool:
     low, high = _CARTESIAN_STIFFNESS.T
     return bool(((values >= low) & (values <= high)).all())
 
 
-def _ee_to_k(robot: Robot, values: Vector) -> bool:
+def _ee_to_k(robot: FciRobot, values: Vector) -> bool:
     pose = pose_from(values)
     if is_pose(pose):
         robot.frames.EE_T_K = pose
     return is_pose(pose)
 
 
-def _ne_to_ee(robot: Robot, values: Vector) -> bool:
+def _ne_to_ee(robot: FciRobot, values: Vector) -> bool:
     pose = pose_from(values)
     if is_pose(pose):
         robot.frames.NE_T_EE = pose
     return is_pose(pose)
 
 
-def _load(robot: Robot, values: Vector) -> bool:
+def _load(robot: FciRobot, values: Vector) -> bool:
     inertia = values[4:].reshape(3, 3, order="F")
     moments = np.linalg.eigvalsh((inertia + inertia.T) / 2.0)
     if values[0] < 0.0 or not np.allclose(inertia, inertia.T) or moments[0] < -1e-9:

@@ -31,7 +31,7 @@ GUIDING_DAMPING = 2.0  # of an arm that is led by hand, assumed [Nm s/rad]
 _AT_REST = 1e-5  # below this error [rad] and speed [rad/s] the brakes hold the arm
 
 
-class Robot:
+class FciRobot:
     r"""The robot without its sockets and clocks; :meth:`cycle` is one millisecond.
 
     Torque control executes :math:`\tau = \tau_{J,d}` (gravity is compensated); everything else

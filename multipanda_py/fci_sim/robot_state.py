@@ -13,7 +13,7 @@ from multipanda_py.fci_sim.wire import ERRORS, Controller, Generator, StateDatag
 from multipanda_py.robots.load import Load
 
 if TYPE_CHECKING:
-    from multipanda_py.fci_sim.robot import Robot
+    from multipanda_py.fci_sim.robot import FciRobot
 
 Vector = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ class RobotState:
         datagram: The state.
     """
 
-    def __init__(self, robot: Robot, hand: Load) -> None:
+    def __init__(self, robot: FciRobot, hand: Load) -> None:
         self._robot = robot
         self.datagram = StateDatagram()
         fields = self._fields = self.datagram.fields

@@ -61,7 +61,7 @@ class JointLimits(Feature[JointLimitsParams]):
     default gains, unless many joints are at their limits. Torque and its
     derivative are zero where the range begins. Beyond the limit the barrier stays at
     :math:`\tau_{max}` or less, and both together never exceed twice that. Positions of the limits:
-    :class:`~multipanda_py.limits.JointLimits`.
+    :class:`~multipanda_py.limits.ArmLimits`.
 
     The range is CRISP's, so that it leaves as much of the workspace alone. Its 5 Nm, linear and
     without a damper, are not: they store 0.25 J, so joint 1 of a stretched arm (2 kg m^2) goes

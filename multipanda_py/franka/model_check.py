@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.dynamics.arm_model import Flange, build_pinocchio
+from multipanda_py.dynamics.arm_model import LoadedFlange, build_pinocchio
 from multipanda_py.franka.connecting import PROBE_SPEED
 from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.robots import ARMATURE, ArmDescription
@@ -65,7 +65,7 @@ class ModelCheck:
     def __init__(self, arm: ArmDescription) -> None:
         self._model: Any = build_pinocchio(arm)
         self._model.gravity.linear = arm.rotation_base_in_world.T @ _GRAVITY
-        self._flange = Flange(self._model, arm)
+        self._flange = LoadedFlange(self._model, arm)
         self._data = self._model.createData()
         self._frame = self._model.getFrameId(arm.ee_frame)
 

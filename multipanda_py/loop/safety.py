@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.loop.events import Event
 from multipanda_py.state import ArmState, Vector
 
@@ -42,8 +42,8 @@ class TorqueGuard:
         period: Cycle time [s].
     """
 
-    def __init__(self, limits: JointLimits | Sequence[JointLimits], period: float) -> None:
-        if isinstance(limits, JointLimits):
+    def __init__(self, limits: ArmLimits | Sequence[ArmLimits], period: float) -> None:
+        if isinstance(limits, ArmLimits):
             torque, rate = limits.torque, limits.torque_rate
         else:
             torque = np.zeros((len(limits), max(own.n_joints for own in limits)))
@@ -74,7 +74,7 @@ class TorqueGuard:
 class StateGuard:
     """Find out whether a measured state is one that a law may go on with."""
 
-    def __init__(self, limits: JointLimits) -> None:
+    def __init__(self, limits: ArmLimits) -> None:
         self._low = (limits.lower - POSITION_MARGIN).tolist()
         self._high = (limits.upper + POSITION_MARGIN).tolist()
         self._speed = (limits.velocity * VELOCITY_MARGIN).tolist()

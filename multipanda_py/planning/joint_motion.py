@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from ruckig import ControlInterface, InputParameter, Ruckig, Synchronization, Trajectory
 
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.planning.quintic import (
     PEAK_CURVATURE,
     PEAK_CURVATURE_OF_RATE,
@@ -81,7 +81,7 @@ class JointMotion:
     Thread: control.
     """
 
-    def __init__(self, limits: JointLimits) -> None:
+    def __init__(self, limits: ArmLimits) -> None:
         self._velocity, self._acceleration = limits.velocity, limits.acceleration
         self._jerk = np.minimum(limits.jerk, limits.acceleration / _RISE)
         self._n = n = limits.n_joints

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.planning.quintic import evaluate
 from multipanda_py.state import Matrix, Vector
 
@@ -89,7 +89,7 @@ def thin(rows: Matrix, most: int) -> tuple[Matrix, float]:
     return kept, float(np.abs(missed).max())
 
 
-def check_between(rows: Matrix, name: str, limits: JointLimits) -> None:
+def check_between(rows: Matrix, name: str, limits: ArmLimits) -> None:
     """Refuse a path that leaves the limits on its way between the points.
 
     Args:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError, UnknownName
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.robots.checks import rotation_matrix, vector
 from multipanda_py.robots.franka import FINGER_UPPER, HAND_CAPSULES
 from multipanda_py.robots.models import DEFAULT_MODEL, MODELS
@@ -105,7 +105,7 @@ class ArmDescription:
         return self.robot.n_joints
 
     @property
-    def limits(self) -> JointLimits:
+    def limits(self) -> ArmLimits:
         """Joint limits of the robot model."""
         return self.robot.limits
 

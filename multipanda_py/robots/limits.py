@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 
 JOINTS = 7
 """Of either model."""
@@ -17,9 +17,9 @@ def _limits(
     velocity: tuple[float, ...],
     acceleration: tuple[float, ...],
     jerk: tuple[float, ...],
-) -> JointLimits:
+) -> ArmLimits:
     """Build limits of a robot; torque and torque rate are the same for all of them."""
-    return JointLimits(
+    return ArmLimits(
         lower=np.array(lower),
         upper=np.array(upper),
         velocity=np.array(velocity),

@@ -11,7 +11,7 @@ import numpy as np
 import yaml
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.robots.inertial import Inertial
 from multipanda_py.robots.robot import Flange, Joint, Link, Origin, Robot
 from multipanda_py.robots.rotations import rotation_from_rpy
@@ -46,7 +46,7 @@ def read_robot(path: Path) -> Robot:
         acceleration, jerk, torque_rate = (np.array(data[key]) for key in _FROM_YAML)
         return Robot(
             name=path.stem,
-            limits=JointLimits(lower, upper, velocity, acceleration, jerk, torque, torque_rate),
+            limits=ArmLimits(lower, upper, velocity, acceleration, jerk, torque, torque_rate),
             joints=joints,
             links=tuple(parts),
             flange=Flange(data["tip"], str(chain[-1].get("name")), _origin(chain[-1])),

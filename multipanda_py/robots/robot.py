@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError, UnknownName
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.robots.inertial import Inertial
 from multipanda_py.robots.rotations import rotation_from_rpy
 from multipanda_py.robots.shapes import Block, Capsule, Point, Turned
@@ -110,7 +110,7 @@ class Robot:
     """
 
     name: str
-    limits: JointLimits
+    limits: ArmLimits
     joints: tuple[Joint, ...]
     links: tuple[Link, ...]
     flange: Flange

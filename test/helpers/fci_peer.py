@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from multipanda_py.fci_sim.requests import handle
-from multipanda_py.fci_sim.robot import Robot
+from multipanda_py.fci_sim.robot import FciRobot
 from multipanda_py.fci_sim.wire import COMMAND, MOVE, STATE, RobotRequest
 
 
@@ -15,7 +15,9 @@ class Peer:
 
     def __init__(self):
         self.answers = []
-        self.robot = Robot(lambda request, counter, body: self.answers.append((request, body[0])))
+        self.robot = FciRobot(
+            lambda request, counter, body: self.answers.append((request, body[0]))
+        )
 
     def request(self, request, body=b""):
         answer = handle(self.robot, request, 7, body)

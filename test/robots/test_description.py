@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.robots import (
     ArmDescription,
     SceneObject,
@@ -44,7 +44,7 @@ def test_an_inertia_is_changed_only_where_it_must_be():
 
 def test_limits_are_read_only_and_checked():
     for limits in (FR3_LIMITS, FER_LIMITS):
-        for field in dataclasses.fields(JointLimits):
+        for field in dataclasses.fields(ArmLimits):
             assert getattr(limits, field.name).shape == (7,)
             with pytest.raises(ValueError, match="read-only"):
                 getattr(limits, field.name)[0] = 0.0

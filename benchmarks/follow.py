@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follow every row of a paced cell from another process for long; count what was dropped.
+
+Two simulated arms run at 1 kHz, each under its own law. Another process takes all rows and looks
+whether each is whole, in order and newer than the one before. Memory of the loop and of the
+follower is read once a second.
+
+    .venv/bin/python benchmarks/follow.py --minutes 60
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from soak import ALLOWED, COLUMNS, growth, sample
+
+from multipanda_py import Cell
+from multipanda_py.exceptions import LoopError
+
+CELL = Path(__file__).resolve().parents[1] / "config" / "dual_sim.yaml"
+WARM_UP = 5.0  # before memory is looked at [s]
+
+FOLLOWER = """
+import json, sys
+import numpy as np
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.loop.row_follower import RowFollower
+
+follower = RowFollower(CellConfig.from_yaml(sys.argv[1]), sys.argv[2])
+found = dict(first=follower.seen, rows=0, dropped=0, torn=0, disorder=0, behind=0, gaps=0)
+last = -1
+sys.stdout.write("ready\\n")
+sys.stdout.flush()
+while rows := len(batch := follower.wait(2.0)):
+    cycles, dropped = batch["cycle"], follower.dropped
+    found["rows"] += rows
+    found["torn"] += int((cycles != batch["cycle_end"]).sum())
+    found["disorder"] += int((np.diff(cycles) != 1).sum()) + int(cycles[0] <= last)
+    found["gaps"] += dropped > found["dropped"]
+    found["behind"] = max(found["behind"], rows)
+    found["dropped"], last = dropped, int(cycles[-1])
+found["seen"] = follower.seen
+print(json.dumps(found))
+"""
+
+
+def follow(
+    minutes: float, file: Path = CELL
+) -> tuple[dict[str, Any], dict[str, list[list[float]]]]:
+    """Run the cell and its follower; return what came through, and memory by process."""
+    figures: dict[str, list[list[float]]] = {"loop": [], "follower": []}
+    with Cell.from_yaml(file, placement="process") as cell:
+        cell.row()
+        follower = subprocess.Popen(
+            [sys.executable, "-c", FOLLOWER, str(file), cell.rows_path],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        if follower.stdout is None or follower.stdout.readline() != "ready\n":
+            raise RuntimeError("the follower did not start")
+        begin = time.monotonic()
+        with contextlib.suppress(KeyboardInterrupt):
+            while time.monotonic() < begin + 60 * minutes and follower.poll() is None:
+                time.sleep(1.0)
+                cell.check()
+                if time.monotonic() > begin + WARM_UP:
+                    figures["loop"].append(sample(cell.loop_pid))
+                    figures["follower"].append(sample(follower.pid))
+        seconds, count = time.monotonic() - begin, int(cell.row()["cycle"])
+        missed = int(cell.row()["missed"])
+    answer, _ = follower.communicate(timeout=30.0)
+    found = json.loads(answer) | {"seconds": seconds, "cycles": count, "missed": missed}
+    return found, figures
+
+
+def main() -> int:
+    """Follow, print the table, and return 1 if a row was lost uncounted or memory has grown."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    options = parser.parse_args()
+    try:
+        found, figures = follow(options.minutes)
+    except (LoopError, RuntimeError) as error:
+        parser.exit(2, f"follow.py: {error}\n")
+    uncounted = found["seen"] - found["first"] - found["rows"] - found["dropped"]
+    trouble = bool(uncounted or found["torn"] or found["disorder"])
+    print("| what | |")
+    print("|---|---|")
+    print(f"| time | {found['seconds'] / 60:.1f} min |")
+    print(f"| rows read | {found['rows']} |")
+    print(f"| dropped, and counted | {found['dropped']} in {found['gaps']} gaps |")
+    print(f"| lost without being counted | {uncounted} |")
+    print(f"| torn, out of order | {found['torn']}, {found['disorder']} |")
+    print(f"| most rows at once | {found['behind']} |")
+    print(f"| periods that the loop missed | {found['missed']} |")
+    for name, rows in figures.items():
+        values = np.array(rows)
+        if len(values) < 10:
+            continue
+        more = growth(values)
+        trouble |= bool(more[0] > ALLOWED)
+        print(f"| {name}: {COLUMNS[0]} | {values[0, 0]:.2f} to {values[-1, 0]:.2f}, "
+              f"growth {more[0]:+.2f} |")  # fmt: skip
+    if options.json:
+        options.json.write_text(json.dumps({"found": found, "memory": figures}))
+    return int(trouble)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    sys.exit(main())
