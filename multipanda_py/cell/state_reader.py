@@ -19,7 +19,6 @@ from multipanda_py.loop.row import ARM_FIELDS
 from multipanda_py.loop.statistics import LoopStatistics, summarise
 from multipanda_py.pose import Pose
 from multipanda_py.report import Reports
-from multipanda_py.robots import MODELS
 from multipanda_py.state import ArmSnapshot
 
 SILENT = 0.05
@@ -75,7 +74,7 @@ class StateReader:
         index = self._names.arm_index(arm)
         row = self._newest()
         record = row["arms"][index]
-        joints = MODELS[self._names.config.arms[arm].model].n_joints
+        joints = self._names.config.arms[arm].robot.n_joints
         fault = int(record["fault"])
         return ArmSnapshot(
             name=arm,

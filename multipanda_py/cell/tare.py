@@ -12,7 +12,6 @@ from multipanda_py.cell.names import CellNames
 from multipanda_py.exceptions import LoopTimeout, TareRejected
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import TARE_HEAD, Word
-from multipanda_py.robots import MODELS
 from multipanda_py.state import Vector
 
 TARE_TIMEOUT = 3.0
@@ -42,7 +41,7 @@ class Tare:
         if answer is not None:
             found: Vector = answer[TARE_HEAD:]
             return found
-        return np.zeros(MODELS[self._names.arm_config(arm).model].n_joints)
+        return np.zeros(self._names.arm_config(arm).robot.n_joints)
 
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
         """Measure for half a second what an arm feels, and take it off from then on.

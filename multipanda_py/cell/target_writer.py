@@ -21,7 +21,6 @@ from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.dynamics.tool_jacobian import ToolJacobian
 from multipanda_py.exceptions import TargetRejected, UnknownName
 from multipanda_py.pose import Pose
-from multipanda_py.robots import MODELS
 
 
 class TargetWriter:
@@ -140,7 +139,7 @@ class TargetWriter:
     def _give_arm(self, arm: str, values: Mapping[str, Any], frame: str = "") -> None:
         """Check values for channels of one arm, and post them together."""
         try:
-            limits = MODELS[self._names.arm_config(arm).model].limits
+            limits = self._names.arm_config(arm).robot.limits
             self._refuse_if_silent(arm)
             spec, state = self._owner(arm), self._reader.state(arm)
             asked = AskedOfArm(

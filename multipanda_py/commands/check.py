@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
 
 def summary_of(config: CellConfig) -> str:
     """Say in a line what a cell consists of."""
-    arms = ", ".join(f"{name} {arm.model} {arm.backend}" for name, arm in config.arms.items())
+    arms = ", ".join(f"{name} {arm.robot.name} {arm.backend}" for name, arm in config.arms.items())
     declared = [instance for instance in config.instances() if instance.type != "hold"]
     parts = [
         f"{count(len(config.arms), 'arm')} ({arms})",

@@ -17,7 +17,6 @@ from multipanda_py.control.margin import LONGEST, Probe, linearise
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.loop.build import build_loop
 from multipanda_py.loop.mailbox import Mailbox
-from multipanda_py.robots import MODELS
 from multipanda_py.state import Vector
 
 SUMMARY = "Measure bandwidth and delay margin of a cell's controllets, without moving anything."
@@ -124,7 +123,7 @@ def _postures(
     if options.random:
         rng = np.random.default_rng(options.seed)
         low, high = (
-            np.concatenate([getattr(MODELS[arm.model].limits, side) for arm in arms])
+            np.concatenate([getattr(arm.robot.limits, side) for arm in arms])
             for side in ("lower", "upper")
         )
         for _ in range(options.random):
@@ -135,7 +134,7 @@ def _postures(
         return
     q = np.array(options.posture)
     for name, arm in zip(config.arms, config.arms.values()):
-        limits = MODELS[arm.model].limits
+        limits = arm.robot.limits
         if len(q) != limits.n_joints:
             raise ConfigurationError(
                 f"--posture: got {len(q)} numbers, allowed {limits.n_joints}, one per joint of "

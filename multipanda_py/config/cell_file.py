@@ -16,9 +16,11 @@ from pydantic import Field, ValidationError
 
 from multipanda_py.config.backend_section import check_sections
 from multipanda_py.config.bounds import Name
+from multipanda_py.config.model_section import relative_to
 from multipanda_py.config.node_names import NODE, may_reach_node
 from multipanda_py.config.ros_yaml import load, ros_faults
 from multipanda_py.config.rules import Faults, check_cell
+from multipanda_py.config.section import Section
 from multipanda_py.config.sections import (
     ArmConfig,
     CellSettings,
@@ -28,7 +30,6 @@ from multipanda_py.config.sections import (
     InstanceConfig,
     ObjectConfig,
     RealtimeConfig,
-    Section,
 )
 from multipanda_py.config.sentences import sentences
 from multipanda_py.exceptions import ConfigurationError
@@ -76,7 +77,7 @@ class CellConfig(Section):
         data = _load(path)
         faults = [f"{path}: {fault}" for fault in ros_faults(data)]
         try:
-            config = cls.from_dict(data, str(path))
+            config = cls.from_dict(relative_to([Path(path).parent], data), str(path))
         except ConfigurationError as error:
             raise ConfigurationError(*dict.fromkeys((*faults, *error.faults))) from None
         if faults:

@@ -28,7 +28,7 @@ def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
         )
     return ArmDescription(
         name=name,
-        model=arm.model,
+        model=arm.robot,
         position_base_in_world=np.array(base.position),
         rotation_base_in_world=np.array(base.rotation),
         hand=arm.hand,

@@ -21,7 +21,7 @@ from multipanda_py.exceptions import ParameterRejected
 from multipanda_py.feature import Feature
 from multipanda_py.parameter_set import ParameterSet, check_values
 from multipanda_py.parameter_spec import Spec
-from multipanda_py.robots import MODELS, Robot
+from multipanda_py.robots import Robot
 from multipanda_py.state import Vector
 
 
@@ -123,6 +123,6 @@ def instance_specs(config: CellConfig) -> list[InstanceSpec]:
         names = feature_names(law, instance.features)
         features = {name: registry.find("features", name) for name in names}
         arms = tuple(arm_index[name] for name in instance.arms)
-        robot = MODELS[config.arms[instance.arms[0]].model]
+        robot = config.arms[instance.arms[0]].robot
         result.append(InstanceSpec(index, instance, law, features, arms, robot))
     return result

@@ -20,7 +20,6 @@ from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.parameter_set import check_values
 from multipanda_py.parameters import specs_of
 from multipanda_py.report import report_titles
-from multipanda_py.robots import MODELS
 from multipanda_py.state import JOINTS
 
 if TYPE_CHECKING:
@@ -35,12 +34,12 @@ _SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
 def check_cell(config: CellConfig, faults: Faults) -> None:
     """Collect what is wrong between the parts of a cell whose parts are well formed."""
     for name, arm in config.arms.items():
-        limits = MODELS[arm.model].limits
+        limits = arm.robot.limits
         q = np.array(arm.q_start)
         wrong = list(_sizes_of(name, arm))
         faults.extend(wrong)
-        if arm.hand and not MODELS[arm.model].has_hand:
-            faults.append(f"arms.{name}.hand: got true, allowed false for a {arm.model}")
+        if arm.hand and not arm.robot.has_hand:
+            faults.append(f"arms.{name}.hand: got true, allowed false for a {arm.robot.name}")
         if wrong:
             continue
         for joint in np.flatnonzero((q < limits.lower) | (q > limits.upper)):
@@ -74,7 +73,7 @@ def _taken_by_scene(config: CellConfig, name: str) -> Iterator[str]:
     if name == "world":
         yield f"{where}: got the name of the scene itself, allowed another one"
     for arm, section in config.arms.items():
-        prefix = f"{arm}_{section.model}_"
+        prefix = f"{arm}_{section.robot.name}_"
         if name.startswith(prefix):
             yield (
                 f"{where}: got a name such as the parts of arm {arm} have, allowed one that does "
@@ -84,7 +83,7 @@ def _taken_by_scene(config: CellConfig, name: str) -> Iterator[str]:
 
 def _sizes_of(name: str, arm: ArmConfig) -> Iterator[str]:
     """Yield a fault for what has not one number per joint of the arm."""
-    n = MODELS[arm.model].n_joints
+    n = arm.robot.n_joints
     per_joint = {"q_start": arm.q_start}
     for section, keys in PER_JOINT.items():
         part = getattr(arm, section) if section else arm
@@ -93,7 +92,7 @@ def _sizes_of(name: str, arm: ArmConfig) -> Iterator[str]:
         if len(values) != n:
             yield (
                 f"arms.{name}.{key}: got {len(values)} numbers, allowed {n}, one per joint of an "
-                f"{arm.model}"
+                f"{arm.robot.name}"
             )
 
 
@@ -168,8 +167,8 @@ def _check_controllet(
             f"{controllet.type}: a trajectory comes once and is no stream that could pause"
         )
     on = [config.arms[arm] for arm in (arms or config.arms) if arm in config.arms]
-    robots = {arm.model: MODELS[arm.model] for arm in on}
-    sizes = {robot.n_joints for robot in robots.values()}
+    robots = {id(arm.robot): arm.robot for arm in on}.values()
+    sizes = {robot.n_joints for robot in robots}
     if arms is not None and len(sizes) > 1:
         numbers = " and ".join(map(str, sorted(sizes)))
         faults.append(
@@ -206,7 +205,7 @@ def _check_controllet(
         except ConfigurationError as error:
             faults.extend(f"{where}.features: {name}: {fault}" for fault in error.faults)
     found: dict[str, None] = {}  # the same fault is said once, for all robots that it is of
-    for robot in robots.values():
+    for robot in robots:
         path = f"{where}.type: {controllet.type}"
         try:
             specs = [*specs_of(law.Params, robot=robot)]

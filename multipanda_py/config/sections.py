@@ -6,14 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from multipanda_py.config.backend_section import read_settings, section_of
 from multipanda_py.config.bounds import (
@@ -31,36 +24,11 @@ from multipanda_py.config.bounds import (
     SpringDamping,
     ThingMass,
 )
-from multipanda_py.config.plain import in_plain_types
-from multipanda_py.robots import DEFAULT_MODEL, MODELS
+from multipanda_py.config.model_section import Model, resolved, robot_of
+from multipanda_py.config.section import Section
+from multipanda_py.robots import DEFAULT_MODEL, MODELS, Robot
 from multipanda_py.settings import Settings
 from multipanda_py.state import JOINTS
-
-
-class Section(BaseModel):
-    """One section: it refuses keys that it does not know, and stays as it was read.
-
-    Values have the type that is asked for, as those of laws' parameters; a whole number is a
-    number too.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _in_plain_types(cls, data: Any) -> Any:
-        return in_plain_types(data)
-
-    @property
-    def is_default(self) -> bool:
-        """Whether nothing is other than by default, for any number of joints."""
-        return all(
-            value == default
-            or (isinstance(value, list) and [*value[:1]] * len(default) == default
-                and len(set(value)) == 1)
-            for name, field in type(self).model_fields.items()
-            for value, default in [(getattr(self, name), field.default)]
-        )  # fmt: skip
 
 
 class ToolConfig(Section):
@@ -140,12 +108,6 @@ class JointsConfig(Section):
     """Its waves per turn of the joint; twice the gear's ratio for a strain wave gear."""
 
 
-def _known_model(name: str) -> str:
-    if name not in MODELS:
-        raise ValueError(f"should be one of {', '.join(MODELS)}")
-    return name
-
-
 PER_JOINT: dict[str, dict[str, float]] = {
     "": {"joint_damping": 0.0, "joint_friction": 0.0},
     "noise": {"tau_bias": 0.0, "tau_drift": 0.0},
@@ -165,7 +127,8 @@ class ArmConfig(Section):
     model_config = ConfigDict(extra="allow")
 
     backend: str = "mujoco"
-    model: Annotated[str, AfterValidator(_known_model)] = DEFAULT_MODEL
+    model: Model = DEFAULT_MODEL
+    """A name that ``multipanda list robots`` has, or the files of a robot of one's own."""
     position: Position = [0.0, 0.0, 0.0]
     rpy: Rpy = [0.0, 0.0, 0.0]
     hand: bool = True
@@ -187,10 +150,13 @@ class ArmConfig(Section):
     @classmethod
     def _as_the_model_is(cls, data: Any) -> Any:
         """Fill in what is not given and depends on the model."""
-        robot = MODELS.get(str(data.get("model", DEFAULT_MODEL))) if _is_map(data) else None
+        if not _is_map(data):
+            return data
+        model = resolved(data.get("model", DEFAULT_MODEL))
+        robot = robot_of(model)
         if robot is None:
             return data
-        filled = {"q_start": robot.ready.tolist(), "hand": robot.has_hand, **data}
+        filled = {"q_start": robot.ready.tolist(), "hand": robot.has_hand, **data, "model": model}
         for section, keys in PER_JOINT.items() if robot.n_joints != JOINTS else ():
             place = filled
             if section:
@@ -201,6 +167,11 @@ class ArmConfig(Section):
             for key, value in keys.items():
                 place.setdefault(key, [value] * robot.n_joints)
         return filled
+
+    @property
+    def robot(self) -> Robot:
+        """What its model is."""
+        return MODELS[self.model] if isinstance(self.model, str) else self.model.robot
 
     @property
     def section(self) -> str:

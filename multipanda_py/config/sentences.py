@@ -12,9 +12,10 @@ from pydantic import BaseModel, ValidationError
 def sentences(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
     """Word every fault that pydantic found: path, what was got, what is allowed."""
     for fault in error.errors(include_url=False):
-        path = ".".join(str(part) for part in fault["loc"] if part != "[key]")
+        loc = [part for part in fault["loc"] if not str(part).startswith("[")]  # of pydantic's own
+        path = ".".join(map(str, loc))
         if fault["type"] == "extra_forbidden":
-            yield f"{path}: unknown key; known: {', '.join(_siblings(cell, fault['loc']))}"
+            yield f"{path}: unknown key; known: {', '.join(_siblings(cell, loc))}"
         elif fault["type"] == "missing":
             yield f"{path}: missing"
         else:

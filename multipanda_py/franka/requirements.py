@@ -23,7 +23,7 @@ def check_real_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
         elif arm.robot_ip in owner:
             yield f"arms.{name}.robot_ip: got {arm.robot_ip}, which arm {owner[arm.robot_ip]} has"
         owner[arm.robot_ip] = name
-        if arm.model != "fr3":
-            yield f"arms.{name}.model: got {arm.model!r}, allowed fr3 for backend franka"
+        if arm.robot.name != "fr3":
+            yield f"arms.{name}.model: got {arm.robot.name!r}, allowed fr3 for backend franka"
         if config.cell.rate != RATE:
             yield f"cell.rate: got {config.cell.rate:g} Hz, allowed 1000 with backend franka"

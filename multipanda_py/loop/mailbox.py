@@ -28,7 +28,6 @@ from multipanda_py.gripper_record import RECORD as GRIPPER_RECORD
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.row import row_dtype
 from multipanda_py.loop.row_ring import ROWS, RowRing
-from multipanda_py.robots import MODELS
 from multipanda_py.settings import record_width
 from multipanda_py.state import Vector
 
@@ -188,7 +187,7 @@ class Mailbox:
         self._arm_names = tuple(config.arms)
         self._names = tuple(spec.name for spec in specs)
         movable = len(movable_things(config))
-        sizes = [MODELS[arm.model].n_joints for arm in config.arms.values()]
+        sizes = [arm.robot.n_joints for arm in config.arms.values()]
         joints = max(sizes)
         terms = 1 + max(len(spec.features) for spec in specs)
         self.row_dtype = row_dtype(len(config.arms), movable, len(specs), joints, terms)

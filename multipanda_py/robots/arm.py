@@ -27,7 +27,7 @@ class ArmDescription:
 
     Attributes:
         name: Its name in the cell: letters, digits, underscores.
-        model: One of :data:`~multipanda_py.robots.models.MODELS`.
+        model: One of :data:`~multipanda_py.robots.models.MODELS` by name, or any other robot.
         position_base_in_world: Origin of its first link, (3,) [m].
         rotation_base_in_world: Orientation of its first link, (3, 3).
         hand: Whether it carries the Franka Hand; None if its model is made for it.
@@ -41,7 +41,7 @@ class ArmDescription:
     """
 
     name: str
-    model: str = DEFAULT_MODEL
+    model: str | Robot = DEFAULT_MODEL
     position_base_in_world: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
     rotation_base_in_world: NDArray[np.float64] = field(default_factory=lambda: np.eye(3))
     hand: bool | None = None
@@ -56,14 +56,14 @@ class ArmDescription:
             raise ConfigurationError(
                 f"arm name {self.name!r}: only a letter, then letters, digits and underscores"
             )
-        if self.model not in MODELS:
+        if isinstance(self.model, str) and self.model not in MODELS:
             raise UnknownName(f"model of arm {self.name}", self.model, tuple(MODELS))
         if self.hand is None:
             object.__setattr__(self, "hand", self.robot.has_hand)
         if self.hand and not self.robot.has_hand:
             raise ConfigurationError(
                 f"hand of arm {self.name}: got true, allowed false: the hand of this package "
-                f"does not fit a {self.model}"
+                f"does not fit a {self.robot.name}"
             )
         if not 0.0 <= self.finger_opening <= FINGER_UPPER:
             raise ConfigurationError(
@@ -92,12 +92,12 @@ class ArmDescription:
     @property
     def prefix(self) -> str:
         """Start of every name of this arm in URDF and MJCF, such as ``left_fr3_``."""
-        return f"{self.name}_{self.model}_"
+        return f"{self.name}_{self.robot.name}_"
 
     @property
     def robot(self) -> Robot:
         """What there is to know of its model."""
-        return MODELS[self.model]
+        return MODELS[self.model] if isinstance(self.model, str) else self.model
 
     @property
     def n_joints(self) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -21,45 +22,70 @@ _FROM_YAML = ("acceleration", "jerk", "torque_rate")
 _FROM_URDF = ("lower", "upper", "velocity", "effort")
 
 
-def read_robot(path: Path) -> Robot:
-    """Return the robot that a YAML file describes, called as the file is.
+def read_robot(
+    extra: Path | None = None,
+    *,
+    urdf: Path | None = None,
+    base: str = "",
+    tip: str = "",
+    name: str = "",
+) -> Robot:
+    """Return the robot that a URDF and a YAML with what that lacks describe.
 
-    The chain of joints from ``base`` to ``tip`` is taken from the URDF beside it, which may have
-    more than that. Its last joint is fixed and carries the flange; all others are revolute and
-    turn about the z axis of their frame. Pictures are those of the capsules.
+    The chain of joints from ``base`` to ``tip`` is taken from the URDF, which may have more than
+    that. Its last joint is fixed and carries the flange; all others are revolute and turn about
+    the z axis of their frame. Pictures are those of the capsules.
+
+    Args:
+        extra: The YAML; it may name ``urdf`` (relative to it), ``base`` and ``tip``, too.
+        urdf: The URDF.
+        base: Link that is fixed to the world.
+        tip: Link that carries things.
+        name: By default that of the YAML's file, else of the URDF's.
 
     Raises:
         ConfigurationError: If a file or key is missing, there is no such chain, a joint is of
             another kind, or there is not one number per joint; says where.
     """
+    path = extra or urdf
+    if path is None:
+        raise ConfigurationError("got neither urdf nor extra, allowed a robot's URDF at least")
     try:
-        data: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-        tree = ElementTree.parse(path.parent / data["urdf"]).getroot()
-        chain = _chain(tree, data["base"], data["tip"], path)
-        names = [data["base"], *(_end(joint, "child") for joint in chain[:-1])]
-        parts = [_link(tree, name, data["capsules"].get(name, ()), path) for name in names]
-        joints = tuple(_joint(joint, path) for joint in chain[:-1])
-        bounds = [
-            [_number(joint, "limit", key, path) for joint in chain[:-1]] for key in _FROM_URDF
-        ]
-        lower, upper, velocity, torque = (np.array(values) for values in bounds)
-        acceleration, jerk, torque_rate = (np.array(data[key]) for key in _FROM_YAML)
-        return Robot(
-            name=path.stem,
-            limits=ArmLimits(lower, upper, velocity, acceleration, jerk, torque, torque_rate),
-            joints=joints,
-            links=tuple(parts),
-            flange=Flange(data["tip"], str(chain[-1].get("name")), _origin(chain[-1])),
-            armature=np.array(data["armature"]),
-            ready=np.array(data["ready"]),
-            sections=tuple(tuple(section) for section in data["sections"]),
-            overlapping=tuple((first, second) for first, second in data["overlapping"]),
-            figures={name: tuple(values) for name, values in data["figures"].items()},
-        )
+        data: dict[str, Any] = {}
+        if extra is not None:
+            data = yaml.safe_load(extra.read_text(encoding="utf-8"))
+            if not isinstance(data, dict):
+                raise ConfigurationError(f"{extra}: got {data!r:.60}, allowed a map of keys")
+        given = {"urdf": urdf and urdf.absolute(), "base": base, "tip": tip}
+        data |= {key: value for key, value in given.items() if value}
+        return _robot(data, path, name or re.sub(r"\W", "_", path.stem))
     except KeyError as error:
         raise ConfigurationError(f"{path}: {error.args[0]}: missing") from None
-    except (OSError, yaml.YAMLError, ElementTree.ParseError) as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error}") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, ElementTree.ParseError) as error:
+        text = " ".join(str(error).split())
+        raise ConfigurationError(f"{path}: cannot be read: {text}") from None
+
+
+def _robot(data: dict[str, Any], path: Path, name: str) -> Robot:
+    tree = ElementTree.parse(path.parent / data["urdf"]).getroot()
+    chain = _chain(tree, data["base"], data["tip"], path)
+    names = [data["base"], *(_end(joint, "child") for joint in chain[:-1])]
+    parts = [_link(tree, link, data["capsules"].get(link, ()), path) for link in names]
+    bounds = [[_number(joint, "limit", key, path) for joint in chain[:-1]] for key in _FROM_URDF]
+    lower, upper, velocity, torque = (np.array(values) for values in bounds)
+    acceleration, jerk, torque_rate = (np.array(data[key]) for key in _FROM_YAML)
+    return Robot(
+        name=name,
+        limits=ArmLimits(lower, upper, velocity, acceleration, jerk, torque, torque_rate),
+        joints=tuple(_joint(joint, path) for joint in chain[:-1]),
+        links=tuple(parts),
+        flange=Flange(data["tip"], str(chain[-1].get("name")), _origin(chain[-1])),
+        armature=np.array(data["armature"]),
+        ready=np.array(data["ready"]),
+        sections=tuple(tuple(section) for section in data["sections"]),
+        overlapping=tuple((first, second) for first, second in data["overlapping"]),
+        figures={key: tuple(values) for key, values in data["figures"].items()},
+    )
 
 
 def _chain(

@@ -49,7 +49,7 @@ from multipanda_py.ros.running import (
     release,
 )
 from multipanda_py.ros.services import ControllerManager
-from multipanda_py.ros.settings import cell_config, check_files, max_target_age
+from multipanda_py.ros.settings import cell_config, check_files, folders_of, max_target_age
 from multipanda_py.ros.stop import Stop
 from multipanda_py.ros.tare import TareServices
 from multipanda_py.ros.targets import Targets
@@ -159,7 +159,7 @@ def _serve(
 ) -> int:
     """Run a cell; ``nodes`` gets those that are made on the way."""
     logger = node.get_logger()
-    cell = Cell(cell_config(node))
+    cell = Cell(cell_config(node, folders_of(sys.argv if args is None else args)))
     with contextlib.ExitStack() as ends:
         ends.callback(cell.close)
         with signals.interruptible():

@@ -15,6 +15,7 @@ from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.model_section import relative_to
 from multipanda_py.config.ros_yaml import load
 from multipanda_py.exceptions import ConfigurationError
 
@@ -75,11 +76,21 @@ def check_files(args: Sequence[str]) -> None:
         raise ConfigurationError(*faults)
 
 
-def cell_config(node: Node) -> CellConfig:
+def folders_of(args: Sequence[str]) -> list[Path]:
+    """Return the folders of the parameter files, first that of the first one."""
+    pairs = itertools.pairwise(args)
+    return [Path(path).absolute().parent for option, path in pairs if option == "--params-file"]
+
+
+def cell_config(node: Node, folders: Sequence[Path] = ()) -> CellConfig:
     """Return the cell that the parameters of a node describe.
 
     They become read-only parameters of the node, so that tools can see what runs; what is
     meant to change while it runs belongs to the nodes of the controllets.
+
+    Args:
+        node: Gets the parameters.
+        folders: Of the parameter files: files that they name are beside them.
 
     Raises:
         ConfigurationError: With every fault of the cell.
@@ -98,7 +109,7 @@ def cell_config(node: Node) -> CellConfig:
         raise ConfigurationError(
             "no cell given: run multimode_controller --ros-args --params-file <cell file>"
         )
-    config = CellConfig.from_dict(data)
+    config = CellConfig.from_dict(relative_to([*folders, Path()], data))
     if config.cell.placement == "inline":
         raise ConfigurationError(
             "cell: cell.placement: got inline, which nobody would step; allowed process, thread"

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an arm is: a model by its name, or the files that describe one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError
+
+from multipanda_py.config.section import Section
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots import MODELS, Robot
+from multipanda_py.robots.read import read_robot
+
+PATHS = ("urdf", "extra")
+"""Keys that are paths of files."""
+
+
+class ModelConfig(Section):
+    """The files of a robot that is data; see :func:`.read_robot`.
+
+    What is given here goes before what ``extra`` says of the same. Paths in a cell file are
+    relative to it, others to the current folder.
+    """
+
+    urdf: str = ""
+    base: str = ""
+    """Link that is fixed to the world."""
+    tip: str = ""
+    """Link that carries hand, tool and load."""
+    extra: str = ""
+    """YAML with what the URDF lacks."""
+    name: Annotated[str, Field(pattern=r"^([A-Za-z][A-Za-z0-9_]*)?$", max_length=64)] = ""
+    """By default that of the YAML, else of the URDF."""
+
+    @cached_property
+    def robot(self) -> Robot:
+        """The robot, read once.
+
+        Raises:
+            ConfigurationError: If the files describe none.
+        """
+        urdf, extra = (Path(path) if path else None for path in (self.urdf, self.extra))
+        return read_robot(extra, urdf=urdf, base=self.base, tip=self.tip, name=self.name)
+
+
+def resolved(model: Any) -> Any:
+    """Return a section with the files of a model for a mapping with them, if it is one."""
+    if not isinstance(model, Mapping):
+        return model
+    found = {
+        key: str(Path(value).absolute()) if key in PATHS and value else value
+        for key, value in model.items()
+        if not (key in PATHS and not isinstance(value, str))
+    }
+    if len(found) < len(model):
+        return model
+    with contextlib.suppress(ValidationError):  # which is said by the section itself
+        return ModelConfig.model_validate(found)
+    return model
+
+
+def robot_of(model: Any) -> Robot | None:
+    """Return the robot of a value for a model, or None if that is none."""
+    with contextlib.suppress(ConfigurationError):
+        return model.robot if isinstance(model, ModelConfig) else MODELS.get(str(model))
+    return None
+
+
+def relative_to(folders: Sequence[Path], data: Any) -> Any:
+    """Return a cell whose arms' models have absolute paths.
+
+    Args:
+        folders: A relative path is one in the first of them that has such a file, or else in the
+            first.
+        data: As a cell file has it, well formed or not.
+    """
+    arms = data.get("arms") if isinstance(data, Mapping) else None
+    if not isinstance(arms, Mapping):
+        return data
+    return {**data, "arms": {name: _arm_relative_to(folders, arm) for name, arm in arms.items()}}
+
+
+def _arm_relative_to(folders: Sequence[Path], arm: Any) -> Any:
+    model = arm.get("model") if isinstance(arm, Mapping) else None
+    if not isinstance(model, Mapping):
+        return arm
+    paths = {key: model[key] for key in PATHS if isinstance(model.get(key), str) and model[key]}
+    for key, path in paths.items():
+        places = [folder.absolute() / path for folder in folders]
+        paths[key] = str(next((place for place in places if place.is_file()), places[0]))
+    return {**arm, "model": {**model, **paths}}
+
+
+def _known(name: str) -> str:
+    if name not in MODELS:
+        raise ValueError(f"should be one of {', '.join(MODELS)}")
+    return name
+
+
+def _readable(files: ModelConfig) -> ModelConfig:
+    """Refuse files that describe no robot here, where it is said of the model."""
+    files.robot  # noqa: B018 - reads it
+    return files
+
+
+def _kind(value: object) -> str:
+    return "[files]" if isinstance(value, Mapping | ModelConfig) else "[name]"
+
+
+Model = Annotated[
+    Annotated[str, AfterValidator(_known), Tag("[name]")]
+    | Annotated[ModelConfig, AfterValidator(_readable), Tag("[files]")],
+    Discriminator(_kind),
+]
+"""A name or the files; tags in brackets are left out of messages."""

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm whose model is files beside the cell file."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+import yaml
+
+from multipanda_py.cell import Cell
+from multipanda_py.cli import main
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots.models import DATA, MODELS
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a cell file beside a robot's files in a folder."""
+    (tmp_path / "robots").mkdir()
+    for kind in ("yaml", "urdf"):
+        shutil.copy(DATA / f"ur5e.{kind}", tmp_path / "robots" / f"own.{kind}")
+    text = (tmp_path / "robots" / "own.yaml").read_text().replace("ur5e.urdf", "own.urdf")
+    (tmp_path / "robots" / "own.yaml").write_text(text)
+
+    def write(model, **cell):
+        data = {
+            "cell": {"name": "files", **cell},
+            "arms": {"left": {"model": model, "position": [0.0, 0.3, 0.0]}, "right": {"hand": True}},
+        }
+        path = tmp_path / "cell.yaml"
+        path.write_text(yaml.safe_dump({"/**": {"ros__parameters": data}}))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("placement", ["inline", "thread", "process"])
+def test_a_robot_by_its_files_moves_wherever_the_loop_runs(write, placement):
+    with Cell.from_yaml(write({"extra": "robots/own.yaml"}), placement=placement) as cell:
+        if placement == "inline":
+            cell.step(20)
+        np.testing.assert_allclose(cell.state("left").q, MODELS["ur5e"].ready, atol=1e-3)
+        assert cell.state("right").q.shape == (7,)
+
+
+def test_paths_are_those_beside_the_cell_file_and_the_mapping_goes_before_the_yaml(write):
+    model = {"extra": "robots/own.yaml", "urdf": "robots/own.urdf", "tip": "tool0", "name": "mine"}
+    arm = CellConfig.from_yaml(write(model)).arms["left"]
+    assert arm.robot.name == "mine"
+    assert [joint.name for joint in arm.robot.joints] == [
+        joint.name for joint in MODELS["ur5e"].joints
+    ]
+    assert arm.q_start == MODELS["ur5e"].ready.tolist()
+    assert not arm.hand
+
+
+def test_a_cell_with_files_comes_back_from_json_and_as_a_dictionary(write):
+    config = CellConfig.from_yaml(write({"extra": "robots/own.yaml"}))
+    assert CellConfig.model_validate_json(config.model_dump_json()) == config
+    assert CellConfig.from_dict(config.model_dump()) == config
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        ({"extra": "missing.yaml"}, r"arms\.left\.model: got .*missing\.yaml: cannot be read"),
+        ({"extra": "robots/own.yaml", "tip": "hand"},
+         r"arms\.left\.model: got .*own\.yaml: tip: got 'hand', allowed a link on a chain"),
+        ({"extra": "robots/own.yaml", "base": 3}, r"arms\.left\.model\.base: got 3; .*string"),
+        ({"file": "robots/own.yaml"}, r"arms\.left\.model\.file: unknown key; known: urdf, base"),
+        ({"extra": "cell.yaml"}, r"arms\.left\.model: got .*cell\.yaml: urdf: missing"),
+        ({"base": "base_link"}, r"arms\.left\.model: got .*neither urdf nor extra, allowed"),
+        (["fr3"], r"arms\.left\.model: got \['fr3'\]; .*string"),
+    ],
+)  # fmt: skip
+def test_files_that_describe_no_robot_are_refused_where_they_are_named(write, model, sentence):
+    with pytest.raises(ConfigurationError, match=sentence):
+        CellConfig.from_yaml(write(model))
+
+
+def test_check_names_the_robot_of_the_files(write, capsys):
+    assert main(["check", str(write({"extra": "robots/own.yaml"}))]) == 0
+    assert "left own mujoco" in capsys.readouterr().out
