@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import yaml
 from multipanda_py.cell import Cell
 from multipanda_py.cli import main
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.model_section import relative_to
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.models import DATA, MODELS
 
@@ -28,7 +30,10 @@ def write(tmp_path):
     def write(model, **cell):
         data = {
             "cell": {"name": "files", **cell},
-            "arms": {"left": {"model": model, "position": [0.0, 0.3, 0.0]}, "right": {"hand": True}},
+            "arms": {
+                "left": {"model": model, "position": [0.0, 0.3, 0.0]},
+                "right": {"position": [0.0, -0.3, 0.0]},
+            },
         }
         path = tmp_path / "cell.yaml"
         path.write_text(yaml.safe_dump({"/**": {"ros__parameters": data}}))
@@ -84,3 +89,15 @@ def test_files_that_describe_no_robot_are_refused_where_they_are_named(write, mo
 def test_check_names_the_robot_of_the_files(write, capsys):
     assert main(["check", str(write({"extra": "robots/own.yaml"}))]) == 0
     assert "left own mujoco" in capsys.readouterr().out
+
+
+def test_parameters_of_a_node_name_files_beside_the_parameter_file_that_has_them(write, tmp_path):
+    file = write({"extra": "robots/own.yaml"})
+    args = ["node", "--params-file", "/elsewhere/others.yaml", "--params-file", str(file)]
+    folders = [Path(path).parent for path in args[2::2]]
+    data = {"arms": {"left": {"model": {"extra": "robots/own.yaml", "base": ""}}, "right": {}}}
+    model = relative_to(folders, data)["arms"]["left"]["model"]
+    assert model == {"extra": str(tmp_path / "robots" / "own.yaml"), "base": ""}
+    assert (
+        CellConfig.from_dict({"arms": {"left": {"model": model}}}).arms["left"].robot.n_joints == 6
+    )
