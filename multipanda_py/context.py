@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.parameters import JointVector
 from multipanda_py.state import ArmState, Matrix, Vector
 
 if TYPE_CHECKING:
@@ -69,8 +71,30 @@ class Context:
 
     @property
     def n_joints(self) -> int:
-        """Number of joints of each own arm."""
+        """Number of joints of each own arm; for laws that take arms of one number only.
+
+        Raises:
+            ConfigurationError: If the own arms have different numbers.
+        """
+        if len({*self.joints}) > 1:
+            found = ", ".join(f"{arm.name} {arm.n_joints}" for arm in self.arms)
+            raise ConfigurationError(
+                f"number of joints: got {found}, allowed arms of one number here"
+            )
         return self.arms[0].n_joints
+
+    @property
+    def joints(self) -> tuple[int, ...]:
+        """Number of joints of each own arm."""
+        return tuple(arm.n_joints for arm in self.arms)
+
+    def joint_zeros(self) -> list[Vector]:
+        """Return a vector of zeros for each own arm, (n,)."""
+        return [np.zeros(n) for n in self.joints]
+
+    def per_arm(self, value: JointVector) -> tuple[Vector, ...]:
+        """Return the value of a :func:`.joint_vector` for each own arm, (n,)."""
+        return value if isinstance(value, tuple) else (value,) * self.n_arms
 
     @property
     def positions_base_in_world(self) -> list[Vector]:

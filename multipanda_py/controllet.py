@@ -61,7 +61,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         """Allocate everything that :meth:`update` needs. Thread: any, before the loop runs."""
         self.context = context
         self.params = params
-        self.tau: list[Vector] = [np.zeros(arm.n_joints) for arm in context.arms]
+        self.tau: list[Vector] = context.joint_zeros()
         self.report: Vector = np.zeros(REPORT)
         self.pacers: list[Feature[Any]] = []
         self.softest = 0

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ParameterRejected
 from multipanda_py.parameter_spec import Spec, frozen_vector
-from multipanda_py.parameters import Jointed, specs_of
+from multipanda_py.parameters import Robots, specs_by_field
 
 _P = TypeVar("_P")
 
@@ -23,12 +22,13 @@ class ParameterSet(Generic[_P]):
     Args:
         params: The dataclass.
         prefix: Put before every name (``nullspace.`` for a feature).
-        robot: That vectors of joints are for.
+        robots: Arms that vectors of joints are for.
     """
 
-    def __init__(self, params: type[_P], prefix: str = "", robot: Jointed | None = None) -> None:
+    def __init__(self, params: type[_P], prefix: str = "", robots: Robots | None = None) -> None:
         self.params = params
-        self.specs = specs_of(params, prefix, robot)
+        self._fields = specs_by_field(params, prefix, robots)
+        self.specs = tuple(spec for specs in self._fields.values() for spec in specs)
         self.names = tuple(spec.name for spec in self.specs)
         self.width = sum(spec.width for spec in self.specs)
 
@@ -46,19 +46,22 @@ class ParameterSet(Generic[_P]):
     def decode(self, flat: NDArray[np.float64]) -> _P:
         """Return the dataclass that a flat vector describes."""
         arguments, start = {}, 0
-        for spec, field in zip(self.specs, dataclasses.fields(self.params)):  # type: ignore[arg-type]
-            part = flat[start : start + spec.width]
-            start += spec.width
-            if spec.kind == "vector":
-                value: Any = frozen_vector(part)
-            elif spec.kind == "flag":
-                value = bool(part[0])
-            else:
-                value = spec.options[int(part[0])] if spec.kind == "choice" else float(part[0])
-            if spec.kind == "integer":
-                value = int(part[0])
-            arguments[field.name] = value
+        for field, specs in self._fields.items():
+            values = []
+            for spec in specs:
+                values.append(_value(spec, flat[start : start + spec.width]))
+                start += spec.width
+            arguments[field] = values[0] if len(values) == 1 else tuple(values)
         return self.params(**arguments)
+
+
+def _value(spec: Spec, part: NDArray[np.float64]) -> Any:
+    """Return the value that a part of a flat vector stands for."""
+    if spec.kind == "vector":
+        return frozen_vector(part)
+    if spec.kind == "choice":
+        return spec.options[int(part[0])]
+    return {"flag": bool, "integer": int}.get(spec.kind, float)(part[0])
 
 
 def check_values(
@@ -74,11 +77,20 @@ def check_values(
     faults: list[str] = []
     for name, value in values.items():
         if name not in known:
-            names = ", ".join(known) or "none"
-            faults.append(f"{where}: parameter {name!r} does not exist; known: {names}")
+            faults.append(f"{where}: {_unknown(name, value, known)}")
             continue
         try:
             accepted[name] = known[name].check(value, where)
         except ParameterRejected as error:
             faults.append(str(error))
     return accepted, faults
+
+
+def _unknown(name: str, value: object, known: Mapping[str, Spec]) -> str:
+    """Say that a parameter does not exist, and what does."""
+    own = [spec for spec in known.values() if spec.per_joint and spec.name.startswith(f"{name}.")]
+    if not own:
+        return f"parameter {name!r} does not exist; known: {', '.join(known) or 'none'}"
+    got = f"{len(value)} numbers" if isinstance(value, (list, tuple, np.ndarray)) else repr(value)
+    each = ", ".join(f"{spec.name} with {spec.width} numbers" for spec in own)
+    return f"{name}: got {got:.80} for all arms, allowed one per arm, as they differ: {each}"

@@ -13,20 +13,28 @@ vector that carries a new set of values to the loop in one piece::
         friction: Vector = joint_vector(0.0, unit="Nm", low=0, high=20)  # one per joint
 
 Vectors of joints have the length, and may have defaults and bounds, of the robot that the law
-works on.
+works on. Where the arms of one law differ in these, each arm has a vector of its own, named
+``friction.left`` after the arm.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.parameter_spec import Spec, frozen_vector
+
+JointVector: TypeAlias = "NDArray[np.float64] | tuple[NDArray[np.float64], ...]"
+"""Value of a :func:`joint_vector`: for all arms, or a tuple with one per arm where these differ;
+:meth:`.Context.per_arm` makes one per arm of both."""
 
 _KEY = "multipanda"
 _FUNCTIONS = (
@@ -44,6 +52,9 @@ class Jointed(Protocol):
     def figure(self, name: str) -> tuple[float, ...]:
         """Return a number of every joint."""
 
+
+Robots: TypeAlias = Mapping[str, Jointed]
+"""What the arms of an instance are, by the arms' names, in order."""
 
 def number(
     default: float,
@@ -102,10 +113,19 @@ class _JointVector:
     high: float | str
     unit: str
     doc: str
+    arm: int | None
 
-    def of(self, robot: Jointed | None) -> Spec:
-        """Return what it is for a robot, or for the default one."""
-        robot = robot or _default_robot()
+    def of(self, name: str, robots: Robots) -> tuple[Spec, ...]:
+        """Return what it is for all arms, or for each if it is not the same for them."""
+        each = [self.of_one(robot) for robot in robots.values()]
+        if len({(tuple(spec.default), spec.bounds) for spec in each}) == 1:
+            return (dataclasses.replace(each[0], name=name),)
+        return tuple(
+            dataclasses.replace(spec, name=f"{name}.{arm}") for arm, spec in zip(robots, each)
+        )
+
+    def of_one(self, robot: Jointed) -> Spec:
+        """Return what it is for a robot."""
         values = (
             robot.figure(self.default)
             if isinstance(self.default, str)
@@ -126,8 +146,11 @@ def joint_vector(
     low: float | str = -math.inf,
     high: float | str = math.inf,
     doc: str = "",
+    arm: int | None = None,
 ) -> Any:
     """Declare a vector with a number for every joint of the robot that the law works on.
+
+    Its value is a :data:`JointVector`.
 
     Args:
         default: One for all joints, or the name of a figure of the robot
@@ -136,10 +159,13 @@ def joint_vector(
         low: Smallest value, likewise.
         high: Largest value, likewise.
         doc: One line on what it does.
+        arm: Number of the one arm of the law that it is for; by default it is for each of them.
     """
-    declared = _JointVector(default, low, high, unit, doc)
+    declared = _JointVector(default, low, high, unit, doc, arm)
+
     return dataclasses.field(
-        default_factory=lambda: declared.of(None).default, metadata={_KEY: declared}
+        default_factory=lambda: declared.of_one(_default_robot()).default,
+        metadata={_KEY: declared},
     )
 
 
@@ -160,28 +186,37 @@ class NoParams:
     """Parameters of something that has none."""
 
 
-def specs_of(params: type, prefix: str = "", robot: Jointed | None = None) -> tuple[Spec, ...]:
-    """Return the specs of a ``Params`` dataclass, in field order.
+def specs_by_field(
+    params: type, prefix: str = "", robots: Robots | None = None
+) -> dict[str, tuple[Spec, ...]]:
+    """Return the specs of a ``Params`` dataclass by field, in order; mostly one for each.
 
     Args:
         params: The dataclass.
         prefix: Put before every name.
-        robot: That vectors of joints are for; by default that of :data:`.DEFAULT_MODEL`.
+        robots: Arms that vectors of joints are for; by default one of :data:`.DEFAULT_MODEL`.
 
     Raises:
         ConfigurationError: If it is no dataclass, or a field is not declared as it should be.
     """
     where = f"{params.__module__}.{params.__qualname__}" if isinstance(params, type) else "Params"
     _refuse_undeclared(params, where)
-    found = []
+    found = {}
     for field in dataclasses.fields(params):
-        declared = field.metadata[_KEY]
+        declared, name = field.metadata[_KEY], prefix + field.name
+        if not isinstance(declared, _JointVector):
+            found[field.name] = (dataclasses.replace(declared, name=name),)
+            continue
         try:
-            spec = declared.of(robot) if isinstance(declared, _JointVector) else declared
+            found[field.name] = declared.of(name, _of_some(robots, declared.arm))
         except ValueError as error:  # of bounds or figures that do not fit the robot
             raise ConfigurationError(f"{where}: {field.name}: {error}") from error
-        found.append(dataclasses.replace(spec, name=prefix + field.name))
-    return tuple(found)
+    return found
+
+
+def specs_of(params: type, prefix: str = "", robots: Robots | None = None) -> tuple[Spec, ...]:
+    """Return the specs of :func:`specs_by_field` one after the other."""
+    return tuple(spec for own in specs_by_field(params, prefix, robots).values() for spec in own)
 
 
 def is_declared(field: dataclasses.Field[Any]) -> bool:
@@ -203,6 +238,13 @@ def _field(spec: Spec) -> Any:
     if spec.kind == "vector":
         return dataclasses.field(default_factory=lambda: spec.default, metadata={_KEY: spec})
     return dataclasses.field(default=spec.default, metadata={_KEY: spec})
+
+
+def _of_some(robots: Robots | None, arm: int | None) -> Robots:
+    """Return the arms, or the one that a vector is for, or the default one."""
+    if robots is None:
+        return {"": _default_robot()}
+    return robots if arm is None else dict([[*robots.items()][arm]])
 
 
 def _default_robot() -> Jointed:

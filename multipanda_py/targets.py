@@ -10,7 +10,7 @@ law simply reads ``target.position_ee_in_base[arm]``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import pinocchio as pin
@@ -20,6 +20,8 @@ from multipanda_py.state import JOINTS, ArmState, Matrix, Vector
 
 TRAJECTORY_POINTS = 128
 """Most points of one trajectory."""
+Joints: TypeAlias = "int | Sequence[int]"
+"""Number of joints of every arm, or one per arm."""
 
 
 class Target:
@@ -28,9 +30,10 @@ class Target:
     Args:
         n_arms: Number of arms of the controllet.
         extra: Channels that its features take in addition: names of built-in ones, or their own.
-        n_joints: Number of joints of each arm, n.
+        n_joints: Number of joints of each arm, n; or one per arm, where they differ.
 
     Attributes:
+        joints: The same per arm.
         data: The records by channel, one per arm or one for all.
         reshaped: The channels that features may reshape every cycle.
     """
@@ -45,11 +48,12 @@ class Target:
     within limits."""
 
     def __init__(
-        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: int = JOINTS
+        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: Joints = JOINTS
     ) -> None:
         table = channel_table((*self.channels, *self.stored, *extra))
+        self.joints = (n_joints,) * n_arms if isinstance(n_joints, int) else tuple(n_joints)
         self.data: dict[str, list[Vector]] = {
-            name: [np.zeros(channel.size(n_joints)) for _ in range(channel.places(n_arms))]
+            name: [np.zeros(channel.size(n)) for n in self.joints[: channel.places(n_arms)]]
             for name, channel in table.items()
         }
         self.reshaped = tuple(name for name, channel in table.items() if channel.reshaped)
@@ -67,8 +71,8 @@ class JointTarget(Target):
     Attributes:
         q: Per arm, (n,) [rad].
         dq: Per arm, (n,) [rad/s].
-        leash: How far a reference may be from the measured positions, on the way beyond what it
-            was at rest, and at rest; the law sets it for its stiffness, (2, n) [rad].
+        leash: Per arm, how far a reference may be from the measured positions, on the way beyond
+            what it was at rest, and at rest; the law sets it for its stiffness, (2, n) [rad].
         moving: Whether a governor moves the positions, per arm.
         ddq: Accelerations with which it does, per arm, (n,) [rad/s^2].
     """
@@ -76,14 +80,15 @@ class JointTarget(Target):
     channels: ClassVar[tuple[str | Channel, ...]] = ("joint",)
 
     def __init__(
-        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: int = JOINTS
+        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: Joints = JOINTS
     ) -> None:
         super().__init__(n_arms, extra, n_joints)
-        self.q: list[Vector] = [data[:n_joints] for data in self.data["joint"]]
-        self.dq: list[Vector] = [data[n_joints:] for data in self.data["joint"]]
-        self.leash = np.full((2, n_joints), np.inf)
+        records = list(zip(self.data["joint"], self.joints))
+        self.q: list[Vector] = [data[:n] for data, n in records]
+        self.dq: list[Vector] = [data[n:] for data, n in records]
+        self.leash: list[Matrix] = [np.full((2, n), np.inf) for n in self.joints]
         self.moving = [False] * n_arms
-        self.ddq: list[Vector] = [np.zeros(n_joints) for _ in range(n_arms)]
+        self.ddq: list[Vector] = [np.zeros(n) for n in self.joints]
 
     def clear(self) -> None:
         """Forget everything, at the start of an activation."""
@@ -111,16 +116,15 @@ class TrajectoryTarget(JointTarget):
     far: ClassVar[tuple[str, ...]] = ("joint",)
 
     def __init__(
-        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: int = JOINTS
+        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: Joints = JOINTS
     ) -> None:
         super().__init__(n_arms, extra, n_joints)
-        records = self.data["trajectory"]
-        self.count: list[Vector] = [data[:1] for data in records]
+        records = list(zip(self.data["trajectory"], self.joints))
+        self.count: list[Vector] = [data[:1] for data, _ in records]
         self.points: list[Matrix] = [
-            data[1 : -(2 * n_joints + 1)].reshape(TRAJECTORY_POINTS, 1 + 3 * n_joints)
-            for data in records
+            data[1 : -(2 * n + 1)].reshape(TRAJECTORY_POINTS, 1 + 3 * n) for data, n in records
         ]
-        self.tolerances: list[Vector] = [data[-(2 * n_joints + 1) :] for data in records]
+        self.tolerances: list[Vector] = [data[-(2 * n + 1) :] for data, n in records]
 
 
 class CartesianTarget(Target):
@@ -135,13 +139,13 @@ class CartesianTarget(Target):
     channels: ClassVar[tuple[str | Channel, ...]] = ("pose", "joint")
 
     def __init__(
-        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: int = JOINTS
+        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: Joints = JOINTS
     ) -> None:
         super().__init__(n_arms, extra, n_joints)
         poses = self.data["pose"]
         self.position_ee_in_base: list[Vector] = [data[:3] for data in poses]
         self.rotation_ee_in_base: list[Matrix] = [data[3:].reshape(3, 3) for data in poses]
-        self.posture: list[Vector] = [data[:n_joints] for data in self.data["joint"]]
+        self.posture: list[Vector] = [data[:n] for data, n in zip(self.data["joint"], self.joints)]
 
     def seed(self, states: Sequence[ArmState]) -> None:
         """Take the measured poses and postures over."""
@@ -191,7 +195,7 @@ class MovingCartesianTarget(CartesianTarget):
     channels: ClassVar[tuple[str | Channel, ...]] = ("pose", "joint", "twist", "stiffness")
 
     def __init__(
-        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: int = JOINTS
+        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: Joints = JOINTS
     ) -> None:
         super().__init__(n_arms, extra, n_joints)
         self.twist_ee_in_base: list[Vector] = self.data["twist"]
@@ -220,7 +224,7 @@ class ForceTarget(CartesianTarget):
     )
 
     def __init__(
-        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: int = JOINTS
+        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: Joints = JOINTS
     ) -> None:
         super().__init__(n_arms, extra, n_joints)
         self.stiffness: list[Matrix] = [data.reshape(6, 6) for data in self.data["stiffness"]]
@@ -240,11 +244,11 @@ class ObjectTarget(Target):
     channels: ClassVar[tuple[str | Channel, ...]] = ("object", "squeeze", "joint")
 
     def __init__(
-        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: int = JOINTS
+        self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: Joints = JOINTS
     ) -> None:
         super().__init__(n_arms, extra, n_joints)
         pose = self.data["object"][0]
         self.position_object_in_world: Vector = pose[:3]
         self.rotation_object_in_world: Matrix = pose[3:].reshape(3, 3)
         self.squeeze: Vector = self.data["squeeze"][0]
-        self.posture: list[Vector] = [data[:n_joints] for data in self.data["joint"]]
+        self.posture: list[Vector] = [data[:n] for data, n in zip(self.data["joint"], self.joints)]

@@ -35,7 +35,7 @@ class InstanceSpec:
         law: Class of the control law.
         features: Classes of its features, by name, in order.
         arms: Indices of its arms in the cell.
-        robot: What its arms are; vectors of joints are for them.
+        robots: What its arms are, by name, in order; vectors of joints are for them.
     """
 
     index: int
@@ -43,7 +43,7 @@ class InstanceSpec:
     law: type[Controllet[Any, Any]]
     features: dict[str, type[Feature[Any]]]
     arms: tuple[int, ...]
-    robot: Robot
+    robots: Mapping[str, Robot]
 
     @property
     def name(self) -> str:
@@ -60,6 +60,11 @@ class InstanceSpec:
         """Names of the channels that users may write to."""
         return tuple(self.channel_table)
 
+    @property
+    def joints(self) -> tuple[int, ...]:
+        """Number of joints of each of its arms."""
+        return tuple(robot.n_joints for robot in self.robots.values())
+
     @cached_property
     def channel_table(self) -> dict[str, Channel]:
         """The same by name: of the law, then of its features."""
@@ -69,9 +74,9 @@ class InstanceSpec:
     @cached_property
     def parameter_sets(self) -> tuple[ParameterSet[Any], ...]:
         """The law's parameters, then each feature's switch and own ones with its prefix."""
-        sets: list[ParameterSet[Any]] = [ParameterSet(self.law.Params, robot=self.robot)]
+        sets: list[ParameterSet[Any]] = [ParameterSet(self.law.Params, robots=self.robots)]
         for name, feature in self.features.items():
-            own = ParameterSet(feature.Params, f"{name}.", self.robot)
+            own = ParameterSet(feature.Params, f"{name}.", self.robots)
             sets += ParameterSet(Switch, f"{name}."), own
         return tuple(sets)
 
@@ -123,6 +128,6 @@ def instance_specs(config: CellConfig) -> list[InstanceSpec]:
         names = feature_names(law, instance.features)
         features = {name: registry.find("features", name) for name in names}
         arms = tuple(arm_index[name] for name in instance.arms)
-        robot = config.arms[instance.arms[0]].robot
-        result.append(InstanceSpec(index, instance, law, features, arms, robot))
+        robots = {name: config.arms[name].robot for name in instance.arms}
+        result.append(InstanceSpec(index, instance, law, features, arms, robots))
     return result

@@ -166,19 +166,23 @@ def _check_controllet(
             f"{where}.target_timeout: got {controllet.target_timeout:g} s, allowed 0 for "
             f"{controllet.type}: a trajectory comes once and is no stream that could pause"
         )
-    on = [config.arms[arm] for arm in (arms or config.arms) if arm in config.arms]
-    robots = {id(arm.robot): arm.robot for arm in on}.values()
-    sizes = {robot.n_joints for robot in robots}
-    if arms is not None and len(sizes) > 1:
-        numbers = " and ".join(map(str, sorted(sizes)))
-        faults.append(
-            f"{where}.arms: got arms with {numbers} joints, allowed arms of one number of joints"
-        )
+    owned = [name for name in arms or config.arms if name in config.arms]
+    robots = {name: config.arms[name].robot for name in owned}
+    sizes = tuple(robot.n_joints for robot in robots.values())
+    mixed = arms is not None and len({*sizes}) > 1
     features = []
     chosen = feature_names(law, controllet.features)
     try:
-        target = law.Target(count, n_joints=max(sizes, default=JOINTS))
+        target = law.Target(count, n_joints=sizes if mixed else max(sizes, default=JOINTS))
         report_titles(law.report_names)
+    except TypeError as error:
+        if not mixed:
+            raise
+        faults.append(
+            f"{where}.arms: got arms with {' and '.join(map(str, sizes))} joints, allowed arms of "
+            f"one number: the target of {controllet.type} takes no others ({error})"
+        )
+        return
     except ConfigurationError as error:
         faults.extend(f"{where}.type: {controllet.type}: {fault}" for fault in error.faults)
         return
@@ -204,14 +208,15 @@ def _check_controllet(
             channel_table((*law.Target.channels, *feature.channels))
         except ConfigurationError as error:
             faults.extend(f"{where}.features: {name}: {fault}" for fault in error.faults)
-    found: dict[str, None] = {}  # the same fault is said once, for all robots that it is of
-    for robot in robots:
+    found: dict[str, None] = {}  # the same fault is said once, for all instances that it is of
+    each = {id(robot): {name: robot} for name, robot in robots.items()}
+    for own in each.values() if arms is None else [robots] if robots else []:
         path = f"{where}.type: {controllet.type}"
         try:
-            specs = [*specs_of(law.Params, robot=robot)]
+            specs = [*specs_of(law.Params, robots=own)]
             for name, feature in features:
                 path = f"{where}.features: {name}"
-                specs.extend(feature_specs(name, feature.Params, robot))
+                specs.extend(feature_specs(name, feature.Params, own))
         except ConfigurationError as error:
             found[f"{path}: {error}"] = None
             continue

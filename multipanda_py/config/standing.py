@@ -10,7 +10,7 @@ from typing import Any
 from multipanda_py import registry
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameter_spec import Spec
-from multipanda_py.parameters import Jointed, flag, specs_of
+from multipanda_py.parameters import Robots, flag, specs_of
 
 STANDING = ("governor",)
 """Features that decide themselves which laws have them, whatever the cell file names."""
@@ -23,9 +23,11 @@ class Switch:
     enabled: bool = flag(True, doc="whether the feature takes part; it fades in and out")
 
 
-def feature_specs(name: str, params: type, robot: Jointed | None = None) -> tuple[Spec, ...]:
-    """Return the specs of a feature on a robot: its switch, then its own."""
-    return (*specs_of(Switch, f"{name}."), *specs_of(params, f"{name}.", robot))
+def feature_specs(
+    name: str, params: type, robots: Robots | None = None
+) -> tuple[Spec, ...]:
+    """Return the specs of a feature on some arms: its switch, then its own."""
+    return (*specs_of(Switch, f"{name}."), *specs_of(params, f"{name}.", robots))
 
 
 def feature_names(

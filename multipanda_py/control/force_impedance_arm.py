@@ -51,12 +51,13 @@ class ForceImpedanceArm:
         self._direction, self._size = np.zeros(6), 0.0
         self._contact_point, self._mass, self._age = np.zeros(3), 0.0, 0
         # Rows: spring, damper, force.
-        self._wrenches, self._torques = np.zeros((3, 6)), np.zeros((3, context.n_joints))
+        n = context.arms[place].n_joints
+        self._wrenches, self._torques = np.zeros((3, 6)), np.zeros((3, n))
         self._of_spring, self._of_brake, self._of_force = self._wrenches
         self._impedance, self._turned = self._wrenches[:2], np.zeros((2, 6))
         self._works, self._ones = np.zeros(3), np.ones(3)
-        self._dq, self._mean = np.zeros(context.n_joints), np.zeros(context.n_joints)
-        self.load, self.carries, self._carrying = np.zeros(6), False, np.zeros(context.n_joints)
+        self._dq, self._mean = np.zeros(n), np.zeros(n)
+        self.load, self.carries, self._carrying = np.zeros(6), False, np.zeros(n)
         self._has_said_energy = self._has_said_lost = False
 
     def start(self, state: ArmState, energy: float) -> None:

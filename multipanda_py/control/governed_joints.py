@@ -38,7 +38,7 @@ class GovernedJoints(GovernedChannel):
     ) -> None:
         super().__init__(record)
         self._target, self._place = target, place
-        self._leash = None if target is None else target.leash
+        self._leash = None if target is None else target.leash[place]
         self._n = n = len(record) // 2
         self._ahead = [0.0] * n
         self._state = state

@@ -154,7 +154,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     def __init__(self, context: Context, params: AdmittanceParams) -> None:
         self._bodies = [VirtualBody(context.period) for _ in context.arms]
         self._inner = CartesianImpedance(context, _inner_params(params))
-        self._place = CartesianImpedance.Target(context.n_arms, n_joints=context.n_joints)
+        self._place = CartesianImpedance.Target(context.n_arms, n_joints=context.joints)
         self._loads = [np.zeros(6) for _ in context.arms]
         self._compliances = [np.zeros((6, 6)) for _ in context.arms]
         self._carries = [False] * context.n_arms

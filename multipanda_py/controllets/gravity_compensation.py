@@ -93,13 +93,13 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
     report_names = (KEPT,)
 
     def __init__(self, context: Context, params: GravityCompensationParams) -> None:
-        self._brake = SpeedBrake(context.n_joints)
+        self._brakes = [SpeedBrake(arm.n_joints) for arm in context.arms]
         self._root = Ramp(np.zeros((6, 6)))
         self._stiffness = np.zeros((6, 6))
         self._damping = ModalDamping()
         self._error, self._wrench = PoseError(), np.zeros(6)
         self._apart = np.zeros(3)
-        self._torque = np.zeros(context.n_joints)
+        self._torques = context.joint_zeros()
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -135,11 +135,12 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         kept = 1.0
         for arm, state in enumerate(states):
             tau = _multiply(state.dq, -self.params.joint_damping, self.tau[arm])
-            self._brake.add(state, self.params.max_speed, tau)
+            self._brakes[arm].add(state, self.params.max_speed, tau)
             if self._root.arrived:
                 self._follow(state, target, arm)
             if not self._floats:
-                _add(tau, _dot(self._hold(state, target, arm), state.jacobian, self._torque), tau)
+                held = self._hold(state, target, arm)
+                _add(tau, _dot(held, state.jacobian, self._torques[arm]), tau)
                 if self._damping.kept < kept:
                     kept, self.softest = self._damping.kept, arm
         self.report[0] = kept

@@ -16,7 +16,7 @@ from multipanda_py.context import Context
 from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
 from multipanda_py.handover import Handover
-from multipanda_py.parameters import flag, joint_vector, number
+from multipanda_py.parameters import JointVector, flag, joint_vector, number
 from multipanda_py.planning.joint_motion import JointMotion
 from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
@@ -61,11 +61,11 @@ class JointTrajectoryParams(JointImpedanceParams):
     feedforward: bool = flag(
         True, doc="add the torque M ddq_d that the reference's acceleration takes"
     )
-    path_tolerance: Vector = joint_vector(
+    path_tolerance: JointVector = joint_vector(
         0.2, unit="rad", low=0, high=7,
         doc="largest error on the way, per joint; beyond it the arm stops; 0 is any",
     )  # fmt: skip
-    goal_tolerance: Vector = joint_vector(
+    goal_tolerance: JointVector = joint_vector(
         0.05, unit="rad", low=0, high=7,
         doc="largest error at the end, per joint; 0 is any",
     )  # fmt: skip
@@ -74,7 +74,7 @@ class JointTrajectoryParams(JointImpedanceParams):
         doc="time after the end to come within goal_tolerance, or to wait for an obstacle to go; "
         "0 is any",
     )  # fmt: skip
-    contact_torque: Vector = joint_vector(
+    contact_torque: JointVector = joint_vector(
         "contact_torque", unit="Nm", low=0, high="torque",
         doc="external joint torque against the motion at which the arm stops; 0 is any",
     )  # fmt: skip
@@ -140,7 +140,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         self._motion = JointMotion(context.arms[0].limits)
         self._reference = TrajectoryTarget(1, n_joints=context.n_joints)
         self._reference.q, self._reference.dq = [self._motion.q], [self._motion.dq]
-        self._inertial, self._to_goal = np.zeros(context.n_joints), np.zeros(context.n_joints)
+        self._planned, self._to_goal = np.zeros(context.n_joints), np.zeros(context.n_joints)
         self._felt, self._slack = np.zeros(context.n_joints), np.zeros(context.n_joints)
         self._contact = (0, 0.0)
         self._asked = np.zeros(2 * context.n_joints + 1)
@@ -209,7 +209,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         motion.advance(period, self._pace)
         super().update(states, self._reference, period)
         if self.params.feedforward and motion.moving:
-            _add(tau, _dot(state.mass, motion.ddq, self._inertial), tau)
+            _add(tau, _dot(state.mass, motion.ddq, self._planned), tau)
         self._judge(state, period)
 
     def _judge(self, state: ArmState, period: float) -> None:
@@ -218,7 +218,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         to_goal = _subtract(motion.goal, state.q, self._to_goal).tolist()
         goal_error = max(max(to_goal), -min(to_goal))
         if self._state is MotionState.RUNNING:
-            errors = self._error.tolist()
+            errors = self._springs[0].error.tolist()
             error = max(max(errors), -min(errors))
             self._largest = max(self._largest, error)
             if not motion.moving:
@@ -259,7 +259,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
 
     def _leaves_path(self) -> bool:
         """Whether an error is beyond its tolerance; a stop is not judged by its path."""
-        beyond = np.abs(self._error) > self._path_bound
+        beyond = np.abs(self._springs[0].error) > self._path_bound
         return self._ends_as is MotionState.DONE and bool(beyond.any())
 
     def _settle(self, state: ArmState, goal_error: float, period: float) -> None:

@@ -153,10 +153,10 @@ class JointVelocity(JointImpedanceLaw[JointTarget]):
 
     def __init__(self, context: Context, params: JointVelocityParams) -> None:
         self._references = [_Reference(arm.limits) for arm in context.arms]
-        self._followed = JointTarget(context.n_arms, n_joints=context.n_joints)
+        self._followed = JointTarget(context.n_arms, n_joints=context.joints)
         self._followed.q = [reference.q for reference in self._references]
         self._followed.dq = [reference.dq for reference in self._references]
-        self._lag = np.zeros(context.n_joints)
+        self._lags = context.joint_zeros()
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -187,7 +187,7 @@ class JointVelocity(JointImpedanceLaw[JointTarget]):
         largest = age = 0.0
         for arm, (reference, state, wanted) in enumerate(zip(self._references, states, target.dq)):
             reference.advance(wanted, state.q, period, partial(self.pace, arm))
-            lag = _subtract(reference.q, state.q, self._lag).tolist()
+            lag = _subtract(reference.q, state.q, self._lags[arm]).tolist()
             largest = max(largest, max(lag), -min(lag))
             age = max(age, min(reference.age, 999.0))
         self.report[0], self.report[1] = largest, age

@@ -96,7 +96,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._root = Ramp(np.sqrt(params.stiffness))
         self._stiffness, self._damping = np.zeros(6), np.zeros(6)
         self._drift, self._wanted = np.zeros(6), np.zeros(6)
-        self._pull, self._slow = np.zeros(context.n_joints), np.zeros(context.n_joints)
+        self._pulls, self._slows = context.joint_zeros(), context.joint_zeros()
         self._braking = np.zeros(6)
         self._bounds = [StoppableSpeed(arm.limits, _SLOWER) for arm in context.arms]
         self._said_damping = 0.0
@@ -183,7 +183,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
             space = state.operational_space()
             wrench = space.apply_inertia(acceleration, self._wrench)
             if space.damping > 0.0:
-                _add(wrench, self._rest_of(space, state, target.posture[arm]), wrench)
+                _add(wrench, self._rest_of(space, arm, state, target.posture[arm]), wrench)
             _dot(wrench, state.jacobian, self.tau[arm])
 
     def _share_of(self, arm: int, state: ArmState, twist: Vector) -> float:
@@ -194,9 +194,11 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
             self._turn(braking, state.rotation_ee_in_base.T)
         return self._bounds[arm].share(state, twist, braking)
 
-    def _rest_of(self, space: TaskInertia, state: ArmState, posture: Vector) -> Vector:
+    def _rest_of(
+        self, space: TaskInertia, arm: int, state: ArmState, posture: Vector
+    ) -> Vector:
         """Return the wrench that pulls what is lost towards the posture, (6,) [N, Nm]."""
-        pull, brake = self._pull, self._slow
+        pull, brake = self._pulls[arm], self._slows[arm]
         _multiply(_subtract(posture, state.q, pull), self._posture_rate2, pull)
         most = _multiply(state.limits.velocity, FASTEST * self._posture_damping, brake)
         _minimum(pull, most, out=pull)

@@ -28,6 +28,8 @@ from multipanda_py.targets import Target
 
 _add, _dot, _multiply, _subtract = np.add, np.dot, np.multiply, np.subtract
 
+LEADER = 0
+"""Number of the arm that is led; the other one follows."""
 LATENCY = 0.010
 """From a motion of the leader to the force that answers it, but for the filter: two arms, 5 ms
 of delay and 2 ms of lag, and the loop [s]."""
@@ -95,6 +97,7 @@ class TeleoperationParams:
         low=0,
         high="most_leader_damping",
         doc="of the leader's joints",
+        arm=LEADER,
     )
     leader_speed: float = number(
         1.0, unit="rad/s", low=0.1, high=10,
@@ -150,7 +153,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     min_arms, max_arms = 2, 2
     default_features = ("coriolis", "joint_limits", "collision_avoidance")
     touches = ("things",)
-    led = (0,)
+    led = (LEADER,)
     report_names = (
         Report("reflected force", "N", "that the leader is given"),
         Report("reflected torque", "Nm", "that the leader is given"),
@@ -172,10 +175,10 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._tare, self._reflection = WrenchTare(context.period), ForceReflection()
         self._account = ReflectionAccount()
         self._brake, self._braked = np.zeros(6), np.zeros(6)
-        self._speed_brake = SpeedBrake(context.n_joints)
-        self._posture = np.zeros(context.n_joints)
-        self._posture_spring = PostureSpring(context.n_joints)
-        self._nothing, self._felt = np.zeros(6), np.zeros(context.n_joints)
+        leader, follower = context.joints
+        self._speed_brake, self._felt = SpeedBrake(leader), np.zeros(leader)
+        self._posture_spring, self._posture = PostureSpring(follower), np.zeros(follower)
+        self._nothing = np.zeros(6)
         self._open, self._coupling = True, (params.engaged, params.scale)
         super().__init__(context, params)
         self.softest = 1  # only the follower has a spring
@@ -185,7 +188,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         p = self.params
         self._spring.set_shape(p.damping_ratio, np.full(6, math.inf), False)
         self._spring.set_stiffness(p.stiffness, self.gain_cycles())
-        each = np.ones(self.context.n_joints)
+        each = np.ones(self.context.joints[1])
         self._posture_spring.set_gains(
             p.posture_stiffness * each, each, MAX_POSTURE_TORQUE * each, "dynamic"
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.feature import Feature
-from multipanda_py.parameters import choice, joint_vector, number
+from multipanda_py.parameters import JointVector, choice, joint_vector, number
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
 
@@ -35,20 +35,67 @@ class FrictionParams:
         0.9, low=0, high=0.95,
         doc="of the friction that is compensated; what is asked grows by up to 1 / (1 - share)",
     )  # fmt: skip
-    phi_1: Vector = joint_vector(
+    phi_1: JointVector = joint_vector(
         IDENTIFIED[0], unit="Nm", low=0, high=20, doc="height of the step"
     )
-    phi_2: Vector = joint_vector(
+    phi_2: JointVector = joint_vector(
         IDENTIFIED[1], unit="s/rad", low=0, high=100, doc="steepness of the step"
     )
-    phi_3: Vector = joint_vector(
+    phi_3: JointVector = joint_vector(
         IDENTIFIED[2], unit="rad/s", low=-1, high=1, doc="offset of the step"
     )
-    viscous: Vector = joint_vector(0.0, unit="Nm s/rad", low=0, high=20, doc="viscous friction")
-    dead_zone: Vector = joint_vector(
+    viscous: JointVector = joint_vector(
+        0.0, unit="Nm s/rad", low=0, high=20, doc="viscous friction"
+    )
+    dead_zone: JointVector = joint_vector(
         0.5, unit="Nm", low=0, high=20,
         doc="external torque that is no push: offset and noise of its estimate",
     )  # fmt: skip
+
+
+class _Compensation:
+    """Friction model of one arm's joints."""
+
+    def __init__(self, joints: int) -> None:
+        self._tau, self._viscous = np.zeros(joints), np.zeros(joints)
+        self._drive, self._push, self._way = (np.zeros(joints) for _ in range(3))
+
+    def set(
+        self, share: float, phi: Sequence[Vector], viscous: Vector, dead_zone: Vector
+    ) -> None:
+        """Prepare the sigmoid's constants, with the share in them."""
+        phi_1, phi_2, phi_3 = phi
+        self._height = share * phi_1
+        self._steepness = -phi_2
+        self._shift = -phi_2 * phi_3
+        self._at_rest = self._height / (1.0 + np.exp(self._shift))
+        self._slope = share * viscous
+        self._gain = share / (1.0 - share)
+        self._zone, self._zone_low = dead_zone, -dead_zone
+
+    def add(self, state: ArmState, torque: Vector) -> None:
+        """Add the expected friction, as far as something drives the joints."""
+        part, viscous, way = self._tau, self._viscous, self._way
+        _add(_multiply(state.dq, self._steepness, part), self._shift, part)
+        _divide(self._height, _add(_exp(part, part), 1.0, part), part)
+        _subtract(part, self._at_rest, part)
+        _add(part, _multiply(state.dq, self._slope, viscous), part)
+        _sign(state.dq, way)
+        _multiply(part, way, part)
+        _minimum(part, self._bound(state, torque, way), out=part)
+        _add(torque, _multiply(part, way, part), torque)
+
+    def _bound(self, state: ArmState, torque: Vector, way: Vector) -> Vector:
+        """Return the most that may be added along the motion, (n,) [Nm]."""
+        drive, push = self._drive, self._push
+        _minimum(state.tau_ext, self._zone, out=push)
+        _maximum(push, self._zone_low, out=push)
+        _subtract(state.tau_ext, push, push)
+        _multiply(_add(torque, push, drive), way, drive)
+        # Whether Coriolis torques are in the torque is not known: the lesser of both readings.
+        _minimum(drive, _subtract(drive, _multiply(state.coriolis, way, push), push), out=drive)
+        _maximum(drive, 0.0, out=drive)
+        return _multiply(drive, self._gain, drive)
 
 
 class Friction(Feature[FrictionParams]):
@@ -83,48 +130,23 @@ class Friction(Feature[FrictionParams]):
     Params = FrictionParams
 
     def __init__(self, context: Context, params: FrictionParams) -> None:
-        self._tau, self._viscous = np.zeros(context.n_joints), np.zeros(context.n_joints)
-        self._drive, self._push, self._way = (np.zeros(context.n_joints) for _ in range(3))
+        self._arms = [_Compensation(arm.n_joints) for arm in context.arms]
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Prepare the sigmoid's constants, with the share in them."""
-        p = self.params
-        phi_1, phi_2, phi_3 = p.phi_1, p.phi_2, p.phi_3
+        """Hand the models over."""
+        p, per_arm = self.params, self.context.per_arm
+        promised = zip(per_arm(p.phi_1), per_arm(p.phi_2), per_arm(p.phi_3))
         if p.model == "identified":
-            robot = self.context.arms[0].robot
-            phi_1, phi_2, phi_3 = (np.array(robot.figure(name)) for name in IDENTIFIED)
-        self._height = p.share * phi_1
-        self._steepness = -phi_2
-        self._shift = -phi_2 * phi_3
-        self._at_rest = self._height / (1.0 + np.exp(self._shift))
-        self._slope = p.share * p.viscous
-        self._gain = p.share / (1.0 - p.share)
-        self._zone, self._zone_low = p.dead_zone, -p.dead_zone
+            robots = [arm.robot for arm in self.context.arms]
+            promised = zip(*([np.array(r.figure(name)) for r in robots] for name in IDENTIFIED))
+        zones = per_arm(p.dead_zone)
+        for own, phi, viscous, zone in zip(self._arms, promised, per_arm(p.viscous), zones):
+            own.set(p.share, phi, viscous, zone)
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
         """Add the expected friction of every arm, as far as something drives its joints."""
-        part, viscous, way = self._tau, self._viscous, self._way
-        for state, torque in zip(states, tau):
-            _add(_multiply(state.dq, self._steepness, part), self._shift, part)
-            _divide(self._height, _add(_exp(part, part), 1.0, part), part)
-            _subtract(part, self._at_rest, part)
-            _add(part, _multiply(state.dq, self._slope, viscous), part)
-            _sign(state.dq, way)
-            _multiply(part, way, part)
-            _minimum(part, self._bound(state, torque, way), out=part)
-            _add(torque, _multiply(part, way, part), torque)
-
-    def _bound(self, state: ArmState, torque: Vector, way: Vector) -> Vector:
-        """Return the most that may be added along the motion, (n,) [Nm]."""
-        drive, push = self._drive, self._push
-        _minimum(state.tau_ext, self._zone, out=push)
-        _maximum(push, self._zone_low, out=push)
-        _subtract(state.tau_ext, push, push)
-        _multiply(_add(torque, push, drive), way, drive)
-        # Whether Coriolis torques are in the torque is not known: the lesser of both readings.
-        _minimum(drive, _subtract(drive, _multiply(state.coriolis, way, push), push), out=drive)
-        _maximum(drive, 0.0, out=drive)
-        return _multiply(drive, self._gain, drive)
+        for own, state, torque in zip(self._arms, states, tau):
+            own.add(state, torque)

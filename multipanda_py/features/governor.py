@@ -109,7 +109,7 @@ class Governor(Feature[GovernorParams]):
         """Note a velocity of the goal, which counts for a while."""
         cycles = round(self.params.rate_timeout / self.context.period)
         if channel == "joint":
-            rate = target.data["joint"][place][self.context.n_joints :]
+            rate = target.data["joint"][place][target.joints[place] :]
             self._channels["joint", place].renew(rate.copy(), cycles)
         elif channel == "twist":
             self._channels["pose", place].renew(target.data["twist"][place], cycles)

@@ -13,7 +13,8 @@ from multipanda_py.context import Context
 from multipanda_py.control.modal_damping import LEAST_RATIO
 from multipanda_py.control.rate_bound import share_within
 from multipanda_py.feature import Feature
-from multipanda_py.parameters import joint_vector, number
+from multipanda_py.limits import JointLimits as LimitsOfJoints
+from multipanda_py.parameters import JointVector, joint_vector, number
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
 
@@ -30,16 +31,68 @@ does [1/s^2, 1/s]."""
 class JointLimitsParams:
     """Barrier of :class:`JointLimits`."""
 
-    range: Vector = joint_vector(
+    range: JointVector = joint_vector(
         0.1, unit="rad", low=1e-3, high=1.0, doc="from a limit to where it acts"
     )
-    max_torque: Vector = joint_vector(
+    max_torque: JointVector = joint_vector(
         "barrier_torque", unit="Nm", low=0, high="torque", doc="barrier torque at the limit"
     )
     damping_ratio: float = number(
         1.0, low=LEAST_RATIO, high=5,
         doc="of the barrier's local stiffness and the joint's inertia",
     )  # fmt: skip
+
+
+class _Barriers:
+    """Barriers and dampers of one arm's joints."""
+
+    def __init__(self, limits: LimitsOfJoints) -> None:
+        n = limits.n_joints
+        self._limits = limits
+        self._low, self._high, self._depth = (np.zeros(n) for _ in range(3))
+        self._brake, self._most, self._soft = (np.zeros(n) for _ in range(3))
+        self._mass, self._unit = eigenpy.LLT(np.eye(n)), np.eye(n)
+
+    def set(self, width: Vector, max_torque: Vector, damping_ratio: float) -> None:
+        """Begin at a distance (n,) [rad] from the limits, and end with a torque (n,) [Nm]."""
+        self._lower, self._upper = self._limits.lower + width, self._limits.upper - width
+        self._slope, self._max_torque = 1.0 / width, max_torque
+        self._stiffness = 2.0 * max_torque / width
+        self._damping = 2.0 * damping_ratio * np.sqrt(self._stiffness)
+        self._softest = SPRING_RATE / np.maximum(self._stiffness, _TINY)
+
+    def add(self, state: ArmState, tau: Vector) -> None:
+        """Add what joints near a limit get."""
+        low, high, depth, slope = self._low, self._high, self._depth, self._slope
+        _multiply(_subtract(self._lower, state.q, low), slope, low)
+        _multiply(_subtract(state.q, self._upper, high), slope, high)
+        _maximum(low, high, out=depth)
+        if max(depth.tolist()) <= 0.0:
+            return
+        for part in (low, high, depth):
+            _minimum(part, 1.0, out=part)
+            _maximum(part, 0.0, out=part)
+        self._add_near(state, tau)
+
+    def _add_near(self, state: ArmState, tau: Vector) -> None:
+        """Add both parts, for depths of 0 to 1."""
+        low, high, depth, brake, most = self._low, self._high, self._depth, self._brake, self._most
+        max_torque = self._max_torque
+        inverse = self._mass.compute(state.mass).solve(self._unit)
+        mobility = inverse.diagonal()
+        soft = _minimum(depth, self._softest / mobility, out=self._soft)
+        share = share_within(soft * self._stiffness, inverse, SPRING_RATE)
+        _multiply(_sqrt(soft / mobility, brake), self._damping, brake)
+        _multiply(brake, share_within(brake, inverse, BANDWIDTH), brake)
+        _multiply(brake, state.dq, brake)
+        _multiply(max_torque, depth, most)
+        _minimum(brake, most, out=brake)
+        _maximum(brake, _multiply(most, -1.0, most), out=brake)
+        for side in (low, high):
+            linear = _minimum(side, soft, out=most)
+            _multiply(_subtract(_multiply(side, 2.0, side), linear, side), linear, side)
+        _multiply(_subtract(low, high, low), share * max_torque, low)
+        _add(tau, _subtract(low, brake, low), tau)
 
 
 class JointLimits(Feature[JointLimitsParams]):
@@ -71,55 +124,18 @@ class JointLimits(Feature[JointLimitsParams]):
     Params = JointLimitsParams
 
     def __init__(self, context: Context, params: JointLimitsParams) -> None:
-        self._low, self._high, self._depth = (np.zeros(context.n_joints) for _ in range(3))
-        self._brake, self._most, self._soft = (np.zeros(context.n_joints) for _ in range(3))
-        self._mass, self._unit = eigenpy.LLT(np.eye(context.n_joints)), np.eye(context.n_joints)
+        self._barriers = [_Barriers(arm.limits) for arm in context.arms]
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
         """Prepare where the barriers begin."""
-        p = self.params
-        self._bounds = [
-            (arm.limits.lower + p.range, arm.limits.upper - p.range) for arm in self.context.arms
-        ]
-        self._slope = 1.0 / p.range
-        self._stiffness = 2.0 * p.max_torque / p.range
-        self._damping = 2.0 * p.damping_ratio * np.sqrt(self._stiffness)
-        self._softest = SPRING_RATE / np.maximum(self._stiffness, _TINY)
+        p, per_arm = self.params, self.context.per_arm
+        for barriers, *own in zip(self._barriers, per_arm(p.range), per_arm(p.max_torque)):
+            barriers.set(*own, p.damping_ratio)
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
         """Add barriers and dampers of every arm with a joint near a limit."""
-        low, high, depth, slope = self._low, self._high, self._depth, self._slope
-        for arm, state in enumerate(states):
-            lower, upper = self._bounds[arm]
-            _multiply(_subtract(lower, state.q, low), slope, low)
-            _multiply(_subtract(state.q, upper, high), slope, high)
-            _maximum(low, high, out=depth)
-            if max(depth.tolist()) <= 0.0:
-                continue
-            for part in (low, high, depth):
-                _minimum(part, 1.0, out=part)
-                _maximum(part, 0.0, out=part)
-            self._add_near(state, tau[arm])
-
-    def _add_near(self, state: ArmState, tau: Vector) -> None:
-        """Add both parts, for depths of 0 to 1."""
-        low, high, depth, brake, most = self._low, self._high, self._depth, self._brake, self._most
-        max_torque = self.params.max_torque
-        inverse = self._mass.compute(state.mass).solve(self._unit)
-        mobility = inverse.diagonal()
-        soft = _minimum(depth, self._softest / mobility, out=self._soft)
-        share = share_within(soft * self._stiffness, inverse, SPRING_RATE)
-        _multiply(_sqrt(soft / mobility, brake), self._damping, brake)
-        _multiply(brake, share_within(brake, inverse, BANDWIDTH), brake)
-        _multiply(brake, state.dq, brake)
-        _multiply(max_torque, depth, most)
-        _minimum(brake, most, out=brake)
-        _maximum(brake, _multiply(most, -1.0, most), out=brake)
-        for side in (low, high):
-            linear = _minimum(side, soft, out=most)
-            _multiply(_subtract(_multiply(side, 2.0, side), linear, side), linear, side)
-        _multiply(_subtract(low, high, low), share * max_torque, low)
-        _add(tau, _subtract(low, brake, low), tau)
+        for barriers, state, torque in zip(self._barriers, states, tau):
+            barriers.add(state, torque)

@@ -54,15 +54,15 @@ class Manipulability(Feature[ManipulabilityParams]):
 
     def __init__(self, context: Context, params: ManipulabilityParams) -> None:
         self._solver = eigenpy.LDLT(np.eye(6))
-        self._tau = np.zeros(context.n_joints)
-        self._project = NullspaceProjector(context.n_joints).dynamic
+        self._taus = context.joint_zeros()
+        self._projectors = [NullspaceProjector(arm.n_joints) for arm in context.arms]
         super().__init__(context, params)
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
         """Add the torques of every arm that is below the threshold."""
-        limit, torque = self.params.threshold**2, self._tau
+        limit = self.params.threshold**2
         for arm, state in enumerate(states):
             jacobian, solver = state.jacobian, self._solver
             solver.compute(state.jacobian_gram)
@@ -70,11 +70,10 @@ class Manipulability(Feature[ManipulabilityParams]):
             if not _SINGULAR < squared < limit:
                 continue
             m = math.sqrt(squared)
-            gradient = (
-                state.hessian().reshape(len(self._tau), -1).dot(solver.solve(jacobian).T.ravel())
-            )
+            hessian, torque = state.hessian(), self._taus[arm]
+            gradient = hessian.reshape(len(torque), -1).dot(solver.solve(jacobian).T.ravel())
             slope = -2.0 * self.params.gain * (m - self.params.threshold) * m
             _multiply(gradient, slope, torque)
             if self.params.in_nullspace:
-                self._project(state, torque)
+                self._projectors[arm].dynamic(state, torque)
             _add(tau[arm], torque, tau[arm])

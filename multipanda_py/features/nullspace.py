@@ -14,7 +14,7 @@ from multipanda_py.control.nullspace_projector import PROJECTORS
 from multipanda_py.control.posture_spring import PostureSpring
 from multipanda_py.feature import Feature
 from multipanda_py.handover import MAX_STEP, Handover
-from multipanda_py.parameters import choice, joint_vector, number
+from multipanda_py.parameters import JointVector, choice, joint_vector, number
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import CartesianTarget
 
@@ -28,8 +28,10 @@ SOFT = 0.1
 class NullspaceParams:
     """Gains of :class:`Nullspace`."""
 
-    stiffness: Vector = joint_vector(10.0, unit="Nm/rad", low=0, high=100, doc="posture stiffness")
-    damping_ratio: Vector = joint_vector(
+    stiffness: JointVector = joint_vector(
+        10.0, unit="Nm/rad", low=0, high=100, doc="posture stiffness"
+    )
+    damping_ratio: JointVector = joint_vector(
         1.0,
         low=LEAST_RATIO,
         high=5,
@@ -41,7 +43,7 @@ class NullspaceParams:
         doc="what keeps the posture torques from the task: accelerations (dynamic), "
         "static wrenches (kinematic), nothing (none)",
     )
-    max_torque: Vector = joint_vector(
+    max_torque: JointVector = joint_vector(
         5.0, unit="Nm", low=0, high=100, doc="clamp before the projection"
     )
     velocity_timeout: float = number(
@@ -66,15 +68,18 @@ class Nullspace(Feature[NullspaceParams]):
     needs = ("posture",)
 
     def __init__(self, context: Context, params: NullspaceParams) -> None:
-        self._spring = PostureSpring(context.n_joints)
-        self._velocities = [np.zeros(context.n_joints)] * context.n_arms
+        self._springs = [PostureSpring(arm.n_joints) for arm in context.arms]
+        self._velocities = context.joint_zeros()
         self._left = [0] * context.n_arms
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
         """Hand the gains over."""
-        p = self.params
-        self._spring.set_gains(p.stiffness, p.damping_ratio, p.max_torque, p.projector)
+        p, per_arm = self.params, self.context.per_arm
+        self._stiffness = per_arm(p.stiffness)
+        gains = zip(self._stiffness, per_arm(p.damping_ratio), per_arm(p.max_torque))
+        for spring, own in zip(self._springs, gains):
+            spring.set_gains(*own, p.projector)
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
         """Forget velocities of an earlier activation."""
@@ -87,17 +92,19 @@ class Nullspace(Feature[NullspaceParams]):
         handovers: Sequence[Handover],
     ) -> None:
         """Put the posture where its springs keep the elbow up that would else sink."""
-        soft = self.params.stiffness < SOFT
-        for posture, state, handover in zip(target.posture, states, handovers):
+        for posture, state, handover, stiffness in zip(
+            target.posture, states, handovers, self._stiffness
+        ):
+            soft = stiffness < SOFT
             tau = handover.tau - np.dot(handover.wrench_in_base, state.jacobian)
-            step = np.where(soft, 0.0, tau / np.where(soft, 1.0, self.params.stiffness))
+            step = np.where(soft, 0.0, tau / np.where(soft, 1.0, stiffness))
             step /= max(1.0, float(np.abs(step).max()) / MAX_STEP)
             posture += step
 
     def on_target(self, channel: str, place: int, target: CartesianTarget) -> None:
         """Count from when a posture with a velocity came."""
         if channel == "joint":
-            self._velocities[place] = target.data["joint"][place][self.context.n_joints :]
+            self._velocities[place] = target.data["joint"][place][target.joints[place] :]
             moves = bool(self._velocities[place].any())
             timeout = self.params.velocity_timeout
             self._left[place] = round(timeout / self.context.period) if moves else 0
@@ -110,11 +117,10 @@ class Nullspace(Feature[NullspaceParams]):
         period: float,
     ) -> None:
         """Add the projected posture torques of every arm."""
-        spring = self._spring
         for arm, state in enumerate(states):
             velocity = None
             if self._left[arm]:
                 self._left[arm] -= 1
                 velocity = self._velocities[arm]
-            torque = tau[arm]
+            torque, spring = tau[arm], self._springs[arm]
             _add(torque, spring.torque(state, target.posture[arm], velocity), torque)

@@ -61,7 +61,7 @@ class Singularity(Feature[SingularityParams]):
 
     def __init__(self, context: Context, params: SingularityParams) -> None:
         self._modes, self._rate = np.zeros(6), np.zeros(6)
-        self._wrench, self._tau = np.zeros(6), np.zeros(context.n_joints)
+        self._wrench, self._taus = np.zeros(6), context.joint_zeros()
         super().__init__(context, params)
 
     def add(
@@ -79,5 +79,5 @@ class Singularity(Feature[SingularityParams]):
             _multiply(rate, rate, rate)
             _multiply(rate, self.params.rate / np.maximum(w, _TINY), rate)
             modes = _multiply(_dot(state.twist_ee_in_base, v, self._modes), rate, self._modes)
-            torque = _dot(_dot(v, modes, self._wrench), state.jacobian, self._tau)
+            torque = _dot(_dot(v, modes, self._wrench), state.jacobian, self._taus[arm])
             _subtract(tau[arm], torque, tau[arm])

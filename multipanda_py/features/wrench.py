@@ -44,7 +44,7 @@ class Wrench(Feature[WrenchParams]):
 
     def __init__(self, context: Context, params: WrenchParams) -> None:
         self._wrench = [np.zeros(6) for _ in context.arms]
-        self._step, self._tau = np.zeros(6), np.zeros(context.n_joints)
+        self._step, self._taus = np.zeros(6), context.joint_zeros()
         self._asked = False
         super().__init__(context, params)
 
@@ -66,8 +66,8 @@ class Wrench(Feature[WrenchParams]):
             return
         constant = self.params.time_constant
         share = -math.expm1(-period / constant) if constant > 0.0 else 1.0
-        step, torque = self._step, self._tau
+        step, torques = self._step, self._taus
         for arm, (state, wrench) in enumerate(zip(states, self._wrench)):
             _subtract(target.data["wrench"][arm], wrench, step)
             _add(wrench, _multiply(step, share, step), wrench)
-            _add(tau[arm], _dot(wrench, state.jacobian, torque), tau[arm])
+            _add(tau[arm], _dot(wrench, state.jacobian, torques[arm]), tau[arm])

@@ -22,7 +22,7 @@ class _Fade:
     def __init__(self, feature: Feature[Any], share: float) -> None:
         self.feature, self.share = feature, share
         self.step = 0.0
-        self._before: list[Vector] = [np.zeros(arm.n_joints) for arm in feature.context.arms]
+        self._before: list[Vector] = feature.context.joint_zeros()
 
     @property
     def done(self) -> bool:

@@ -64,7 +64,7 @@ class Instance:
         )
         self._law.pacers = self._features.pacing
         self._target: Any = spec.law.Target(
-            len(spec.arms), tuple(spec.channel_table.values()), spec.robot.n_joints
+            len(spec.arms), tuple(spec.channel_table.values()), spec.joints
         )
         reshaped = self._target.reshaped
         goals = [record for name in reshaped for record in self._target.data[name]]

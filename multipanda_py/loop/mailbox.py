@@ -201,8 +201,8 @@ class Mailbox:
         widths += [spec.parameter_width for spec in specs]
         for spec in specs:
             for channel in spec.channel_table.values():
-                size = channel.size(spec.robot.n_joints)
-                widths += [size] * channel.places(len(spec.arms))
+                places = channel.places(len(spec.arms))
+                widths += [channel.size(n) for n in spec.joints[:places]]
         n_words = 16 + len(specs) + sum(HEAD + width for width in widths)
         events_at = -(-8 * n_words // 64) * 64
         rows_at = events_at + EVENTS * _EVENT.itemsize
