@@ -56,6 +56,7 @@ class Jointed(Protocol):
 Robots: TypeAlias = Mapping[str, Jointed]
 """What the arms of an instance are, by the arms' names, in order."""
 
+
 def number(
     default: float,
     *,
@@ -201,7 +202,7 @@ def specs_by_field(
     """
     where = f"{params.__module__}.{params.__qualname__}" if isinstance(params, type) else "Params"
     _refuse_undeclared(params, where)
-    found = {}
+    found: dict[str, tuple[Spec, ...]] = {}
     for field in dataclasses.fields(params):
         declared, name = field.metadata[_KEY], prefix + field.name
         if not isinstance(declared, _JointVector):

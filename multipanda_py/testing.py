@@ -22,7 +22,8 @@ from multipanda_py.control.margin import Probe, linearise
 from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.loop.row import row_dtype
 from multipanda_py.parameter_set import ParameterSet
-from multipanda_py.robots import ArmDescription
+from multipanda_py.parameters import Robots
+from multipanda_py.robots import ArmDescription, Robot
 from multipanda_py.state import ArmState, Vector
 
 PERIOD = 1e-3
@@ -43,17 +44,19 @@ class StateMaker:
 
     Args:
         n_arms: Number of arms, 0.6 m apart.
-        model: Robot model.
+        model: Robot model of all arms, or models that they have in turn.
 
     Attributes:
         context: The context for a law on these arms.
     """
 
-    def __init__(self, n_arms: int = 1, model: str = "fr3") -> None:
+    def __init__(self, n_arms: int = 1, model: str | Sequence[str] = "fr3") -> None:
+        models = (model,) if isinstance(model, str) else tuple(model)
         arms = [
-            ArmDescription(f"arm{i}", model, np.array([0.0, 0.6 * i, 0.0])) for i in range(n_arms)
+            ArmDescription(f"arm{i}", models[i % len(models)], np.array([0.0, 0.6 * i, 0.0]))
+            for i in range(n_arms)
         ]
-        row = np.zeros(1, row_dtype(n_arms, 0, 1, arms[0].n_joints))
+        row = np.zeros(1, row_dtype(n_arms, 0, 1, max(arm.n_joints for arm in arms)))
         self.context = Context.of(PERIOD, arms)
         self.models = [ArmModel(arm) for arm in arms]
         self.states = [
@@ -62,6 +65,16 @@ class StateMaker:
         ]
         for state, arm_model in zip(self.states, self.models):
             arm_model.attach(state)
+
+    @property
+    def robots(self) -> dict[str, Robot]:
+        """What the arms are, by name."""
+        return {arm.name: arm.robot for arm in self.context.arms}
+
+    @property
+    def joints(self) -> tuple[int, ...]:
+        """Number of joints of each arm."""
+        return self.context.joints
 
     def at(self, q: Sequence[Vector], dq: Sequence[Vector] | None = None) -> list[ArmState]:
         """Return the states with every model quantity updated for ``q`` and ``dq``, (arms, n)."""
@@ -75,10 +88,9 @@ class StateMaker:
         self, rng: np.random.Generator, speed: float = 0.0, margin: float = 0.05
     ) -> list[ArmState]:
         """Return random states within the joint limits, with velocities up to ``speed``."""
-        limits = self.states[0].limits
-        shape = len(self.states), limits.n_joints
-        q = rng.uniform(limits.lower + margin, limits.upper - margin, shape)
-        return self.at(list(q), list(rng.uniform(-speed, speed, shape)))
+        limits = [state.limits for state in self.states]
+        q = [rng.uniform(own.lower + margin, own.upper - margin) for own in limits]
+        return self.at(q, [rng.uniform(-speed, speed, n) for n in self.joints])
 
 
 def simple_cell(
@@ -114,7 +126,9 @@ def simple_cell(
     return Cell(CellConfig.from_dict(data))
 
 
-def check_contract(name: str, n_arms: int | None = None, seed: int = 0) -> None:
+def check_contract(
+    name: str, n_arms: int | None = None, seed: int = 0, model: str | Sequence[str] = "fr3"
+) -> None:
     """Check a registered controllet on random states.
 
     Activation at rest commands no motion; torques have the right shapes and are finite in
@@ -127,6 +141,7 @@ def check_contract(name: str, n_arms: int | None = None, seed: int = 0) -> None:
         name: As in ``type:`` of a cell file.
         n_arms: Number of arms; by default the fewest that the law takes.
         seed: Of the random states.
+        model: Robot model of all arms, or models that they have in turn.
 
     Raises:
         ContractBroken: With the part of the contract that is broken.
@@ -134,24 +149,24 @@ def check_contract(name: str, n_arms: int | None = None, seed: int = 0) -> None:
     law_class = registry.find("controllets", name)
     n = law_class.min_arms if n_arms is None else n_arms
     rng = np.random.default_rng(seed)
-    maker, other = StateMaker(n), StateMaker(n)
+    maker, other = StateMaker(n, model), StateMaker(n, model)
 
     def make() -> Any:
-        parameters = ParameterSet(law_class.Params)
+        parameters = ParameterSet(law_class.Params, robots=maker.robots)
         values = {spec.name: spec.default for spec in parameters.specs}
         return law_class(maker.context, parameters.decode(parameters.encode(values)))
 
     law, twin = make(), make()
-    target, twin_target = law_class.Target(n), law_class.Target(n)
+    target, twin_target = (law_class.Target(n, n_joints=maker.joints) for _ in range(2))
     for _ in range(20):
         states = maker.random(rng)
         law.on_activate(states, target)
         law.update(states, target, PERIOD)
-        _require(len(law.tau) == n and all(t.shape == (7,) for t in law.tau), "shapes of tau")
+        _require([t.shape for t in law.tau] == [(k,) for k in maker.joints], "shapes of tau")
         largest = max(float(np.abs(t).max()) for t in law.tau)
         _require(largest < 1e-6, f"activation at rest commands {largest:.3g} Nm")
         here = [s.q.copy() for s in states]
-        speeds = list(rng.uniform(-1.0, 1.0, (n, 7)))
+        speeds = [rng.uniform(-1.0, 1.0, k) for k in maker.joints]
         states = maker.at(here, speeds)
         before = [(s.q.copy(), s.dq.copy(), s.mass.copy(), s.jacobian.copy()) for s in states]
         law.update(states, target, PERIOD)
@@ -173,11 +188,15 @@ def check_contract(name: str, n_arms: int | None = None, seed: int = 0) -> None:
         law.on_deactivate()
         twin.on_deactivate()
     _check_memory(law, maker.random(rng, speed=0.5), target)
-    check_bandwidth(name, n, postures=2, seed=seed)
+    check_bandwidth(name, n, postures=2, seed=seed, model=model)
 
 
 def check_bandwidth(
-    name: str, n_arms: int | None = None, postures: int = 5, seed: int = 0
+    name: str,
+    n_arms: int | None = None,
+    postures: int = 5,
+    seed: int = 0,
+    model: str | Sequence[str] = "fr3",
 ) -> None:
     """Check how fast a law and its default features brake, in random postures.
 
@@ -186,14 +205,15 @@ def check_bandwidth(
         n_arms: Number of arms; by default the fewest that the law takes.
         postures: How many for every set of gains.
         seed: Of the random postures.
+        model: As for :func:`check_contract`.
 
     Raises:
         ContractBroken: If the velocity loop is faster than ``MOST_BANDWIDTH``, with the gains.
     """
     law_class = registry.find("controllets", name)
-    maker = StateMaker(law_class.min_arms if n_arms is None else n_arms)
+    maker = StateMaker(law_class.min_arms if n_arms is None else n_arms, model)
     rng = np.random.default_rng(seed)
-    for label, values in _corners(law_class):
+    for label, values in _corners(law_class, maker.robots):
         probe = _probe(law_class, maker, values)
         for _ in range(postures):
             q = np.concatenate([state.q.copy() for state in maker.random(rng, margin=0.3)])
@@ -205,9 +225,9 @@ def check_bandwidth(
             )
 
 
-def _corners(law_class: Any) -> list[tuple[str, dict[str, Any]]]:
+def _corners(law_class: Any, robots: Robots | None = None) -> list[tuple[str, dict[str, Any]]]:
     """Return the default parameters, and each gain and all together at their upper bounds."""
-    specs = ParameterSet(law_class.Params).specs
+    specs = ParameterSet(law_class.Params, robots=robots).specs
     default = {spec.name: spec.default for spec in specs}
     highest = {
         spec.name: np.array([high for _, high in spec.bounds])
@@ -224,14 +244,14 @@ def _corners(law_class: Any) -> list[tuple[str, dict[str, Any]]]:
 
 def _probe(law_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Probe:
     """Return a law with its default features and their default parameters."""
-    parameters = ParameterSet(law_class.Params)
+    parameters = ParameterSet(law_class.Params, robots=maker.robots)
     context = replace(maker.context, led=law_class.led)
     law = law_class(context, parameters.decode(parameters.encode(values)))
-    target = law_class.Target(len(maker.states))
+    target = law_class.Target(len(maker.states), n_joints=maker.joints)
     features = []
     for name in law_class.default_features:
         found = registry.find("features", name)
-        own = ParameterSet(found.Params)
+        own = ParameterSet(found.Params, robots=maker.robots)
         defaults = {spec.name: spec.default for spec in own.specs}
         features.append(found(context, own.decode(own.encode(defaults))))
 

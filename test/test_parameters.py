@@ -221,7 +221,7 @@ class PerJoint:
 
 
 def test_a_vector_of_joints_has_the_length_and_the_figures_of_the_robot() -> None:
-    parameters = ParameterSet(PerJoint, "posture.", ThreeJoints())
+    parameters = ParameterSet(PerJoint, "posture.", {"arm": ThreeJoints()})
     stiffness, torque = parameters.specs
     assert (stiffness.default.tolist(), torque.default.tolist()) == ([5] * 3, [30, 20, 10])
     assert stiffness.bounds == ((0, 30), (0, 20), (0, 10))

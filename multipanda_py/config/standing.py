@@ -23,9 +23,7 @@ class Switch:
     enabled: bool = flag(True, doc="whether the feature takes part; it fades in and out")
 
 
-def feature_specs(
-    name: str, params: type, robots: Robots | None = None
-) -> tuple[Spec, ...]:
+def feature_specs(name: str, params: type, robots: Robots | None = None) -> tuple[Spec, ...]:
     """Return the specs of a feature on some arms: its switch, then its own."""
     return (*specs_of(Switch, f"{name}."), *specs_of(params, f"{name}.", robots))
 

@@ -7,7 +7,7 @@ import eigenpy
 import numpy as np
 
 from multipanda_py.control.modal_damping import ModalDamping
-from multipanda_py.limits import JointLimits
+from multipanda_py.limits import ArmLimits
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmState, Matrix, Vector
 
@@ -54,7 +54,7 @@ class JointSpring:
         """Smallest share of the stiffness that any mode has kept at the last posture."""
         return self._modal.kept
 
-    def leash(self, limits: JointLimits) -> Matrix:
+    def leash(self, limits: ArmLimits) -> Matrix:
         r"""Return the leash of a governed reference, (2, n) [rad].
 
         At rest :math:`0.4\, \tau_{max} / K`, on the way the same times

@@ -16,7 +16,7 @@ from multipanda_py.controllet import Controllet
 from multipanda_py.handover import MAX_STEP, Handover, share_of, tool_wrench
 from multipanda_py.parameters import JointVector, joint_vector
 from multipanda_py.report import Report, report_titles
-from multipanda_py.state import ArmState, Matrix, Vector
+from multipanda_py.state import ArmState
 from multipanda_py.targets import JointTarget
 
 _dot, _add = np.dot, np.add
@@ -70,8 +70,8 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         """Prepare K^1/2 and Z."""
         p, per_arm = self.params, self.context.per_arm
         self._stiffness = per_arm(p.stiffness)
-        for spring, *gains in zip(self._springs, self._stiffness, per_arm(p.damping_ratio)):
-            spring.set_gains(*gains)
+        for own, stiffness, ratio in zip(self._springs, self._stiffness, per_arm(p.damping_ratio)):
+            own.set_gains(stiffness, ratio)
 
     def _leash(self, states: Sequence[ArmState], target: _TargetT) -> None:
         """Say how far ahead of the arms a governed reference may be."""

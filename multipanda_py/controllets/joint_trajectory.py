@@ -16,7 +16,7 @@ from multipanda_py.context import Context
 from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
 from multipanda_py.handover import Handover
-from multipanda_py.parameters import JointVector, flag, joint_vector, number
+from multipanda_py.parameters import flag, joint_vector, number
 from multipanda_py.planning.joint_motion import JointMotion
 from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
@@ -61,11 +61,11 @@ class JointTrajectoryParams(JointImpedanceParams):
     feedforward: bool = flag(
         True, doc="add the torque M ddq_d that the reference's acceleration takes"
     )
-    path_tolerance: JointVector = joint_vector(
+    path_tolerance: Vector = joint_vector(
         0.2, unit="rad", low=0, high=7,
         doc="largest error on the way, per joint; beyond it the arm stops; 0 is any",
     )  # fmt: skip
-    goal_tolerance: JointVector = joint_vector(
+    goal_tolerance: Vector = joint_vector(
         0.05, unit="rad", low=0, high=7,
         doc="largest error at the end, per joint; 0 is any",
     )  # fmt: skip
@@ -74,7 +74,7 @@ class JointTrajectoryParams(JointImpedanceParams):
         doc="time after the end to come within goal_tolerance, or to wait for an obstacle to go; "
         "0 is any",
     )  # fmt: skip
-    contact_torque: JointVector = joint_vector(
+    contact_torque: Vector = joint_vector(
         "contact_torque", unit="Nm", low=0, high="torque",
         doc="external joint torque against the motion at which the arm stops; 0 is any",
     )  # fmt: skip

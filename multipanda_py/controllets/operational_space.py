@@ -194,9 +194,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
             self._turn(braking, state.rotation_ee_in_base.T)
         return self._bounds[arm].share(state, twist, braking)
 
-    def _rest_of(
-        self, space: TaskInertia, arm: int, state: ArmState, posture: Vector
-    ) -> Vector:
+    def _rest_of(self, space: TaskInertia, arm: int, state: ArmState, posture: Vector) -> Vector:
         """Return the wrench that pulls what is lost towards the posture, (6,) [N, Nm]."""
         pull, brake = self._pulls[arm], self._slows[arm]
         _multiply(_subtract(posture, state.q, pull), self._posture_rate2, pull)

@@ -60,9 +60,7 @@ class _Compensation:
         self._tau, self._viscous = np.zeros(joints), np.zeros(joints)
         self._drive, self._push, self._way = (np.zeros(joints) for _ in range(3))
 
-    def set(
-        self, share: float, phi: Sequence[Vector], viscous: Vector, dead_zone: Vector
-    ) -> None:
+    def set(self, share: float, phi: Sequence[Vector], viscous: Vector, dead_zone: Vector) -> None:
         """Prepare the sigmoid's constants, with the share in them."""
         phi_1, phi_2, phi_3 = phi
         self._height = share * phi_1

@@ -13,7 +13,7 @@ from multipanda_py.context import Context
 from multipanda_py.control.modal_damping import LEAST_RATIO
 from multipanda_py.control.rate_bound import share_within
 from multipanda_py.feature import Feature
-from multipanda_py.limits import JointLimits as LimitsOfJoints
+from multipanda_py.limits import ArmLimits
 from multipanda_py.parameters import JointVector, joint_vector, number
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
@@ -46,7 +46,7 @@ class JointLimitsParams:
 class _Barriers:
     """Barriers and dampers of one arm's joints."""
 
-    def __init__(self, limits: LimitsOfJoints) -> None:
+    def __init__(self, limits: ArmLimits) -> None:
         n = limits.n_joints
         self._limits = limits
         self._low, self._high, self._depth = (np.zeros(n) for _ in range(3))
@@ -130,8 +130,8 @@ class JointLimits(Feature[JointLimitsParams]):
     def on_parameters(self) -> None:
         """Prepare where the barriers begin."""
         p, per_arm = self.params, self.context.per_arm
-        for barriers, *own in zip(self._barriers, per_arm(p.range), per_arm(p.max_torque)):
-            barriers.set(*own, p.damping_ratio)
+        for own, width, torque in zip(self._barriers, per_arm(p.range), per_arm(p.max_torque)):
+            own.set(width, torque, p.damping_ratio)
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from multipanda_py.feature import Feature
 from multipanda_py.handover import Handover
 from multipanda_py.state import ArmState, Vector

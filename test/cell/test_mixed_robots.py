@@ -9,8 +9,10 @@ import pytest
 from multipanda_py import registry
 from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import ConfigurationError, ParameterRejected, TargetRejected
 from multipanda_py.pose import Pose
+from multipanda_py.testing import StateMaker
 
 ARMS = {"left": {"position": [0, 0.5, 0]}, "right": {"model": "ur5e", "position": [0, -0.5, 0]}}
 
@@ -78,7 +80,96 @@ def test_an_arm_is_described_for_its_own_number_of_joints(changed, sentence):
         CellConfig.from_dict({"arms": arms})
 
 
-def test_arms_of_one_controllet_have_one_number_of_joints():
-    laws = {"both": {"type": "joint_impedance", "arms": ["left", "right"]}}
-    with pytest.raises(ConfigurationError, match="got arms with 6 and 7 joints, allowed arms of"):
+BOTH = ["left", "right"]
+
+
+@pytest.mark.parametrize("arms", [BOTH, BOTH[::-1]])
+@pytest.mark.parametrize(
+    "law", sorted({*registry.built_in("controllets")} - {"hold", "joint_trajectory"})
+)
+def test_arms_of_six_and_of_seven_joints_were_refused_in_one_law(make_cell, law, arms):
+    """Whatever the order, the arms rest where they are, and a push of one faults neither."""
+    cell = make_cell(ARMS, {"law": {"type": law, "arms": arms}}, ["law"])
+    cell.step(50)
+    assert all(np.abs(cell.state(arm).dq).max() < 1e-4 for arm in BOTH)
+    cell.simulation.apply_wrench("right_ur5e_tool0", [8.0, 0.0, 5.0])
+    cell.step(100)
+    assert np.abs(cell.state("right").dq).max() > 1e-3
+    cell.simulation.apply_wrench("right_ur5e_tool0")
+    cell.step(100)
+    assert cell.active == ("law",)
+
+
+def test_joints_of_both_arms_go_where_they_are_asked_to_by_one_law(make_cell):
+    cell = make_cell(ARMS, {"both": {"type": "joint_impedance", "arms": BOTH}}, ["both"])
+    goals = {arm: cell.state(arm).q + 0.1 * (-1.0) ** np.arange(n) for arm, n in zip(BOTH, (7, 6))}
+    for arm, goal in goals.items():
+        cell.set_target(arm, q=goal)
+    cell.step(2000)
+    for arm, goal in goals.items():
+        np.testing.assert_allclose(cell.state(arm).q, goal, atol=1e-5)
+
+
+def test_arms_that_differ_have_parameters_of_joints_of_their_own(make_cell):
+    params = {"stiffness": {"right": [90.0] * 6}, "nullspace": {"max_torque": {"left": [4.0] * 7}}}
+    laws = {
+        "both": {"type": "joint_impedance", "arms": BOTH, "params": params.copy()},
+        "cartesian": {"type": "cartesian_impedance", "arms": BOTH, "params": params.copy()},
+    }
+    del laws["both"]["params"]["nullspace"], laws["cartesian"]["params"]["stiffness"]
+    cell = make_cell(ARMS, laws, ["both"])
+    values = cell.parameters("both")
+    assert "stiffness" not in values
+    assert values["stiffness.left"].shape == (7,)
+    assert values["stiffness.right"].tolist() == [90.0] * 6
+    assert cell.parameters("cartesian")["nullspace.max_torque.left"].tolist() == [4.0] * 7
+    assert cell.parameters("cartesian")["nullspace.max_torque.right"].shape == (6,)
+    cell.set_parameters("both", {"stiffness.left": [500.0] * 4 + [60.0] * 3})
+    start = cell.state("left").q
+    cell.simulation.apply_wrench("left_fr3_hand", [0.0, 0.0, -20.0])
+    cell.step(3000)
+    state = cell.state("left")
+    pressed = cell.parameters("both")["stiffness.left"] * (start - state.q)
+    np.testing.assert_allclose(pressed, -state.tau_ext, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        (
+            {"stiffness": [100.0] * 7},
+            r"stiffness: got 7 numbers for all arms, allowed one per arm, as they differ: "
+            r"stiffness.left with 7 numbers, stiffness.right with 6 numbers",
+        ),
+        ({"stiffness.right": [100.0] * 7}, r"stiffness.right: got 7 numbers, allowed 6 numbers"),
+        ({"stiffness.left": [100.0] * 6}, r"stiffness.left: got 6 numbers, allowed 7 numbers"),
+        ({"stiffness.middle": [100.0] * 6}, r"'stiffness.middle' does not exist; known: stiff"),
+    ],
+)
+def test_numbers_of_the_wrong_arm_are_refused_with_both(make_cell, asked, sentence):
+    laws = {"both": {"type": "joint_impedance", "arms": BOTH}}
+    cell = make_cell(ARMS, laws, ["both"])
+    before = cell.parameters("both")
+    with pytest.raises(ParameterRejected, match=sentence):
+        cell.set_parameters("both", asked)
+    assert cell.parameters("both") is not before
+    assert all(np.array_equal(value, before[k]) for k, value in cell.parameters("both").items())
+    laws["both"]["params"] = asked
+    with pytest.raises(ConfigurationError, match=sentence):
         CellConfig.from_dict({"arms": ARMS, "controllets": laws})
+
+
+def test_arms_of_one_kind_have_one_vector_for_all_as_before():
+    arms = {name: {**ARMS["left"], "position": [0, y, 0]} for name, y in (("a", 0.5), ("b", -0.5))}
+    arms["b"]["model"] = "fer"
+    laws = {"both": {"type": "joint_impedance", "arms": ["a", "b"]}}
+    laws["both"]["params"] = {"stiffness": [60.0] * 7}
+    specs = instance_specs(CellConfig.from_dict({"arms": arms, "controllets": laws}))
+    spec = next(own for own in specs if own.name == "both")
+    assert [own.name for own in spec.parameter_specs[:2]] == ["stiffness", "damping_ratio"]
+
+
+def test_a_law_for_one_number_of_joints_says_so():
+    context = StateMaker(2, ("fr3", "ur5e")).context
+    with pytest.raises(ConfigurationError, match="got arm0 7, arm1 6, allowed arms of one number"):
+        _ = context.n_joints

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from models import over_others
 from near_postures import arrived, near_postures
 
 from multipanda_py import registry, testing
@@ -25,6 +26,14 @@ def test_contract_with_two_and_three_arms(name):
     for n in (2, 3):
         if law.min_arms <= n <= (law.max_arms or n):
             check_contract(name, n_arms=n, seed=n)
+
+
+@pytest.mark.parametrize(("name", "model"), over_others(BUILT_IN))
+def test_contract_with_other_arms_beside_an_fr3(name, model):
+    """A law of one arm has the other one."""
+    law = registry.find("controllets", name)
+    n = min(2, law.max_arms or 2)
+    check_contract(name, n_arms=n, seed=4, model=("fr3", model)[-n:])
 
 
 def test_the_contract_test_can_fail(monkeypatch):

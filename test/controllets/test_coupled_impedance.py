@@ -7,6 +7,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from dense_impedance import impedance
+from models import OTHERS
 
 from multipanda_py.context import Context
 from multipanda_py.controllets.coupled_impedance import CoupledImpedance, CoupledImpedanceParams
@@ -27,25 +28,30 @@ def skew(v):
 
 @pytest.mark.parametrize("n", [2, 3])
 @pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("earlier", [0, 5])
-def test_equation(n, turned, earlier):
+@pytest.mark.parametrize(
+    ("earlier", "other"), [(0, "fr3"), (5, "fr3"), *((5, other) for other in OTHERS)]
+)
+def test_equation(n, turned, earlier, other):
     """At once after the activation; later, when every damper has had its turn."""
     rng = np.random.default_rng(n)
-    maker = StateMaker(n)
+    models = ("fr3", other, "fr3")[:n]
+    maker = StateMaker(n, models)
     bases = [Pose.from_rpy(rng.normal(size=3), rng.normal(size=3) if turned else [0, 0, 0])
              for _ in range(n)]  # fmt: skip
     arms = [
-        ArmDescription(f"arm{i}", "fr3", np.array(b.position), np.array(b.rotation))
-        for i, b in enumerate(bases)
+        ArmDescription(f"arm{i}", model, np.array(b.position), np.array(b.rotation))
+        for i, (b, model) in enumerate(zip(bases, models))
     ]
     params = CoupledImpedanceParams(
         stiffness=rng.uniform(0.1, 0.9, 6) * GAINS,
         relative_stiffness=rng.uniform(0.1, 0.9, 6) * GAINS,
         damping_ratio=0.8, squeeze_time=0.0, error_clip=np.full(6, 10.0),
     )  # fmt: skip
-    law, target = CoupledImpedance(Context.of(PERIOD, arms), params), ObjectTarget(n)
-    ready = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
-    states = maker.at([ready + rng.normal(size=7) * 0.1 for _ in range(n)])
+    law, target = (
+        CoupledImpedance(Context.of(PERIOD, arms), params),
+        ObjectTarget(n, n_joints=maker.joints),
+    )
+    states = maker.at([arm.robot.ready + rng.normal(size=arm.n_joints) * 0.1 for arm in arms])
     law.on_activate(states, target)
     world0 = [bases[i] @ Pose(s.position_ee_in_base.copy(), s.rotation_ee_in_base.copy())
               for i, s in enumerate(states)]  # fmt: skip
@@ -54,7 +60,8 @@ def test_equation(n, turned, earlier):
     for _ in range(earlier):
         law.update(states, target, PERIOD)
     states = maker.at(
-        [s.q + rng.normal(size=7) * 0.01 for s in states], list(rng.normal(size=(n, 7)) * 0.2)
+        [s.q + rng.normal(size=s.n_joints) * 0.01 for s in states],
+        [rng.normal(size=s.n_joints) * 0.2 for s in states],
     )
     target.position_object_in_world[:] = centre + [0.02, -0.01, 0.03]
     target.rotation_object_in_world[:] = pin.exp3(np.array([0.05, -0.02, 0.04]))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dense_impedance import impedance
+from models import OTHERS
 
 from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedance,
@@ -19,6 +20,7 @@ from multipanda_py.testing import PERIOD, StateMaker
 SOFT = CartesianImpedanceParams(np.full(6, 2.0), error_clip=np.full(6, 10.0))
 """So soft that half a turn takes less than the wrist bears, 0.9 of 12 Nm."""
 CONTEXT = {n: StateMaker(n).context for n in (1, 2)}
+PAIRS = [("fr3", "fr3"), *(pair for other in OTHERS for pair in (("fr3", other), (other, "fr3")))]
 
 
 def rotation_vector(r):
@@ -37,28 +39,37 @@ def random_rotation(rng):
     return q if np.linalg.det(q) > 0 else -q
 
 
-def test_joint_impedance():
+@pytest.mark.parametrize("pair", PAIRS)
+def test_joint_impedance(pair):
+    """Arms that differ have gains of their own."""
     rng = np.random.default_rng(5)
-    maker = StateMaker(2)
+    maker = StateMaker(2, pair)
     for _ in range(20):
-        params = JointImpedanceParams(rng.uniform(10, 800, 7), rng.uniform(0.1, 2, 7))
-        law, target = JointImpedance(CONTEXT[2], params), JointTarget(2)
+        gains = [(rng.uniform(10, 800, n), rng.uniform(0.1, 2, n)) for n in maker.joints]
+        if len({*pair}) == 1:
+            gains = gains[:1] * 2
+            params = JointImpedanceParams(*gains[0])
+        else:
+            params = JointImpedanceParams(*zip(*gains))
+        law, target = JointImpedance(maker.context, params), JointTarget(2, n_joints=maker.joints)
         states = maker.random(rng, speed=1.0)
-        for arm in range(2):
-            target.q[arm][:] = rng.normal(size=7)
-            target.dq[arm][:] = rng.normal(size=7)
+        for arm, n in enumerate(maker.joints):
+            target.q[arm][:] = rng.normal(size=n)
+            target.dq[arm][:] = rng.normal(size=n)
         law.update(states, target, PERIOD)
         for arm, s in enumerate(states):
-            k, z = np.diag(params.stiffness), np.diag(params.damping_ratio)
+            k, z = (np.diag(gain) for gain in gains[arm])
             k, d = impedance(s.mass, k, z)
             expected = k @ (target.q[arm] - s.q) + d @ (target.dq[arm] - s.dq)
             assert np.allclose(law.tau[arm], expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("frame", ["base", "tool"])
-def test_cartesian_impedance(frame):
+@pytest.mark.parametrize(
+    ("frame", "pair"), [*(("base", pair) for pair in PAIRS), ("tool", PAIRS[0])]
+)
+def test_cartesian_impedance(frame, pair):
     rng = np.random.default_rng(6)
-    maker = StateMaker(2)
+    maker = StateMaker(2, pair)
     checked = faded = grown = 0
     while checked < 100:
         params = CartesianImpedanceParams(
@@ -67,7 +78,8 @@ def test_cartesian_impedance(frame):
             gain_frame=frame,
             error_clip=np.full(6, 10.0),
         )
-        law, target = CartesianImpedance(CONTEXT[2], params), MovingCartesianTarget(2)
+        law = CartesianImpedance(maker.context, params)
+        target = MovingCartesianTarget(2, n_joints=maker.joints)
         states = maker.random(rng, speed=rng.choice([1.0, 3.0]))
         for arm in range(2):
             target.position_ee_in_base[arm][:] = rng.normal(size=3)

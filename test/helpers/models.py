@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of arms that tests run over, besides the Franka arms that most are written for."""
+
+from __future__ import annotations
+
+import os
+
+from multipanda_py.robots import MODELS
+
+OTHERS = tuple(name for name in MODELS if name not in ("fr3", "fer"))
+
+
+def over_others(items):
+    """Pair items with kinds of arms: each with the next kind, or with all by MULTIPANDA_LONG."""
+    if os.environ.get("MULTIPANDA_LONG"):
+        return [(item, model) for item in items for model in OTHERS]
+    return [(item, OTHERS[place % len(OTHERS)]) for place, item in enumerate(items)]
