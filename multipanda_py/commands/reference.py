@@ -24,8 +24,8 @@ cell.set_parameters("left/soft", {"gain_frame": "tool", "gain_time": 0.5})
 
 Bounds hold for each number of a vector, or there is one for each. What has a number per joint has
 as many as the robot has joints; its defaults and bounds are the robot's, here those of an FR3.
-Where arms of one controllet differ in these, each has its own: `stiffness.left` and `stiffness.right`
-in place of `stiffness`. A value out of bounds is refused with the reason, and nothing changes."""
+Where arms of one controllet differ in these, each has its own: `stiffness.left` in place of
+`stiffness`. A value out of bounds is refused with the reason, and nothing changes."""
 _ROBOT = """
 ## Settings of an arm's robot
 
