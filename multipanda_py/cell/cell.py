@@ -68,18 +68,18 @@ class Cell(Closing):
     def __init__(self, config: CellConfig) -> None:
         self.config = config
         names, counts = CellNames(config), Counts()
-        connection = Connection(names)
+        connection = Connection(names, counts)
         reader = StateReader(names, connection)
         self._names, self._counts, self._connection = names, counts, connection
         self._reader = reader
         self._switcher = Switcher(names, connection, reader, counts)
-        self._recovery = Recovery(names, connection, reader, counts)
+        self._recovery = Recovery(names, connection, reader)
         self._targets = TargetWriter(names, connection, reader, counts)
         self._parameters = ParameterWriter(names, connection, reader, counts)
         self._settings = RobotSettings(names, connection, counts)
         self._tare = Tare(names, connection, counts)
         self._holding = Holding(names, connection, reader, counts)
-        self._grippers = Grippers(names, connection, reader, counts)
+        self._grippers = Grippers(names, connection, reader)
         self._simulation = Simulation(names, connection, self._grippers)
         self._viewer: subprocess.Popen[bytes] | None = None
 

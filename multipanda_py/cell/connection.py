@@ -8,13 +8,15 @@ import threading
 import time
 from collections.abc import Callable
 
+from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.names import CellNames
 from multipanda_py.exceptions import LoopError, LoopTimeout
 from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.loop_state import LoopState
-from multipanda_py.loop.mailbox import Mailbox, Slot, Word
+from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.placement import make_runner
 from multipanda_py.loop.runner import HEARTBEAT_PERIOD, Runner
+from multipanda_py.loop.slot import Slot
 from multipanda_py.machine.lock import CellLock
 from multipanda_py.state import Vector
 
@@ -24,6 +26,7 @@ class Connection:
 
     Args:
         names: Of the cell's arms and instances.
+        counts: Where withdrawals go.
 
     Attributes:
         lock: Held by whoever writes to the mailbox: every record has one writer.
@@ -31,8 +34,8 @@ class Connection:
         started_ns: When the loop was started last, CLOCK_MONOTONIC.
     """
 
-    def __init__(self, names: CellNames) -> None:
-        self._names = names
+    def __init__(self, names: CellNames, counts: Counts) -> None:
+        self._names, self._counts = names, counts
         self.lock = threading.RLock()
         self.warnings: list[str] = []
         self._file_lock: CellLock | None = None
@@ -178,10 +181,18 @@ class Connection:
             self.mailbox.words[Word.TRACE] = int(is_on)
             self.mailbox.ring_bell()
 
-    def withdraw(self, slot: Slot, number: int) -> bool:
-        """Make a record void that nobody waits for; return whether that came in time."""
+    def withdraw(self, slot: Slot, number: int, what: str) -> bool:
+        """Make a record void that nobody waits for; return whether that came in time.
+
+        Args:
+            slot: Of the record.
+            number: Of the record.
+            what: Counted if it came in time.
+        """
         with self.lock:
-            return slot.withdraw(number)
+            is_void = slot.withdraw(number)
+            self._counts.withdrawn[what] += is_void
+        return is_void
 
     def _running(self) -> Runner:
         if self._runner is None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 
 from multipanda_py.cell.connection import Connection
-from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.loop_gripper import LoopGripper
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
@@ -23,14 +22,10 @@ class Grippers:
         names: Of the cell's arms.
         connection: To its loop.
         reader: Of its states.
-        counts: Where withdrawals go.
     """
 
-    def __init__(
-        self, names: CellNames, connection: Connection, reader: StateReader, counts: Counts
-    ) -> None:
-        self._names, self._connection = names, connection
-        self._reader, self._counts = reader, counts
+    def __init__(self, names: CellNames, connection: Connection, reader: StateReader) -> None:
+        self._names, self._connection, self._reader = names, connection, reader
         self._grippers: dict[str, Gripper] = {}
 
     def of(self, arm: str) -> Gripper:
@@ -62,7 +57,7 @@ class Grippers:
         if gripper is not None:
             return gripper
         index = self._names.arm_index(arm)
-        return LoopGripper(arm, index, connection, self._reader, self._counts)
+        return LoopGripper(arm, index, connection, self._reader)
 
     def connect(self) -> None:
         """Make all grippers; whether those of real arms connect, their state says."""

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.cell.arm_request import given_up
+from multipanda_py.cell.arm_request import given_up, wait_or_withdraw
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.describe import bases_in_world, movable_things
-from multipanda_py.exceptions import HoldingRejected, LoopTimeout, UnknownName
-from multipanda_py.loop.mailbox import HELD, Slot
+from multipanda_py.exceptions import HoldingRejected, UnknownName
+from multipanda_py.loop.mailbox import HELD
+from multipanda_py.loop.slot import Slot
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
@@ -152,20 +153,21 @@ class Holding:
 
     def withdraw(self, request: HoldingRequest) -> str:
         """Give a request up; return in words whether it still may come about."""
-        done = self._connection.withdraw(self._slot(request.arm), request.number)
-        self._counts.withdrawn["attach"] += done
-        return given_up(done)
+        slot = self._slot(request.arm)
+        return given_up(self._connection.withdraw(slot, request.number, "attach"))
 
     def _ask(self, arm: str, thing: str, record: Vector) -> HoldingRequest:
         number = self._connection.post(self._slot(arm), record)
         return HoldingRequest(arm, thing, int(record[0]), number)
 
     def _await(self, request: HoldingRequest) -> None:
-        what = f"an answer to what {request.arm} holds"
-        try:
-            self._connection.wait(lambda: self.answer(request), HOLDING_TIMEOUT, what)
-        except LoopTimeout as error:
-            raise LoopTimeout(f"{error}; {self.withdraw(request)}") from None
+        wait_or_withdraw(
+            self._connection,
+            lambda: self.answer(request) or None,
+            lambda: self.withdraw(request),
+            HOLDING_TIMEOUT,
+            f"an answer to what {request.arm} holds",
+        )
 
     def _slot(self, arm: str) -> Slot:
         return self._connection.mailbox.holds[self._names.arm_index(arm)]

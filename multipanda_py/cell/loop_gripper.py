@@ -9,7 +9,6 @@ import numpy as np
 
 from multipanda_py.cell.arm_request import STILL, given_up
 from multipanda_py.cell.connection import Connection
-from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.gripper_record import Action, Outcome
@@ -32,20 +31,11 @@ class LoopGripper(Gripper):
         index: Of the arm in the cell.
         connection: To the loop.
         reader: Of the cell's states.
-        counts: Where withdrawals go.
     """
 
-    def __init__(
-        self,
-        arm: str,
-        index: int,
-        connection: Connection,
-        reader: StateReader,
-        counts: Counts,
-    ) -> None:
+    def __init__(self, arm: str, index: int, connection: Connection, reader: StateReader) -> None:
         super().__init__(arm)
-        self._index, self._connection = index, connection
-        self._reader, self._counts = reader, counts
+        self._index, self._connection, self._reader = index, connection, reader
         self._motion: GripperMotion | None = None
 
     def state(self) -> GripperState:
@@ -89,8 +79,8 @@ class LoopGripper(Gripper):
     def _give_up(self, command: GripperCommand, number: int, width: float) -> GripperResult:
         """End what a silent loop does not answer: whoever asked is not kept waiting."""
         connection = self._connection
-        done = connection.withdraw(connection.mailbox.grippers[self._index], number)
-        self._counts.withdrawn["gripper"] += done
+        slot = connection.mailbox.grippers[self._index]
+        done = given_up(connection.withdraw(slot, number, "gripper"))
         why = self._reader.silence_reason() or "the loop has stood still"
-        text = f"{command}: {why}; {given_up(done)}"
+        text = f"{command}: {why}; {done}"
         return GripperResult(Outcome.FAILED, width, text)

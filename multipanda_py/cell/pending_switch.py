@@ -87,8 +87,7 @@ class PendingSwitch:
 
     def overtake(self) -> None:
         """Withdraw it for the sake of a stop."""
-        if self._number and self._box.switch.withdraw(self._number):
-            self._turn.counts.withdrawn["switch"] += 1
+        if self._number and self._withdraw():
             self._overtaken = True
 
     def _close(self) -> None:
@@ -187,10 +186,12 @@ class PendingSwitch:
                 f"the loop did not answer a stop within {self._timeout:g} s; it stays asked for: "
                 "every arm holds as soon as the loop runs again"
             )
-        if self._box.switch.withdraw(self._number):
-            self._turn.counts.withdrawn["switch"] += 1
+        if self._withdraw():
             raise LoopTimeout(f"{what}; it is withdrawn and will not happen")
         if self._box.words[Word.SWITCH_ACK] != self._number:
             raise LoopTimeout(
                 f"{what}; it has begun and is pending: see which controllets are active"
             )
+
+    def _withdraw(self) -> bool:
+        return self._turn.connection.withdraw(self._box.switch, self._number, "switch")

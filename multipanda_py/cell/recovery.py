@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.cell.connection import Connection
-from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
 
@@ -34,14 +33,10 @@ class Recovery:
         names: Of the cell's arms and instances.
         connection: To its loop.
         reader: Of its states.
-        counts: Where withdrawals go.
     """
 
-    def __init__(
-        self, names: CellNames, connection: Connection, reader: StateReader, counts: Counts
-    ) -> None:
-        self._names, self._connection = names, connection
-        self._reader, self._counts = reader, counts
+    def __init__(self, names: CellNames, connection: Connection, reader: StateReader) -> None:
+        self._names, self._connection, self._reader = names, connection, reader
 
     def recover(self, arms: Sequence[str] | None = None) -> tuple[str, ...]:
         """Clear latched faults; the arms hold the posture of now, and nothing else starts.
@@ -65,6 +60,5 @@ class Recovery:
         """Give a recovery up; return whether it is certain that it will not happen."""
         if not request.arms:
             return True
-        done = self._connection.withdraw(self._connection.mailbox.recover, request.number)
-        self._counts.withdrawn["recovery"] += done
-        return done
+        connection = self._connection
+        return connection.withdraw(connection.mailbox.recover, request.number, "recovery")

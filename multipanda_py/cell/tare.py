@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.cell.arm_request import ArmRequest, given_up
+from multipanda_py.cell.arm_request import ArmRequest, ArmRequests, RequestKind
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.names import CellNames
-from multipanda_py.exceptions import LoopTimeout, TareRejected
+from multipanda_py.exceptions import TareRejected
 from multipanda_py.loop.events import Event
-from multipanda_py.loop.mailbox import TARE_HEAD, Word
 from multipanda_py.state import Vector
 
 TARE_TIMEOUT = 3.0
 """Longer than the loop takes over a measurement [s]."""
-_ANSWERS = (Event.TARED, Event.TARE_REFUSED)
+_KIND = RequestKind(
+    "tare",
+    TareRejected,
+    (Event.TARED, Event.TARE_REFUSED),
+    lambda box: (box.tares, box.tare_answers),
+)
 
 
 class Tare:
@@ -29,7 +33,8 @@ class Tare:
     """
 
     def __init__(self, names: CellNames, connection: Connection, counts: Counts) -> None:
-        self._names, self._connection, self._counts = names, connection, counts
+        self._names = names
+        self._requests = ArmRequests(_KIND, names, connection, counts)
 
     def offset(self, arm: str) -> Vector:
         """Return what is taken off the external torques of an arm, (n,) [Nm]; zeros if nothing is.
@@ -37,10 +42,9 @@ class Tare:
         Raises:
             UnknownName: If there is no such arm.
         """
-        answer = self._connection.mailbox.tare_answers[self._names.arm_index(arm)].newest()
-        if answer is not None:
-            found: Vector = answer[TARE_HEAD:]
-            return found
+        offset = self._requests.newest(arm)
+        if offset is not None:
+            return offset
         return np.zeros(self._names.arm_config(arm).robot.n_joints)
 
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
@@ -64,7 +68,7 @@ class Tare:
                 or not as before.
             LoopTimeout: If no answer came in time.
         """
-        return self._await(self.ask(arm), timeout)
+        return self._requests.wait(self.ask(arm), timeout)
 
     def untare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> None:
         """Take nothing off any more; the arm has to hold.
@@ -73,55 +77,20 @@ class Tare:
             TareRejected: If a controllet has the arm; it is tared as before.
             LoopTimeout: If no answer came in time.
         """
-        self._await(self.ask(arm, undo=True), timeout)
+        self._requests.wait(self.ask(arm, undo=True), timeout)
 
     def ask(self, arm: str, *, undo: bool = False) -> ArmRequest:
         """Ask for a tare, or for its end, and return at once; see :meth:`answer`."""
-        box, index = self._connection.mailbox, self._names.arm_index(arm)
-        with self._connection.lock:
-            events = box.words[Word.EVENTS]
-            number = box.tares[index].write(np.array([0.0 if undo else 1.0]))
-            box.ring_bell()
-        return ArmRequest(arm, number, events)
+        return self._requests.ask(arm, np.array([0.0 if undo else 1.0]))
 
     def answer(self, request: ArmRequest) -> Vector | None:
         """Return what is taken off now, (n,) [Nm], or None while it is being measured.
 
         Raises:
-            TareRejected: If it was refused, with the reason.
+            TareRejected: If it was refused, with the reason, or a newer request has replaced it.
         """
-        box = self._connection.mailbox
-        answer = box.tare_answers[self._names.arm_index(request.arm)].newest()
-        if answer is None or answer[0] < request.number:
-            return None
-        if answer[0] > request.number:
-            raise TareRejected(f"{request.arm}: somebody else has asked for a tare meanwhile")
-        if answer[1]:
-            offset: Vector = answer[TARE_HEAD:]
-            return offset
-        self._counts.rejected[f"{request.arm} tare"] += 1
-        found = box.events_since(request.events)[1]
-        reasons = [e.text for e in found if e.arm == request.arm and e.event in _ANSWERS]
-        raise TareRejected(reasons[-1] if reasons else f"{request.arm}: see the loop's events")
-
-    def _await(self, request: ArmRequest, timeout: float) -> Vector:
-        found: list[Vector] = []
-
-        def answered() -> bool:
-            answer = self.answer(request)
-            if answer is not None:
-                found.append(answer)
-            return answer is not None
-
-        try:
-            self._connection.wait(answered, timeout, f"an answer of arm {request.arm} to its tare")
-        except LoopTimeout as error:
-            raise LoopTimeout(f"{error}; {self.withdraw(request)}") from None
-        return found[0]
+        return self._requests.answer(request)
 
     def withdraw(self, request: ArmRequest) -> str:
         """Give a tare up; return in words whether it still may happen."""
-        slot = self._connection.mailbox.tares[self._names.arm_index(request.arm)]
-        done = self._connection.withdraw(slot, request.number)
-        self._counts.withdrawn["tare"] += done
-        return given_up(done)
+        return self._requests.withdraw(request)

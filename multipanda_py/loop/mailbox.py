@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared memory between a cell's owner and its loop.
 
-Every record has one writer. A record that may be overwritten while it is read
-carries a sequence counter, odd during a write; a reader tries once and otherwise
-keeps what it has, so that no process ever waits for another. Rows and events go to
+Every record has one writer. One that may be overwritten while it is read has a slot
+(``slot.py``), so that no process ever waits for another. Rows and events go to
 rings that are long enough for a reader to copy what it needs before the writer
 comes round. Ordering relies on stores and loads of aligned words staying in program
 order, as on x86-64; the memory belongs to a file without a name, so that no crash
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import time
 from collections.abc import Sequence
 from enum import IntEnum
 
@@ -28,29 +26,21 @@ from multipanda_py.gripper_record import RECORD as GRIPPER_RECORD
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.row import row_dtype
 from multipanda_py.loop.row_ring import ROWS, RowRing
+from multipanda_py.loop.slot import HEAD, Slot
 from multipanda_py.settings import record_width
-from multipanda_py.state import Vector
 
 EVENTS = 64
 ANSWER_HEAD = 2
-"""Floats before what is in force, in an answer to settings: number of the record, whether it was
-applied."""
+"""Floats before what is in force, in an answer to settings or a tare: number of the record,
+whether it was done."""
 HELD = 2 + 7
 """Floats of a request to hold: number of the object or 0, whether placed, its pose in the tool's
 frame (position, w x y z)."""
-TARE_HEAD = 2
-"""Floats before what is taken off [Nm] in an answer to a tare: number of the record, whether
-done."""
 _TEXT = 480
-_TRIES = 100
 ANY_EPOCH = -1
 """Of a switch that fits any active set: a stop."""
 KEEP, RESTART = 1, 2
 """Of a switch, per instance: active, and active with its target seeded anew; 0 is inactive."""
-HEAD = 3
-"""Words in front of a record: its counter, the number taken, the number up to which it is void."""
-SETTLE = 1e-3
-"""Far longer than a store takes to reach another core [s]."""
 _EVENT = np.dtype(
     [
         ("event", "i8"),
@@ -86,83 +76,6 @@ class SwitchStatus(IntEnum):
     FAILED = 3
 
 
-class Slot:
-    """One record with a sequence counter: written by one side, read by the other.
-
-    A request that has not been taken yet can be withdrawn: the writer says up to which number
-    records are void, the reader says which one it took, before it looks at what is void.
-    """
-
-    __slots__ = ("_counter", "_data", "_scratch", "_taken", "_void", "seen")
-
-    def __init__(self, words: memoryview, floats: Vector, start: int, width: int) -> None:
-        self._counter = words[start : start + 1]
-        self._taken = words[start + 1 : start + 2]
-        self._void = words[start + 2 : start + 3]
-        self._data = floats[start + HEAD : start + HEAD + width]
-        self._scratch = np.zeros(width)
-        self.seen = 0
-
-    def write(self, values: Vector) -> int:
-        """Publish ``values`` and return the record's number. Thread: the one writer."""
-        counter = self._counter
-        counter[0] += 1
-        self._data[:] = values
-        counter[0] += 1
-        return int(counter[0])
-
-    def take(self) -> Vector | None:
-        """Return the newest record not taken yet, else None. Never waits. Thread: reader."""
-        number = self._counter[0]
-        if number == self.seen or number & 1:
-            return None
-        self._scratch[:] = self._data
-        if self._counter[0] != number:
-            return None
-        self.seen = number
-        self._taken[0] = number  # before the look at what is void: see withdraw()
-        return None if self._void[0] >= number else self._scratch
-
-    @property
-    def written(self) -> int:
-        """Number of the newest record; one more while it is being replaced."""
-        return int(self._counter[0])
-
-    @property
-    def taken(self) -> int:
-        """Number of the last record that the reader has taken, void or not."""
-        return int(self._taken[0])
-
-    def withdraw(self, number: int) -> bool:
-        """Make records up to ``number`` void; call it once for a record. Thread: the one writer.
-
-        Returns:
-            Whether the reader has not taken it and never will: then it cannot happen any more.
-        """
-        self._void[0] = max(self._void[0], number)
-        # Long enough for both sides' stores to be seen: a reader that missed this one has said
-        # before that it took the record.
-        time.sleep(SETTLE)
-        return int(self._taken[0]) < number
-
-    def newest(self) -> Vector | None:
-        """Return a copy of the newest record, None if there is none yet.
-
-        Thread: reader that may try again; leaves the record to :meth:`take`.
-        """
-        for _ in range(_TRIES):
-            number = self._counter[0]
-            values = self._data.copy()
-            if number and not number & 1 and self._counter[0] == number:
-                return values
-        return None
-
-    def skip(self) -> None:
-        """Count what is there as taken: it was meant for an earlier activation."""
-        number = self._counter[0]
-        self.seen = number + (number & 1)
-
-
 class Mailbox:
     """All records of one cell.
 
@@ -196,7 +109,7 @@ class Mailbox:
             settings = record_width(type(arm.settings))
             widths += [settings, ANSWER_HEAD + settings]
         for size in sizes:
-            widths += [1, TARE_HEAD + size]
+            widths += [1, ANSWER_HEAD + size]
         widths += [HELD] * len(config.arms)
         widths += [spec.parameter_width for spec in specs]
         for spec in specs:
@@ -255,6 +168,11 @@ class Mailbox:
         raw = text.encode("utf-8", "replace")[:_TEXT]
         self._events[count % EVENTS] = (int(event), time_ns, arm, controllet, raw)
         self.words[Word.EVENTS] = count + 1
+
+    @property
+    def event_count(self) -> int:
+        """Number of events so far."""
+        return int(self.words[Word.EVENTS])
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
         """Return the number of events so far, and those after the first ``count``."""

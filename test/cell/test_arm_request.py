@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the loop is asked to do with an arm is answered, replaced or withdrawn, and counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from multipanda_py.exceptions import LoopTimeout, SettingsRejected, TareRejected
+
+
+def test_a_request_that_a_newer_one_replaced_is_refused_and_counted(make_cell):
+    cell = make_cell()
+    for what, refusal, ask, answer in (
+        ("tare", TareRejected, cell.ask_tare, cell.tare_answer),
+        ("settings", SettingsRejected, cell.ask_robot_settings, cell.settings_answer),
+    ):
+        first, second = ask("left"), ask("left")
+        while answer(second) is None or answer(second) is False:
+            cell.step()
+        with pytest.raises(refusal, match=f"left: a newer {what} request has replaced this one"):
+            answer(first)
+        assert cell.rejected == {f"left {what}": 1}
+        cell.rejected.clear()
+
+
+def test_a_tare_that_nobody_waits_for_any_more_is_withdrawn_and_counted(make_cell):
+    cell = make_cell()
+    with pytest.raises(LoopTimeout, match=r"answer of arm left to its tare .*withdrawn"):
+        cell.tare("left", timeout=0.0)
+    assert cell.withdrawn == {"tare": 1}
+    cell.step(1000)
+    assert not cell.tare_offset("left").any()
