@@ -28,7 +28,8 @@ class Backend(ABC, Generic[SettingsT]):
 
     One object serves every arm of a cell that names it, because simulated arms share one
     world. It fills ``q``, ``dq``, ``tau_J``, ``tau_ext`` and ``fingers`` of its states and
-    applies their ``tau``, from which gravity is excluded, as on the real arm.
+    applies their ``tau + tau_gravity``: the first excludes gravity, the second is zero for arms
+    that compensate it themselves, as a real Franka does.
 
     Args:
         config: The whole cell.

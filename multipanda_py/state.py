@@ -49,6 +49,8 @@ class ArmState:
         tau_J: Measured joint torques, gravity included, (n,) [Nm].
         tau_ext: Estimated external joint torques, (n,) [Nm].
         tau: Torques commanded in the last cycle, gravity excluded, (n,) [Nm].
+        tau_gravity: What the loop adds to them to carry an arm that does not compensate gravity
+            itself; zero for one that does, (n,) [Nm].
         position_ee_in_base: (3,) [m].
         rotation_ee_in_base: (3, 3).
         twist_ee_in_base: Linear then angular velocity, (6,) [m/s, rad/s].
@@ -88,6 +90,7 @@ class ArmState:
         "tau",
         "tau_J",
         "tau_ext",
+        "tau_gravity",
         "twist_ee_in_base",
         "wrench_ext_in_base",
     )
@@ -111,6 +114,7 @@ class ArmState:
         self.tau_J: Vector = record["tau_J"][:joints]
         self.tau_ext: Vector = record["tau_ext"][:joints]
         self.tau: Vector = record["tau"][:joints]
+        self.tau_gravity: Vector = record["tau_gravity"][:joints]
         self.position_ee_in_base: Vector = record["position_ee_in_base"]
         self.rotation_ee_in_base: Matrix = record["rotation_ee_in_base"]
         self.twist_ee_in_base: Vector = record["twist_ee_in_base"]

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.sections import ArmConfig
+from multipanda_py.drivers.link import STOP_TIMEOUT
+from multipanda_py.drivers.watch import MODEL_DIFFERS, NOT_USABLE, Fault
 from multipanda_py.exceptions import BackendError
-from multipanda_py.franka.driver_watch import MODEL_DIFFERS, NOT_USABLE, Fault
 from multipanda_py.franka.gripper import FrankaGripper
-from multipanda_py.franka.link import STOP_TIMEOUT
 from multipanda_py.franka.real_arm import RealArm
 from multipanda_py.franka.requirements import check_real_arms
 from multipanda_py.franka.settings import FrankaSettings

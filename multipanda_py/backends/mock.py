@@ -9,7 +9,8 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.backend import Backend
-from multipanda_py.dynamics.arm_model import LoadedFlange, build_pinocchio
+from multipanda_py.dynamics.arm_model import LoadedFlange
+from multipanda_py.dynamics.gravity import heavy_model
 from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.gripper_record import Action, Outcome
 from multipanda_py.grippers.gripper import MAX_WIDTH
@@ -38,7 +39,7 @@ class Mock(Backend[FrankaSettings]):
         self._flanges = []
         for index, description in zip(self.arms, self.descriptions):
             arm = self.config.arms[description.name]
-            model = build_pinocchio(description)
+            model = heavy_model(description)
             self._flanges.append(LoadedFlange(model, description))
             self._flanges[-1].carry(self.settings[index].load)
             self._models.append((model, model.createData()))
@@ -66,20 +67,28 @@ class Mock(Backend[FrankaSettings]):
         """Copy the integrated motion."""
         if self.arms[0] not in fresh:
             return
-        for state, (model, data), q, dq in zip(self.states, self._models, self._q, self._dq):
+        for i, (state, q, dq) in enumerate(zip(self.states, self._q, self._dq)):
             state.q[:], state.dq[:] = q, dq
-            state.tau_J[:] = state.tau + pin.computeGeneralizedGravity(model, data, q)
+            state.tau_J[:] = state.tau + self._carrying(i)
             state.tau_ext[:] = 0.0
 
     def write(self, fresh: Collection[int]) -> None:
-        """Move on by one period; the commanded torque has gravity added, as a real arm does."""
+        """Move on by one period."""
         if self.arms[0] not in fresh:
             return
-        for state, (model, data), q, dq in zip(self.states, self._models, self._q, self._dq):
-            gravity = pin.computeGeneralizedGravity(model, data, q)
-            dq += self.period * pin.aba(model, data, q, dq, state.tau + gravity)
+        for i, (state, q, dq) in enumerate(zip(self.states, self._q, self._dq)):
+            model, data = self._models[i]
+            dq += self.period * pin.aba(model, data, q, dq, state.tau + self._carrying(i))
             q += self.period * dq
         self.time += self.period
+
+    def _carrying(self, i: int) -> Vector:
+        """Return what carries an arm: its own compensation, or what the loop adds, (n,) [Nm]."""
+        if not self.descriptions[i].compensates_gravity:
+            return self.states[i].tau_gravity
+        model, data = self._models[i]
+        gravity: Vector = pin.computeGeneralizedGravity(model, data, self._q[i])
+        return gravity
 
     def close(self) -> None:
         """Nothing to let go of."""

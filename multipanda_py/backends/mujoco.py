@@ -59,8 +59,8 @@ class SavedMujoco:
 class Mujoco(Backend[FrankaSettings]):
     r"""Simulate every arm of the cell that names this backend, in one shared scene.
 
-    The world takes torques without gravity, as the real arm does: gravity is compensated
-    in the simulation. What the arms feel from outside is read off the equation of motion,
+    Arms that compensate gravity do so in the simulation; others feel it, and execute what the
+    loop adds for it. What the arms feel from outside is read off the equation of motion,
 
     .. math:: \tau_{ext} = J_c^T f_c + \tau_{applied} + \sum_b J_b^T F_b
 
@@ -264,7 +264,7 @@ class Mujoco(Backend[FrankaSettings]):
         if self.arms[0] not in fresh:
             return
         for state, ctrl, drive in zip(self.states, self._ctrl, self.drives):
-            ctrl[:] = state.tau
+            np.add(state.tau, state.tau_gravity, ctrl)
             drive.execute(ctrl)
         for hand in self._hands:
             if hand is not None and hand.is_active:

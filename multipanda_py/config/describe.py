@@ -33,6 +33,7 @@ def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
         rotation_base_in_world=np.array(base.rotation),
         hand=arm.hand,
         tool=tool,
+        compensates_gravity=arm.compensates_gravity,
         joint_damping=np.array(arm.joint_damping),
         joint_frictionloss=np.array(arm.joint_friction),
     )

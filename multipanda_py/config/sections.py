@@ -84,7 +84,7 @@ class PerturbationConfig(Section):
     """Added to every executed torque [Nm]."""
     payload: Annotated[float, Field(ge=0, le=20)] = 0.0
     """Mass that hangs at the flange and that nothing compensates [kg]."""
-    payload_com: Offset = [0.0, 0.0, 0.1]
+    payload_com: Offset = [0.0, 0.0, 0.2]
     """Its centre of mass in the flange's frame [m]."""
 
 
@@ -133,6 +133,9 @@ class ArmConfig(Section):
     rpy: Rpy = [0.0, 0.0, 0.0]
     hand: bool = True
     """By default where it fits the model."""
+    compensates_gravity: bool = True
+    """Whether the arm carries itself, tool and load; by default as its model does. Where not, the
+    loop adds what carries them, and the thing that the hand holds."""
     tool: ToolConfig | None = None
     q_start: Posture = MODELS[DEFAULT_MODEL].ready.tolist()
     """By default the ready posture of the model [rad]."""
@@ -156,7 +159,13 @@ class ArmConfig(Section):
         robot = robot_of(model)
         if robot is None:
             return data
-        filled = {"q_start": robot.ready.tolist(), "hand": robot.has_hand, **data, "model": model}
+        filled = {
+            "q_start": robot.ready.tolist(),
+            "hand": robot.has_hand,
+            "compensates_gravity": robot.compensates_gravity,
+            **data,
+            "model": model,
+        }
         for section, keys in PER_JOINT.items() if robot.n_joints != JOINTS else ():
             place = filled
             if section:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of one real arm: a process between libfranka and the loop.
 
-Run as ``python -m multipanda_py.franka.driver MEMORY STATE_EVENT TORQUE_EVENT`` with three
+Run as ``python -m multipanda_py.franka.driver MEMORY STATE_EVENT TORQUE_EVENT JOINTS`` with three
 inherited file descriptors. The settings come as JSON on the first line of standard input; one
 line of JSON on standard output says whether the robot is there, and every later one names a
 fault or the outcome of new settings. The end of standard input ends the driver.
@@ -20,6 +20,8 @@ import sys
 from types import FrameType
 from typing import Any, NoReturn
 
+from multipanda_py.drivers.loop_connection import LoopConnection
+from multipanda_py.drivers.memory import DriverMemory, DriverWord
 from multipanda_py.franka.connecting import (
     Refused,
     ended_motion,
@@ -27,11 +29,9 @@ from multipanda_py.franka.connecting import (
     open_robot,
     take_priority,
 )
-from multipanda_py.franka.driver_memory import DriverMemory, DriverWord
 from multipanda_py.franka.driver_settings import DriverSettings, SettingRefused, apply
 from multipanda_py.franka.errors import fault_of_mode, names_of
-from multipanda_py.franka.loop_connection import LoopConnection
-from multipanda_py.franka.torque_control import TorqueControl
+from multipanda_py.franka.torque_control import TorqueControl, publish
 
 _MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStopped": 5,
           "AutomaticErrorRecovery": 6}  # fmt: skip
@@ -76,7 +76,7 @@ class Driver:
             loop.reading()
             state = robot.read_once()
             mode = state.robot_mode.name
-            loop.publish(state, False, _MODES.get(mode, 0))
+            publish(loop, state, False, _MODES.get(mode, 0))
             if loop.ended():
                 return False
             loop.beat()
@@ -185,7 +185,8 @@ def main() -> NoReturn:
     """Run a driver; the process is left without destructors. Thread: main."""
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # not the loop's
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to the owner
-    loop = LoopConnection(DriverMemory(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3]))
+    fd, state_event, torque_event, n_joints = map(int, sys.argv[1:5])
+    loop = LoopConnection(DriverMemory(n_joints, fd), state_event, torque_event)
 
     def terminate(_signal: int, _frame: FrameType | None) -> None:
         loop.terminated = True
@@ -198,7 +199,7 @@ def main() -> NoReturn:
         warnings = take_priority(settings)
         found = measure(robot)
         state = robot.read_once()
-        loop.publish(state, False, _MODES.get(state.robot_mode.name, 0))
+        publish(loop, state, False, _MODES.get(state.robot_mode.name, 0))
     except Refused as error:
         loop.say(error=f"{error}", final=error.final)
         os._exit(1)

@@ -47,6 +47,19 @@ class DriverSettings:
     load_com: Numbers
     load_inertia: Numbers
 
+    @property
+    def peer(self) -> str:
+        """The robot, in words."""
+        return f"robot {self.robot_ip}"
+
+    @property
+    def no_answer(self) -> str:
+        """What it means if the driver has nothing to say of it."""
+        return (
+            f"{self.peer} accepts connections but does not answer: check that the address is a "
+            "robot's; restart the robot if it is; waited"
+        )
+
     def to_json(self) -> str:
         """Return one line of JSON."""
         return json.dumps(asdict(self))

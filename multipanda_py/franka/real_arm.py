@@ -6,14 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from multipanda_py.drivers.link import DriverLink
+from multipanda_py.drivers.watch import Fault
 from multipanda_py.franka.configure import changed_settings, driver_settings
-from multipanda_py.franka.driver_watch import Fault
-from multipanda_py.franka.link import DriverLink
 from multipanda_py.franka.model_check import Difference, ModelCheck, complaint
 from multipanda_py.franka.reconfiguration import Reconfiguration
 from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmState
+
+DRIVER = "multipanda_py.franka.driver"
 
 
 class RealArm:
@@ -51,7 +53,7 @@ class RealArm:
         self._model_check = ModelCheck(description)
         self._change: Reconfiguration | None = None
         self.differences: list[Difference] = []
-        self.link = DriverLink(state, self._at_start)
+        self.link = DriverLink(DRIVER, state, self._at_start)
 
     def check(self, found: dict[str, Any]) -> str:
         """Compare models; return why the arm must not be used, or nothing."""

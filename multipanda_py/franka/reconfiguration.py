@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from multipanda_py.drivers.link import DriverLink
 from multipanda_py.franka.driver_settings import DriverSettings
-from multipanda_py.franka.link import DriverLink
 from multipanda_py.state import Vector
 
 REST = 0.02

@@ -25,5 +25,10 @@ def check_real_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
         owner[arm.robot_ip] = name
         if arm.robot.name != "fr3":
             yield f"arms.{name}.model: got {arm.robot.name!r}, allowed fr3 for backend franka"
+        if not arm.compensates_gravity:
+            yield (
+                f"arms.{name}.compensates_gravity: got false, allowed true for backend franka: "
+                "the robot does it"
+            )
         if config.cell.rate != RATE:
             yield f"cell.rate: got {config.cell.rate:g} Hz, allowed 1000 with backend franka"

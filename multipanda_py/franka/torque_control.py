@@ -6,14 +6,23 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from multipanda_py.franka.driver_memory import DriverWord
+from multipanda_py.drivers.loop_connection import LoopConnection
+from multipanda_py.drivers.memory import DriverWord
+from multipanda_py.drivers.torque_limiter import RAMP_TIME, TorqueLimiter
 from multipanda_py.franka.driver_settings import DriverSettings
-from multipanda_py.franka.loop_connection import LoopConnection
-from multipanda_py.franka.torque_limiter import RAMP_TIME, TorqueLimiter
 
 MOVE = 2
+"""Mode of a robot that moves."""
 _FINISH_TIME = 1.5  # libfranka may take so long to end a motion [s]
 _HALF = 0.0005  # of a cycle [s]
+
+
+def publish(loop: LoopConnection, state: Any, executing: bool, mode: int) -> int:
+    """Hand a state of libfranka to the loop; return the state's number."""
+    return loop.publish(
+        state.time.to_sec(), executing, mode,
+        *state.q, *state.dq, *state.tau_J, *state.tau_ext_hat_filtered,
+    )  # fmt: skip
 
 
 class TorqueControl:
@@ -54,7 +63,7 @@ class TorqueControl:
             state, _ = handle.readOnce()
             until = time.monotonic_ns() + self._budget
             now = state.time.to_sec()
-            number = loop.publish(state, True, MOVE)
+            number = publish(loop, state, True, MOVE)
             executed = state.tau_J_d
             if answered_at < 0.0:
                 answered_at = now

@@ -53,6 +53,7 @@ class AllArms:
         self._all_within = np.ones_like(self._within).tobytes()
         self._guard = TorqueGuard(limits, period)
         self._wanted = rows[:, columns(records.dtype, "tau_wanted")]
+        self._heavy = [arm for arm in arms if arm.gravity is not None]
         self._pairs = [(arm, row[: arm.state.n_joints]) for arm, row in zip(arms, self._wanted)]
 
     def are_sound(self) -> bool:
@@ -66,4 +67,8 @@ class AllArms:
         """Write this cycle's torques of all arms to their states."""
         for arm, wanted in self._pairs:
             wanted[:] = arm.wanted()
+        for arm in self._heavy:
+            arm.take_weight_on()
         self._guard.apply(self._wanted, self._tau)
+        for arm in self._heavy:
+            arm.take_weight_off()

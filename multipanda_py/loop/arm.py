@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multipanda_py.dynamics.arm_model import ArmModel
+from multipanda_py.dynamics.gravity import ArmGravity
 from multipanda_py.handover import Handover
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.safety import StateGuard, TorqueGuard
+from multipanda_py.robots.load import Load
 from multipanda_py.state import ArmState, Vector
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ class Arm:
         busy: Why no other law may have it now, or an empty string.
         tare: What is taken off its estimated external torques, (n,) [Nm].
         up_in_base: Against gravity, (3,).
+        gravity: What carries it, if it does not do so itself.
+        gravity: What carries it, if it does not compensate gravity itself.
         before_loss: What it was pressing with before it lost its torque.
 
     Thread: control.
@@ -58,6 +62,8 @@ class Arm:
         self._wanted = record["tau_wanted"][: state.n_joints]
         self._torque_guard = TorqueGuard(state.limits, period)
         self._state_guard = StateGuard(state.limits)
+        own = model.arm.compensates_gravity
+        self.gravity = None if own else ArmGravity(model.arm, state, period)
         self._decay = np.exp(-period / RELEASE_TIME)
         self._blended, self._from = np.zeros(state.n_joints), np.zeros(state.n_joints)
         self._blend_cycles = 1
@@ -120,7 +126,32 @@ class Arm:
     def command(self) -> None:
         """Write this cycle's torque to the state: blended, clamped, rate limited."""
         self._wanted[:] = self.wanted()
+        if self.gravity is not None:
+            self.take_weight_on()
         self._torque_guard.apply(self._wanted, self.state.tau)
+        if self.gravity is not None:
+            self.take_weight_off()
+
+    def take_weight_on(self) -> None:
+        """Make what was commanded last and what is wanted now whole torques, gravity included.
+
+        Only those may be bounded; the rest of the loop knows them without gravity.
+        """
+        if self.gravity is not None:
+            self.state.tau += self.state.tau_gravity
+            self.gravity.update()
+            self._wanted += self.state.tau_gravity
+
+    def take_weight_off(self) -> None:
+        """Undo :meth:`take_weight_on` for what is commanded now."""
+        self._wanted -= self.state.tau_gravity
+        self.state.tau -= self.state.tau_gravity
+
+    def set_load(self, load: Load) -> None:
+        """Count what the flange carries, instead of any load before."""
+        self.model.set_load(load)
+        if self.gravity is not None:
+            self.gravity.set_load(load)
 
     def wanted(self) -> Vector:
         """Return this cycle's torque before it is bounded, (n,) [Nm]; ask once a cycle.

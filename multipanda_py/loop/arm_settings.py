@@ -119,7 +119,7 @@ class ArmSettings:
             if not _is_same(load, current.load or NO_LOAD):
                 self._tares.forget(arm.index, "the robot carries another load", now_ns)
             current = self._current[arm.index] = settings
-            arm.model.set_load(load)
+            arm.set_load(load)
         self._mailbox.report(event, now_ns, arm.index, -1, text)
         head = np.array([number, not reason], dtype=np.float64)
         self._mailbox.settings_answers[arm.index].write(np.concatenate([head, current.encode()]))

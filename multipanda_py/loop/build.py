@@ -44,9 +44,9 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
         )
         states.append(state)
         model = ArmModel(descriptions[index])
-        model.set_load(arm.settings.load or NO_LOAD)
         up_in_base = np.array(descriptions[index].rotation_base_in_world[2])
         arms.append(Arm(index, state, model, record, period, up_in_base))
+        arms[-1].set_load(arm.settings.load or NO_LOAD)
     reports, objects = row["reports"][0], row["objects"][0]
     for pose, thing in zip(objects, (t for t in describe_objects(config) if t.mass > 0.0)):
         x, y, z, w = quaternion_from_rotation(thing.rotation)

@@ -114,6 +114,9 @@ class ControlLoop:
         self._writing = sorted(self.backends, key=lambda backend: not backend.wake_fds)
         not_ready = [fault for backend in self.backends for fault in backend.faults()]
         self._sense(self._all, 0)
+        for arm in self._arms:
+            if arm.gravity is not None:  # something has carried it until now
+                arm.gravity.update()
         for instance in self._instances:
             with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
                 instance.activate()

@@ -17,6 +17,7 @@ from multipanda_py.loop.safety import is_finite
 from multipanda_py.pose import Pose, quaternion_from_rotation
 from multipanda_py.state import ArmState, Matrix, Vector
 
+NOWHERE = np.zeros(3)
 OPENED = 0.005
 """How much wider fingers are that have let go of what they held [m]."""
 
@@ -49,6 +50,7 @@ class HeldThings:
         self._arms, self._backend_of, self._mailbox = arms, backend_of, mailbox
         self._objects = objects
         self._names = movable_things(config)
+        self._masses = [config.objects[name].mass for name in self._names]
         bases = bases_in_world(config).values()
         self._bases = [(np.array(base.position), np.array(base.rotation)) for base in bases]
         self._is_measured = any(backend.measures_objects for backend in backend_of.values())
@@ -100,6 +102,15 @@ class HeldThings:
         for index, arm in enumerate(self._arms):
             self._grasped[index] = arm.state.gripper.item(2)
             self._widths[index] = _width(arm.state)
+        self._share_weights()
+
+    def _share_weights(self) -> None:
+        """Have every arm carry its part of what it holds, if the loop carries the arm."""
+        holding = [arm.state.holds.item() for arm in self._arms]
+        for arm, number in zip(self._arms, holding):
+            if arm.gravity is not None:
+                mass = self._masses[number - 1] / holding.count(number) if number else 0.0
+                arm.gravity.hold(mass, self._objects[number - 1, :3] if number else NOWHERE)
 
     def _attach(self, arm: Arm, number: int, now_ns: int) -> None:
         """Have an arm hold a thing, or nothing, from now on."""
@@ -111,6 +122,7 @@ class HeldThings:
             pose, (position, rotation) = self._objects[number - 1], self._tool(arm)
             turn = rotation.T
             self._in_tool[arm.index] = turn @ (pose[:3] - position), turn @ _rotation(pose[3:])
+        self._share_weights()
         if number != before:
             text = (
                 f"holds {self._names[number - 1]}, which counts as a part of its hand"

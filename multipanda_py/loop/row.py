@@ -44,6 +44,8 @@ ARM_FIELDS = (
     Field("tau_J", ("joints",), "Nm", "measured joint torques, gravity included"),
     Field("tau_ext", ("joints",), "Nm", "estimated external joint torques"),
     Field("tau", ("joints",), "Nm", "commanded joint torques, gravity excluded"),
+    Field("tau_gravity", ("joints",), "Nm", "what the loop adds to carry an arm that does not "
+          "compensate gravity itself, with tool, load and what its hand holds"),
     Field("position_ee_in_base", (3,), "m", "tool in the base of the arm"),
     Field("rotation_ee_in_base", (3, 3), "", "rotation matrix of the same"),
     Field("twist_ee_in_base", (6,), "m/s, rad/s", "linear, then angular velocity, at the tool"),

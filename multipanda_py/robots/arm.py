@@ -33,6 +33,7 @@ class ArmDescription:
         hand: Whether it carries the Franka Hand; None if its model is made for it.
         tool: A further load, or None.
         finger_opening: Position of each finger at the start [m].
+        compensates_gravity: Whether it carries its own weight; None if as its model does.
         joint_damping: Viscous friction in simulation, (n,) or one number [Nm s/rad].
         joint_frictionloss: Coulomb friction in simulation, (n,) or one number [Nm].
 
@@ -47,6 +48,7 @@ class ArmDescription:
     hand: bool | None = None
     tool: Tool | None = None
     finger_opening: float = FINGER_UPPER
+    compensates_gravity: bool | None = None
     joint_damping: NDArray[np.float64] = field(default_factory=lambda: np.zeros(()))
     joint_frictionloss: NDArray[np.float64] = field(default_factory=lambda: np.zeros(()))
 
@@ -65,6 +67,8 @@ class ArmDescription:
                 f"hand of arm {self.name}: got true, allowed false: the hand of this package "
                 f"does not fit a {self.robot.name}"
             )
+        if self.compensates_gravity is None:
+            object.__setattr__(self, "compensates_gravity", self.robot.compensates_gravity)
         if not 0.0 <= self.finger_opening <= FINGER_UPPER:
             raise ConfigurationError(
                 f"finger_opening of arm {self.name}: {self.finger_opening} m is outside "

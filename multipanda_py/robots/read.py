@@ -84,6 +84,7 @@ def _robot(data: dict[str, Any], path: Path, name: str) -> Robot:
         ready=np.array(data["ready"]),
         sections=tuple(tuple(section) for section in data["sections"]),
         overlapping=tuple((first, second) for first, second in data["overlapping"]),
+        compensates_gravity=bool(data.get("compensates_gravity", True)),
         figures={key: tuple(values) for key, values in data["figures"].items()},
     )
 

@@ -102,6 +102,7 @@ class Robot:
         overlapping: Numbers of links that do not follow each other and whose capsules, not the
             links, may touch.
         has_hand: Whether the hand of this package fits it.
+        compensates_gravity: Whether it carries itself, and its tool and load, without being told.
         figures: Numbers per joint, by name, that parameters of laws begin with or are bounded by,
             each (n,).
 
@@ -119,6 +120,7 @@ class Robot:
     sections: tuple[tuple[int, ...], ...]
     overlapping: tuple[tuple[int, int], ...] = ()
     has_hand: bool = False
+    compensates_gravity: bool = True
     figures: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -37,8 +37,8 @@ def build_scene(
     Bodies, joints and the site ``arm.ee_frame`` are named as the links, joints and frames of
     the URDF. An actuator is named as its joint: motors of the arm, limited to its torque, and
     one position servo per finger; a stiff spring keeps both fingers equally far out. The weight
-    of every arm, hand and tool is compensated, so a motor's control is the torque without
-    gravity, as a real Franka takes it.
+    of every arm that compensates gravity is, with hand and tool: a motor's control is the torque
+    without gravity then, as a real Franka takes it.
 
     Controls of a fresh ``MjData`` are zero, which closes the fingers. The keyframe ``ready``
     has the arms in the ready posture and fingers, position and control, at

@@ -58,13 +58,13 @@ def add_arm(
     spec: mujoco.MjSpec, arm: ArmDescription, materials: Materials, library: MeshLibrary | None
 ) -> None:
     """Add links, joints, motors, hand and tool of an arm at its base pose."""
-    kind = arm.robot
+    kind, gravcomp = arm.robot, float(bool(arm.compensates_gravity))
     body = put(spec.worldbody.add_body(), name=arm.base_frame)
     put(body, pos=arm.position_base_in_world, quat=quaternion(arm.rotation_base_in_world))
     _fill_link(spec, arm, body, 0, materials, library)
     for i, joint in enumerate(kind.joints):
         name = arm.prefix + kind.links[i + 1].name
-        body = put(body.add_body(), name=name, gravcomp=1.0)
+        body = put(body.add_body(), name=name, gravcomp=gravcomp)
         put(body, pos=np.array(joint.origin.position), quat=quaternion(joint.origin.rotation))
         _add_joint(spec, arm, body, i)
         _fill_link(spec, arm, body, i + 1, materials, library)
@@ -73,9 +73,9 @@ def add_arm(
     put(flange, quat=quaternion(origin.rotation))
     put(flange.add_site(), name=arm.flange_frame, size=np.full(3, 0.005), group=4)
     if arm.hand:
-        _add_hand(spec, arm.prefix, flange, materials)
+        _add_hand(spec, arm.prefix, flange, materials, gravcomp)
     if arm.tool is not None:
-        _add_tool(arm.prefix, arm.tool, flange, materials)
+        _add_tool(arm.prefix, arm.tool, flange, materials, gravcomp)
     _add_excludes(spec, arm)
 
 
@@ -116,10 +116,14 @@ def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i
 
 
 def _add_hand(
-    spec: mujoco.MjSpec, prefix: str, flange: mujoco.MjsBody, materials: Materials
+    spec: mujoco.MjSpec,
+    prefix: str,
+    flange: mujoco.MjsBody,
+    materials: Materials,
+    gravcomp: float,
 ) -> None:
     """Add the hand, its fingers with their servos, and the site of its tool centre point."""
-    hand = put(flange.add_body(), name=f"{prefix}hand", gravcomp=1.0)
+    hand = put(flange.add_body(), name=f"{prefix}hand", gravcomp=gravcomp)
     put(hand, quat=quaternion(rotation_from_rpy(0.0, 0.0, HAND_YAW)))
     set_inertial(hand, HAND_INERTIAL)
     for shape in HAND_LOOK:
@@ -129,7 +133,7 @@ def _add_hand(
     tcp = put(hand.add_site(), name=f"{prefix}hand_tcp", pos=np.array([0, 0, HAND_TCP_HEIGHT]))
     put(tcp, size=np.full(3, 0.005), group=4)
     for i, (side, yaw) in enumerate((("left", 0.0), ("right", np.pi)), start=1):
-        finger = put(hand.add_body(), name=f"{prefix}{side}finger", gravcomp=1.0)
+        finger = put(hand.add_body(), name=f"{prefix}{side}finger", gravcomp=gravcomp)
         put(finger, pos=np.array([0.0, 0.0, FINGER_HEIGHT]))
         put(finger, quat=quaternion(rotation_from_rpy(0.0, 0.0, yaw)))
         set_inertial(finger, FINGER_INERTIAL)
@@ -181,9 +185,11 @@ def add_grip(spec: mujoco.MjSpec, arm: ArmDescription, thing: SceneObject) -> No
         put(grip, friction=np.array([sliding, sliding, torsional, rolling, rolling]))
 
 
-def _add_tool(prefix: str, tool: Tool, flange: mujoco.MjsBody, materials: Materials) -> None:
+def _add_tool(
+    prefix: str, tool: Tool, flange: mujoco.MjsBody, materials: Materials, gravcomp: float
+) -> None:
     """Add the tool and the site of its centre point."""
-    body = put(flange.add_body(), name=f"{prefix}tool", gravcomp=1.0)
+    body = put(flange.add_body(), name=f"{prefix}tool", gravcomp=gravcomp)
     if tool.mass > 0.0:
         set_inertia(body, tool.mass, tool.com_in_flange, tool.inertia)
     for shape in tool.look:

@@ -28,7 +28,8 @@ def add_payload(spec: mujoco.MjSpec, arm: ArmDescription, settings: Perturbation
     load = put(flange.add_body(), name=f"{arm.prefix}payload", gravcomp=1.0)
     put(load, pos=np.array(settings.payload_com), mass=settings.payload)
     inertia = 0.4 * settings.payload * PAYLOAD_RADIUS**2
-    put(load, inertia=np.full(3, inertia), explicitinertial=True)
+    # MuJoCo takes the body's own place for a centre of mass that it is not given.
+    put(load, ipos=np.zeros(3), inertia=np.full(3, inertia), explicitinertial=True)
 
 
 def scale_inertia(model: mujoco.MjModel, arm: ArmDescription, factor: float) -> None:

@@ -29,8 +29,8 @@ class SimRobot(Stage):
     r"""Compensate the load, watch the thresholds, and hold after a collision.
 
     The load weighs on the joints with :math:`-J_c^T m g` at its centre of mass c, which the
-    robot adds to any torque and expects to meet. Thresholds count if they were given explicitly.
-    The wrench is compared in the stiffness frame K:
+    robot expects to meet and, if it compensates gravity, adds to any torque. Thresholds count if
+    they were given explicitly. The wrench is compared in the stiffness frame K:
 
     .. math::
         f_K = R_K^T f, \quad m_K = R_K^T (m - p_K \times f)
@@ -83,6 +83,7 @@ class SimRobot(Stage):
         self._jacobian = np.zeros((3, model.nv))
         self._weight = np.zeros(arm.n_joints)
         self._limit = arm.limits.torque
+        self._compensates_gravity = arm.compensates_gravity
         self._q, self._stiffness, self._damping, self._felt = np.zeros((4, arm.n_joints))
         self.stopped = False
         self.fault = ""
@@ -124,9 +125,11 @@ class SimRobot(Stage):
             tau[:] = self._stiffness * (self._q - q) - self._damping * dq
             np.clip(tau, -self._limit, self._limit, out=tau)
             state.tau[:] = 0.0
+            tau += state.tau_gravity  # its own, where the loop gives none
         if self._load.mass > 0.0:
             self._weigh()
-            tau += self._weight
+            if self._compensates_gravity:
+                tau += self._weight
 
     def _weigh(self) -> None:
         """Compute what carries the load, (n,) [Nm]."""

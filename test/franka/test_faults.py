@@ -12,7 +12,7 @@ import pytest
 from processes import wait_until
 from robots import within_bounds
 
-from multipanda_py.franka.driver_memory import DriverWord
+from multipanda_py.drivers.memory import DriverWord
 
 PUSH = {"command": "push", "tau": [0, 0, 0, 40, 0, 0, 0]}
 FAULTS = [

@@ -10,14 +10,14 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+from multipanda_py.drivers.memory import DriverMemory, Record
+from multipanda_py.drivers.torque_limiter import RAMP_TIME, TorqueLimiter
 from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.franka.connecting import PROBE_SPEED
-from multipanda_py.franka.driver_memory import DriverMemory, Record
 from multipanda_py.franka.driver_settings import from_frame
 from multipanda_py.franka.errors import fault_of_mode, names_of, words_of
 from multipanda_py.franka.model_check import ModelCheck, complaint
 from multipanda_py.franka.settings import FrankaSettings
-from multipanda_py.franka.torque_limiter import RAMP_TIME, TorqueLimiter
 from multipanda_py.robots import ARMATURE, READY_POSTURE, ArmDescription
 from multipanda_py.robots.limits import FR3_LIMITS
 
@@ -78,8 +78,8 @@ def test_a_record_being_written_is_not_read():
 
 
 def test_both_sides_see_the_same_memory():
-    ours = DriverMemory()
-    theirs = DriverMemory(ours.fd)
+    ours = DriverMemory(7)
+    theirs = DriverMemory(7, ours.fd)
     theirs.state.write(*range(32))
     ours.torque.write(*range(8))
     ours.words[3] = 42

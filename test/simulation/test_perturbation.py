@@ -78,3 +78,13 @@ def test_an_unknown_payload_pulls_with_its_weight_and_is_felt(make_cell):
     mujoco.mj_jac(model, data, jacobian, None, data.xipos[body], body)
     expected = -jacobian[:, :7].T @ (2.0 * model.opt.gravity)
     np.testing.assert_allclose(cell.state("left").tau, expected, atol=0.05)
+
+
+def test_a_payload_hangs_where_it_is_said_to_and_not_twice_as_far_out(make_cell):
+    """MuJoCo added the body's place to its centre of mass, which nobody had given."""
+    cell = make_cell(arms(payload=2.0, payload_com=[0.03, -0.02, 0.1]))
+    model, data = world(cell)
+    flange = model.body("left_fr3_link8").id
+    off = data.xipos[model.body("left_fr3_payload").id] - data.xpos[flange]
+    in_flange = data.xmat[flange].reshape(3, 3).T @ off
+    np.testing.assert_allclose(in_flange, [0.03, -0.02, 0.1], atol=1e-12)

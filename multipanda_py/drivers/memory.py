@@ -26,7 +26,7 @@ class DriverWord(IntEnum):
     """Counts the requests to recover."""
     DRIVER_HEARTBEAT = 8
     BUSY_UNTIL = 9
-    """Until then libfranka may keep the driver from beating."""
+    """Until then what it calls may keep the driver from beating."""
     READING = 10
     """Whether the driver waits for the robot, not the robot for the driver."""
     MESSAGES = 11
@@ -37,14 +37,11 @@ class DriverWord(IntEnum):
     """Counts cycles in which the loop had not answered within the budget."""
 
 
-STATE = struct.Struct("4d28d")
-"""Number, robot time [s], whether torques are executed, robot mode; q, dq, tau_J, tau_ext."""
-TORQUE = struct.Struct("8d")
-"""Number of the state that is answered; tau."""
 _WORDS = 16
 _STATE_AT = 8 * _WORDS
-_TORQUE_AT = _STATE_AT + 8 + STATE.size
 _SIZE = 4096
+HEAD = 4
+"""Numbers of a state before those of the joints."""
 
 
 class Record:
@@ -85,9 +82,14 @@ class Record:
 
 
 class DriverMemory:
-    """The memory of one arm.
+    """The memory of one arm with n joints.
+
+    A state is its number, robot time [s], whether torques are executed, robot mode, and q, dq,
+    tau_J and what the arm does to its environment, (n,) each. A torque is the number of the state
+    that is answered and tau, (n,).
 
     Args:
+        n_joints: n.
         fd: File descriptor of a memory that the loop made, or None to make one.
 
     Attributes:
@@ -97,11 +99,13 @@ class DriverMemory:
         torque: Written by the loop.
     """
 
-    def __init__(self, fd: int | None = None) -> None:
+    def __init__(self, n_joints: int, fd: int | None = None) -> None:
         self.fd = os.memfd_create("multipanda_driver", os.MFD_CLOEXEC) if fd is None else fd
         if fd is None:
             os.ftruncate(self.fd, _SIZE)
         memory = memoryview(mmap.mmap(self.fd, _SIZE))
         self.words = memory[: 8 * _WORDS].cast("q")
-        self.state = Record(memory, _STATE_AT, STATE)
-        self.torque = Record(memory, _TORQUE_AT, TORQUE)
+        state = struct.Struct(f"{HEAD + 4 * n_joints}d")
+        self.state = Record(memory, _STATE_AT, state)
+        torque_at = _STATE_AT + 8 + state.size
+        self.torque = Record(memory, torque_at, struct.Struct(f"{1 + n_joints}d"))

@@ -10,7 +10,7 @@ import select
 import time
 from typing import Any
 
-from multipanda_py.franka.driver_memory import DriverMemory, DriverWord
+from multipanda_py.drivers.memory import DriverMemory, DriverWord
 
 _OLDEST = 2
 """An answer may be to a state that is so many states old, if nothing better comes in time."""
@@ -87,25 +87,20 @@ class LoopConnection:
         self.words[DriverWord.DRIVER_HEARTBEAT] = time.monotonic_ns()
 
     def busy(self, seconds: float) -> None:
-        """Tell the loop how long libfranka may keep this driver from beating, 0 for no more."""
+        """Tell the loop how long a call may keep this driver from beating, 0 for no more."""
         self.beat()
         self.words[DriverWord.BUSY_UNTIL] = (
             time.monotonic_ns() + int(seconds * 1e9) if seconds else 0
         )
 
-    def publish(self, state: Any, executing: bool, mode: int) -> int:
+    def publish(self, *state: float) -> int:
         """Hand a state to the loop and wake it; return the state's number.
 
         Args:
-            state: Of libfranka.
-            executing: Whether torques are executed.
-            mode: Of the robot.
+            state: As in :class:`.DriverMemory`, without the number.
         """
         number = self._number = self._number + 1
-        self._state.write(
-            number, state.time.to_sec(), executing, mode,
-            *state.q, *state.dq, *state.tau_J, *state.tau_ext_hat_filtered,
-        )  # fmt: skip
+        self._state.write(number, *state)
         _signal(self._state_event, 1)
         words = self.words
         words[_READING] = 0
@@ -122,7 +117,7 @@ class LoopConnection:
         self._used = self._number
 
     def wait(self, number: int, until_ns: int) -> tuple[float, ...] | None:
-        """Return the loop's torque, (7,) [Nm], for a state.
+        """Return the loop's torque, (n,) [Nm], for a state.
 
         Args:
             number: Of the state.

@@ -9,21 +9,22 @@ import time
 
 import numpy as np
 
-from multipanda_py.franka.driver_memory import DriverMemory, DriverWord
-from multipanda_py.franka.driver_settings import DriverSettings
-from multipanda_py.franka.driver_state import DriverState
-from multipanda_py.franka.driver_watch import MODEL_DIFFERS, Accept, DriverWatch, Fault
+from multipanda_py.drivers.memory import HEAD, DriverMemory, DriverWord
+from multipanda_py.drivers.settings import AnyDriverSettings
+from multipanda_py.drivers.state import DriverState
+from multipanda_py.drivers.watch import MODEL_DIFFERS, Accept, DriverWatch, Fault
 from multipanda_py.state import ArmState
 
 STOP_TIMEOUT = 1.5
 """For a driver to end a motion and itself [s]."""
-_monotonic_ns = time.monotonic_ns
+_monotonic_ns, _add = time.monotonic_ns, np.add
 
 
 class DriverLink:
     """Feed the driver of one arm, and have it watched.
 
     Args:
+        module: Full name of the driver's.
         state: Of the arm.
         settings: Of the driver.
 
@@ -38,9 +39,13 @@ class DriverLink:
     Thread: control, once it runs.
     """
 
-    def __init__(self, state: ArmState, settings: DriverSettings) -> None:
-        self._arm = state
-        self._memory = DriverMemory()
+    def __init__(self, module: str, state: ArmState, settings: AnyDriverSettings) -> None:
+        self._arm, n = state, state.n_joints
+        self._memory = DriverMemory(n)
+        self._q, self._dq, self._tau_J, self._felt = (
+            slice(HEAD + k * n, HEAD + (k + 1) * n) for k in range(4)
+        )
+        self._total = np.zeros(n)
         self.words = self._memory.words
         self.event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._torque_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -49,7 +54,7 @@ class DriverLink:
         self._seen = 0
         self.number = self.time = 0.0
         self.executing = self.is_new = False
-        self.watch = DriverWatch(self.words, settings)
+        self.watch = DriverWatch(module, n, self.words, settings)
 
     @property
     def pid(self) -> int:
@@ -72,7 +77,7 @@ class DriverLink:
         words = self.words
         words[DriverWord.SHUTDOWN] = words[DriverWord.BUSY_UNTIL] = words[DriverWord.READING] = 0
         words[DriverWord.ENABLED] = 1
-        self._memory.torque.write(*[0.0] * 8)
+        self._memory.torque.write(*[0.0] * (1 + self._arm.n_joints))
         self.number = 0.0
         self.executing = False
         self.watch.start((self._memory.fd, self.event, self._torque_event))
@@ -88,20 +93,20 @@ class DriverLink:
             state[:] = self._shared
             if record.stamp() == stamp:
                 self._seen, self.is_new = stamp, True
-                self.number, self.time, executing, _ = state[:4].tolist()
+                self.number, self.time, executing, _ = state[:HEAD].tolist()
                 self.executing = executing != 0.0 and not self.starting
-                arm.q[:] = state[4:11]
-                arm.dq[:] = state[11:18]
-                arm.tau_J[:] = state[18:25]
-                # libfranka's sign is what the robot does to its environment.
-                np.negative(state[25:32], arm.tau_ext)
+                arm.q[:] = state[self._q]
+                arm.dq[:] = state[self._dq]
+                arm.tau_J[:] = state[self._tau_J]
+                np.negative(state[self._felt], arm.tau_ext)
         if not self.executing:
             arm.tau[:] = 0.0
 
     def write(self) -> None:
         """Hand the driver the torque for the state that was read last, and wake it."""
         self.words[DriverWord.LOOP_HEARTBEAT] = _monotonic_ns()
-        self._memory.torque.write(self.number, *self._arm.tau.tolist())
+        total = _add(self._arm.tau, self._arm.tau_gravity, self._total)
+        self._memory.torque.write(self.number, *total.tolist())
         os.eventfd_write(self._torque_event, 1)
 
     def poll(self, accept: Accept) -> list[Fault]:

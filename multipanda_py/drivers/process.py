@@ -15,9 +15,11 @@ from multipanda_py.machine.child import module_command
 
 
 class DriverProcess:
-    """One run of ``multipanda_py.franka.driver``. No method waits unless its name says so.
+    """One run of a driver. No method waits unless its name says so.
 
     Args:
+        module: Full name of the driver's.
+        n_joints: Of the arm.
         fds: Memory, state event and torque event.
         first_line: What it is told first.
 
@@ -26,12 +28,12 @@ class DriverProcess:
         output: File descriptor of its standard output.
     """
 
-    def __init__(self, fds: Sequence[int], first_line: str) -> None:
+    def __init__(self, module: str, n_joints: int, fds: Sequence[int], first_line: str) -> None:
         policy = os.sched_getscheduler(0)
         if policy in (os.SCHED_FIFO, os.SCHED_RR):  # a driver's start must not hold the loop up
             os.sched_setscheduler(0, policy | os.SCHED_RESET_ON_FORK, os.sched_getparam(0))
         self._process = subprocess.Popen(
-            module_command("multipanda_py.franka.driver", *map(str, fds)),
+            module_command(module, *map(str, (*fds, n_joints))),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=fds, start_new_session=True,
         )  # fmt: skip
         self.pid = self._process.pid

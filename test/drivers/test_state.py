@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from multipanda_py.franka.driver_state import DriverEvent, DriverState, next_state
+from multipanda_py.drivers.state import DriverEvent, DriverState, next_state
 
 State, Event = DriverState, DriverEvent
 

@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from multipanda_py.franka.driver_memory import DriverWord
-from multipanda_py.franka.driver_process import DriverProcess
-from multipanda_py.franka.driver_settings import DriverSettings
-from multipanda_py.franka.driver_state import DriverEvent, DriverState, next_state
+from multipanda_py.drivers.memory import DriverWord
+from multipanda_py.drivers.process import DriverProcess
+from multipanda_py.drivers.settings import AnyDriverSettings
+from multipanda_py.drivers.state import DriverEvent, DriverState, next_state
 
 START_TIMEOUT = 15.0
 """For a driver to connect: libfranka waits a second for this and that, recovery takes some [s]."""
@@ -33,6 +33,8 @@ class DriverWatch:
     """One driver after the other for one arm: its process, its state, what it says.
 
     Args:
+        module: Full name of the driver's.
+        n_joints: Of the arm.
         words: Of the memory that driver and loop share.
         settings: Of the driver.
 
@@ -44,13 +46,16 @@ class DriverWatch:
     Thread: control, once it runs.
     """
 
-    def __init__(self, words: memoryview, settings: DriverSettings) -> None:
+    def __init__(
+        self, module: str, n_joints: int, words: memoryview, settings: AnyDriverSettings
+    ) -> None:
+        self._module, self._n_joints = module, n_joints
         self._words, self._settings = words, settings
         self._silence = SILENCE + int(settings.answer_budget * 1e9)
         self.state = DriverState.ABSENT
         self._process: DriverProcess | None = None
         self._killed: list[DriverProcess] = []
-        self._told: deque[DriverSettings] = deque()
+        self._told: deque[AnyDriverSettings] = deque()
         self._unread: list[dict[str, Any]] = []
         self._heard = self._deadline = 0
         self.warnings: list[str] = []
@@ -90,7 +95,7 @@ class DriverWatch:
         self._heard = self._words[DriverWord.MESSAGES]
         self._told.clear()
         self._unread.clear()
-        self._process = DriverProcess(fds, self._settings.to_json())
+        self._process = DriverProcess(self._module, self._n_joints, fds, self._settings.to_json())
         self._deadline = _monotonic_ns() + int(START_TIMEOUT * 1e9)
         self._happens(DriverEvent.START)
 
@@ -98,7 +103,7 @@ class DriverWatch:
         """Report faults again from now on."""
         self._happens(DriverEvent.RECOVER)
 
-    def tell(self, settings: DriverSettings) -> None:
+    def tell(self, settings: AnyDriverSettings) -> None:
         """Send settings to the driver; :meth:`poll` adds the answer to ``answers``."""
         self._told.append(settings)
         if self._process is not None:
@@ -153,12 +158,8 @@ class DriverWatch:
             return [self._fail("driver_died", f"the driver {process.ending()} while connecting")]
         if now > self._deadline:
             self.drop()
-            return [self._fail(
-                "not_connected",
-                f"robot {self._settings.robot_ip} accepts connections but does not answer within "
-                f"{START_TIMEOUT:g} s: check that the address is a robot's; restart the robot if "
-                "it is",
-            )]  # fmt: skip
+            text = f"{self._settings.no_answer} {START_TIMEOUT:g} s"
+            return [self._fail("not_connected", text)]
         return []
 
     def _look(self, now: int) -> list[Fault]:
@@ -186,11 +187,11 @@ class DriverWatch:
         return [] if known else [self._silent_fault(process, since)]
 
     def _silent_fault(self, process: DriverProcess, since: int) -> Fault:
-        ip, waited = self._settings.robot_ip, f"{since / 1e6:.0f} ms"
+        peer, waited = self._settings.peer, f"{since / 1e6:.0f} ms"
         if self._words[DriverWord.READING] and not process.is_stopped():
-            return "robot_silent", f"no state from robot {ip} for {waited}: check the network"
+            return "robot_silent", f"no state from {peer} for {waited}: check the network"
         return "driver_silent", (
-            f"the driver (process {process.pid}) of robot {ip} has been silent for {waited}; "
+            f"the driver (process {process.pid}) of {peer} has been silent for {waited}; "
             "recover to start another"
         )
 

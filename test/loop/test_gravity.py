@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arms that do not carry themselves: in a world with gravity, whatever has them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.loop.events import Event
+from multipanda_py.robots import MODELS
+
+pytestmark = pytest.mark.sim
+
+TOOL = {"mass": 0.8, "com": [0.0, 0.0, 0.05], "position": [0.0, 0.0, 0.12]}
+LOAD = {"load_mass": 1.0, "load_com": [0.0, 0.02, 0.1]}  # as told, and as it is
+PAYLOAD = {"payload": 1.0, "payload_com": [0.0, 0.02, 0.1]}
+LAWS = ("cartesian_impedance", "joint_impedance", "operational_space", "admittance",
+        "force_impedance", "gravity_compensation", "joint_velocity",
+        "joint_trajectory")  # fmt: skip
+BENT = {
+    "fr3": [0.3, -0.4, -0.2, -2.0, 0.2, 1.8, 0.5],
+    "ur5e": [0.4, -1.2, 1.4, -1.3, -1.4, 0.3],
+}
+
+
+def heavy(model, **more):
+    return {
+        "model": model, "compensates_gravity": False, "tool": TOOL, "franka": LOAD,
+        "perturbation": PAYLOAD,
+        "q_start": BENT[model], **more,
+    }  # fmt: skip
+
+
+def faults(cell):
+    return [event for event in cell.events() if event.event.is_fault]
+
+
+def test_gravity_is_felt_when_nobody_carries_the_arm(make_cell):
+    """Else the tests below could not fail."""
+    cell = make_cell({"arm": heavy("ur5e")}, {})
+    cell.loop._arms[0].gravity.update = lambda: None
+    cell.loop._arms[0].state.tau_gravity[:] = 0.0
+    cell.loop._arms[0].owner.tau[0][:] = 0.0
+    cell.step(100)
+    assert np.abs(cell.state("arm").dq).max() > 0.2
+
+
+@pytest.mark.parametrize("model", ["fr3", "ur5e"])
+@pytest.mark.parametrize("law", LAWS)
+def test_every_law_rests_where_it_began(make_cell, law, model):
+    cell = make_cell({"arm": heavy(model)}, {"law": {"type": law}}, ["arm/law"])
+    before, pose = cell.state("arm").q.copy(), cell.pose("arm").position.copy()
+    cell.step(1500)
+    assert not faults(cell)
+    assert np.abs(cell.state("arm").q - before).max() < 1e-3
+    assert np.abs(cell.pose("arm").position - pose).max() < 1e-3
+    assert np.abs(cell.state("arm").tau).max() < 0.05  # the loop has it all, the law nothing
+
+
+@pytest.mark.parametrize("model", ["fr3", "ur5e"])
+def test_switches_do_not_drop_the_arm(make_cell, model):
+    laws = {name: {"type": name} for name in LAWS[:3]}
+    cell = make_cell({"arm": heavy(model)}, laws, [f"arm/{LAWS[0]}"])
+    before = cell.state("arm").q.copy()
+    for first, second in zip(LAWS[:3], (*LAWS[1:3], LAWS[0])):
+        cell.switch(activate=[f"arm/{second}"], deactivate=[f"arm/{first}"])
+        cell.step(100)
+    assert np.abs(cell.state("arm").q - before).max() < 1e-3
+
+
+@pytest.mark.parametrize("model", ["fr3", "ur5e"])
+def test_hold_stops_from_random_states_within_a_second(make_cell, episodes, model):
+    cell = make_cell({"arm": heavy(model)}, {})
+    limits, rng = MODELS[model].limits, np.random.default_rng(11)
+    data, n = cell.simulation.data, limits.n_joints
+    start = cell.simulation.save()
+    for _ in range(episodes(6, 1000)):
+        cell.simulation.reset(start)
+        spread = 0.5 * (limits.upper - limits.lower)
+        q = np.clip(BENT[model] + rng.uniform(-0.4, 0.4, n) * np.minimum(spread, 2.0),
+                    limits.lower + 0.3, limits.upper - 0.3)  # fmt: skip
+        data.qpos[:n] = q
+        data.qvel[:n] = rng.uniform(-0.5, 0.5, n) * limits.velocity
+        cell.step(1000)
+        state = cell.state("arm")
+        assert np.abs(state.dq).max() < 0.05
+        at_rest = state.q.copy()
+        cell.step(200)
+        assert np.abs(cell.state("arm").q - at_rest).max() < 5e-3
+        if state.fault:
+            cell.recover(["arm"])
+
+
+@pytest.mark.parametrize("model", ["fr3", "ur5e"])
+def test_a_fault_and_its_recovery_do_not_drop_the_arm(make_cell, model):
+    cell = make_cell(
+        {"arm": heavy(model)},
+        {"bad": {"type": "misbehaving"}, "good": {"type": "joint_impedance"}},
+        ["arm/good"],
+    )
+    cell.step(50)
+    before = cell.state("arm").q.copy()
+    cell.switch(activate=["arm/bad"], deactivate=["arm/good"])
+    cell.set_parameters("arm/bad", {"fault": "nan"})
+    cell.step(300)
+    assert faults(cell)
+    assert np.abs(cell.state("arm").q - before).max() < 1e-3
+    cell.recover(["arm"])
+    cell.step(300)
+    assert not cell.state("arm").fault
+    assert np.abs(cell.state("arm").q - before).max() < 1e-3
+
+
+def test_torque_that_decays_leaves_what_carries_the_arm(make_cell):
+    """A posture that is not finite takes the torque of the law away, and nothing else."""
+    cell = make_cell({"arm": heavy("ur5e")}, {"good": {"type": "joint_impedance"}}, ["arm/good"])
+    cell.step(50)
+    backend, state = cell.loop.backends[0], cell.loop._arms[0].state
+    before, read = cell.state("arm").q.copy(), backend.read
+
+    def spoiled(fresh):
+        read(fresh)
+        state.q[2] = np.nan
+
+    backend.read = spoiled
+    cell.step(100)
+    assert Event.NON_FINITE_STATE in [fault.event for fault in faults(cell)]
+    assert np.isfinite(cell.simulation.data.ctrl).all()
+    backend.read = read
+    cell.step(1)
+    assert np.abs(cell.state("arm").q - before).max() < 5e-3
+
+
+def test_the_whole_torque_is_bounded_not_a_part_of_it(make_cell):
+    """Gravity on top of a bounded torque could exceed what the robot takes."""
+    cell = make_cell(
+        {"arm": heavy("ur5e", q_start=[0.0, -0.2, 0.2, 0.0, 0.0, 0.0], perturbation={})},
+        {"stiff": {"type": "joint_impedance", "params": {"governor.enabled": False}}},
+        ["arm/stiff"], gate={"joint": 3.0},
+    )  # fmt: skip
+    limits = MODELS["ur5e"].limits
+    q = cell.state("arm").q + [0.0, -0.5, 0.4, 0.5, 0.4, 0.3]
+    cell.set_target("arm", q=q)
+    state, last = cell.loop._arms[0].state, None
+    for _ in range(200):
+        cell.step(1)
+        total = state.tau + state.tau_gravity
+        assert (np.abs(total) <= limits.torque + 1e-9).all()
+        if last is not None:
+            assert (np.abs(total - last) <= 1e-3 * limits.torque_rate + 1e-9).all()
+        np.testing.assert_allclose(cell.simulation.data.ctrl[:6], total, atol=1e-9)
+        last = total
+    assert np.abs(state.tau_gravity).max() > 20.0
