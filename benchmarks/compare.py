@@ -4,7 +4,7 @@
     git worktree add /tmp/before <commit>
     .venv/bin/python benchmarks/compare.py /tmp/before . --rounds 40
 
-Each checkout has a process that has built every condition of `benchmarks/conditions.py`. They
+Each checkout has a process that has built every condition of `parts/conditions.py`. They
 never run together: for each condition one after the other measures some hundred cycles, in
 changing order, so that a busy moment hits all. A round's ratio is of medians taken within some
 30 ms; the table has the median of the ratios to the first checkout, and where their middle half
@@ -21,9 +21,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from parts.options import count
+
 WORKER = """
 import gc, json, os, statistics, sys, time
-from conditions import BASE, conditions, laws_of, row_of_arms
+try:
+    from parts.conditions import BASE, conditions, laws_of, row_of_arms
+except ModuleNotFoundError:  # of an older checkout
+    from conditions import BASE, conditions, laws_of, row_of_arms
 os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})
 cells = conditions()
 for n in (1, 2, 4, 8):
@@ -104,10 +109,13 @@ def main() -> int:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("checkouts", type=Path, nargs="+", help="what to compare with the first")
-    parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--cycles", type=int, default=200, help="of a condition per round")
+    parser.add_argument("--rounds", type=count, default=40)
+    parser.add_argument("--cycles", type=count, default=200, help="of a condition per round")
     parser.add_argument("--only", default="", help="conditions with this in their name")
     options = parser.parse_args()
+    for folder in options.checkouts:
+        if not (folder / "benchmarks").is_dir():
+            parser.error(f"{folder} has no benchmarks: allowed are checkouts of this repository")
     sides = [Checkout(folder.resolve(), options.cycles) for folder in options.checkouts]
     common = [
         name

@@ -23,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from fault_rig import LAW, ROBOTS, Rig, Row, left_behind, make_cell, rig_of, robots, wait
+from parts.fault_rig import LAW, ROBOTS, Rig, Row, left_behind, make_cell, rig_of, robots, wait
 from processes import descendants, runs_module, shared_memory
 
 from multipanda_py.exceptions import LoopError

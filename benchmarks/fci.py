@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from parts.options import count, duration
+
 from multipanda_py.config.sections import RealtimeConfig
 from multipanda_py.fci_sim import FciSim
 from multipanda_py.machine.realtime import keep_cores_awake, other_cpus
@@ -134,9 +136,11 @@ def main() -> int:
     """Run all parts and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", type=Path, help="write all figures to this file")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of robot time, by the clock")
-    parser.add_argument("--lockstep", type=float, default=60.0, help="seconds in lockstep")
-    parser.add_argument("--rounds", type=int, default=1, help="how often to run what has a clock")
+    parser.add_argument(
+        "--seconds", type=duration, default=10.0, help="of robot time by the clock"
+    )
+    parser.add_argument("--lockstep", type=duration, default=60.0, help="seconds in lockstep")
+    parser.add_argument("--rounds", type=count, default=1, help="of what has a clock")
     options = parser.parse_args()
     realtime = os.geteuid() == 0
     for refusal in keep_cores_awake() if realtime else ():

@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from parts.options import duration
 from soak import ALLOWED, COLUMNS, growth, sample
 
 from multipanda_py import Cell
+from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import LoopError
 
 CELL = Path(__file__).resolve().parents[1] / "config" / "dual_sim.yaml"
@@ -58,8 +60,9 @@ def follow(
 ) -> tuple[dict[str, Any], dict[str, list[list[float]]]]:
     """Run the cell and its follower; return what came through, and memory by process."""
     figures: dict[str, list[list[float]]] = {"loop": [], "follower": []}
-    with Cell.from_yaml(file, placement="process") as cell:
-        cell.row()
+    data = CellConfig.from_yaml(file).model_dump()
+    data["cell"] |= {"name": f"follow_{os.getpid()}", "placement": "process"}  # beside others
+    with Cell(CellConfig.from_dict(data, str(file))) as cell:
         follower = subprocess.Popen(
             [sys.executable, "-c", FOLLOWER, str(file), cell.rows_path],
             stdout=subprocess.PIPE, text=True,
@@ -84,7 +87,7 @@ def follow(
 def main() -> int:
     """Follow, print the table, and return 1 if a row was lost uncounted or memory has grown."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--minutes", type=duration, default=60.0)
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     options = parser.parse_args()
     try:

@@ -18,6 +18,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from parts.options import count, duration
+
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
@@ -91,25 +93,25 @@ def main() -> int:
     """Run the parts in processes of their own and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", type=Path, help="write all figures to this file")
-    parser.add_argument("--rounds", type=int, default=6, help="rounds of loop and C loop")
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of one round's half")
-    parser.add_argument("--trials", type=int, default=50, help="number of switches")
+    parser.add_argument("--rounds", type=count, default=6, help="rounds of loop and C loop")
+    parser.add_argument("--seconds", type=duration, default=3.0, help="length of one round's half")
+    parser.add_argument("--trials", type=count, default=50, help="number of switches")
     parser.add_argument("--minutes", type=float, default=0, help="watch memory this long")
     parser.add_argument("--only", choices=PARTS, help="run one part only")
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.part == "hot":
-        from hot import benchmark as hot
+        from parts.hot import benchmark as hot
 
         json.dump(hot(), sys.stdout)
         return 0
     if options.part == "conditions":
-        from conditions import benchmark as conditions
+        from parts.conditions import benchmark as conditions
 
         json.dump(conditions(), sys.stdout)
         return 0
     if options.part == "paced":
-        from paced import benchmark as paced
+        from parts.paced import benchmark as paced
 
         figures = paced(options.rounds, options.seconds, options.trials, options.minutes)
         json.dump(figures, sys.stdout)

@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from parts.options import duration
 
 ROOT = Path(__file__).resolve().parents[1]
 CELL = ROOT / "config" / "dual_sim.yaml"
@@ -169,7 +170,7 @@ def plot(figures: dict[str, list[list[float]]], file: Path) -> None:
 def main() -> int:
     """Soak, print the table, and return 1 if anything has grown."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--minutes", type=duration, default=30.0)
     parser.add_argument("--png", type=Path, help="draw it")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     options = parser.parse_args()

@@ -34,7 +34,8 @@ import rclpy  # noqa: E402
 from clock_loop import ClockLoop  # noqa: E402
 from controller_manager_msgs.srv import SwitchController  # noqa: E402
 from floods import FLOODER  # noqa: E402
-from paced import Node, Rows  # noqa: E402
+from parts.options import count  # noqa: E402
+from parts.paced import Node, Rows  # noqa: E402
 from rcl_interfaces.srv import SetParameters  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
@@ -176,8 +177,8 @@ def line(kind: str, times: Sequence[Sequence[float]], loop: ClockLoop) -> str:
 def main() -> int:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--calls", type=int, default=200)
-    parser.add_argument("--kinds", nargs="*", default=KINDS)
+    parser.add_argument("--calls", type=count, default=200)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     options = parser.parse_args()
     rclpy.init()
     print("| `/stop`: median / 99 % / longest [ms] | answered | in force | C loop, latest [ms] |")

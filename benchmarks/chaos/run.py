@@ -53,6 +53,9 @@ def main() -> int:
     parser.add_argument("--record", type=Path, help="keep what was found here, and go on from it")
     parser.add_argument("--merge", type=Path, nargs="+", help="throw nothing: show these records")
     options = parser.parse_args()
+    for record in options.merge or ():
+        if not record.is_file():
+            parser.error(f"{record} is not there: --record FILE writes one")
     for number in (signal.SIGINT, signal.SIGTERM):
         # Either ends what was started, too. A shell lets what it starts in the background ignore
         # Ctrl-C, and so would every node until it has a handler of its own.

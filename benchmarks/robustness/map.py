@@ -119,6 +119,8 @@ def main() -> int:
     path = options.json or (None if options.quick else RESULT)
     notes = path.with_suffix(".part") if path else None
     todo = [e for e in episodes(conditions, seeds) if options.only in e[0].name]
+    if not todo:
+        parser.error(f"--only: got {options.only!r}, which is in no law's name")
     found = make(todo, options.jobs, notes)
     for name, result in found.items():
         if result["verdict"] != "stable":

@@ -193,6 +193,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=PAGE, help="the page")
     parser.add_argument("--figure", type=Path, default=FIGURE, help="the figure")
     options = parser.parse_args()
+    if not options.json.is_file():
+        parser.error(f"{options.json} is not there: map.py writes it")
     found: Found = json.loads(options.json.read_text(encoding="utf-8"))
     options.out.write_text(page(found), encoding="utf-8")
     draw(found, options.figure)

@@ -23,8 +23,8 @@ import rclpy
 from controller_manager_msgs.srv import SwitchController
 from diagnostic_msgs.msg import DiagnosticArray
 
-HERE = Path(__file__).parent
-CONFIG = HERE.parent / "config" / "dual_sim.yaml"
+HERE = Path(__file__).resolve().parent
+CONFIG = HERE.parents[1] / "config" / "dual_sim.yaml"
 ARMS = ("left", "right")
 LAW, OTHER = "cartesian_impedance_controller", "joint_impedance_controller"
 

@@ -9,7 +9,7 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
-from hot import measure
+from parts.hot import measure
 
 from multipanda_py import Cell
 from multipanda_py.testing import simple_cell

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load for the node: one PoseStamped per arm at 1 kHz, until standard input closes.
 
-Run as ``python benchmarks/load.py left right``. Republishes the measured poses, so the
+Started by ``paced.py`` as ``load.py left right``. Republishes the measured poses, so the
 arms stay where they are while every message passes all checks.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import select
 import sys
@@ -18,7 +19,9 @@ from geometry_msgs.msg import PoseStamped
 
 def main() -> int:
     """Publish until told to stop, then print how many messages went out per second."""
-    arms = sys.argv[1:]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("arms", nargs="+", help="names of arms of a node that runs")
+    arms = parser.parse_args().arms
     rclpy.init()
     node = rclpy.create_node("benchmark_load", enable_rosout=False, start_parameter_services=False)
     newest: dict[str, PoseStamped] = {}

@@ -15,7 +15,7 @@ import numpy as np
 from multipanda_py import Cell
 from multipanda_py.cell.switch_planning import Strictness
 
-CONFIG = Path(__file__).parent.parent / "config" / "dual_sim.yaml"
+CONFIG = Path(__file__).resolve().parents[2] / "config" / "dual_sim.yaml"
 
 
 def measure(

@@ -18,7 +18,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.fci_sim import FciSim
 from multipanda_py.testing import simple_cell
 
-TESTS = Path(__file__).resolve().parents[1] / "test"
+TESTS = Path(__file__).resolve().parents[2] / "test"
 sys.path += [str(TESTS / "helpers"), str(TESTS / "plugins")]  # and a law that breaks on request
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, [os.environ.get("PYTHONPATH"), str(TESTS / "plugins")])

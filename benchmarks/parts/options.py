@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of the commands' options: what cannot be measured is refused before anything starts."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+
+def count(text: str) -> int:
+    """Return a whole number from 1."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"got {text!r}, allowed a whole number from 1")
+    return int(text)
+
+
+def duration(text: str) -> float:
+    """Return a time above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"got {text!r}, allowed a number above 0")
+    return value
