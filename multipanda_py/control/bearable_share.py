@@ -6,11 +6,14 @@ from __future__ import annotations
 import numpy as np
 
 from multipanda_py.limits import ArmLimits
+from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
 
 _multiply, _absolute = np.multiply, np.absolute
 SURE = 5.0
 """Norm of a wrench that every joint can take, whatever its lever [N, Nm]."""
+BORNE = Report("pull kept", "-", "least share of the spring's wrench that torque limits leave")
+"""What laws that scale their spring down by this share call it."""
 
 
 class BearableShare:

@@ -35,6 +35,7 @@ class CartesianSpring:
         stiffness: The present K, or K' where that is softer, (6, 6).
         damper: Damper part, along the axes of the gains, (6,) [N, Nm].
         kept: Smallest share of the stiffness that any mode has kept at this posture; 1 is all.
+        ratio: The largest damping ratio of all axes.
 
     Thread: control.
     """
@@ -46,14 +47,14 @@ class CartesianSpring:
         self.stiffness, self.kept = self._asked, 1.0
         self._modal = ModalDamping()
         self._root = Ramp(np.zeros((6, 6)))
-        self._ratio = np.ones(6)
+        self._ratio, self.ratio = np.ones(6), 1.0
         self._in_tool = False
         self._turned_inertia, self._turn = np.zeros((6, 6)), np.zeros((6, 6))
         self._twist, self.damper, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
 
     def set_shape(self, damping_ratio: Vector, error_clip: Vector, in_tool: bool) -> None:
         """Set damping ratios (6,), error bounds (6,) [m, rad] and the axes of the gains."""
-        self._ratio = np.array(damping_ratio)
+        self._ratio, self.ratio = np.array(damping_ratio), float(damping_ratio.max())
         self._pose_error.set_bounds(error_clip)
         self._in_tool = in_tool
         self._rescale()

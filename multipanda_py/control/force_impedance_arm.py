@@ -8,16 +8,20 @@ import math
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.bearable_share import SURE, BearableShare
 from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.energy_tank import SpringTank
 from multipanda_py.control.force_control import ForceController, ForceGains
 from multipanda_py.control.force_subspace import ForceSubspace
+from multipanda_py.control.lost_modes import LostModes
+from multipanda_py.control.speed_margin import FAST, SpeedMargin
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _dot, _add, _multiply = np.dot, np.add, np.multiply
 
 LEAST_MOBILITY = 0.02
 """Inverse of the largest mass that damping along a force is made for [1/kg]."""
+SURE_SQUARED = SURE * SURE
 MASS_CYCLES = 16
 """Cycles in which the effective mass along a force hardly changes."""
 
@@ -35,6 +39,7 @@ class ForceImpedanceArm:
         force: The force part, with its tank.
         tank: Of the impedance.
         subspace: The directions that the force part has for itself.
+        borne: Share of the spring's wrench that torque limits leave.
         load: Wrench that is fed forward for good along the axes of the base, (6,) [N, Nm].
         carries: Whether there is one.
 
@@ -45,6 +50,9 @@ class ForceImpedanceArm:
         self._context, self._period = context, context.period
         self._name = context.arms[place].name
         self.spring = CartesianSpring()
+        limits = context.arms[place].limits
+        self._bearable, self._margin = BearableShare(limits), SpeedMargin(limits)
+        self._lost, self.borne = LostModes(), 1.0
         self.force = ForceController(gains, context.period)
         self.tank = SpringTank(context.period)
         self.subspace = ForceSubspace(context.period)
@@ -130,6 +138,7 @@ class ForceImpedanceArm:
         self._of_brake[:] = spring.damper
         if turn is not None:
             self._impedance[:] = _dot(self._impedance, turn.T, self._turned)
+        self._bound(state)
         if self._size or not self.force.is_idle:
             self._push(state, twist)
         _dot(self._wrenches, state.jacobian, self._torques)
@@ -140,6 +149,24 @@ class ForceImpedanceArm:
             self._say_energy(scale)
         elif self._has_said_energy:
             self._has_said_energy = self.tank.missing > 0.5 * self.tank.granted
+
+    def _bound(self, state: ArmState) -> None:
+        """Leave of the spring what joints can bear, and damp it as fast and lost ones need."""
+        pull, brake, spring = self._of_spring, self._of_brake, self.spring
+        self.borne = 1.0
+        if pull.dot(pull) > SURE_SQUARED:
+            self.borne = share = self._bearable.of(pull, state)
+            if share < 1.0:
+                _multiply(pull, share, pull)
+        lost = None
+        if state.operational_space().damping > 0.0:  # a direction is being lost
+            lost = self._lost.damp(state, pull, spring.damping_along)
+        dq, margin = state.dq, self._margin
+        if dq.dot(dq) > margin.slow_squared and (used := margin.used(state)) > FAST:
+            _multiply(pull, margin.spring(used), pull)
+            _multiply(brake, margin.damper(used, spring.ratio, spring.kept), brake)
+        if lost is not None:
+            _add(brake, lost, brake)
 
     def _push(self, state: ArmState, twist: Vector) -> None:
         """Control the force."""

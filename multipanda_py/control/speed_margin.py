@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from multipanda_py.control.modal_damping import LEAST_RATIO
 from multipanda_py.limits import ArmLimits
 from multipanda_py.state import ArmState
 
@@ -63,5 +64,5 @@ class SpeedMargin:
     @staticmethod
     def damper(used: float, ratio: float, kept: float) -> float:
         r"""Return d for a u, the largest :math:`\zeta` of all axes, and :math:`\kappa`."""
-        missing = max(0.0, math.sqrt(kept) / ratio - 1.0)
+        missing = max(0.0, math.sqrt(kept) / max(ratio, LEAST_RATIO) - 1.0)
         return 1.0 + missing * min(1.0, max(0.0, (used - FAST) / (FASTEST - FAST)))

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.bearable_share import SURE, BearableShare
+from multipanda_py.control.bearable_share import BORNE, SURE, BearableShare
 from multipanda_py.control.cartesian_gains import CartesianGains
 from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.lost_modes import LostModes
@@ -19,7 +19,6 @@ from multipanda_py.control.ramped_gains import RampedGains
 from multipanda_py.control.speed_margin import FAST, FASTEST, SpeedMargin
 from multipanda_py.handover import Handover
 from multipanda_py.parameters import flag, number
-from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import MovingCartesianTarget
 
@@ -80,10 +79,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
     Params, Target = CartesianImpedanceParams, MovingCartesianTarget
     default_features = ("nullspace", "coriolis", "wrench", "joint_limits", "collision_avoidance")
     touches = ("things",)
-    report_names = (
-        KEPT,
-        Report("pull kept", "-", "least share of the spring's wrench that torque limits leave"),
-    )
+    report_names = (KEPT, BORNE)
 
     def __init__(self, context: Context, params: CartesianImpedanceParams) -> None:
         self._springs = [CartesianSpring() for _ in context.arms]
@@ -99,8 +95,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         """Hand the gains to the springs: at once at rest, else within ``gain_time``."""
         p = self.params
         cycles = self.gain_cycles()
-        self._ratio = float(p.damping_ratio.max())
-        self._least = 1.0 / max(1.0, self._ratio)
+        self._least = 1.0 / max(1.0, float(p.damping_ratio.max()))
         for spring in self._springs:
             spring.set_shape(p.damping_ratio, p.error_clip, p.gain_frame == "tool")
             spring.set_stiffness(p.stiffness, cycles)
@@ -180,8 +175,9 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
 
     def _slow_down(self, arm: int, used: float, pull: Vector, wrench: Vector) -> None:
         """Leave in a wrench what fast joints stand of its pull, and damp it as they need."""
-        margin, damper = self._margins[arm], _subtract(wrench, pull, self._damper)
-        _multiply(damper, margin.damper(used, self._ratio, self._springs[arm].kept), damper)
+        margin, spring = self._margins[arm], self._springs[arm]
+        damper = _subtract(wrench, pull, self._damper)
+        _multiply(damper, margin.damper(used, spring.ratio, spring.kept), damper)
         _add(_multiply(pull, margin.spring(used), wrench), damper, wrench)
 
     def _followed(self, arm: int, used: float) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from multipanda_py.context import Context
+from multipanda_py.control.bearable_share import BORNE
 from multipanda_py.control.cartesian_gains import MAX_STIFFNESS, CartesianGains
 from multipanda_py.control.force_impedance_arm import ForceImpedanceArm
 from multipanda_py.control.force_params import ForceParams
@@ -53,6 +54,10 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     what both tanks were granted, plus the allowance ``tank_power`` of each over time. A tank
     that limits is reported as an event.
 
+    The spring asks of joints what they bear, fades out and is damped where they get fast, and is
+    braked where it pulls along a direction that is being lost, as that of
+    :class:`~multipanda_py.controllets.cartesian_impedance.CartesianImpedance`.
+
     A target has no velocity: a damper with a moving reference is a motor. With the acceleration
     and Coriolis terms of eq. 1 left out, as eq. 2 and the paper's code do; the sign is that of
     :math:`\tilde x = x_d - x` in eq. 1.
@@ -70,6 +75,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         Report("impedance tank", "J", "energy that the impedance may still spend"),
         Report("impedance scale", "-", "share of the impedance that the tank allows"),
         KEPT,
+        BORNE,
     )
 
     def __init__(self, context: Context, params: ForceImpedanceParams) -> None:
@@ -151,4 +157,5 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         report[4], report[5], report[6] = force.tank.energy, arm.tank.free, arm.tank.scale
         shares = [arm.spring.kept for arm in self._arms]
         report[7] = least = min(shares)
+        report[8] = min([arm.borne for arm in self._arms])
         self.softest = shares.index(least)

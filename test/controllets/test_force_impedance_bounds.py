@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What joints leave of the spring of unified force-impedance control."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from contact_rig import LATE, ContactRig
+
+from multipanda_py.pose import Pose
+from multipanda_py.robots.limits import FR3_LIMITS
+
+pytestmark = pytest.mark.sim
+
+BLOCKED = (
+    [-1.9912, -0.7555, 2.423, -2.0047, 1.6188, 2.7639, 0.2789],
+    [0.1025, -0.0141, -0.1045],
+    [-0.0783, -0.5464, 0.2027],
+)
+"""Posture, step [m] and turn [rad]: the tool is drawn against a joint's barrier."""
+
+
+def stepped(make_cell, q, move, turn, arm):
+    """Return a cell under the stiffest springs and the least damping, asked for one step."""
+    params = {"stiffness": [5000.0] * 3 + [300.0] * 3, "damping_ratio": [0.3] * 6}
+    laws = {"law": {"type": "force_impedance", "params": params}}
+    cell = make_cell({"arm": {"q_start": q, "perturbation": arm}}, laws, active=["arm/law"])
+    cell.step(20)
+    here = cell.pose("arm")
+    cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(turn)) @ here.rotation))
+    return cell
+
+
+@pytest.mark.parametrize(
+    ("q", "move", "turn"),
+    [
+        ([0.3734, 0.7941, -0.3641, -1.4389, 1.8062, 1.762, -2.1703],
+         [0.0835, -0.096, -0.0737], [0.2438, -0.2447, 0.4759]),
+        ([1.3495, 0.7665, -2.5449, -0.6814, 1.5935, 2.9119, 0.2637],
+         [-0.0037, -0.0005, -0.147], [0.177, -0.2184, 0.5164]),
+        BLOCKED,
+    ],
+)  # fmt: skip
+def test_the_stiffest_spring_drew_fast_joints_into_velocity_limit(make_cell, q, move, turn):
+    """On a late arm: nothing bound the speed of joints that move the tool little."""
+    cell = stepped(make_cell, q, move, turn, LATE)
+    cell.step(1200)
+    assert cell.state("arm").fault == "", [event.text for event in cell.events()]
+    _, rows = cell.rows()
+    used = np.abs(rows["arms"]["dq"][:, 0]) / FR3_LIMITS.velocity
+    assert 0.5 < used.max() < 0.95
+
+
+def test_an_arm_drawn_beyond_its_reach_still_swung_after_two_seconds(make_cell):
+    """At 0.9 rad/s, an ideal one too: no damper of the spring brakes along what is being lost."""
+    q = [1.1809, -1.4078, 0.5573, -1.724, 0.6379, 1.5036, 2.0084]
+    cell = stepped(make_cell, q, [0.0084, -0.0125, 0.1462], [-0.1033, -0.4436, -0.3719], {})
+    cell.step(2000)
+    _, rows = cell.rows()
+    assert np.abs(rows["arms"]["dq"][-200:, 0]).max() < 0.05
+
+
+def test_pressed_by_its_spring_harder_than_its_wrist_can_an_arm_ended_in_velocity_limit():
+    """140 N at 9 cm from the sixth axis ask 12.3 of 12 Nm: it gave way, others pressed on."""
+    params = {"stiffness": [1000.0] * 3 + [50.0] * 3, "tank_start": 100.0}
+    bench = ContactRig(1e5, 0.005, params=params)
+    try:
+        here = bench.cell.pose("arm")
+        bench.cell.set_target("arm", Pose(here.position - [0.0, 0.0, 0.145], here.rotation))
+        forces, _ = bench.step(1200)
+        assert bench.cell.state("arm").fault == ""
+        assert forces[-100:] == pytest.approx(0.9 * 12.0 / 0.088, rel=0.05)  # a5 of the arm: 88 mm
+    finally:
+        bench.close()
