@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -16,8 +17,8 @@ class ArmLimits:
     """Limits of the n joints of an arm, each a read-only array of shape (n,).
 
     Attributes:
-        lower: Smallest position [rad].
-        upper: Largest position [rad].
+        lower: Smallest position [rad]; -inf for a joint that turns without end.
+        upper: Largest position [rad]; inf likewise.
         velocity: Largest speed [rad/s].
         acceleration: Largest acceleration [rad/s^2].
         jerk: Largest jerk [rad/s^3].
@@ -25,7 +26,8 @@ class ArmLimits:
         torque_rate: Largest change of a commanded torque [Nm/s].
 
     Raises:
-        ConfigurationError: If an array is not (n,) and finite, or if bounds are reversed.
+        ConfigurationError: If an array is not (n,), a number is not finite where it has to be, or
+            bounds are reversed.
     """
 
     lower: NDArray[np.float64]
@@ -41,7 +43,8 @@ class ArmLimits:
         joints = np.size(self.lower)
         for field in fields(self):
             array = np.array(getattr(self, field.name), dtype=np.float64)
-            if array.shape != (joints,) or not joints or not np.isfinite(array).all():
+            endless = self.endless if field.name in ("lower", "upper") else False
+            if array.shape != (joints,) or not joints or not (np.isfinite(array) | endless).all():
                 raise ConfigurationError(
                     f"limits: {field.name}: got {array}, allowed {joints or 'some'} finite numbers"
                 )
@@ -58,6 +61,22 @@ class ArmLimits:
     def n_joints(self) -> int:
         """Number of joints, n."""
         return self.lower.size
+
+    @property
+    def endless(self) -> NDArray[np.bool_]:
+        """Which joints turn without end, (n,)."""
+        return np.isneginf(self.lower) & np.isposinf(self.upper)
+
+    @property
+    def span(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Positions that are all different, lowest and highest, (n,) each: at most one turn."""
+        lower = np.where(self.endless, -np.pi, self.lower)
+        return lower, np.where(self.endless, np.pi, self.upper)
+
+    def nearest(self, q: NDArray[np.float64], here: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return q with joints that turn without end within half a turn of ``here``, (n,)."""
+        turns = np.round((here - q) / math.tau)
+        return q + np.where(self.endless, math.tau * turns, 0.0)
 
     def with_torque_rate(self, rate: float | None) -> ArmLimits:
         """Return the same limits, with a torque rate that is nowhere above ``rate`` [Nm/s]."""

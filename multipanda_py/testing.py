@@ -88,8 +88,8 @@ class StateMaker:
         self, rng: np.random.Generator, speed: float = 0.0, margin: float = 0.05
     ) -> list[ArmState]:
         """Return random states within the joint limits, with velocities up to ``speed``."""
-        limits = [state.limits for state in self.states]
-        q = [rng.uniform(own.lower + margin, own.upper - margin) for own in limits]
+        spans = [state.limits.span for state in self.states]
+        q = [rng.uniform(lower + margin, upper - margin) for lower, upper in spans]
         return self.at(q, [rng.uniform(-speed, speed, n) for n in self.joints])
 
 

@@ -28,7 +28,7 @@ def check_joint(
     """Return the record of channel ``joint`` for a target within limits and the gate.
 
     Args:
-        q: Positions, (n,) [rad].
+        q: Positions, (n,) [rad]; joints that turn without end go the shortest way.
         dq: Velocities, (n,) [rad/s]; None is zero.
         state: Of the arm.
         limits: Of its joints.
@@ -39,7 +39,7 @@ def check_joint(
         TargetRejected: If a number is not finite, out of limits or too far away.
     """
     n = limits.n_joints
-    target = finite_numbers(f"{state.name}: q", q, n)
+    target = limits.nearest(finite_numbers(f"{state.name}: q", q, n), state.q)
     rate = np.zeros(n) if dq is None else finite_numbers(f"{state.name}: dq", dq, n)
     for joint in range(n):
         where = f"joint {joint + 1} of {state.name}"

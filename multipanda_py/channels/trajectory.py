@@ -48,6 +48,9 @@ def check_trajectory(
 ) -> Vector:
     """Return the record of channel ``trajectory``; no points at all ask for a stop.
 
+    Joints that turn without end go the shortest way to the first point, and from there on as
+    many turns as the points say.
+
     Raises:
         TargetRejected: If times do not increase, the path leaves the limits at or between the
             points, it does not end at rest, or a first point that comes at once is far.
@@ -72,6 +75,8 @@ def check_trajectory(
         )
     if rows[0, 0] < 0 or (np.diff(rows[:, 0]) <= 0).any():
         raise TargetRejected(f"{state.name}: trajectory: times must start at 0 or later and grow")
+    turned = limits.nearest(rows[0, 1 : 1 + n], state.q) - rows[0, 1 : 1 + n]
+    rows[:, 1 : 1 + n] += turned
     for number, row in enumerate(rows):
         q, dq, _ = row[1:].reshape(3, n)
         outside = (q < limits.lower) | (q > limits.upper) | (np.abs(dq) > limits.velocity)

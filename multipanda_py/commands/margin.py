@@ -123,8 +123,7 @@ def _postures(
     if options.random:
         rng = np.random.default_rng(options.seed)
         low, high = (
-            np.concatenate([getattr(arm.robot.limits, side) for arm in arms])
-            for side in ("lower", "upper")
+            np.concatenate([arm.robot.limits.span[side] for arm in arms]) for side in (0, 1)
         )
         for _ in range(options.random):
             yield rng.uniform(low + MARGIN, high - MARGIN)

@@ -16,7 +16,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import MODELS, Robot
 from multipanda_py.robots.read import read_robot
 
-PATHS = ("urdf", "extra")
+PATHS = ("urdf", "mjcf", "extra")
 """Keys that are paths of files."""
 
 
@@ -28,6 +28,8 @@ class ModelConfig(Section):
     """
 
     urdf: str = ""
+    mjcf: str = ""
+    """MuJoCo's format, instead of a URDF."""
     base: str = ""
     """Link that is fixed to the world."""
     tip: str = ""
@@ -44,8 +46,11 @@ class ModelConfig(Section):
         Raises:
             ConfigurationError: If the files describe none.
         """
-        urdf, extra = (Path(path) if path else None for path in (self.urdf, self.extra))
-        return read_robot(extra, urdf=urdf, base=self.base, tip=self.tip, name=self.name)
+        urdf, mjcf, extra = (
+            Path(path) if path else None for path in (self.urdf, self.mjcf, self.extra)
+        )
+        given = {"base": self.base, "tip": self.tip, "name": self.name}
+        return read_robot(extra, urdf=urdf, mjcf=mjcf, **given)
 
 
 def resolved(model: Any) -> Any:

@@ -97,9 +97,11 @@ class CollisionGeometry:
         own = build_pinocchio(arm, base_in_world=True)
         joint, before, n = 0, self.model.njoints - 1, arm.n_joints
         self.joints.append(slice(before, before + n))
-        for number in range(1, n + 1):
+        for number, turning in enumerate(arm.robot.joints, start=1):
+            axis = np.array(turning.axis)
+            kind = pin.JointModelRZ() if axis[2] == 1.0 else pin.JointModelRevoluteUnaligned(axis)
             joint = self.model.addJoint(
-                joint, pin.JointModelRZ(), own.jointPlacements[number], f"{index}_{number}"
+                joint, kind, own.jointPlacements[number], f"{index}_{number}"
             )
         solids, extent = [], np.zeros(n + 1)
         for link, capsules in arm.capsules.items():
@@ -119,7 +121,8 @@ class CollisionGeometry:
                         before + number if number else 0,
                         frame.placement * _along(start, end),
                         number,
-                        number == 0 or (number == 1 and _is_on_axis(frame.placement, start, end)),
+                        number == 0
+                        or (number == 1 and _is_on_axis(arm, frame.placement, start, end)),
                         is_hand,
                         (arm.name, f"{arm.name}/hand") if is_hand else (arm.name,),
                     )
@@ -271,9 +274,10 @@ def _within(solids: Sequence[Solid], joints: Sequence[int]) -> list[Solid]:
     return [solid for solid in solids if solid.own_joint in joints]
 
 
-def _is_on_axis(placement: Any, start: Vector, end: Vector) -> bool:
-    """Return whether a segment lies on the z axis of the joint that its frame is placed in."""
-    return all(float(np.abs(placement.act(point)[:2]).max()) < 1e-9 for point in (start, end))
+def _is_on_axis(arm: ArmDescription, placement: Any, start: Vector, end: Vector) -> bool:
+    """Return whether a segment lies on the axis of the first joint, in whose frame it is."""
+    points = np.array([placement.act(point) for point in (start, end)])
+    return float(np.abs(np.cross(arm.robot.joints[0].axis, points)).max()) < 1e-9
 
 
 def _along(start: Vector, end: Vector) -> Any:

@@ -12,6 +12,8 @@ from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.row import columns
 from multipanda_py.loop.safety import POSITION_MARGIN, VELOCITY_MARGIN, TorqueGuard
 
+_FAR = 1e9
+"""Beyond what joints that turn without end come to; infinity itself is no sound state [rad]."""
 _absolute, _subtract, _less_equal = np.absolute, np.subtract, np.less_equal
 
 
@@ -46,8 +48,9 @@ class AllArms:
         self._middle, self._half = np.zeros((n, 2 * room)), np.zeros((n, 2 * room))
         for middle, half, own in zip(self._middle, self._half, limits):
             joints = own.n_joints
-            middle[:joints] = 0.5 * (own.lower + own.upper)
-            half[:joints] = 0.5 * (own.upper - own.lower) + POSITION_MARGIN
+            lower, upper = np.maximum(own.lower, -_FAR), np.minimum(own.upper, _FAR)
+            middle[:joints] = 0.5 * (lower + upper)
+            half[:joints] = 0.5 * (upper - lower) + POSITION_MARGIN
             half[room : room + joints] = VELOCITY_MARGIN * own.velocity
         self._off, self._within = np.zeros((n, 2 * room)), np.zeros((n, 2 * room), bool)
         self._all_within = np.ones_like(self._within).tobytes()

@@ -25,6 +25,7 @@ from multipanda_py.loop.ownership import Ownership
 from multipanda_py.loop.plugin_errors import error_text, pass_interrupt, starting
 from multipanda_py.loop.row import HEADER
 from multipanda_py.loop.tare import Tares
+from multipanda_py.loop.turns import Turns
 from multipanda_py.machine.outputs import say
 from multipanda_py.state import Vector
 
@@ -83,6 +84,7 @@ class ControlLoop:
         self._client_silent, self._first_ns = False, 0
         self._recovering: set[int] = set()
         self._tares = Tares(arms, self._backend_of, mailbox, backends[0].period)
+        self._turns = [Turns(arm.state) for arm in arms if arm.state.limits.endless.any()]
         self._held = held
         self._settings = ArmSettings(arms, self._backend_of, mailbox, self._tares)
         self._is_traced = self._mail = self._cycle = self._answered = 0
@@ -166,6 +168,8 @@ class ControlLoop:
         for backend, saved in zip(self.backends, state.backends):
             backend.load(saved, seed)
         self._row[:] = state.row
+        for turns in self._turns:
+            turns.begin()
         self._recovering.clear()
         for slot in (*self._mailbox.grippers, *self._mailbox.holds):
             slot.skip()
@@ -252,6 +256,8 @@ class ControlLoop:
             for index, text in faults:
                 self._stopped(index, text, now_ns)
         self._time[0] = self.backends[0].time
+        for turns in self._turns:
+            turns.count()
         for tare in self._tares.active:
             tare.apply()
         for index in fresh:

@@ -1,184 +1,184 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a robot from data: a chain of its URDF, and a YAML with what URDF lacks."""
+"""Read a robot from data: a chain of its description, and a YAML with what that lacks."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
-import yaml
+from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.limits import ArmLimits
+from multipanda_py.robots.chain import Chain, chain_of
+from multipanda_py.robots.defaults import (
+    default_capsules,
+    default_figures,
+    default_limits,
+    default_ready,
+    default_sections,
+    mass_matrix,
+    overlapping_links,
+)
+from multipanda_py.robots.extra import SOURCES, Extra, read_extra
 from multipanda_py.robots.inertial import Inertial
+from multipanda_py.robots.load import Load
+from multipanda_py.robots.read_urdf import read_urdf
 from multipanda_py.robots.robot import Flange, Joint, Link, Origin, Robot
-from multipanda_py.robots.rotations import rotation_from_rpy
 from multipanda_py.robots.shapes import Capsule, Point, Turned
 
-_FROM_YAML = ("acceleration", "jerk", "torque_rate")
-_FROM_URDF = ("lower", "upper", "velocity", "effort")
+Vector = NDArray[np.float64]
+
+_FROM_URDF = ("lower", "upper", "velocity", "torque")
+_DERIVED = ("acceleration", "jerk", "torque_rate", "armature")
 
 
 def read_robot(
     extra: Path | None = None,
     *,
     urdf: Path | None = None,
+    mjcf: Path | None = None,
     base: str = "",
     tip: str = "",
     name: str = "",
 ) -> Robot:
-    """Return the robot that a URDF and a YAML with what that lacks describe.
+    """Return the robot that a URDF or MJCF and a YAML with what that lacks describe.
 
-    The chain of joints from ``base`` to ``tip`` is taken from the URDF, which may have more than
-    that. Its last joint is fixed and carries the flange; all others are revolute and turn about
-    the z axis of their frame. Pictures are those of the capsules.
+    The arm is the chain of joints from ``base`` to ``tip``; the description may have more than
+    that. Joints are revolute, continuous or fixed, about any axis; what is fixed to a link is part
+    of it. Links keep their names and frames. Pictures are those of the capsules. What neither
+    file says follows from limits and inertia (:mod:`~multipanda_py.robots.defaults`).
 
     Args:
-        extra: The YAML; it may name ``urdf`` (relative to it), ``base`` and ``tip``, too.
+        extra: The YAML; it may name ``urdf`` or ``mjcf`` (relative to it), ``base`` and ``tip``.
         urdf: The URDF.
+        mjcf: MuJoCo's format instead.
         base: Link that is fixed to the world.
         tip: Link that carries things.
-        name: By default that of the YAML's file, else of the URDF's.
+        name: By default that of the YAML's file, else of the description's.
 
     Raises:
-        ConfigurationError: If a file or key is missing, there is no such chain, a joint is of
-            another kind, or there is not one number per joint; says where.
+        ConfigurationError: If a file or key is missing, there is no such chain, it has a joint of
+            another kind or a link that is no body, or there is not one number per joint; says
+            where, what was got and what is allowed.
     """
-    path = extra or urdf
-    if path is None:
-        raise ConfigurationError("got neither urdf nor extra, allowed a robot's URDF at least")
+    data = {} if extra is None else read_extra(extra)
+    given = {key: path.absolute() for key, path in zip(SOURCES, (urdf, mjcf)) if path}
+    if given:
+        data = {key: value for key, value in data.items() if key not in SOURCES}
+    data |= given | {key: value for key, value in (("base", base), ("tip", tip)) if value}
+    sources = [key for key in SOURCES if key in data]
+    where = extra or urdf or mjcf
+    if where is None or len(sources) != 1:
+        got = " and ".join(sources) or "neither urdf nor mjcf"
+        raise ConfigurationError(f"{where or 'model'}: got {got}, allowed one of urdf and mjcf")
+    for key in ("base", "tip"):
+        if not isinstance(data.get(key), str):
+            raise ConfigurationError(f"{where}: {key}: missing: the name of a link")
+    source = where.parent / str(data[sources[0]])
     try:
-        data: dict[str, Any] = {}
-        if extra is not None:
-            data = yaml.safe_load(extra.read_text(encoding="utf-8"))
-            if not isinstance(data, dict):
-                raise ConfigurationError(f"{extra}: got {data!r:.60}, allowed a map of keys")
-        given = {"urdf": urdf and urdf.absolute(), "base": base, "tip": tip}
-        data |= {key: value for key, value in given.items() if value}
-        return _robot(data, path, name or re.sub(r"\W", "_", path.stem))
-    except KeyError as error:
-        raise ConfigurationError(f"{path}: {error.args[0]}: missing") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ElementTree.ParseError) as error:
-        text = " ".join(str(error).split())
-        raise ConfigurationError(f"{path}: cannot be read: {text}") from None
+        return _robot(source, sources[0], data, where, name or re.sub(r"\W", "_", where.stem))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{source}: cannot be read: {error}") from None
 
 
-def _robot(data: dict[str, Any], path: Path, name: str) -> Robot:
-    tree = ElementTree.parse(path.parent / data["urdf"]).getroot()
-    chain = _chain(tree, data["base"], data["tip"], path)
-    names = [data["base"], *(_end(joint, "child") for joint in chain[:-1])]
-    parts = [_link(tree, link, data["capsules"].get(link, ()), path) for link in names]
-    bounds = [[_number(joint, "limit", key, path) for joint in chain[:-1]] for key in _FROM_URDF]
-    lower, upper, velocity, torque = (np.array(values) for values in bounds)
-    acceleration, jerk, torque_rate = (np.array(data[key]) for key in _FROM_YAML)
+def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str) -> Robot:
+    if kind == "mjcf":
+        from multipanda_py.robots.read_mjcf import read_mjcf  # MuJoCo takes half a second
+
+        tree = read_mjcf(source)
+    else:
+        tree = read_urdf(source)
+    chain = chain_of(tree, data["base"], data["tip"])
+    joints = tuple(
+        Joint(joint.name, Origin.of(origin), _point(joint.axis))
+        for joint, origin in zip(chain.joints, chain.origins)
+    )
+    extra = Extra(where, data, [joint.name for joint in joints])
+    limits, armature = _limits(chain, extra)
+    place = chain.places[chain.tip][1]
+    tip = np.array(place[:3, 3])
+    posture: Sequence[float | None] = [None] * len(joints)
+    if not extra.says_all("ready"):
+        posture = default_ready(chain, tip, limits.lower, limits.upper).tolist()
+    ready = extra.per_joint("ready", posture)
+    capsules = _capsules(chain, extra, tip)
+    mobility = np.array(np.linalg.inv(mass_matrix(chain, armature, ready)).diagonal())
+    sections, overlapping = (extra.groups(key) for key in ("sections", "overlapping"))
+    if overlapping is None:
+        overlapping = overlapping_links(capsules, chain, ready)
     return Robot(
         name=name,
-        limits=ArmLimits(lower, upper, velocity, acceleration, jerk, torque, torque_rate),
-        joints=tuple(_joint(joint, path) for joint in chain[:-1]),
-        links=tuple(parts),
-        flange=Flange(data["tip"], str(chain[-1].get("name")), _origin(chain[-1])),
-        armature=np.array(data["armature"]),
-        ready=np.array(data["ready"]),
-        sections=tuple(tuple(section) for section in data["sections"]),
-        overlapping=tuple((first, second) for first, second in data["overlapping"]),
-        compensates_gravity=bool(data.get("compensates_gravity", True)),
-        figures={key: tuple(values) for key, values in data["figures"].items()},
+        limits=limits,
+        joints=joints,
+        links=tuple(
+            Link(link, _inertial(body), shapes, tuple(map(_picture, shapes)))
+            for link, body, shapes in zip(chain.links, chain.bodies, capsules)
+        ),
+        flange=_flange(chain, place),
+        armature=armature,
+        ready=ready,
+        sections=default_sections(len(joints)) if sections is None else sections,
+        overlapping=tuple((first, second) for first, second in overlapping),
+        compensates_gravity=extra.flag("compensates_gravity", True),
+        figures=extra.figures(default_figures(limits.torque, limits.torque_rate, mobility)),
     )
 
 
-def _chain(
-    tree: ElementTree.Element, base: str, tip: str, path: Path
-) -> list[ElementTree.Element]:
-    """Return the joints from base to tip."""
-    above = {_end(joint, "child"): joint for joint in tree.findall("joint")}
-    chain: list[ElementTree.Element] = []
-    link = tip
-    while link != base:
-        if link not in above or len(chain) > len(above):
-            raise ConfigurationError(
-                f"{path}: tip: got {tip!r}, allowed a link on a chain that begins with {base!r}"
-            )
-        chain.insert(0, above[link])
-        link = _end(above[link], "parent")
-    kinds = [str(joint.get("type")) for joint in chain]
-    for joint, kind, allowed in zip(chain, kinds, ["revolute"] * (len(chain) - 1) + ["fixed"]):
-        if kind != allowed:
-            raise ConfigurationError(
-                f"{path}: joint {joint.get('name')}: got type {kind!r}, allowed {allowed!r}"
-            )
-    return chain
+def _limits(chain: Chain, extra: Extra) -> tuple[ArmLimits, Vector]:
+    """Return the limits, and the armature, which descriptions have beside them."""
+    said = {
+        key: [joint.limits.get(key) for joint in chain.joints] for key in (*_FROM_URDF, *_DERIVED)
+    }
+    found = {key: extra.per_joint(key, said[key]) for key in _FROM_URDF}
+    otherwise = default_limits(found["velocity"], found["torque"])
+    for key in _DERIVED:
+        values = [value if own is None else own for own, value in zip(said[key], otherwise[key])]
+        found[key] = extra.per_joint(key, values)
+    armature = found.pop("armature")
+    try:
+        return ArmLimits(**found), armature
+    except ConfigurationError as error:
+        raise ConfigurationError(*(f"{extra.path}: {fault}" for fault in error.faults)) from None
 
 
-def _end(joint: ElementTree.Element, which: str) -> str:
-    found = joint.find(which)
-    return "" if found is None else str(found.get("link"))
+def _capsules(chain: Chain, extra: Extra, tip: Vector) -> list[tuple[Capsule, ...]]:
+    """Return the capsules of every link, those of what is fixed to it among them."""
+    given = extra.capsules(list(chain.places))
+    given = default_capsules(chain, tip) if given is None else given
+    found: list[tuple[Capsule, ...]] = [()] * len(chain.links)
+    for link, shapes in given.items():
+        number, pose = chain.places[link]
+        found[number] += tuple(_moved(shape, pose) for shape in shapes)
+    return found
 
 
-def _joint(joint: ElementTree.Element, path: Path) -> Joint:
-    axis = joint.find("axis")
-    xyz = "1 0 0" if axis is None else str(axis.get("xyz"))
-    if _point(xyz) != (0.0, 0.0, 1.0):
-        raise ConfigurationError(
-            f"{path}: joint {joint.get('name')}: got axis {xyz!r}, allowed '0 0 1': turn its frame"
-        )
-    return Joint(str(joint.get("name")), _origin(joint))
+def _flange(chain: Chain, place: Vector) -> Flange:
+    """Return the frame of the tip; one of its own if the tip is a link that moves."""
+    if chain.tip in chain.links:
+        return Flange(f"{chain.tip}_flange", f"{chain.tip}_flange_joint", Origin.of(place))
+    return Flange(chain.tip, f"{chain.tip}_joint", Origin.of(place))
 
 
-def _origin(element: ElementTree.Element) -> Origin:
-    found = element.find("origin")
-    if found is None:
-        return Origin()
-    return Origin(_point(found.get("xyz", "0 0 0")), _point(found.get("rpy", "0 0 0")))
-
-
-def _link(
-    tree: ElementTree.Element, name: str, capsules: list[tuple[Point, Point, float]], path: Path
-) -> Link:
-    element = tree.find(f"link[@name='{name}']/inertial")
-    if element is None:
-        raise ConfigurationError(
-            f"{path}: link {name}: got no inertial, allowed one for each link"
-        )
-    keys = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
-    xx, yy, zz, xy, xz, yz = (_number(element, "inertia", key, path) for key in keys)
-    origin = _origin(element)
-    turn = rotation_from_rpy(*origin.rpy)
-    i = turn @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ turn.T
+def _inertial(body: Load) -> Inertial:
+    i = body.inertia
     moments = (i[0, 0], i[1, 1], i[2, 2], i[0, 1], i[0, 2], i[1, 2])
-    mass = _number(element, "mass", "value", path)
-    least, middle, most = np.linalg.eigvalsh(i)
-    if mass <= 0.0 or least <= 0.0 or least + middle < most:
-        raise ConfigurationError(
-            f"{path}: link {name}: got mass {mass:g} kg and principal moments {least:g}, "
-            f"{middle:g}, {most:g} kg m^2, allowed those of a body: positive, any two up to the "
-            "third"
-        )
-    shapes = tuple(Capsule(_three(start), _three(end), radius) for start, end, radius in capsules)
-    return Link(
-        name,
-        Inertial(mass, origin.position, moments),
-        shapes,
-        tuple(Turned(c.start, c.end, c.radius, c.radius, c.radius, c.radius) for c in shapes),
-    )
+    return Inertial(float(body.mass), _point(body.com), tuple(map(float, moments)))  # type: ignore[arg-type]
 
 
-def _number(parent: ElementTree.Element, tag: str, key: str, path: Path) -> float:
-    found = parent.find(tag)
-    text = None if found is None else found.get(key)
-    if text is None:
-        where = parent.get("name", parent.tag)
-        raise ConfigurationError(f"{path}: {where}: {tag} {key}: missing")
-    return float(text)
+def _moved(capsule: Capsule, pose: Vector) -> Capsule:
+    ends = (pose[:3, :3] @ np.array(end) + pose[:3, 3] for end in (capsule.start, capsule.end))
+    start, end = map(_point, ends)
+    return Capsule(start, end, capsule.radius)
 
 
-def _three(values: Point) -> Point:
-    x, y, z = (float(value) for value in values)
-    return x, y, z
+def _picture(c: Capsule) -> Turned:
+    return Turned(c.start, c.end, c.radius, c.radius, c.radius, c.radius)
 
 
-def _point(text: str) -> Point:
-    x, y, z = map(float, text.split())
+def _point(values: Vector) -> Point:
+    x, y, z = np.asarray(values).tolist()
     return x, y, z

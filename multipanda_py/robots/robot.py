@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.limits import ArmLimits
 from multipanda_py.robots.inertial import Inertial
-from multipanda_py.robots.rotations import rotation_from_rpy
+from multipanda_py.robots.rotations import rotation_from_rpy, rpy_from_rotation
 from multipanda_py.robots.shapes import Block, Capsule, Point, Turned
 
 Vector = NDArray[np.float64]
@@ -34,6 +34,12 @@ class Origin:
     position: Point = (0.0, 0.0, 0.0)
     rpy: Point = (0.0, 0.0, 0.0)
 
+    @classmethod
+    def of(cls, pose: Vector) -> Origin:
+        """Return the place that a homogeneous transform says, (4, 4)."""
+        x, y, z = pose[:3, 3].tolist()
+        return cls((x, y, z), rpy_from_rotation(pose[:3, :3]))
+
     @property
     def rotation(self) -> Vector:
         """Rotation matrix, (3, 3)."""
@@ -42,15 +48,17 @@ class Origin:
 
 @dataclass(frozen=True)
 class Joint:
-    """A revolute joint, which turns about the z axis of its frame.
+    """A joint that turns; the limits tell whether it does so without end.
 
     Attributes:
         name: Without the prefix of an arm.
         origin: Its frame in that of the link before it.
+        axis: What it turns about, in its frame, of length 1.
     """
 
     name: str
     origin: Origin
+    axis: Point = (0.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ from multipanda_py.robots.urdf_shapes import (
     numbers,
 )
 
+_FAR = 1e9  # rad
 HEADER = (
     '<?xml version="1.0" encoding="utf-8"?>\n'
     "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
@@ -49,17 +50,19 @@ HEADER = (
 )
 
 
-def arm_urdf(arm: ArmDescription) -> str:
+def arm_urdf(arm: ArmDescription, *, plain: bool = False) -> str:
     """Return the URDF of one arm on a fixed joint of the root link ``world``."""
-    return cell_urdf((arm,), name=arm.name)
+    return cell_urdf((arm,), name=arm.name, plain=plain)
 
 
-def cell_urdf(arms: Sequence[ArmDescription], name: str = "cell") -> str:
+def cell_urdf(arms: Sequence[ArmDescription], name: str = "cell", *, plain: bool = False) -> str:
     """Return the URDF of several arms in one ``world``.
 
     Args:
         arms: The arms, each at its base pose; names must differ.
         name: Name of the robot element.
+        plain: Write joints that turn without end as others, of which every reader makes one
+            number: pinocchio else has their cosine and sine.
 
     Raises:
         ConfigurationError: If two arms have the same name.
@@ -70,7 +73,7 @@ def cell_urdf(arms: Sequence[ArmDescription], name: str = "cell") -> str:
     robot = Element("robot", name=name)
     add(robot, "link", name="world")
     for arm in arms:
-        _add_arm(robot, arm)
+        _add_arm(robot, arm, plain)
     ElementTree.indent(robot)
     return HEADER + ElementTree.tostring(robot, encoding="unicode") + "\n"
 
@@ -83,31 +86,36 @@ def _add_joint(robot: Element, kind: str, name: str, parent: str, child: str) ->
     return joint
 
 
-def _add_arm(robot: Element, arm: ArmDescription) -> None:
+def _add_arm(robot: Element, arm: ArmDescription, plain: bool) -> None:
     """Add links and joints, the hand and the tool."""
     p, limits, kind = arm.prefix, arm.limits, arm.robot
     base = _add_joint(robot, "fixed", f"{p}base_joint", "world", arm.base_frame)
     add_joint_origin(base, arm.position_base_in_world, arm.rotation_base_in_world)
     for part in kind.links:
         link = add(robot, "link", name=p + part.name)
-        add_inertial(link, part.inertial.mass, part.inertial.com, part.inertial.inertia)
+        if part.inertial.mass > 0.0:
+            add_inertial(link, part.inertial.mass, part.inertial.com, part.inertial.inertia)
         for shape in part.look:
             add_visual(link, shape)
         for capsule in part.capsules:
             add_capsule(link, capsule)
     for i, own in enumerate(kind.joints):
         before, after = (p + part.name for part in kind.links[i : i + 2])
-        joint = _add_joint(robot, "revolute", p + own.name, before, after)
+        is_endless = bool(limits.endless[i]) and not plain
+        kind_of = "continuous" if is_endless else "revolute"
+        joint = _add_joint(robot, kind_of, p + own.name, before, after)
         add_joint_origin(joint, own.origin.position, own.origin.rotation)
-        add(joint, "axis", xyz="0 0 1")
-        add(
-            joint,
-            "limit",
-            lower=numbers(limits.lower[i : i + 1]),
-            upper=numbers(limits.upper[i : i + 1]),
-            velocity=numbers(limits.velocity[i : i + 1]),
-            effort=numbers(limits.torque[i : i + 1]),
+        add(joint, "axis", xyz=numbers(own.axis, digits=15))
+        span = (
+            {}
+            if is_endless
+            else {
+                "lower": numbers((max(limits.lower[i], -_FAR),)),
+                "upper": numbers((min(limits.upper[i], _FAR),)),
+            }
         )
+        rates = {"velocity": limits.velocity[i], "effort": limits.torque[i]}
+        add(joint, "limit", span | {key: numbers((value,)) for key, value in rates.items()})
         add(
             joint,
             "dynamics",

@@ -103,8 +103,9 @@ def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i
     """Add joint i of the arm, counted from 0, and its motor."""
     name, limits = arm.joint_names[i], arm.limits
     joint = put(body.add_joint(), name=name, type=mujoco.mjtJoint.mjJNT_HINGE)
-    put(joint, axis=np.array([0.0, 0.0, 1.0]), armature=float(arm.robot.armature[i]), limited=True)
-    put(joint, range=np.array([limits.lower[i], limits.upper[i]]))
+    put(joint, axis=np.array(arm.robot.joints[i].axis), armature=float(arm.robot.armature[i]))
+    if not limits.endless[i]:
+        put(joint, limited=True, range=np.array([limits.lower[i], limits.upper[i]]))
     damping = np.zeros_like(joint.damping)  # a polynomial since MuJoCo 4, a number before
     damping.flat[0] = arm.joint_damping[i]
     put(joint, damping=damping if damping.ndim else float(damping))

@@ -49,8 +49,9 @@ def set_inertia(
 
 
 def set_inertial(body: mujoco.MjsBody, inertial: Inertial) -> None:
-    """Set the inertial properties of a link."""
-    set_inertia(body, inertial.mass, np.array(inertial.com), inertial.inertia)
+    """Set the inertial properties of a link; a base may have none."""
+    if inertial.mass > 0.0:
+        set_inertia(body, inertial.mass, np.array(inertial.com), inertial.inertia)
 
 
 class Materials:

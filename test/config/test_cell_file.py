@@ -58,7 +58,7 @@ FAULTS: list[tuple[str, Any, str]] = [
     ("arms.left.position", [0.0, math.nan, 0.0], "arms.left.position.1: got nan; "),
     ("arms.left.rpy", [math.inf, 0.0, 0.0], "arms.left.rpy.0: got inf; "),
     ("arms.left.position", "here", "arms.left.position: got 'here'; "),
-    ("arms.left.model", "panda", "arms.left.model: got 'panda'; should be one of fr3, fer, ur5e"),
+    ("arms.left.model", "panda", "arms.left.model: got 'panda'; should be one of fr3, fer, iiwa"),
     ("arms.left.backend", "gazebo", "arms.left.backend: got 'gazebo', which does not exist"),
     ("arms.left.q_start", [0.0] * 7, "arms.left.q_start: joint 4: got 0 rad, allowed [-3"),
     ("arms.left.q_start", [0.0] * 6, "arms.left.q_start: got "),

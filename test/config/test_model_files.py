@@ -73,11 +73,11 @@ def test_a_cell_with_files_comes_back_from_json_and_as_a_dictionary(write):
     [
         ({"extra": "missing.yaml"}, r"arms\.left\.model: got .*missing\.yaml: cannot be read"),
         ({"extra": "robots/own.yaml", "tip": "hand"},
-         r"arms\.left\.model: got .*own\.yaml: tip: got 'hand', allowed a link on a chain"),
+         r"arms\.left\.model: got .*own\.urdf: tip: got 'hand', allowed a link: base_"),
         ({"extra": "robots/own.yaml", "base": 3}, r"arms\.left\.model\.base: got 3; .*string"),
-        ({"file": "robots/own.yaml"}, r"arms\.left\.model\.file: unknown key; known: urdf, base"),
-        ({"extra": "cell.yaml"}, r"arms\.left\.model: got .*cell\.yaml: urdf: missing"),
-        ({"base": "base_link"}, r"arms\.left\.model: got .*neither urdf nor extra, allowed"),
+        ({"file": "robots/own.yaml"}, r"arms\.left\.model\.file: unknown key; known: urdf, mjcf"),
+        ({"extra": "cell.yaml"}, r"arms\.left\.model: got .*cell\.yaml: /\*\*: unknown key"),
+        ({"base": "base_link"}, r"arms\.left\.model: got .*neither urdf nor mjcf, allowed"),
         (["fr3"], r"arms\.left\.model: got \['fr3'\]; .*string"),
     ],
 )  # fmt: skip

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an arm has if nobody says: figures that follow from its limits and inertia."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.robots.chain import Chain
+from multipanda_py.robots.shapes import Capsule
+
+Vector = NDArray[np.float64]
+
+FULL_SPEED_IN = 0.25
+"""Time in which a joint comes to its full speed [s]."""
+JERK_PER_ACCELERATION = 500.0
+"""As the limits of Franka arms have it [1/s]."""
+TORQUE_RATE = 1000.0
+"""Of Franka arms [Nm/s]."""
+ROTOR = 2.5e-3
+"""Rotor inertia over torque limit: a Franka arm under torque control has 2.8e-3 in its large
+joints and 5e-3 in its wrist [kg m^2/Nm]."""
+STRONG = 1.0 / 3.0
+"""A joint carries the arm if it has this share of the largest torque; the others are its wrist."""
+ROD = 0.04
+"""Radius of the rods that stand for links that nobody has described [m]."""
+POSTURES, INNER = 60, 0.5
+"""Postures that are tried for the one to start from, within this share of the joints' ranges."""
+
+
+def default_limits(velocity: Vector, torque: Vector) -> dict[str, Vector]:
+    r"""Return acceleration, jerk, torque rate and armature, (n,) each.
+
+    .. math::
+        \ddot q = \dot q_{max} / 0.25 s, \quad \dddot q = 500 s^{-1} \ddot q, \quad
+        \dot\tau = 1000 Nm/s, \quad B = 2.5 \cdot 10^{-3} s^2 \tau_{max}
+    """
+    acceleration = velocity / FULL_SPEED_IN
+    return {
+        "acceleration": acceleration,
+        "jerk": JERK_PER_ACCELERATION * acceleration,
+        "torque_rate": np.full(len(torque), TORQUE_RATE),
+        "armature": ROTOR * torque,
+    }
+
+
+def default_figures(
+    torque: Vector, torque_rate: Vector, mobility: Vector
+) -> dict[str, tuple[float, ...]]:
+    r"""Return the numbers per joint that laws begin with; see :data:`.FIGURES` for what they are.
+
+    With the torque limit :math:`\tau` and the inertia m of a joint while the others are free to
+    give way, :math:`m = 1 / (M^{-1})_{ii}` in the ready posture:
+
+    - stiffness :math:`\min(7 \tau, 900 m, 0.6 s\, \dot\tau)`, at most half as much again: its
+      critical damper brakes at 60 1/s, the whole torque belongs to a seventh of a radian, and a
+      joint at 1.7 rad/s does not ask for more than the torque rate.
+    - contact_torque :math:`\tau / 6`, at least 10 Nm and at most :math:`\tau`; barrier_torque
+      :math:`0.4 \tau`.
+    - leader_damping 2 Nm s/rad, a wrist 0.5, at most 10 m; most_leader_damping 40 m, or that.
+    - tare_torque 4 Nm, a wrist 1.5; unmeasured_torque 8 and 4; at most 0.15 and 0.3 of the torque.
+    - lag, slow, growth and settling as those of a Franka's arm and wrist; no friction.
+
+    Args:
+        torque: Limits, (n,) [Nm].
+        torque_rate: Limits, (n,) [Nm/s].
+        mobility: :math:`(M^{-1})_{ii}`, (n,) [1/(kg m^2)].
+    """
+    mass = 1.0 / mobility
+    strong = torque >= STRONG * torque.max()
+    n = len(torque)
+    stiffness = np.minimum(np.minimum(7.0 * torque, 900.0 * mass), 0.6 * torque_rate)
+    damping = np.minimum(np.where(strong, 2.0, 0.5), 10.0 * mass)
+    figures = {
+        "stiffness": stiffness,
+        "most_stiffness": 1.5 * stiffness,
+        "lag": np.where(strong, 0.0065, 0.01),
+        "contact_torque": np.minimum(torque, np.maximum(torque / 6.0, 10.0)),
+        "barrier_torque": 0.4 * torque,
+        "leader_damping": damping,
+        "most_leader_damping": np.maximum(40.0 * mass, damping),
+        "tare_torque": np.minimum(np.where(strong, 4.0, 1.5), 0.15 * torque),
+        "unmeasured_torque": np.minimum(np.where(strong, 8.0, 4.0), 0.3 * torque),
+        "slow": np.where(strong, 0.6, 0.35),
+        "growth": np.where(strong, 0.5, 0.0),
+        "settling": np.where(strong, 1.0, 1.6),
+        "friction_phi_1": np.zeros(n),
+        "friction_phi_2": np.ones(n),
+        "friction_phi_3": np.zeros(n),
+    }
+    return {name: tuple(values.tolist()) for name, values in figures.items()}
+
+
+def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vector) -> Vector:
+    """Return a posture to start from, (n,) [rad]: far from singular ones, with the tool up.
+
+    Of 60 postures in the inner half of the joints' ranges (within a quarter turn of zero for
+    those that turn without end) it is the one whose Jacobian has the largest smallest singular
+    value, with lengths in units of half the reach, and no joint below the base.
+    """
+    low, high = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)
+    low, high = np.where(low < high, low, lower), np.where(low < high, high, upper)
+    middle, half = 0.5 * (low + high), 0.5 * INNER * (high - low)
+    rng = np.random.default_rng(0)
+    best, found = -np.inf, middle
+    for q in np.vstack([middle, rng.uniform(middle - half, middle + half, (POSTURES, len(low)))]):
+        poses = link_poses(chain, q)
+        points = np.array([pose[:3, 3] for pose in poses])
+        tip = poses[-1][:3, :3] @ tip_in_last + poses[-1][:3, 3]
+        axes = np.array([p[:3, :3] @ j.axis for p, j in zip(poses[1:], chain.joints)])
+        reach = np.linalg.norm(np.diff(np.vstack([points, tip]), axis=0), axis=1).sum()
+        linear = np.cross(axes, tip - points[1:]) / (0.5 * reach)
+        size = np.linalg.svd(np.hstack([linear, axes]), compute_uv=False)[-1]
+        height = min(float(points[:, 2].min()), float(tip[2]))
+        score = float(size) + min(0.0, height)
+        if score > best:
+            best, found = score, q
+    return found
+
+
+def default_sections(n_joints: int) -> tuple[tuple[int, ...], ...]:
+    """Return the numbers of the links in three sections of about the same length."""
+    parts = np.array_split(np.arange(n_joints + 1), min(3, n_joints + 1))
+    return tuple(tuple(part.tolist()) for part in parts)
+
+
+def default_capsules(chain: Chain, tip_in_last: Vector) -> dict[str, tuple[Capsule, ...]]:
+    """Return a rod along every link, from its joint to the next one or the tip, by link."""
+    ends = [*(origin[:3, 3] for origin in chain.origins), tip_in_last]
+    found: dict[str, tuple[Capsule, ...]] = {}
+    for link, end in zip(chain.links, ends):
+        x, y, z = end.tolist()
+        if np.linalg.norm(end) > ROD:
+            found[link] = (Capsule((0.0, 0.0, 0.0), (x, y, z), ROD),)
+    return found
+
+
+def overlapping_links(
+    capsules: Sequence[Sequence[Capsule]], chain: Chain, q: Vector
+) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of links that do not follow each other and yet touch in a posture."""
+    poses = link_poses(chain, q)
+    return tuple(
+        (i, j)
+        for i in range(len(capsules))
+        for j in range(i + 2, len(capsules))
+        if any(
+            _distance(a, poses[i], b, poses[j]) <= a.radius + b.radius
+            for a in capsules[i]
+            for b in capsules[j]
+        )
+    )
+
+
+def link_poses(chain: Chain, q: Vector) -> list[Vector]:
+    """Return the pose of every link in the base, (4, 4) each, by Rodrigues' formula."""
+    poses = [np.eye(4)]
+    for joint, origin, angle in zip(chain.joints, chain.origins, q):
+        x, y, z = joint.axis
+        cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+        turn = np.eye(4)
+        turn[:3, :3] += np.sin(angle) * cross + (1.0 - np.cos(angle)) * cross @ cross
+        poses.append(poses[-1] @ origin @ turn)
+    return poses
+
+
+def mass_matrix(chain: Chain, armature: Vector, q: Vector) -> Vector:
+    r"""Return :math:`M = \sum_j m_j J_j^T J_j + J_{\omega j}^T I_j J_{\omega j} + B`, (n, n)."""
+    poses = link_poses(chain, q)
+    axes = np.array([p[:3, :3] @ j.axis for p, j in zip(poses[1:], chain.joints)])
+    places = np.array([pose[:3, 3] for pose in poses[1:]])
+    mass = np.diag(armature)
+    for number, (body, pose) in enumerate(zip(chain.bodies, poses)):
+        if number == 0:
+            continue
+        com = pose[:3, :3] @ body.com + pose[:3, 3]
+        inertia = pose[:3, :3] @ body.inertia @ pose[:3, :3].T
+        linear, angular = np.cross(axes, com - places), axes.copy()
+        linear[number:] = angular[number:] = 0.0
+        mass = mass + body.mass * linear @ linear.T + angular @ inertia @ angular.T
+    return mass
+
+
+def _distance(a: Capsule, pose_a: Vector, b: Capsule, pose_b: Vector) -> float:
+    """Return the distance of two segments, to a twentieth of their lengths."""
+    one, other = (
+        np.array(list(_points(c))) @ p[:3, :3].T + p[:3, 3] for c, p in ((a, pose_a), (b, pose_b))
+    )
+    return float(np.linalg.norm(one[:, None] - other[None], axis=2).min())
+
+
+def _points(capsule: Capsule) -> Iterator[Vector]:
+    start, end = np.array(capsule.start), np.array(capsule.end)
+    for share in np.linspace(0.0, 1.0, 21):
+        yield start + share * (end - start)

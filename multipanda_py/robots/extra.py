@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The YAML beside a description, with what that lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots.shapes import Capsule, Point
+
+Vector = NDArray[np.float64]
+
+SOURCES = ("urdf", "mjcf")
+PER_JOINT = (
+    "lower", "upper", "velocity", "torque", "acceleration", "jerk", "torque_rate", "armature",
+    "ready",
+)  # fmt: skip
+KEYS = (
+    *SOURCES, "base", "tip", *PER_JOINT, "sections", "overlapping", "capsules", "figures",
+    "compensates_gravity",
+)  # fmt: skip
+
+
+def read_extra(path: Path) -> dict[str, Any]:
+    """Return the keys of a YAML file.
+
+    Raises:
+        ConfigurationError: If it is no map, or has a key that nothing reads.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        text = " ".join(str(error).split())
+        raise ConfigurationError(f"{path}: cannot be read: {text}") from None
+    if not isinstance(data, dict):
+        raise ConfigurationError(f"{path}: got {data!r:.60}, allowed a map of keys")
+    if unknown := [str(key) for key in data if key not in KEYS]:
+        raise ConfigurationError(
+            *(f"{path}: {key}: unknown key; known: {', '.join(KEYS)}" for key in unknown)
+        )
+    return data
+
+
+class Extra:
+    """What a YAML file says, or does not say, of an arm.
+
+    Args:
+        path: The file, for messages.
+        data: Its keys.
+        joints: Names of the joints.
+    """
+
+    def __init__(self, path: Path, data: Mapping[str, Any], joints: Sequence[str]) -> None:
+        self.path, self._data, self._joints = path, data, tuple(joints)
+
+    def per_joint(self, key: str, otherwise: Sequence[float | None]) -> Vector:
+        """Return a number per joint, (n,): one for all, a list, or a map of joints to numbers.
+
+        Args:
+            key: Name of the key.
+            otherwise: What counts where nothing is said; None where it has to be said.
+
+        Raises:
+            ConfigurationError: If it is none of these, or missing for a joint.
+        """
+        n, given = len(self._joints), self._data.get(key)
+        values: list[Any] = list(otherwise)
+        if isinstance(given, Mapping):
+            for name, value in given.items():
+                if name not in self._joints:
+                    raise self._refusal(key, f"joint {name!r}", f"{', '.join(self._joints)}")
+                values[self._joints.index(name)] = value
+        elif isinstance(given, list):
+            if len(given) != n:
+                raise self._refusal(key, f"{len(given)} numbers", f"{n}, one per joint")
+            values = given
+        elif given is not None:
+            values = [given] * n
+        for name, value, own in zip(self._joints, values, otherwise):
+            if value is None:
+                raise ConfigurationError(
+                    f"{self.path}: {key}: missing for joint {name}; its description has none"
+                )
+            if value is not own and not _is_number(value):
+                raise self._refusal(f"{key}: joint {name}", repr(value), "a number")
+        return np.array(values, dtype=np.float64)
+
+    def says_all(self, key: str) -> bool:
+        """Return whether nothing is left to be said of a key."""
+        given = self._data.get(key)
+        return given is not None and not isinstance(given, Mapping)
+
+    def flag(self, key: str, otherwise: bool) -> bool:
+        """Return whether something is so."""
+        given = self._data.get(key, otherwise)
+        if not isinstance(given, bool):
+            raise self._refusal(key, f"{given!r:.60}", "true or false")
+        return given
+
+    def figures(self, otherwise: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
+        """Return the figures of laws; those not given are as they are otherwise."""
+        given = self._map("figures")
+        if unknown := [key for key in given if key not in otherwise]:
+            raise self._refusal("figures", repr(unknown[0]), ", ".join(otherwise))
+        inner = Extra(self.path, given, self._joints)
+        return {
+            name: tuple(inner.per_joint(name, list(values)).tolist())
+            for name, values in otherwise.items()
+        }
+
+    def capsules(self, links: Sequence[str]) -> dict[str, tuple[Capsule, ...]] | None:
+        """Return the capsules by link, or None if there are none.
+
+        Raises:
+            ConfigurationError: If a link does not exist, or a capsule is not start, end, radius.
+        """
+        if "capsules" not in self._data:
+            return None
+        found = {}
+        for link, capsules in self._map("capsules").items():
+            if link not in links:
+                raise self._refusal("capsules", f"link {link!r}", ", ".join(links))
+            try:
+                found[link] = tuple(_capsule(*capsule) for capsule in capsules)
+            except (TypeError, ValueError):
+                allowed = "a list of [start, end, radius]: two points, and more than 0 m"
+                raise self._refusal(f"capsules: {link}", f"{capsules!r:.60}", allowed) from None
+        return found
+
+    def groups(self, key: str) -> tuple[tuple[int, ...], ...] | None:
+        """Return lists of numbers of links, 0 to n, or None if there are none."""
+        if key not in self._data:
+            return None
+        given, n = self._data[key], len(self._joints)
+        if not isinstance(given, list) or not all(isinstance(part, list) for part in given):
+            raise self._refusal(key, f"{given!r:.60}", "a list of lists of numbers of links")
+        for number in (number for part in given for number in part):
+            if type(number) is not int or not 0 <= number <= n:
+                raise self._refusal(key, repr(number), f"numbers of links, 0 to {n}")
+        return tuple(tuple(part) for part in given)
+
+    def _map(self, key: str) -> Mapping[str, Any]:
+        given = self._data.get(key, {})
+        if not isinstance(given, Mapping):
+            raise self._refusal(key, f"{given!r:.60}", "a map")
+        return given
+
+    def _refusal(self, where: str, got: str, allowed: str) -> ConfigurationError:
+        return ConfigurationError(f"{self.path}: {where}: got {got}, allowed {allowed}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
+
+
+def _capsule(start: Sequence[float], end: Sequence[float], radius: float) -> Capsule:
+    capsule = Capsule(_point(start), _point(end), float(radius))
+    if not (capsule.radius > 0.0 and np.linalg.norm(np.subtract(capsule.start, capsule.end)) > 0):
+        raise ValueError
+    return capsule
+
+
+def _point(values: Sequence[float]) -> Point:
+    x, y, z = (float(value) for value in values)
+    return x, y, z

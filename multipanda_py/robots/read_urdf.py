@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links and joints of a URDF."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots.load import NO_LOAD, Load
+from multipanda_py.robots.rotations import rotation_from_rpy
+from multipanda_py.robots.tree import Tree, TreeJoint, moved, pose_from
+
+Element = ElementTree.Element
+_LIMITS = {"lower": "lower", "upper": "upper", "velocity": "velocity", "effort": "torque"}
+_MOMENTS = ("ixx", "ixy", "ixz", "ixy", "iyy", "iyz", "ixz", "iyz", "izz")
+
+
+def read_urdf(path: Path) -> Tree:
+    """Return the links and joints of a URDF file, without macros.
+
+    Raises:
+        ConfigurationError: If it is none, or a value in it is not what it has to be.
+    """
+    try:
+        root = ElementTree.parse(path).getroot()
+    except ElementTree.ParseError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error}") from None
+    if root.tag != "robot":
+        raise ConfigurationError(f"{path}: got <{root.tag}>, allowed <robot>, as URDF has it")
+    bodies: dict[str, Load] = {}
+    for link in root.findall("link"):
+        name = _name(link, path)
+        if name in bodies:
+            raise ConfigurationError(f"{path}: link {name}: this name is there twice")
+        bodies[name] = _body(link, f"{path}: link {name}")
+    return Tree(path, bodies, [_joint(joint, path) for joint in root.findall("joint")])
+
+
+def _body(link: Element, where: str) -> Load:
+    inertial = link.find("inertial")
+    if inertial is None:
+        return NO_LOAD
+    mass = _number(inertial, "mass", "value", where)
+    moments = [_number(inertial, "inertia", key, where) for key in _MOMENTS]
+    if mass == 0.0 and not any(moments):
+        return NO_LOAD
+    return moved(Load(mass, np.zeros(3), np.reshape(moments, (3, 3))), _pose(inertial, where))
+
+
+def _joint(joint: Element, path: Path) -> TreeJoint:
+    name = _name(joint, path)
+    where = f"{path}: joint {name}"
+    kind = str(joint.get("type"))
+    if joint.find("mimic") is not None:
+        kind = f"{kind} that mimics another one"
+    ends = [joint.find(end) for end in ("parent", "child")]
+    parent, child = ("" if end is None else str(end.get("link")) for end in ends)
+    axis = joint.find("axis")
+    given = "1 0 0" if axis is None else axis.get("xyz", "1 0 0")
+    direction = _numbers(given, 3, f"{where}: axis")
+    length = float(np.linalg.norm(direction))
+    if kind in ("revolute", "continuous") and length < 1e-6:
+        raise ConfigurationError(f"{where}: got axis {given!r}, allowed any but zero")
+    limit = joint.find("limit")
+    limits = {
+        name: _numbers(str(limit.get(key)), 1, f"{where}: limit {key}")[0]
+        for key, name in _LIMITS.items()
+        if limit is not None and limit.get(key) is not None
+    }
+    if kind == "continuous":
+        limits |= {"lower": -np.inf, "upper": np.inf}
+    return TreeJoint(
+        name, kind, parent, child, _pose(joint, where), direction / max(length, 1e-6), limits
+    )
+
+
+def _name(element: Element, path: Path) -> str:
+    name = element.get("name")
+    if not name:
+        raise ConfigurationError(f"{path}: got a <{element.tag}> without a name")
+    return name
+
+
+def _pose(element: Element, where: str) -> NDArray[np.float64]:
+    found = element.find("origin")
+    if found is None:
+        return np.eye(4)
+    position, angles = (
+        _numbers(found.get(key, "0 0 0"), 3, f"{where}: origin {key}") for key in ("xyz", "rpy")
+    )
+    return pose_from(rotation_from_rpy(*angles), position)
+
+
+def _number(parent: Element, tag: str, key: str, where: str) -> float:
+    found = parent.find(tag)
+    text = None if found is None else found.get(key)
+    if text is None:
+        raise ConfigurationError(f"{where}: {tag} {key}: missing")
+    return float(_numbers(text, 1, f"{where}: {tag} {key}")[0])
+
+
+def _numbers(text: str, count: int, where: str) -> NDArray[np.float64]:
+    try:
+        numbers = np.array([float(part) for part in text.split()])
+    except ValueError:
+        numbers = np.zeros(0)
+    if len(numbers) != count or not np.isfinite(numbers).all():
+        hint = "; expand xacro first" if "${" in text else ""
+        raise ConfigurationError(
+            f"{where}: got {text!r:.60}, allowed {count} finite number{'s' * (count > 1)}{hint}"
+        )
+    return numbers
