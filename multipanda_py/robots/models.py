@@ -54,6 +54,7 @@ class _Library(Mapping[str, Robot]):
     def __init__(self) -> None:
         self._found = {name: _franka(name) for name in ("fr3", "fer")}
         self._paths = {path.stem: path for path in sorted(DATA.glob("*.yaml"))}
+        self._names = (*self._found, *self._paths)
 
     def __getitem__(self, name: str) -> Robot:
         if name not in self._found:
@@ -61,13 +62,13 @@ class _Library(Mapping[str, Robot]):
         return self._found[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._found or name in self._paths
+        return name in self._names
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*self._found, *self._paths)))
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(list(iter(self)))
+        return len(self._names)
 
 
 MODELS: Mapping[str, Robot] = _Library()
