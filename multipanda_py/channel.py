@@ -9,9 +9,8 @@ file; a law or feature of another package names its own in its ``channels``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -25,6 +24,7 @@ from multipanda_py.exceptions import (
 )
 from multipanda_py.limits import ArmLimits
 from multipanda_py.pose import Pose
+from multipanda_py.registry import built_in_channels
 from multipanda_py.report import Reports
 from multipanda_py.state import ArmSnapshot, Matrix, Vector
 
@@ -257,12 +257,6 @@ def finite_numbers(where: str, values: ArrayLike, width: int) -> Vector:
     return array
 
 
-def built_in() -> Mapping[str, Channel]:
-    """Return the channels of this package by name."""
-    found: Mapping[str, Channel] = import_module("multipanda_py.channels").CHANNELS
-    return found
-
-
 def channel_table(declared: Iterable[str | Channel]) -> dict[str, Channel]:
     """Return the channels of a law and its features by name, in order.
 
@@ -273,7 +267,7 @@ def channel_table(declared: Iterable[str | Channel]) -> dict[str, Channel]:
         ConfigurationError: If a name is unknown, or two channels have one name or topic.
     """
     table: dict[str, Channel] = {}
-    known = built_in()
+    known = built_in_channels()
     for entry in declared:
         if isinstance(entry, str):
             if entry not in known:

@@ -23,7 +23,6 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -31,6 +30,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.parameter_spec import Spec, frozen_vector
+from multipanda_py.registry import default_robot
 
 JointVector: TypeAlias = "NDArray[np.float64] | tuple[NDArray[np.float64], ...]"
 """Value of a :func:`joint_vector`: for all arms, or a tuple with one per arm where these differ;
@@ -165,7 +165,7 @@ def joint_vector(
     declared = _JointVector(default, low, high, unit, doc, arm)
 
     return dataclasses.field(
-        default_factory=lambda: declared.of_one(_default_robot()).default,
+        default_factory=lambda: declared.of_one(default_robot()).default,
         metadata={_KEY: declared},
     )
 
@@ -244,12 +244,5 @@ def _field(spec: Spec) -> Any:
 def _of_some(robots: Robots | None, arm: int | None) -> Robots:
     """Return the arms, or the one that a vector is for, or the default one."""
     if robots is None:
-        return {"": _default_robot()}
+        return {"": default_robot()}
     return robots if arm is None else dict([[*robots.items()][arm]])
-
-
-def _default_robot() -> Jointed:
-    """Return what an arm is if nobody says."""
-    models = import_module("multipanda_py.robots.models")
-    found: Jointed = models.MODELS[models.DEFAULT_MODEL]
-    return found

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find controllets, features and backends by name.
+"""Find controllets, features and backends by name: the one place that looks upward.
 
 Built-ins follow one rule: ``joint_impedance`` is class ``JointImpedance`` in
 module ``joint_impedance`` of the folder. Other distributions add theirs by the
-entry-point groups ``multipanda_py.controllets``, ``.features`` and ``.backends``.
+entry-point groups ``multipanda_py.controllets``, ``.features`` and ``.backends``. Contracts name
+built-in channels by a word, and the default robot by none; they ask here too.
 """
 
 from __future__ import annotations
@@ -13,9 +14,15 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pkgutil import iter_modules
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from multipanda_py.exceptions import ConfigurationError, UnknownName
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from multipanda_py.channel import Channel
+    from multipanda_py.parameters import Jointed
 
 KINDS = ("controllets", "features", "backends")
 _BASES = {
@@ -77,6 +84,19 @@ def find(kind: str, name: str) -> type[Any]:
             f"multipanda_py.{'.'.join(_BASES[kind])}"
         )
     return loaded
+
+
+def built_in_channels() -> Mapping[str, Channel]:
+    """Return the channels of this package by name."""
+    found: Mapping[str, Channel] = import_module("multipanda_py.channels").CHANNELS
+    return found
+
+
+def default_robot() -> Jointed:
+    """Return what an arm is if nobody says."""
+    models = import_module("multipanda_py.robots.models")
+    found: Jointed = models.MODELS[models.DEFAULT_MODEL]
+    return found
 
 
 def class_name(name: str) -> str:

@@ -31,6 +31,11 @@ INLINE = {"backends", "channels", "config", "control", "controllets", "dynamics"
           "test_paper_tasks", "test_parameters", "test_pose", "test_registry",
           "test_robustness_map", "test_rooms"}  # fmt: skip
 """Folders and files whose tests compute in this process alone: they may run beside one another."""
+WORKSPACE = {"config", "robots", "test_cell", "test_cli", "test_examples", "test_guide",
+             "test_backend_guide", "test_launch", "test_packaging", "test_parameter_reference",
+             "test_publishers", "test_registry", "test_services", "test_targets"}  # fmt: skip
+"""Folders and files whose tests show that an installed package is whole: files, programs,
+plug-ins, a cell in processes, and a node with its topics and services."""
 FOLDERS = {"franka", "fci_sim", "ros"}
 ON_THE_CLOCK = {"clocked", "lockstep", "make", "sim", "make_sim", "rig", "client", "start",
                 "shared_node", "node_process"}  # fmt: skip
@@ -51,6 +56,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if INLINE & {item.path.parent.name, item.path.stem}:
             item.add_marker(pytest.mark.inline)
+        if WORKSPACE & {item.path.parent.name, item.path.stem}:
+            item.add_marker(pytest.mark.workspace)
         if item.path.parent.name in FOLDERS and ON_THE_CLOCK & set(
             getattr(item, "fixturenames", ())
         ):

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from multipanda_py import registry
-from multipanda_py.channel import Channel, built_in, channel_table
+from multipanda_py.channel import Channel, channel_table
+from multipanda_py.channels import CHANNELS
 from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.commands.reference import markdown
 from multipanda_py.config.backend_section import section_of
@@ -119,7 +120,7 @@ def _own_channels(declared: Iterable[str | Channel]) -> list[dict[str, Any]]:
             "method": channel.method,
         }
         for channel in channel_table(declared).values()
-        if channel.name not in built_in()
+        if channel.name not in CHANNELS
     ]
 
 

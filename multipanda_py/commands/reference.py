@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from multipanda_py.channel import Channel, built_in
+from multipanda_py.channel import Channel
+from multipanda_py.channels import CHANNELS
 
 _HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by `make docs` from the declarations in the code: edit those, not this file. -->
@@ -56,7 +57,7 @@ def markdown(
 def _targets() -> Iterator[str]:
     yield "\n## Targets\n"
     yield "Methods are those of `Cell`; by ROS the same is asked through topics and an action.\n"
-    rows = [_channel_row(channel) for channel in built_in().values()]
+    rows = [_channel_row(channel) for channel in CHANNELS.values()]
     yield from _table(("target", "meaning", "topic or action", "method"), rows)
 
 

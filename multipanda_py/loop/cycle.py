@@ -6,7 +6,6 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,9 @@ from multipanda_py.loop.loop_state import LoopState
 from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.ownership import Ownership
 from multipanda_py.loop.plugin_errors import error_text, pass_interrupt, starting
+from multipanda_py.loop.recoveries import Recoveries
 from multipanda_py.loop.row import HEADER
+from multipanda_py.loop.silence import Silence
 from multipanda_py.loop.tare import Tares
 from multipanda_py.loop.turns import Turns
 from multipanda_py.machine.outputs import say
@@ -80,9 +81,8 @@ class ControlLoop:
         self._all = range(len(arms))
         self._together = AllArms(arms, row["arms"][0], backends[0].period)
         self._backend_of = {arm: backend for backend in backends for arm in backend.arms}
-        self._heartbeat_timeout_ns = heartbeat_timeout_ns
-        self._client_silent, self._first_ns = False, 0
-        self._recovering: set[int] = set()
+        self._silence = Silence(ownership, mailbox, heartbeat_timeout_ns)
+        self._recoveries = Recoveries(arms, self._backend_of, ownership, mailbox)
         self._tares = Tares(arms, self._backend_of, mailbox, backends[0].period)
         self._turns = [Turns(arm.state) for arm in arms if arm.state.limits.endless.any()]
         self._held = held
@@ -132,7 +132,7 @@ class ControlLoop:
         for arm in self._arms:
             arm.blend_left = 0
         for index, text in not_ready:
-            self._stopped(index, text, _monotonic_ns())
+            self._recoveries.stopped(index, text, _monotonic_ns())
 
     def close(self) -> None:
         """Release the arms, each backend whatever another raises; safe to call twice."""
@@ -170,7 +170,7 @@ class ControlLoop:
         self._row[:] = state.row
         for turns in self._turns:
             turns.begin()
-        self._recovering.clear()
+        self._recoveries.pending.clear()
         for slot in (*self._mailbox.grippers, *self._mailbox.holds):
             slot.skip()
         for arm, fault, released in zip(self._arms, state.faults, state.released):
@@ -202,8 +202,8 @@ class ControlLoop:
         if mail != self._mail:
             self._mail = mail
             self._open_mail(wake_ns)
-        if self._recovering:
-            self._finish_recoveries(wake_ns)
+        if self._recoveries.pending:
+            self._recoveries.look(wake_ns)
         if self._settings.pending or self._settings.interrupted:
             self._settings.look(wake_ns)
         if self._tares.pending:
@@ -222,7 +222,7 @@ class ControlLoop:
             except BaseException as error:
                 pass_interrupt(error)
                 self._blame(backend, error, wake_ns)
-        self._watch(wake_ns)  # what can wait has waited: the arms have their torques
+        self._silence.look(wake_ns)  # what can wait has waited: the arms have their torques
         self._held.look(wake_ns)
         if fresh is not None:
             for index in fresh:
@@ -254,7 +254,7 @@ class ControlLoop:
                 self._blame(backend, error, now_ns)
                 continue
             for index, text in faults:
-                self._stopped(index, text, now_ns)
+                self._recoveries.stopped(index, text, now_ns)
         self._time[0] = self.backends[0].time
         for turns in self._turns:
             turns.count()
@@ -263,12 +263,6 @@ class ControlLoop:
         for index in fresh:
             arm = self._arms[index]
             arm.model.update(arm.state)
-
-    def _stopped(self, index: int, text: str, now_ns: int) -> None:
-        """Note that an arm executes no torques any more, and why."""
-        arm = self._arms[index]
-        self._recovering.discard(index)  # what was asked for before is void
-        self._owners.fail(arm.owner, Event.ARM_STOPPED, text, now_ns, (arm,))
 
     def _open_mail(self, now_ns: int) -> None:
         if self._words[Word.TRACE] != self._is_traced:
@@ -284,7 +278,7 @@ class ControlLoop:
             self._answered = self._mailbox.switch.seen
         recover = self._mailbox.recover.take()
         if recover is not None:
-            self._recover(recover, now_ns)
+            self._recoveries.begin(recover, now_ns)
         for index, slot in enumerate(self._mailbox.grippers):
             command = slot.take()
             if command is not None:
@@ -308,54 +302,6 @@ class ControlLoop:
         except BaseException as error:
             pass_interrupt(error)
             self._blame(backend, error, now_ns)
-
-    def _recover(self, wanted: Vector, now_ns: int) -> None:
-        """Ask the backends to make faulted arms ready; it may take them many cycles."""
-        for arm, flag in zip(self._arms, wanted.tolist()):
-            if not flag or not arm.fault:
-                continue
-            try:
-                self._backend_of[arm.index].recover(arm.index)
-            except BaseException as error:
-                pass_interrupt(error)
-                self._stopped(arm.index, error_text(error), now_ns)
-            else:
-                self._recovering.add(arm.index)
-
-    def _finish_recoveries(self, now_ns: int) -> None:
-        """Clear the fault of arms that are ready again; they hold where they are."""
-        for index in tuple(self._recovering):
-            backend = self._backend_of[index]
-            if backend.is_ready(index):
-                self._recovering.discard(index)
-                was = self._owners.recover(self._arms[index])
-                text = f"{was.name.lower()} cleared; holding"
-                if backend.warnings:  # of a robot that has been connected only now
-                    text = f"{text}; but {'; '.join(backend.warnings)}"
-                    backend.warnings.clear()
-                self._mailbox.report(Event.RECOVERED, now_ns, index, -1, text)
-
-    def _watch(self, now_ns: int) -> None:
-        """Hold when the owner has gone silent, or a stream of targets has paused."""
-        if self._heartbeat_timeout_ns:
-            # While the loop was being built and warmed up the owner could only wait for it.
-            self._first_ns = self._first_ns or now_ns
-            silence = now_ns - max(self._words[Word.CLIENT_HEARTBEAT], self._first_ns)
-            silent = silence > self._heartbeat_timeout_ns
-            if silent and not self._client_silent:
-                self.hold_all(
-                    Event.CLIENT_SILENT,
-                    f"the owning process has been silent for {silence / 1e9:.2f} s; all arms hold",
-                    now_ns,
-                )
-            self._client_silent = silent
-        for instance in self._owners.active:
-            if instance.is_stale(now_ns):
-                self._owners.attempt(
-                    instance, partial(self._owners.restart, instance, now_ns), now_ns
-                )
-                text = "targets have stopped; holding the measured state"
-                self._owners.report(Event.TARGET_STALE, instance, text, now_ns)
 
     def _blame(self, backend: Backend, error: BaseException, now_ns: int) -> None:
         if not self._owners.active:  # at the start nobody has the arms who could hold them
