@@ -87,6 +87,7 @@ class ForceController:
         is_idle: No force is asked for, and none is left of an earlier one.
         is_controlled: Whether the measured force is fed back; else only its loss is noticed.
         is_lost: The search has ended without a contact.
+        is_held_back: All of the force has been given for a second, and the goal is not reached.
         is_throttled: The tank does not cover the force of the last cycle.
 
     Thread: control.
@@ -113,6 +114,8 @@ class ForceController:
     """With which a feed-forward beyond the goal is taken back out of contact [N/s]."""
     REACH = 2.0
     """Where the search ends, in units of ``loss_distance``."""
+    PATIENCE = 1.0
+    """Time in which a force that is given takes a free tool to a contact, or to its goal [s]."""
 
     def __init__(self, gains: ForceGains, period: float) -> None:
         self._period = period
@@ -137,6 +140,7 @@ class ForceController:
         self._aim = self._goal = self._push = 0.0
         self._integral = self._measured = self._old_error = self._fade = 0.0
         self._touching = self._touched = self.is_lost = self.is_throttled = False
+        self._stuck, self.is_held_back = 0.0, False
         self.is_idle = self.is_controlled = True
 
     def resume(self, force: float, controlled: bool = True) -> None:
@@ -230,11 +234,15 @@ class ForceController:
         if self._touching:
             step = self.FORCE_RATE * period
             self._push += max(-step, min(step, most - self._push))
+            stuck = self._integral >= g.integral_limit and self.error > 0.05 * self._goal
         else:
             self._push = max(0.0, self._push + 0.25 * self.BRAKE_RATE * brake * slow * period)
             over = self._push - most
             if over > 0.0:
                 self._push -= min(over, self.FALL_RATE * period)
+            stuck = self._push >= most and speed < 0.1 * (slow + speed)
+        self._stuck = self._stuck + period if stuck else 0.0
+        self.is_held_back = self._stuck > self.PATIENCE
         return self._push + brake * slow
 
     def _afford(self, force: float, speed: float) -> float:

@@ -66,7 +66,7 @@ class ForceImpedanceArm:
         self._works, self._ones = np.zeros(3), np.ones(3)
         self._dq, self._mean = np.zeros(n), np.zeros(n)
         self.load, self.carries, self._carrying = np.zeros(6), False, np.zeros(n)
-        self._has_said_energy = self._has_said_lost = False
+        self._has_said_energy = self._has_said_lost = self._has_said_held = False
 
     def start(self, state: ArmState, energy: float) -> None:
         """Begin with a relaxed spring, no force, and a tank of some energy [J]."""
@@ -78,7 +78,7 @@ class ForceImpedanceArm:
         self.load[:], self.carries = 0.0, False
         self._direction[:] = self._torques[:] = self._of_force[:] = 0.0
         self._dq[:] = state.dq
-        self._has_said_energy = self._has_said_lost = False
+        self._has_said_energy = self._has_said_lost = self._has_said_held = False
 
     def aim(self, wrench: Vector, state: ArmState) -> None:
         """Control a wrench (6,) from now on [N, Nm]."""
@@ -194,6 +194,15 @@ class ForceImpedanceArm:
                 self._context.notify(
                     f"{self._name}: no contact found within {distance:.3f} m for a force of "
                     f"{self._size:.1f} N; ask for it again, nearer"
+                )
+        if force.is_held_back != self._has_said_held:
+            self._has_said_held = force.is_held_back
+            if force.is_held_back:
+                felt = max(measured, 0.0)
+                self._context.notify(
+                    f"{self._name}: presses with {felt:.1f} N of {self._size:.1f} N, and gives "
+                    "all it may: something holds it, as collision_avoidance does where another "
+                    "link is near what it presses on, or joint_limits"
                 )
 
     def _say_energy(self, scale: float) -> None:

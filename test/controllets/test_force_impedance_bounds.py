@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
-from contact_rig import LATE, ContactRig
+from contact_rig import LATE, ROD, ContactRig
 
 from multipanda_py.pose import Pose
 from multipanda_py.robots.limits import FR3_LIMITS
@@ -73,3 +73,38 @@ def test_pressed_by_its_spring_harder_than_its_wrist_can_an_arm_ended_in_velocit
         assert forces[-100:] == pytest.approx(0.9 * 12.0 / 0.088, rel=0.05)  # a5 of the arm: 88 mm
     finally:
         bench.close()
+
+
+@pytest.mark.parametrize(
+    ("q", "height", "force", "side", "felt"),
+    [
+        ([-0.0027, -0.9319, -0.1038, -2.0047, -0.3971, 2.0034, 0.5643], 0.03, 10.0, 0.2, "0.0"),
+        ([0.3362, -1.0511, -0.4702, -1.9933, 0.4122, 1.2653, 0.3348], 0.0, 20.0, 0.2, "15.3"),
+        ([0.3362, -1.0511, -0.4702, -1.9933, 0.4122, 1.2653, 0.3348], 0.0, 20.0, 0.1, ""),
+    ],
+    ids=["no contact", "less", "only the tool is near"],
+)
+def test_nobody_heard_that_a_wrist_kept_from_a_block_takes_the_force(
+    make_cell, q, height, force, side, felt
+):
+    """A tilted tool presses on a block that reaches under the wrist: 15 of 20 N, or nothing."""
+    arms = {"arm": {"q_start": q, "hand": False, "tool": ROD}}
+    law = {"type": "force_impedance", "params": {"stiffness": [800.0] * 3 + [200.0] * 3}}
+    alone = make_cell(arms, {"law": law}, active=["arm/law"])
+    x, y, z = alone.pose("arm").position.tolist()
+    block = {"shape": "box", "size": [side, side, 0.05], "position": [x, y, z - 0.035]}
+    cell = make_cell(arms, {"law": law}, active=["arm/law"], objects={"block": block})
+    cell.step(20)
+    here, wrench = cell.pose("arm"), [0.0, 0.0, -force, 0.0, 0.0, 0.0]
+    cell.set_target("arm", Pose(here.position + [0.0, 0.0, height], here.rotation), wrench=wrench)
+    cell.step(2000)
+    told = [event.text for event in cell.events() if "gives all it may" in event.text]
+    pressed = -cell.simulation.contact_force("block")[2]
+    if felt:
+        assert len(told) == 1
+        assert f"arm: presses with {felt} N of {force} N" in told[0]
+        assert "collision_avoidance" in told[0]
+        assert pressed == pytest.approx(float(felt), abs=0.1)
+    else:
+        assert not told
+        assert pressed == pytest.approx(force, abs=0.1)
