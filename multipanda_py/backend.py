@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 from multipanda_py.exceptions import BackendError
 from multipanda_py.gripper_record import Action, Outcome
 from multipanda_py.settings import Settings
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import INTERFACES, ArmState, Vector
 
 if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
@@ -50,6 +50,8 @@ class Backend(ABC, Generic[SettingsT]):
 
     Settings: ClassVar[type[Settings]] = Settings
     settings_section: ClassVar[str] = ""
+    interfaces: ClassVar[tuple[str, ...]] = INTERFACES[:1]
+    """What its arms can be commanded, of :data:`.INTERFACES`: torques if nothing else is said."""
     measures_objects: ClassVar[bool] = False
     """Whether it fills ``objects`` with what is; else they are where they were declared, or where
     hands that hold them are."""
@@ -180,7 +182,7 @@ class Backend(ABC, Generic[SettingsT]):
         """Ask for an arm to be made ready again; returns at once. Thread: control."""
 
     def is_ready(self, arm: int) -> bool:
-        """Return whether an arm executes torques now. Thread: control."""
+        """Return whether an arm executes its commands now. Thread: control."""
         return True
 
     def configure(self, arm: int, settings: SettingsT) -> None:
@@ -224,6 +226,23 @@ class Backend(ABC, Generic[SettingsT]):
         Thread: control.
         """
         raise BackendError(f"backend {type(self).__name__} cannot go back to a saved state")
+
+    def engage(self, arm: int, interface: str) -> None:
+        """Begin to execute another command of an arm at rest, from where it is; returns at once.
+
+        With ``effort`` that is ``tau`` of its state, else ``joint_command``, whose first row is
+        where the arm is now. As long as the arm does not execute it, :meth:`is_ready` is false,
+        and the backend keeps ``tau`` at zero and ``joint_command`` at the measured positions.
+
+        Args:
+            arm: Index in the cell.
+            interface: One of :attr:`interfaces`.
+
+        Raises:
+            BackendError: If it cannot even begin.
+
+        Thread: control.
+        """
 
     @abstractmethod
     def close(self) -> None:

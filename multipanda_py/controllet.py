@@ -13,7 +13,7 @@ from multipanda_py.context import Context
 from multipanda_py.handover import Handover
 from multipanda_py.parameters import NoParams
 from multipanda_py.report import Report
-from multipanda_py.state import REPORT, ArmState, Vector
+from multipanda_py.state import INTERFACES, REPORT, ArmState, Vector
 from multipanda_py.targets import Target
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     Attributes:
         params: Current parameters; replaced as a whole between two cycles.
         tau: Where :meth:`update` writes, per arm (n,) [Nm], gravity excluded.
+        command: The same; a law with another ``command_interface`` writes joint positions (n,)
+            [rad] or velocities (n,) [rad/s] there, and ``tau`` means nothing.
         context: Its arms and what is around them.
         report: Numbers to publish each cycle, named by ``report_names``, (12,).
         pacers: Its features that bound how fast a reference may move.
@@ -42,6 +44,8 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
 
     Params: ClassVar[type[Any]] = NoParams
     Target: ClassVar[type[Any]] = Target
+    command_interface: ClassVar[str] = INTERFACES[0]
+    """What it writes: one of :data:`.INTERFACES`. Whatever it is, it is bounded afterwards."""
     min_arms: ClassVar[int] = 1
     max_arms: ClassVar[int | None] = None
     report_names: ClassVar[tuple[Report | str, ...]] = ()
@@ -62,6 +66,9 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         self.context = context
         self.params = params
         self.tau: list[Vector] = context.joint_zeros()
+        self.command = self.tau
+        if self.command_interface != INTERFACES[0]:
+            self.command = context.joint_zeros()
         self.report: Vector = np.zeros(REPORT)
         self.pacers: list[Feature[Any]] = []
         self.softest = 0
@@ -115,7 +122,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
 
     @abstractmethod
     def update(self, states: Sequence[ArmState], target: TargetT, period: float) -> None:
-        """Write the torques of this cycle to ``tau``.
+        """Write the torques of this cycle to ``tau``, or what else it commands to ``command``.
 
         Args:
             states: One per arm, in the order of the configuration.

@@ -26,6 +26,9 @@ Matrix: TypeAlias = NDArray[np.float64]
 
 JOINTS = 7
 """Of an arm where nobody says how many it has; see :attr:`ArmState.n_joints`."""
+INTERFACES = ("effort", "position", "velocity")
+"""What an arm may be commanded, joint by joint: torques, positions, velocities; in the words of
+ros2_control. Records carry the place in this list."""
 REPORT = 12
 """Numbers that a controllet may report each cycle."""
 
@@ -51,6 +54,8 @@ class ArmState:
         tau: Torques commanded in the last cycle, gravity excluded, (n,) [Nm].
         tau_gravity: What the loop adds to them to carry an arm that does not compensate gravity
             itself; zero for one that does, (n,) [Nm].
+        joint_command: Positions commanded in the last cycle, their velocities and accelerations,
+            (3, n) [rad, rad/s, rad/s^2]. Of an arm under torque control they mean nothing.
         position_ee_in_base: (3,) [m].
         rotation_ee_in_base: (3, 3).
         twist_ee_in_base: Linear then angular velocity, (6,) [m/s, rad/s].
@@ -79,6 +84,7 @@ class ArmState:
         "holds",
         "jacobian",
         "jacobian_gram",
+        "joint_command",
         "limits",
         "mass",
         "n_joints",
@@ -115,6 +121,7 @@ class ArmState:
         self.tau_ext: Vector = record["tau_ext"][:joints]
         self.tau: Vector = record["tau"][:joints]
         self.tau_gravity: Vector = record["tau_gravity"][:joints]
+        self.joint_command: Matrix = record["joint_command"][:, :joints]
         self.position_ee_in_base: Vector = record["position_ee_in_base"]
         self.rotation_ee_in_base: Matrix = record["rotation_ee_in_base"]
         self.twist_ee_in_base: Vector = record["twist_ee_in_base"]
@@ -156,6 +163,7 @@ class ArmSnapshot:
         time: Time of the controlled world at which it was taken [s].
         owner: Name of the controllet that owned the arm.
         fault: Name of the latched fault, or an empty string.
+        interface: What it is commanded, one of :data:`INTERFACES`.
     """
 
     name: str
@@ -172,3 +180,4 @@ class ArmSnapshot:
     fingers: Vector
     owner: str
     fault: str
+    interface: str = INTERFACES[0]

@@ -24,9 +24,10 @@ from multipanda_py.loop.row import row_dtype
 from multipanda_py.parameter_set import ParameterSet
 from multipanda_py.parameters import Robots
 from multipanda_py.robots import ArmDescription, Robot
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import INTERFACES, ArmState, Vector
 
 PERIOD = 1e-3
+_UNITS = dict(zip(INTERFACES, ("Nm", "rad", "rad/s")))
 LEAK = 10_000
 """Bytes that a thousand cycles may leave behind."""
 
@@ -79,7 +80,7 @@ class StateMaker:
     def at(self, q: Sequence[Vector], dq: Sequence[Vector] | None = None) -> list[ArmState]:
         """Return the states with every model quantity updated for ``q`` and ``dq``, (arms, n)."""
         for i, (state, model) in enumerate(zip(self.states, self.models)):
-            state.q[:] = q[i]
+            state.q[:] = state.joint_command[0] = q[i]
             state.dq[:] = 0.0 if dq is None else dq[i]
             model.update(state)
         return self.states
@@ -131,7 +132,7 @@ def check_contract(
 ) -> None:
     """Check a registered controllet on random states.
 
-    Activation at rest commands no motion; torques have the right shapes and are finite in
+    Activation at rest commands no motion; commands have the right shapes and are finite in
     every posture; they depend on the values of states and target and on nothing else; states
     are not written to; a thousand cycles do not make memory grow; with the default gains, and
     with each vector or number at its upper bound, no motion is braked so fast that latency
@@ -148,6 +149,7 @@ def check_contract(
     """
     law_class = registry.find("controllets", name)
     n = law_class.min_arms if n_arms is None else n_arms
+    interface = law_class.command_interface
     rng = np.random.default_rng(seed)
     maker, other = StateMaker(n, model), StateMaker(n, model)
 
@@ -162,16 +164,18 @@ def check_contract(
         states = maker.random(rng)
         law.on_activate(states, target)
         law.update(states, target, PERIOD)
-        _require([t.shape for t in law.tau] == [(k,) for k in maker.joints], "shapes of tau")
-        largest = max(float(np.abs(t).max()) for t in law.tau)
-        _require(largest < 1e-6, f"activation at rest commands {largest:.3g} Nm")
+        for commands in (law.tau, law.command):
+            _require([t.shape for t in commands] == [(k,) for k in maker.joints], "shapes of tau")
+        rest = [s.q if interface == INTERFACES[1] else 0.0 for s in states]
+        largest = max(float(np.abs(t - q).max()) for t, q in zip(law.command, rest))
+        _require(largest < 1e-6, f"activation at rest commands {largest:.3g} {_UNITS[interface]}")
         here = [s.q.copy() for s in states]
         speeds = [rng.uniform(-1.0, 1.0, k) for k in maker.joints]
         states = maker.at(here, speeds)
         before = [(s.q.copy(), s.dq.copy(), s.mass.copy(), s.jacobian.copy()) for s in states]
         law.update(states, target, PERIOD)
-        first = [t.copy() for t in law.tau]
-        _require(all(np.isfinite(t).all() for t in first), "torques are not finite")
+        first = [t.copy() for t in law.command]
+        _require(all(np.isfinite(t).all() for t in first), "commands are not finite")
         for state, (q, dq, mass, jacobian) in zip(states, before):
             same = all(
                 np.array_equal(a, b)
@@ -183,12 +187,13 @@ def check_contract(
         twin.on_activate(other.at(here), twin_target)
         twin.update(other.at(here), twin_target, PERIOD)  # a law may remember what it has met
         twin.update(other.at(here, speeds), twin_target, PERIOD)
-        same = all(np.allclose(a, b, rtol=0, atol=1e-9) for a, b in zip(first, twin.tau))
-        _require(same, "equal states in other arrays give other torques")
+        same = all(np.allclose(a, b, rtol=0, atol=1e-9) for a, b in zip(first, twin.command))
+        _require(same, "equal states in other arrays give other commands")
         law.on_deactivate()
         twin.on_deactivate()
     _check_memory(law, maker.random(rng, speed=0.5), target)
-    check_bandwidth(name, n, postures=2, seed=seed, model=model)
+    if interface == INTERFACES[0]:
+        check_bandwidth(name, n, postures=2, seed=seed, model=model)
 
 
 def check_bandwidth(

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import mujoco
@@ -27,6 +28,7 @@ from multipanda_py.simulation.elasticity import (
     elastic_joints,
     motor_addresses,
 )
+from multipanda_py.simulation.joint_servo import JointServo
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mujoco_warnings import diverged, listen
 from multipanda_py.simulation.perturbation import Perturbation, add_payload, scale_inertia
@@ -36,7 +38,7 @@ from multipanda_py.simulation.sim_gripper import SimGripper
 from multipanda_py.simulation.sim_robot import SimRobot
 from multipanda_py.simulation.world import World
 from multipanda_py.simulation.world_state import WorldState
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import INTERFACES, ArmState, Vector
 
 _FIRST_CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
 
@@ -49,11 +51,18 @@ class SavedMujoco:
         world: Of the physics.
         drives: What changes in the stages of every arm's drive.
         hands: What changes in the hands.
+        servos: Of arms that are commanded positions or velocities, by place.
     """
 
     world: WorldState
     drives: Sequence[Sequence[Mapping[str, object]]]
     hands: Sequence[tuple[Vector, dict[str, object]]]
+    servos: Mapping[int, JointServo]
+
+
+def _motors_of(joints: tuple[Vector, Vector], springs: Springs | None) -> tuple[Vector, Vector]:
+    """Return positions and velocities of motors; rigid joints' are their own."""
+    return joints if springs is None else springs.motors
 
 
 class Mujoco(Backend[FrankaSettings]):
@@ -79,6 +88,7 @@ class Mujoco(Backend[FrankaSettings]):
     """
 
     Settings, settings_section = FrankaSettings, "franka"
+    interfaces = INTERFACES
     measures_objects = True
     model: mujoco.MjModel
     data: mujoco.MjData
@@ -135,6 +145,8 @@ class Mujoco(Backend[FrankaSettings]):
         self._hands: list[SimGripper | None] = []
         self._robots: list[SimRobot] = []
         self.drives: list[Drive] = []
+        self._servos: dict[int, JointServo] = {}
+        self._motors: list[Callable[[], tuple[Vector, Vector]]] = []
         for seed, (index, arm, state) in enumerate(zip(self.arms, self.descriptions, self.states)):
             first = model.joint(arm.joint_names[0])
             q_at, dof = int(first.qposadr[0]), int(first.dofadr[0])
@@ -161,6 +173,8 @@ class Mujoco(Backend[FrankaSettings]):
                 springs,
             )
             self._robots.append(robot)
+            own = (self._q[-1], self._dq[-1])
+            self._motors.append(partial(_motors_of, own, springs))
             stages = self._stages(arm, settings, robot, dof, seed)
             self.drives.append(Drive([*stages, *([springs] if springs else [])]))
         self._objects: list[Vector] = []
@@ -263,6 +277,8 @@ class Mujoco(Backend[FrankaSettings]):
         """
         if self.arms[0] not in fresh:
             return
+        for place, servo in self._servos.items():
+            servo.rest() if self._robots[place].stopped else servo.drive()
         for state, ctrl, drive in zip(self.states, self._ctrl, self.drives):
             np.add(state.tau, state.tau_gravity, ctrl)
             drive.execute(ctrl)
@@ -291,6 +307,14 @@ class Mujoco(Backend[FrankaSettings]):
         """Return whether an arm executes torques."""
         return not self._robots[self.arms.index(arm)].stopped
 
+    def engage(self, arm: int, interface: str) -> None:
+        """Put a servo with the gains of the robot's own controller between command and motors."""
+        place = self.arms.index(arm)
+        self._servos.pop(place, None)
+        if interface != INTERFACES[0]:
+            gains = self._robots[place].servo_gains()
+            self._servos[place] = JointServo(self.states[place], self._motors[place], gains)
+
     def configure(self, arm: int, settings: FrankaSettings) -> None:
         """Change thresholds, load and the rest at once."""
         self._robots[self.arms.index(arm)].configure(settings)
@@ -300,13 +324,15 @@ class Mujoco(Backend[FrankaSettings]):
         """Return the world, and what changes in drives and hands."""
         hands = [hand.save() for hand in self._hands if hand is not None]
         world = WorldState.of(self.model, self.data)
-        return SavedMujoco(world, [drive.save() for drive in self.drives], hands)
+        drives = [drive.save() for drive in self.drives]
+        return SavedMujoco(world, drives, hands, dict(self._servos))
 
     def load(self, saved: object, seed: int | None = None) -> None:
         """Go back to a saved state, bit by bit if no seed is given."""
         if not isinstance(saved, SavedMujoco):
             raise BackendError(f"mujoco: got a saved state of type {type(saved).__name__}")
         saved.world.load(self.model, self.data)
+        self._servos = dict(saved.servos)
         for drive, stages in zip(self.drives, saved.drives):
             drive.load(stages)
             if seed is not None:

@@ -19,7 +19,7 @@ from multipanda_py.loop.row import ARM_FIELDS
 from multipanda_py.loop.statistics import LoopStatistics, summarise
 from multipanda_py.pose import Pose
 from multipanda_py.report import Reports
-from multipanda_py.state import ArmSnapshot
+from multipanda_py.state import INTERFACES, ArmSnapshot
 
 SILENT = 0.05
 """Silence of the loop from which on nothing is handed to it that nobody waits for [s]."""
@@ -81,6 +81,7 @@ class StateReader:
             time=float(row["time"]),
             owner=self._names.specs[int(record["owner"])].name,
             fault=Event(fault).name.lower() if fault else "",
+            interface=INTERFACES[int(record["interface"])],
             **{name: record[name][:joints] for name in _PER_JOINT},
             **{name: record[name] for name in _OF_TOOL},
         )

@@ -13,6 +13,7 @@ from multipanda_py import registry
 from multipanda_py.channel import channel_table
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.channel_rules import channel_faults
+from multipanda_py.config.interfaces import interface_faults, unfit
 from multipanda_py.config.node_names import NODES
 from multipanda_py.config.sections import PER_JOINT
 from multipanda_py.config.standing import feature_names, feature_specs
@@ -20,7 +21,7 @@ from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.parameter_set import check_values
 from multipanda_py.parameters import specs_of
 from multipanda_py.report import report_titles
-from multipanda_py.state import JOINTS
+from multipanda_py.state import INTERFACES, JOINTS
 
 if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
@@ -48,6 +49,8 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
                 f"[{limits.lower[joint]:g}, {limits.upper[joint]:g}]"
             )
     _check_backends(config, faults)
+    with contextlib.suppress(ConfigurationError):  # of a backend that is missing, as said above
+        faults.extend(interface_faults(config))
     for name, thing in config.objects.items():
         if name in config.arms:
             faults.append(f"objects.{name}: this name is taken by an arm")
@@ -167,6 +170,14 @@ def _check_controllet(
             f"{controllet.type}: a trajectory comes once and is no stream that could pause"
         )
     owned = [name for name in arms or config.arms if name in config.arms]
+    if law.command_interface not in INTERFACES:
+        faults.append(
+            f"{where}.type: {controllet.type}: command_interface: got "
+            f"{law.command_interface!r}, allowed {', '.join(INTERFACES)}"
+        )
+        return
+    with contextlib.suppress(ConfigurationError):  # of a backend that is missing
+        faults.extend(unfit(where, law, controllet.type, config, owned))
     robots = {name: config.arms[name].robot for name in owned}
     sizes = tuple(robot.n_joints for robot in robots.values())
     mixed = arms is not None and len({*sizes}) > 1

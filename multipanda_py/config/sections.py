@@ -117,6 +117,10 @@ PER_JOINT: dict[str, dict[str, float]] = {
 """Keys of an arm and its sections that have a number per joint, and what that is by default."""
 
 
+def _empty_list(value: object) -> object:
+    return [] if value == [""] else value
+
+
 class ArmConfig(Section):
     """One arm: what moves it, what it is, where it stands.
 
@@ -137,6 +141,10 @@ class ArmConfig(Section):
     """Whether the arm carries itself, tool and load; by default as its model does. Where not, the
     loop adds what carries them, and the thing that the hand holds."""
     tool: ToolConfig | None = None
+    interfaces: Annotated[
+        list[Literal["effort", "position", "velocity"]], BeforeValidator(_empty_list)
+    ] = []
+    """What it may be commanded, of what its backend offers; all of that if empty."""
     q_start: Posture = MODELS[DEFAULT_MODEL].ready.tolist()
     """By default the ready posture of the model [rad]."""
     torque_rate: Annotated[float, Field(ge=100, le=1000)] | None = None
@@ -207,10 +215,6 @@ class ObjectConfig(Section):
 
 def _is_map(value: object) -> bool:
     return isinstance(value, Mapping)
-
-
-def _empty_list(value: object) -> object:
-    return [] if value == [""] else value
 
 
 class ControlletConfig(Section):

@@ -13,11 +13,12 @@ from multipanda_py.handover import Handover
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.safety import StateGuard, TorqueGuard
 from multipanda_py.robots.load import Load
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import INTERFACES, ArmState, Vector
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from multipanda_py.loop.arm_motion import ArmMotion
     from multipanda_py.loop.instance import Instance
 
 RELEASE_TIME = 0.02
@@ -34,6 +35,8 @@ class Arm:
         record: Its part of the row, shape ().
         owner: The instance whose torque it follows.
         fault: The latched fault, or ``Event.NONE``.
+        first_interface: What it is commanded until a law wants something else.
+        motion: Moves its ``joint_command`` on; None under torque control.
         released: Even hold cannot produce a torque; it decays to zero.
         interrupted: It may not have done what it was told at some time since the fault.
         busy: Why no other law may have it now, or an empty string.
@@ -54,12 +57,19 @@ class Arm:
         record: NDArray[np.void],
         period: float,
         up_in_base: Vector | None = None,
+        motion: ArmMotion | None = None,
+        interface: str = INTERFACES[0],
     ) -> None:
         self.index, self.state, self.model = index, state, model
         model.attach(state)
         self.record = record
         self._owner_word, self._fault_word = record["owner"], record["fault"]
         self._wanted = record["tau_wanted"][: state.n_joints]
+        self._interface_word = record["interface"]
+        self.first_interface = interface
+        self._own_motion = motion
+        self.motion: ArmMotion | None = None
+        self._command: Vector | None = None
         self._torque_guard = TorqueGuard(state.limits, period)
         self._state_guard = StateGuard(state.limits)
         own = model.arm.compensates_gravity
@@ -88,9 +98,28 @@ class Arm:
         self.interrupted = event is not Event.NONE and (self.interrupted or event.takes_torque)
         self._fault_word[...] = int(event)
 
+    @property
+    def interface(self) -> str:
+        """What it is commanded, one of :data:`.INTERFACES`."""
+        return INTERFACES[int(self._interface_word)]
+
+    def prepare(self, interface: str) -> None:
+        """Let ``joint_command`` begin where the arm is, if it is about to count."""
+        if interface != self.interface:
+            self.state.joint_command[0] = self.state.q
+            self.state.joint_command[1:] = 0.0
+
+    def engage(self, interface: str) -> None:
+        """Be commanded something else from now on, beginning at rest where the arm is."""
+        self._interface_word[...] = INTERFACES.index(interface)
+        self.motion = None if interface == INTERFACES[0] else self._own_motion
+        if self.motion is not None:
+            self.motion.start(interface)
+
     def give_to(self, instance: Instance, slot: int) -> None:
         """Make ``instance`` the owner; the arm is number ``slot`` of its arms."""
         self.owner, self._slot = instance, slot
+        self._command = instance.command[slot] if instance.command else None
         self._owner_word[...] = instance.spec.index
 
     def blend(self, cycles: int) -> None:
@@ -156,8 +185,12 @@ class Arm:
     def wanted(self) -> Vector:
         """Return this cycle's torque before it is bounded, (n,) [Nm]; ask once a cycle.
 
-        The torque of an arm that is released decays in the state itself.
+        The torque of an arm that is released decays in the state itself; that of one that is not
+        under torque control is left to its backend.
         """
+        if self.motion is not None:
+            self.motion.step(None if self.owner.waits else self._command)
+            return self.state.tau
         if self.released:
             self.state.tau *= self._decay
             return self.state.tau

@@ -12,9 +12,12 @@ from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, describe_objects
 from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.config.interfaces import interfaces_of
+from multipanda_py.config.sections import ArmConfig
 from multipanda_py.context import Context
 from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.loop.arm import Arm
+from multipanda_py.loop.arm_motion import ArmMotion
 from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.held_things import HeldThings
 from multipanda_py.loop.instance import Instance
@@ -24,7 +27,7 @@ from multipanda_py.loop.plugin_errors import starting
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.load import NO_LOAD
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import INTERFACES, ArmState, Vector
 
 
 def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailbox) -> ControlLoop:
@@ -45,7 +48,9 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
         states.append(state)
         model = ArmModel(descriptions[index])
         up_in_base = np.array(descriptions[index].rotation_base_in_world[2])
-        arms.append(Arm(index, state, model, record, period, up_in_base))
+        motion = ArmMotion(state, period) if _may_move(arm, specs, index) else None
+        first = interfaces_of(arm)[0]
+        arms.append(Arm(index, state, model, record, period, up_in_base, motion, first))
         arms[-1].set_load(arm.settings.load or NO_LOAD)
     reports, objects = row["reports"][0], row["objects"][0]
     for pose, thing in zip(objects, (t for t in describe_objects(config) if t.mass > 0.0)):
@@ -63,9 +68,17 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
     backends = build_backends(config, states, objects, descriptions)
     backend_of = {index: backend for backend in backends for index in backend.arms}
     held = HeldThings(config, arms, backend_of, mailbox, objects)
-    ownership = Ownership(arms, instances, mailbox, blend_cycles)
+    ownership = Ownership(arms, instances, mailbox, blend_cycles, backend_of)
     silence_ns = int(timeout * 1e9)
     return ControlLoop(arms, instances, backends, mailbox, row, ownership, silence_ns, held)
+
+
+def _may_move(arm: ArmConfig, specs: Sequence[InstanceSpec], index: int) -> bool:
+    """Return whether an arm may be commanded something else than torques."""
+    laws = (spec.law for spec in specs if index in spec.arms and not spec.is_hold)
+    return interfaces_of(arm)[0] != INTERFACES[0] or any(
+        law.command_interface != INTERFACES[0] for law in laws
+    )
 
 
 def make_context(

@@ -117,6 +117,7 @@ class ControlLoop:
         not_ready = [fault for backend in self.backends for fault in backend.faults()]
         self._sense(self._all, 0)
         for arm in self._arms:
+            arm.state.joint_command[0] = arm.state.q
             if arm.gravity is not None:  # something has carried it until now
                 arm.gravity.update()
         for instance in self._instances:
@@ -128,6 +129,9 @@ class ControlLoop:
                     instance.update()
                 instance.deactivate()
         gc.collect()
+        for arm in self._arms:
+            if arm.first_interface != arm.interface:
+                self._owners.engage(arm.index, arm.first_interface)
         self._owners.apply([instance.spec.name in active for instance in self._instances])
         for arm in self._arms:
             arm.blend_left = 0
@@ -155,6 +159,7 @@ class ControlLoop:
             tuple(instance.active for instance in self._instances),
             tuple(arm.fault for arm in self._arms),
             tuple(arm.released for arm in self._arms),
+            tuple(arm.interface for arm in self._arms),
             tuple(backend.save() for backend in self.backends),
         )
 
@@ -165,6 +170,9 @@ class ControlLoop:
             BackendError: If a backend cannot go back.
             Exception: Whatever a law or feature raises on its activation.
         """
+        for arm, interface in zip(self._arms, state.interfaces):
+            if arm.interface != interface:
+                self._owners.engage(arm.index, interface)
         for backend, saved in zip(self.backends, state.backends):
             backend.load(saved, seed)
         self._row[:] = state.row
@@ -173,6 +181,9 @@ class ControlLoop:
         self._recoveries.pending.clear()
         for slot in (*self._mailbox.grippers, *self._mailbox.holds):
             slot.skip()
+        for arm in self._arms:
+            if arm.motion is not None:
+                arm.motion.resume()
         for arm, fault, released in zip(self._arms, state.faults, state.released):
             arm.interrupted = released
             arm.fault, arm.released = fault, released
@@ -204,6 +215,8 @@ class ControlLoop:
             self._open_mail(wake_ns)
         if self._recoveries.pending:
             self._recoveries.look(wake_ns)
+        if self._owners.changing and self._owners.look_at_changes():
+            self._mail = -1  # what came meanwhile is taken in the next cycle
         if self._settings.pending or self._settings.interrupted:
             self._settings.look(wake_ns)
         if self._tares.pending:

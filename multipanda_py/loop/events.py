@@ -30,6 +30,8 @@ class Event(IntEnum):
     NON_FINITE_STATE = 14
     BACKEND_ERROR = 15
     ARM_STOPPED = 16
+    NON_FINITE_COMMAND = 17
+    COMMAND_JUMP = 18
 
     @property
     def permits_hold(self) -> bool:

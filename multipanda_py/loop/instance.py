@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.context import Context
 from multipanda_py.handover import Handover
+from multipanda_py.loop.command_check import CommandCheck
 from multipanda_py.loop.derating import Derating
 from multipanda_py.loop.feature_set import FeatureSet
 from multipanda_py.loop.mailbox import Mailbox
@@ -32,6 +33,9 @@ class Instance:
         spec: What it is made of.
         states: Live states of its arms, in its own order.
         active: Whether it owns its arms now.
+        waits: Whether an arm of its is about to execute its commands, and does not yet.
+        command: Where it writes what its arms take instead of torques, per arm; None for torques,
+            and for hold, whose arms brake.
         is_new: Whether it has not been updated since its activation.
         tau: Torques of the last update, per arm (n,) [Nm].
         notices: What the law or a feature wants reported, until it has been.
@@ -51,7 +55,7 @@ class Instance:
         self.spec = spec
         self.states = [states[arm] for arm in spec.arms]
         self.active = False
-        self.is_new = False
+        self.is_new = self.waits = False
         self._period = context.period
         self.notices: list[str] = context.notices
         values = spec.decode(spec.encode(spec.initial_values()))
@@ -70,6 +74,12 @@ class Instance:
         goals = [record for name in reshaped for record in self._target.data[name]]
         self._goals = [(record, record.copy()) for record in goals]
         self.tau: list[Vector] = self._law.tau
+        self.command: list[Vector] | None = None
+        self._checks: list[CommandCheck] = []
+        if self._law.command is not self.tau:
+            self.command = self._law.command
+            interface = spec.law.command_interface
+            self._checks = [CommandCheck(spec.name, interface, state) for state in self.states]
         self._derating = Derating(spec.config.type, self._law)
         self._may_derate = self._derating.applies
         self._trace = Trace(self._target.data, records)
@@ -148,6 +158,8 @@ class Instance:
             Exception: Whatever the law or a feature raises on a new target.
         """
         sound = True
+        if self.waits:
+            return sound
         for slot, data, channel, place in self._target_mail:
             values = slot.take()
             if values is None:
@@ -182,11 +194,18 @@ class Instance:
             and now_ns - self._newest_ns > self._timeout_ns
         )
 
+    def _look_at(self, command: Sequence[Vector]) -> None:
+        """Check commands; what features add to torques is for laws that make torques."""
+        for tau, check, wanted in zip(self.tau, self._checks, command):
+            tau[:] = 0.0
+            check.look(wanted)
+
     def update(self) -> None:
         """Compute the torques of this cycle.
 
         Raises:
             NonFiniteTorque: If a torque is not finite.
+            RefusedCommand: If another command is not finite, or jumps.
             Exception: Whatever the law or a feature raises.
         """
         self.is_new = False
@@ -198,6 +217,8 @@ class Instance:
                 feature.prepare(states, target, period)
             self._idle = all(feature.idle for feature in features.preparing)
         self._law.update(states, target, period)
+        if self.command is not None:
+            self._look_at(self.command)
         if self._may_derate:
             self._derating.look()
         if self._terms.is_on:

@@ -23,6 +23,7 @@ class LoopState:
         active: Whether each instance was.
         faults: Latched on each arm.
         released: Of each arm, whether even its hold could not produce a torque.
+        interfaces: What each arm was commanded.
         backends: What each backend has saved, None if it cannot.
     """
 
@@ -30,4 +31,5 @@ class LoopState:
     active: tuple[bool, ...]
     faults: tuple[Event, ...]
     released: tuple[bool, ...]
+    interfaces: tuple[str, ...]
     backends: tuple[object | None, ...]

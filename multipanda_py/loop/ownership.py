@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from multipanda_py.backend import Backend
 from multipanda_py.handover import Handover
 from multipanda_py.loop.arm import Arm
+from multipanda_py.loop.command_check import RefusedCommand
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.handing_over import PastCycles
 from multipanda_py.loop.instance import Instance, NonFiniteTorque
 from multipanda_py.loop.mailbox import ANY_EPOCH, RESTART, Mailbox, SwitchStatus, Word
 from multipanda_py.loop.plugin_errors import error_text, pass_interrupt, starting
 from multipanda_py.state import Vector
+
+REST = 0.02
+"""Speed of a joint below which an arm may be commanded something else than before [rad/s]."""
 
 
 class Ownership:
@@ -25,11 +30,13 @@ class Ownership:
         arms: The arms, in the order of the cell.
         instances: Every controllet instance; holds first, one per arm, in the same order.
         mailbox: Where the active set and events are published.
+        backend_of: What moves each arm.
         blend_cycles: Cycles over which torque is blended when an arm changes its owner.
 
     Attributes:
         active: Active instances, in the order of the cell.
         epoch: Counts changes of the active set.
+        changing: Arms that are about to be commanded something else than before.
 
     Thread: control.
     """
@@ -40,7 +47,10 @@ class Ownership:
         instances: Sequence[Instance],
         mailbox: Mailbox,
         blend_cycles: int,
+        backend_of: Mapping[int, Backend],
     ) -> None:
+        self._backend_of = backend_of
+        self.changing: set[int] = set()
         self._arms, self._instances, self._mailbox = arms, instances, mailbox
         self._holds = instances[: len(arms)]
         self._blend_cycles = blend_cycles
@@ -90,6 +100,13 @@ class Ownership:
                 )
             if arm.busy:
                 return f"{instance.spec.name}: arm {arm.state.name} {arm.busy}"
+            speed = float(np.abs(arm.state.dq).max())
+            if instance.spec.law.command_interface != arm.interface and speed > REST:
+                return (
+                    f"{instance.spec.name}: arm {arm.state.name} moves at {speed:.3f} rad/s, "
+                    f"allowed {REST:g} rad/s to change from {arm.interface} to "
+                    f"{instance.spec.law.command_interface} commands; let it hold first"
+                )
         try:
             self._start(instance)
         except BaseException as error:
@@ -113,6 +130,9 @@ class Ownership:
             TypeError: If the law says that in anything but words: nobody could report it later.
             Exception: Whatever the law or a feature raises.
         """
+        if instance.command is not None:
+            for index in instance.spec.arms:
+                self._arms[index].prepare(instance.spec.law.command_interface)
         words = instance.activate([self._past.of(self._arms[i]) for i in instance.spec.arms])
         if words is not None and not isinstance(words, str):
             raise TypeError(
@@ -176,6 +196,48 @@ class Ownership:
         self._report_handovers(now_ns)
         self.epoch += 1
         self._mailbox.words[Word.EPOCH] = self.epoch
+        for instance in self.active:
+            if not instance.spec.is_hold:
+                self._engage_arms(instance, now_ns)
+        self._set_waiting()
+
+    def _engage_arms(self, instance: Instance, now_ns: int) -> None:
+        """Have the arms of a law commanded what it writes; if one cannot be, all of them hold."""
+        interface = instance.spec.law.command_interface
+        for arm in (self._arms[index] for index in instance.spec.arms):
+            if arm.interface == interface:
+                continue
+            try:
+                self.engage(arm.index, interface)
+            except BaseException as error:
+                pass_interrupt(error)
+                self.fail(instance, Event.BACKEND_ERROR, error_text(error), now_ns, (arm,))
+                return
+
+    def engage(self, index: int, interface: str) -> None:
+        """Have an arm commanded something else; it may take the arm many cycles.
+
+        Raises:
+            Exception: Whatever the backend raises; the arm is commanded what it was.
+        """
+        backend = self._backend_of[index]
+        backend.engage(index, interface)
+        self._arms[index].engage(interface)
+        if not backend.is_ready(index):
+            self.changing.add(index)
+
+    def look_at_changes(self) -> bool:
+        """Let laws begin whose arms take their commands now; return whether any does."""
+        done = {index for index in self.changing if self._backend_of[index].is_ready(index)}
+        self.changing -= done
+        self._set_waiting()
+        return bool(done)
+
+    def _set_waiting(self) -> None:
+        changing = self.changing
+        for instance in self.active:
+            waits = bool(changing) and not changing.isdisjoint(instance.spec.arms)
+            instance.waits = waits and not instance.spec.is_hold
 
     def begin_anew(self, wanted: Sequence[bool], now_ns: int) -> None:
         """Activate ``wanted``, and holds, as at the start: on arms that have been put elsewhere.
@@ -198,10 +260,14 @@ class Ownership:
 
     def update(self, instance: Instance, now_ns: int) -> None:
         """Compute an instance's torques; if it cannot, its arms hold in this very cycle."""
+        if instance.waits:
+            return
         try:
             instance.update()
         except NonFiniteTorque as error:
             self.fail(instance, Event.NON_FINITE_TORQUE, str(error), now_ns)
+        except RefusedCommand as error:
+            self.fail(instance, error.event, str(error), now_ns)
         except BaseException as error:
             pass_interrupt(error)
             self.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)

@@ -57,6 +57,9 @@ ARM_FIELDS = (
     Field("fault", (), "", "0: none, else a number of `loop.events.Event`", "i8"),
     Field("sensed_ns", (), "ns", "cycle of its newest state; 0: this one, or none yet", "i8"),
     Field("tau_wanted", ("joints",), "Nm", "torques asked for, before value and rate are bounded"),
+    Field("joint_command", (3, "joints"), "rad, rad/s, rad/s^2", "commanded positions, velocities "
+          "and accelerations; of an arm under torque control they mean nothing"),
+    Field("interface", (), "", "what it is commanded: 0 torques, 1 positions, 2 velocities", "i8"),
     Field(
         "target_channels", (), "", "bit k: the law follows the k-th of the references below", "i8"
     ),

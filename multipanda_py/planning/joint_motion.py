@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import atexit
 import math
-import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -18,6 +16,8 @@ from multipanda_py.planning.quintic import (
     PEAK_RATE,
     Quintic,
 )
+from multipanda_py.planning.ruckig_ends import let_go_at_exit
+from multipanda_py.planning.stopping import can_stop
 from multipanda_py.planning.trajectory import BLEND_TIME
 from multipanda_py.state import Matrix, Vector
 
@@ -34,20 +34,6 @@ _BLEND_SHARE = 0.5
 def _full(dq: Vector) -> float:
     """Allow every velocity."""
     return 1.0
-
-
-_alive: weakref.WeakSet[JointMotion] = weakref.WeakSet()
-
-
-@atexit.register
-def _let_go() -> None:
-    """Drop ruckig's objects before the interpreter ends, or it prints those that are left.
-
-    A loop's process ends with a thread that waits, and holds on to all of its laws.
-    """
-    for motion in _alive:
-        for name in ("_ruckig", "_plan", "_way", "_brake"):
-            motion.__dict__.pop(name, None)
 
 
 class JointMotion:
@@ -105,7 +91,7 @@ class JointMotion:
         self._brake = self._input(ControlInterface.Velocity)
         self.set_speed(1.0)
         self._warm_up()
-        _alive.add(self)
+        let_go_at_exit(self, ("_ruckig", "_plan", "_way", "_brake"))
 
     def _input(self, interface: ControlInterface) -> InputParameter:
         wanted = InputParameter(self._n)
@@ -165,18 +151,10 @@ class JointMotion:
     def _can_brake(self) -> bool:
         """Whether the limits of a way leave room to brake before the position limits.
 
-        An upper bound of the room: the acceleration is brought to zero, then braking builds up
-        and ends. (What ruckig says of a plan's extreme positions leaves braking phases out.)
+        (What ruckig says of a plan's extreme positions leaves braking phases out.)
         """
-        most, jerk = self._braking
-        rate, change = np.abs(self.dq), np.abs(self.ddq)
-        rate = rate + change * change / (2.0 * jerk)
-        room = rate * (change / jerk + rate / (2.0 * most) + most / (2.0 * jerk))
-        up, down = self._upper - self.q, self.q - self._lower
-        ahead = np.where(self.dq > 0.0, up, down)
-        turns = (self.dq * self.ddq < 0.0) | (self.dq == 0.0)
-        ahead = np.where(turns, np.minimum(up, down), ahead)
-        return bool(((room <= ahead) | (rate < 1e-6)).all())
+        room = can_stop(self.q, self.dq, self.ddq, self._lower, self._upper, *self._braking)
+        return bool(room.all())
 
     def _go(self, wanted: InputParameter, begin: Vector) -> None:
         """Plan from a joint state.

@@ -14,6 +14,7 @@ from controller_manager_msgs.srv import (
     UnloadController,
 )
 
+from multipanda_py import registry
 from multipanda_py.cell import Cell
 from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.cell.switcher import ControlletInfo
@@ -46,10 +47,7 @@ class ControllerManager:
     def __init__(self, node: GuardedNode, cell: Cell, arm: str = "") -> None:
         self._cell, self._arm, self._logger = cell, arm, node.get_logger()
         self._prefix = f"{arm}/" if arm else ""
-        self._interfaces = {
-            name: [f"{joint}/effort" for joint in described.joint_names]
-            for name, described in cell.descriptions.items()
-        }
+        self._joints = {name: arm.joint_names for name, arm in cell.descriptions.items()}
         manager = f"{self._prefix}controller_manager"
         node.serve(SwitchController, f"{manager}/switch_controller", self._switch)
         for kind, name, answer in (
@@ -115,7 +113,8 @@ class ControllerManager:
         return not self._arm or (info.per_arm and info.arms == (self._arm,))
 
     def _state_of(self, info: ControlletInfo) -> ControllerState:
-        claims = [name for arm in info.arms for name in self._interfaces[arm]]
+        kind = registry.find("controllets", info.type).command_interface
+        claims = [f"{joint}/{kind}" for arm in info.arms for joint in self._joints[arm]]
         return ControllerState(
             name=info.short_name if self._arm else info.name,
             state=info.state,

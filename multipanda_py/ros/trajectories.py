@@ -15,7 +15,7 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.instance_spec import InstanceSpec
-from multipanda_py.controllets.joint_trajectory import (
+from multipanda_py.control.motion_watch import (
     CONTACT,
     CONTACT_JOINT,
     GOAL_ERROR,
@@ -41,11 +41,11 @@ PERIOD = 0.05
 """Between two looks at a goal: feedback, and how soon an end is noticed [s]."""
 PATIENCE = 1.0
 """How long the loop may take to begin a motion [s]."""
-TYPE = "joint_trajectory"
+TYPES = ("joint_trajectory", "joint_position")
 
 
 class Trajectories:
-    """``<controllet>/follow_joint_trajectory`` of every controllet of type joint_trajectory.
+    """``<controllet>/follow_joint_trajectory`` of every controllet that takes trajectories.
 
     A goal for a controllet that is not active is rejected. One that cannot be followed is
     accepted and aborted at once, as only a result can say why. A newer goal ends an older one.
@@ -63,7 +63,7 @@ class Trajectories:
         self._servers = [
             _Follower(node, cell, spec, clock, targets)
             for spec in cell.specs
-            if spec.config.type == TYPE
+            if spec.config.type in TYPES
         ]
         if self._servers:
             every(node, PERIOD, self._tick)

@@ -14,14 +14,12 @@ from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Stage
 from multipanda_py.simulation.elasticity import Springs
+from multipanda_py.simulation.stable_gains import stable_gains
 from multipanda_py.state import ArmState, Vector
 
 if TYPE_CHECKING:
     from multipanda_py.franka.settings import FrankaSettings
 
-STABLE = 0.01
-"""Largest square of natural frequency times period of a joint that holds: explicit steps of all
-joints together are stable far beyond it."""
 _AXES = ("x", "y", "z", "rotation about x", "rotation about y", "rotation about z")
 
 
@@ -176,13 +174,16 @@ class SimRobot(Stage):
 
     def _stop(self) -> None:
         """Hold where the arm is, with gains for its inertia there."""
-        compliance = np.linalg.inv(self._state.mass).diagonal()  # inverse of what a joint moves
         self._q = self._state.q.copy()
         if self._springs is not None:
-            compliance = np.maximum(compliance, self._springs.rotor_compliance)
             self._q = self._springs.motors[0]
-        bound = STABLE / (self._period**2 * compliance)
-        own = self._options.joint_impedance[: len(bound)]  # for as many joints as a Franka's
-        self._stiffness = np.minimum(own, bound)
-        self._damping = 2.0 * np.sqrt(self._stiffness / compliance)
+        self._stiffness, self._damping = self.servo_gains()
         self.stopped = True
+
+    def servo_gains(self) -> tuple[Vector, Vector]:
+        """Return stiffness and damping of its own joint controller in this posture, (n,) each."""
+        moved = np.asarray(np.linalg.inv(self._state.mass), float)  # inverse of what a joint moves
+        compliance = moved.diagonal()
+        if self._springs is not None:
+            compliance = np.maximum(compliance, self._springs.rotor_compliance)
+        return stable_gains(np.array(self._options.joint_impedance), compliance, self._period)

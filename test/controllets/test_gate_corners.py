@@ -15,7 +15,7 @@ from postures import anywhere
 from multipanda_py import registry
 from multipanda_py.config.sections import GateConfig
 from multipanda_py.control.governed_channel import GovernorParams
-from multipanda_py.controllets.joint_trajectory import MotionState
+from multipanda_py.control.motion_watch import MotionState
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.robots import READY_POSTURE as Q_READY

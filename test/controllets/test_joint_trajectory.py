@@ -10,12 +10,8 @@ import pytest
 from dense_impedance import impedance
 
 from multipanda_py.control.modal_damping import BANDWIDTH, KEPT
-from multipanda_py.controllets.joint_trajectory import (
-    CONTACT,
-    JointTrajectory,
-    JointTrajectoryParams,
-    MotionState,
-)
+from multipanda_py.control.motion_watch import CONTACT, MotionState
+from multipanda_py.controllets.joint_trajectory import JointTrajectory, JointTrajectoryParams
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.planning.quintic import evaluate
 from multipanda_py.planning.trajectory import complete

@@ -77,6 +77,50 @@ class Misbehaving(Controllet[Target, MisbehavingParams]):
             raise RuntimeError("this law does not let go")
 
 
+@dataclass(frozen=True)
+class UnsteadyParams:
+    """Where an arm is to go, and what goes wrong."""
+
+    fault: str = choice("none", options=("none", "nan", "jump", "raise"))
+    rate: float = number(0.0, unit="rad/s", low=-10, high=10, doc="of all joints")
+
+
+class UnsteadyPosition(Controllet[Target, UnsteadyParams]):
+    """Command positions that move on with steps of speed, and go wrong as the parameter says."""
+
+    Params = UnsteadyParams
+    command_interface = "position"
+
+    def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
+        for command, state in zip(self.command, states):
+            command[:] = state.joint_command[0]
+
+    def update(self, states: Sequence[ArmState], target: Target, period: float) -> None:
+        fault = self.params.fault
+        if fault == "raise":
+            raise RuntimeError("this law broke")
+        for command in self.command:
+            command += self.params.rate * period
+            command += {"nan": float("nan"), "jump": 1.0}.get(fault, 0.0)
+
+
+class UnsteadyVelocity(UnsteadyPosition):
+    """The same with velocities."""
+
+    command_interface = "velocity"
+
+    def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
+        for command in self.command:
+            command[:] = 0.0
+
+    def update(self, states: Sequence[ArmState], target: Target, period: float) -> None:
+        fault = self.params.fault
+        if fault == "raise":
+            raise RuntimeError("this law broke")
+        for command in self.command:
+            command[:] = {"nan": float("nan"), "jump": 50.0}.get(fault, self.params.rate)
+
+
 TUG = Channel("tug", 3, "force along the axes of the base", unit="N", low=-20.0, high=20.0)
 
 

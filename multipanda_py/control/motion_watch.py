@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a motion of the joints goes: errors, tolerances, obstacles, contact, and how it ends."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from multipanda_py.parameters import joint_vector, number
+from multipanda_py.planning.joint_motion import JointMotion
+from multipanda_py.report import Report
+from multipanda_py.state import ArmState, Vector
+from multipanda_py.targets import TrajectoryTarget
+
+_dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
+_STANDS = 0.02
+"""Share of its own speed below which a motion counts as stopped by an obstacle."""
+
+TIME = Report("time", "s", "since the motion began")
+DURATION = Report("duration", "s", "of the motion")
+LARGEST_ERROR = Report("largest error", "rad", "of a joint behind the path, until now")
+GOAL_ERROR = Report("goal error", "rad", "largest distance of a joint from the goal")
+STATE = Report("state", "", "how the motion is doing, a MotionState")
+MOTIONS = Report("motions", "", "begun since the activation")
+CONTACT_JOINT = Report("contact joint", "", "that met something; 0 for the tool")
+CONTACT = Report("contact", "Nm, N", "torque of that joint, or force at the tool")
+MOTION_REPORTS = (
+    TIME,
+    DURATION,
+    LARGEST_ERROR,
+    GOAL_ERROR,
+    STATE,
+    MOTIONS,
+    CONTACT_JOINT,
+    CONTACT,
+)
+
+
+class MotionState(IntEnum):
+    """How a motion is doing, as reported."""
+
+    IDLE = 0
+    RUNNING = 1
+    DONE = 2
+    PATH_TOLERANCE_VIOLATED = 3
+    GOAL_TOLERANCE_VIOLATED = 4
+    BLOCKED = 5
+    CONTACT = 6
+
+
+@dataclass(frozen=True, eq=False)
+class MotionParams:
+    """Speed and tolerances of motions."""
+
+    speed: float = number(
+        0.3, low=0.02, high=1,
+        doc="share of the speed limits for going to a posture; acceleration by its square, "
+        "jerk by its cube",
+    )  # fmt: skip
+    path_tolerance: Vector = joint_vector(
+        0.2, unit="rad", low=0, high=7,
+        doc="largest error on the way, per joint; beyond it the arm stops; 0 is any",
+    )  # fmt: skip
+    goal_tolerance: Vector = joint_vector(
+        0.05, unit="rad", low=0, high=7,
+        doc="largest error at the end, per joint; 0 is any",
+    )  # fmt: skip
+    goal_time: float = number(
+        1.0, unit="s", low=0, high=600,
+        doc="time after the end to come within goal_tolerance, or to wait for an obstacle to go; "
+        "0 is any",
+    )  # fmt: skip
+    contact_torque: Vector = joint_vector(
+        "contact_torque", unit="Nm", low=0, high="torque",
+        doc="external joint torque against the motion at which the arm stops; 0 is any",
+    )  # fmt: skip
+    contact_force: float = number(
+        0.0, unit="N", low=0, high=500,
+        doc="force at the tool against the motion at which the arm stops; 0 is any",
+    )  # fmt: skip
+
+
+class MotionWatch:
+    r"""Begin the motions of one arm that are asked for, judge how they go, and end them.
+
+    A motion ends *done* when the arm is within the goal tolerance. If an error on the way is
+    beyond the path tolerance, or the arm is not within the goal tolerance in time, the arm
+    comes to rest from where it is and stays there, so that it does not go on pressing against
+    what stopped it. One that waits for an obstacle for longer than ``goal_time`` ends *blocked*,
+    one that meets something in *contact*.
+
+    Args:
+        motion: Of the arm.
+        n_joints: Of the arm.
+
+    Thread: control.
+    """
+
+    def __init__(self, motion: JointMotion, n_joints: int) -> None:
+        self._motion = motion
+        self._to_goal = np.zeros(n_joints)
+        self._felt, self._slack = np.zeros(n_joints), np.zeros(n_joints)
+        self._contact = (0, 0.0)
+        self._asked = np.zeros(2 * n_joints + 1)
+        self._path_bound, self._goal_bound = np.zeros(n_joints), np.zeros(n_joints)
+        self._path_least = self._goal_time = np.inf
+        self._state = MotionState.IDLE
+        self._ends_as = MotionState.IDLE
+        self._motions, self._largest, self._late = 0, 0.0, 0.0
+        self._blocked = 0.0
+
+    def set_params(self, params: MotionParams) -> None:
+        """Take speed and tolerances over."""
+        self._params = params
+        self._motion.set_speed(params.speed)
+        most = params.contact_torque
+        self._slack[:] = np.where(most > 0.0, 1.0 / np.where(most > 0.0, most, 1.0), 0.0)
+        self._set_tolerances()
+
+    def _set_tolerances(self) -> None:
+        """Choose what the trajectory asks for, else the parameters; zero and none are inf."""
+        p, asked = self._params, self._asked
+        own = np.concatenate([p.path_tolerance, p.goal_tolerance, [p.goal_time]])
+        bounds = np.where(asked == 0.0, own, asked)
+        bounds[bounds <= 0.0] = np.inf
+        self._path_bound[:], self._goal_bound[:] = np.split(bounds[:-1], 2)
+        self._path_least, self._goal_time = float(self._path_bound.min()), float(bounds[-1])
+
+    def start(self, q: Vector, dq: Vector) -> None:
+        """Come to rest from positions (n,) [rad] and velocities (n,) [rad/s], and forget."""
+        self._motion.rest(q, dq)
+        self._state = self._ends_as = MotionState.IDLE
+        self._motions, self._largest = 0, 0.0
+        self._contact = (0, 0.0)
+
+    def begin(self, channel: str, target: TrajectoryTarget) -> None:
+        """Begin a motion, or a stop."""
+        motion, count = self._motion, int(target.count[0][0])
+        self._ends_as = MotionState.DONE
+        if channel == "joint":
+            self._asked[:] = 0.0
+            motion.go_to(target.q[0])
+        elif count:
+            self._asked[:] = target.tolerances[0]
+            motion.follow(target.points[0], count)
+        else:
+            self._ends_as = MotionState.IDLE
+            motion.stop()
+        self._set_tolerances()
+        self._state, self._largest, self._late = MotionState.RUNNING, 0.0, 0.0
+        self._blocked, self._contact = 0.0, (0, 0.0)
+        self._motions += 1
+
+    def judge(self, state: ArmState, error: Vector, period: float, report: Vector) -> None:
+        """Compare errors with tolerances, and report.
+
+        Args:
+            state: Of the arm.
+            error: From measured positions to the reference, (n,) [rad].
+            period: Cycle time [s].
+            report: Of the law, whose first names are :data:`MOTION_REPORTS`.
+        """
+        motion = self._motion
+        to_goal = _subtract(motion.goal, state.q, self._to_goal).tolist()
+        goal_error = max(max(to_goal), -min(to_goal))
+        if self._state is MotionState.RUNNING:
+            errors = error.tolist()
+            largest = max(max(errors), -min(errors))
+            self._largest = max(self._largest, largest)
+            if not motion.moving:
+                self._settle(state, goal_error, period)
+            elif largest > self._path_least and self._leaves_path(error):
+                self._give_way(state, MotionState.PATH_TOLERANCE_VIOLATED)
+            elif self._meets_something(state):
+                self._give_way(state, MotionState.CONTACT)
+            elif motion.rate < _STANDS or self._blocked:
+                self._wait(state, period)
+        report[0], report[1] = motion.time + self._late, motion.duration
+        report[2], report[3] = self._largest, goal_error
+        report[4], report[5] = self._state, self._motions
+        report[6], report[7] = self._contact
+
+    def _wait(self, state: ArmState, period: float) -> None:
+        """Count for how long an obstacle has been in the way."""
+        self._blocked = self._blocked + period if self._motion.rate < _STANDS else 0.0
+        if self._blocked > self._goal_time:
+            self._give_way(state, MotionState.BLOCKED)
+
+    def _meets_something(self, state: ArmState) -> bool:
+        """Whether something beyond the thresholds is in the way; a stop goes on regardless."""
+        felt = _multiply(state.tau_ext, self._slack, self._felt)
+        shares = np.abs(felt, felt).tolist()
+        share, force = max(shares), 0.0
+        if self._params.contact_force > 0.0:
+            x, y, z = state.wrench_ext_in_base[:3].tolist()
+            force = math.sqrt(x * x + y * y + z * z)
+        if share <= 1.0 and force <= self._params.contact_force:
+            return False
+        if _dot(state.tau_ext, self._motion.dq) >= 0.0 or self._ends_as is MotionState.IDLE:
+            return False
+        joint = shares.index(share)
+        self._contact = (joint + 1, float(state.tau_ext[joint])) if share > 1.0 else (0, force)
+        return True
+
+    def _leaves_path(self, error: Vector) -> bool:
+        """Whether an error is beyond its tolerance; a stop is not judged by its path."""
+        beyond = np.abs(error) > self._path_bound
+        return self._ends_as is MotionState.DONE and bool(beyond.any())
+
+    def _settle(self, state: ArmState, goal_error: float, period: float) -> None:
+        """End a motion that has arrived, or wait for it."""
+        if self._ends_as is MotionState.IDLE or (np.abs(self._to_goal) <= self._goal_bound).all():
+            self._state = self._ends_as
+        elif self._late > self._goal_time:
+            self._give_way(state, MotionState.GOAL_TOLERANCE_VIOLATED)
+        else:
+            self._late += period
+
+    def _give_way(self, state: ArmState, reason: MotionState) -> None:
+        self._state = reason
+        self._motion.give_way(state.q, state.dq)
