@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The geometry of the links of a URDF."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.importing.mesh import find_mesh
+from multipanda_py.importing.shape import Shape
+from multipanda_py.robots.rotations import rotation_from_rpy
+from multipanda_py.state import Vector
+
+KINDS = ("collision", "visual")
+_SIZES = {"box": {"size": 3}, "sphere": {"radius": 1}, "cylinder": {"radius": 1, "length": 1}}
+
+
+def link_shapes(
+    urdf: Path, links: Sequence[str], packages: Sequence[Path] = ()
+) -> dict[str, dict[str, list[Shape]]]:
+    """Return the collision and visual geometry of some links of a URDF.
+
+    Args:
+        urdf: The file.
+        links: Names of the links.
+        packages: Folders of packages, or with packages in them, for meshes.
+
+    Returns:
+        Shapes by link, and by ``collision`` and ``visual``.
+
+    Raises:
+        ConfigurationError: If a shape is unknown, a number is missing, or a mesh is not there.
+    """
+    root = ElementTree.parse(urdf).getroot()
+    found: dict[str, dict[str, list[Shape]]] = {}
+    for link in root.findall("link"):
+        name = str(link.get("name"))
+        if name in links:
+            found[name] = {
+                kind: [
+                    _shape(element, f"{urdf}: link {name}: {kind}", urdf, packages)
+                    for element in link.findall(kind)
+                ]
+                for kind in KINDS
+            }
+    return found
+
+
+def _shape(
+    element: ElementTree.Element, where: str, urdf: Path, packages: Sequence[Path]
+) -> Shape:
+    solid = next(iter(element.findall("geometry/*")), None)
+    kind = "nothing" if solid is None else solid.tag
+    if solid is None or kind not in (*_SIZES, "mesh"):
+        raise ConfigurationError(f"{where}: got {kind}, allowed {', '.join(_SIZES)}, mesh")
+    position, rpy = np.zeros(3), np.zeros(3)
+    if (origin := element.find("origin")) is not None:
+        position = _numbers(origin, "xyz", where, 3, "0 0 0")
+        rpy = _numbers(origin, "rpy", where, 3, "0 0 0")
+    rotation = rotation_from_rpy(*rpy)
+    if kind == "mesh":
+        scale = _numbers(solid, "scale", where, 3, "1 1 1")
+        path = find_mesh(str(solid.get("filename")), urdf, packages)
+        return Shape(kind, tuple(scale), position, rotation, path)
+    size = [_numbers(solid, key, where, count) for key, count in _SIZES[kind].items()]
+    if min(size[0]) <= 0.0:
+        raise ConfigurationError(f"{where}: {kind}: got a size of {min(size[0]):g}, allowed more")
+    return Shape(kind, tuple(np.concatenate(size)), position, rotation)
+
+
+def _numbers(
+    element: ElementTree.Element, key: str, where: str, count: int, default: str = ""
+) -> Vector:
+    """Return the numbers of an attribute, (count,)."""
+    text = element.get(key, default)
+    try:
+        values = np.array([float(word) for word in text.split()])
+    except ValueError:
+        values = np.zeros(0)
+    if values.shape != (count,) or not np.isfinite(values).all():
+        numbers = "a number" if count == 1 else f"{count} numbers"
+        raise ConfigurationError(f"{where}: {element.tag} {key}: got {text!r}, allowed {numbers}")
+    return values

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a description to a robot and the YAML that goes with it."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from multipanda_py.importing.arms import ArmEnds, find_arm
+from multipanda_py.importing.fit import Fit, fit_capsules
+from multipanda_py.importing.geometry import link_shapes
+from multipanda_py.importing.postures import RandomPostures
+from multipanda_py.importing.shape import Shape
+from multipanda_py.robots.chain import Chain, chain_of
+from multipanda_py.robots.extra import read_extra
+from multipanda_py.robots.read import read_robot
+from multipanda_py.robots.read_urdf import read_urdf
+from multipanda_py.robots.robot import Robot
+from multipanda_py.robots.tree import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class RobotDraft:
+    """What was found out of a description.
+
+    Attributes:
+        robot: With all numbers.
+        arm: Its base and tip.
+        chain: As the description has it.
+        fit: Its capsules.
+        shapes: Its geometry, by link of the description, and ``collision`` and ``visual``.
+        known: Keys that were given.
+        left_out: What hangs on it and is no part of it.
+        ready: Where its ready posture is from.
+    """
+
+    robot: Robot
+    arm: ArmEnds
+    chain: Chain
+    fit: Fit
+    shapes: Mapping[str, Mapping[str, Sequence[Shape]]]
+    known: tuple[str, ...]
+    left_out: tuple[str, ...]
+    ready: str
+
+
+def draft_robot(
+    source: Path,
+    *,
+    base: str = "",
+    tip: str = "",
+    name: str = "",
+    extra: Path | None = None,
+    packages: Sequence[Path] = (),
+    most_capsules: int = 2,
+) -> RobotDraft:
+    """Find an arm in a URDF, fit its capsules, and choose what the file does not say.
+
+    Args:
+        source: The URDF.
+        base: Link to begin with; by default that before the first joint of the only arm.
+        tip: Link that carries things; by default the first one fixed behind the last joint.
+        name: Of the robot; by default that of the file.
+        extra: A YAML with what is known already; its numbers are kept, but capsules are fitted.
+        packages: Folders where ``package://`` leads to.
+        most_capsules: Per link.
+
+    Raises:
+        ConfigurationError: If the file cannot be read, there is not one such arm, it has no
+            limits or a link that is no body, or a mesh is not there.
+    """
+    known = {} if extra is None else read_extra(extra)
+    tree = read_urdf(source)
+    arm = find_arm(tree, base or known.get("base", ""), tip or known.get("tip", ""))
+    read = partial(
+        read_robot,
+        urdf=source,
+        base=arm.base,
+        tip=arm.tip,
+        name=name or re.sub(r"\W", "_", source.stem),
+    )
+    read(extra)  # what is missing is missing there
+    chain = chain_of(tree, arm.base, arm.tip)
+    shapes = link_shapes(source, list(chain.places), packages)
+    fit = fit_capsules(chain, shapes, most_capsules)
+    found: dict[str, Any] = known | {
+        "overlapping": [],
+        "capsules": {
+            link: [[list(c.start), list(c.end), c.radius] for c in capsules]
+            for link, capsules in fit.capsules.items()
+        },
+    }
+
+    def robot() -> Robot:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "extra.yaml"
+            path.write_text(yaml.safe_dump(found), encoding="utf-8")
+            return read(path)
+
+    postures = RandomPostures(robot())
+    overlapping = postures.overlapping()
+    found["overlapping"] = [list(pair) for pair in overlapping]
+    origin = "as it was given"
+    if "ready" not in known:
+        origin = "of plain postures clear of floor and itself the one that moves best; to taste"
+        if (ready := postures.ready(overlapping)) is None:
+            origin = "no plain posture is clear of floor and itself. CHECK this one"
+        else:
+            found["ready"] = np.round(ready, 6).tolist()
+    left_out = tuple(_left_out(tree, chain))
+    return RobotDraft(robot(), arm, chain, fit, shapes, tuple(known), left_out, origin)
+
+
+def _left_out(tree: Tree, chain: Chain) -> Iterator[str]:
+    """Say what hangs on a chain by joints that are no part of it."""
+    for link in chain.places:
+        for joint in tree.below.get(link, ()):
+            if joint.child not in chain.places:
+                mass = tree.bodies[joint.child].mass
+                yield (
+                    f"{joint.child} ({mass:.3g} kg), which hangs by joint {joint.name} "
+                    f"({joint.kind}), is left out with all behind it"
+                )

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A picture of one arm: what it looks like, and the capsules that stand for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import mujoco
+import numpy as np
+
+from multipanda_py.importing.mesh import read_mesh
+from multipanda_py.importing.shape import Shape
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.chain import Chain
+from multipanda_py.robots.robot import Robot
+from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.simulation.mjcf_elements import (
+    COLLISION_GROUP,
+    VISUAL_GROUP,
+    put,
+    quaternion,
+)
+from multipanda_py.view.rendering import Renderer, write_png
+
+HIDDEN_GROUP = 5
+WIDTH, HEIGHT = 640, 640
+"""Of either half [pixels]."""
+CAPSULE_COLOR = (0.95, 0.5, 0.1, 0.45)
+SHAPE_COLOR = (0.78, 0.80, 0.83, 1.0)
+_TYPES = {
+    "box": mujoco.mjtGeom.mjGEOM_BOX,
+    "sphere": mujoco.mjtGeom.mjGEOM_SPHERE,
+    "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER,
+    "capsule": mujoco.mjtGeom.mjGEOM_CAPSULE,
+}
+
+
+def draw_robot(
+    path: Path, robot: Robot, chain: Chain, shapes: Mapping[str, Mapping[str, Sequence[Shape]]]
+) -> None:
+    """Write a PNG of an arm in its ready posture, beside the same with its capsules.
+
+    Args:
+        path: Of the PNG.
+        robot: The arm.
+        chain: The same as its description has it.
+        shapes: Its geometry, by link of the description, and ``visual`` and ``collision``.
+
+    Raises:
+        RenderingUnavailable: If there is no way to draw; says what to install.
+    """
+    arm = ArmDescription("arm", robot, hand=False)
+    spec = build_scene([arm])
+    shown: set[int] = set()
+    for link, (number, pose) in chain.places.items():
+        kinds = shapes.get(link, {})
+        body = spec.body(arm.prefix + chain.links[number])
+        for shape in kinds.get("visual") or kinds.get("collision") or ():
+            _add_shape(spec, body, shape, pose)
+            shown.add(number)
+    own = {arm.prefix + link.name: number in shown for number, link in enumerate(robot.links)}
+    model = spec.compile()
+    capsules = model.geom_group == COLLISION_GROUP
+    for geom in np.flatnonzero(model.geom_group == VISUAL_GROUP):
+        body = model.body(int(model.geom_bodyid[geom])).name
+        if own.get(body) and model.geom_matid[geom] >= 0:  # the picture made of the capsules
+            model.geom_group[geom] = HIDDEN_GROUP
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    mujoco.mj_forward(model, data)
+    with Renderer(model, WIDTH, HEIGHT) as renderer:
+        bare = renderer.frame(data)
+        model.geom_group[capsules] = VISUAL_GROUP
+        model.geom_rgba[capsules] = CAPSULE_COLOR
+        write_png(path, np.hstack((bare, renderer.frame(data))))
+
+
+def _add_shape(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, pose: np.ndarray) -> None:
+    """Add a shape in the frame of its link to a body in which that has a pose, (4, 4)."""
+    geom = put(body.add_geom(), contype=0, conaffinity=0, group=VISUAL_GROUP, mass=0.0)
+    put(geom, pos=pose[:3, :3] @ shape.position + pose[:3, 3], rgba=np.array(SHAPE_COLOR))
+    put(geom, quat=quaternion(pose[:3, :3] @ shape.rotation))
+    if shape.mesh is None:
+        size = [*shape.size, 0.0, 0.0][:3]
+        half = (
+            [edge / 2.0 for edge in size] if shape.kind == "box" else [size[0], size[1] / 2.0, 0]
+        )
+        put(geom, type=_TYPES[shape.kind], size=np.array(half))
+        return
+    name = f"mesh_{len(spec.meshes)}"
+    points, triangles = read_mesh(shape.mesh, shape.size)
+    mesh = put(spec.add_mesh(), name=name, uservert=points.ravel(), userface=triangles.ravel())
+    put(mesh, inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL)
+    put(geom, type=mujoco.mjtGeom.mjGEOM_MESH, meshname=name)
