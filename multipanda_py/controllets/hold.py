@@ -47,9 +47,9 @@ class _Anchor:
     share of the joint's torque limit: early for the joints that carry the arm, so that their
     springs take them back to where they began to be slow; later for a wrist, which a load that
     nobody told of would make swing in its spring. The anchor is dragged along beyond the
-    deflection that the whole torque belongs to, while the joint's torque is at its limit (or the
-    joint would be thrown back by what was wound up), and it never lies at a stop: a stop may be
-    touched, but is not pressed.
+    deflection that the whole torque belongs to, while the joint's torque is at its limit or far
+    behind what is asked for (or the joint would be thrown back by what was wound up), and it never
+    lies at a stop: a stop may be touched, but is not pressed.
     """
 
     FULL_RATE = 1000.0
@@ -68,6 +68,9 @@ class _Anchor:
     RAMP = 0.3
     """Time in which the joints come to brake together: at first, with the torques of before still
     there, each on its own takes more energy and ends nearer [s]."""
+    BEHIND = 0.04
+    """Time that the rate limit needs for what is asked for, above which an anchor is dragged
+    along: a spring whose torque comes so late swings [s]."""
     MARGIN = 0.02
     """Least distance of an anchor from a stop [rad]."""
 
@@ -85,7 +88,7 @@ class _Anchor:
         self._q, self._e = np.zeros(n), np.zeros(n)
         self._v, self._damping = np.zeros(n), np.ones(n)
         self._set, self._full = np.zeros(n, bool), np.zeros(n, bool)
-        self.tau_bias, self._time = np.zeros(n), 0.0
+        self.tau_bias, self._late, self._time = np.zeros(n), np.zeros(n), 0.0
         self._torque_rate = float(limits.torque_rate.min())
         self.brake, self._params = MomentumBrake(limits, params.brake_rate), params
         self.set_gains(params)
@@ -126,6 +129,8 @@ class _Anchor:
         together = min(1.0, self._time / self.RAMP)
         tau = _add(brake.torque(mass, rate, together), self.tau_bias, out)
         np.greater_equal(_absolute(tau), 0.95 * self._limit, out=self._full)
+        _subtract(tau, state.tau, self._late)
+        self._full |= _absolute(self._late, self._late) > self.BEHIND * self._torque_rate
 
     def _settle(self, state: ArmState) -> None:
         """Give the joints that have become slow their anchors, and take those of fast ones."""

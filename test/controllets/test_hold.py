@@ -115,6 +115,23 @@ def test_a_wrist_with_a_secret_load_no_longer_swings_for_more_than_a_second():
     rig.cell.close()
 
 
+@pytest.mark.parametrize(("seed", "payload", "episode"), [(7, True, 5803), (11, False, 1575)])
+def test_joints_that_nearly_share_an_axis_no_longer_swing_against_each_other(
+    seed, payload, episode
+):
+    """With little inertia, torques behind the rate limit: for 1.1 s, or 13 degrees farther."""
+    rng = np.random.default_rng(seed)
+    for _ in range(episode + 1):
+        throw = Throw.random(rng, payload=payload)
+    rig = StopRig(throw.perturbation)
+    rig.throw(throw)
+    book = rig.run(1.2)
+    assert book.rest_time(REST) < 0.85
+    if episode == 1575:
+        assert np.degrees(np.abs(book.q[-1] - throw.q).max()) < 85.0  # it was 91.5
+    rig.cell.close()
+
+
 def test_an_arm_that_is_thrown_after_a_long_rest_stops_as_one_taken_over():
     """However long it has held before."""
     rng = np.random.default_rng(5)
@@ -194,6 +211,13 @@ def by_momentum(state):
     return -np.sign(momentum) * np.minimum(np.minimum(200.0 * size, root), state.limits.torque)
 
 
+def travel(book, throw):
+    """Return how far the joint ends that travels farthest [rad]: what a stop gives back counts."""
+    end, way = np.abs(book.q[-1] - throw.q), np.abs(book.q - throw.q).max(axis=0)
+    stopped = ((book.q > FR3_LIMITS.upper) | (book.q < FR3_LIMITS.lower)).any(axis=0)
+    return np.where(stopped, way, end).max()
+
+
 @pytest.mark.robustness
 def test_hold_stops_within_five_degrees_of_the_best_stop(rigs, episodes):
     """The best of three stops that know the arm exactly, by the joint that travels farthest."""
@@ -202,14 +226,14 @@ def test_hold_stops_within_five_degrees_of_the_best_stop(rigs, episodes):
     for episode in range(n):
         throw = Throw.random(rng, payload=False)
         rigs.of(throw.perturbation).throw(throw)
-        travel = np.abs(rigs.of(throw.perturbation).run(1.0).q[-1] - throw.q).max()
+        way = travel(rigs.of(throw.perturbation).run(1.0), throw)
         exact = rigs.of({"inertia_scale": throw.perturbation["inertia_scale"]})
         best = np.inf
         for law in (straight, joint_by_joint, by_momentum):
             exact.throw(throw, law)
-            best = min(best, np.abs(exact.run(0.5).q[-1] - throw.q).max())
-        if travel > best + np.radians(5.0):
-            beyond.append((np.degrees(travel - best), f"episode {episode}: {throw}"))
+            best = min(best, travel(exact.run(0.5), throw))
+        if way > best + np.radians(5.0):
+            beyond.append((np.degrees(way - best), f"episode {episode}: {throw}"))
     assert len(beyond) <= 0.04 * n, beyond
     assert all(excess < 10.0 for excess, _ in beyond), beyond
 
