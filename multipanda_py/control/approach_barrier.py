@@ -109,6 +109,8 @@ def settle(
     for _ in range(_SWEEPS):
         largest = 0.0
         for row in range(len(missing)):
+            if missing[row] <= 0.0 and not forces[row]:
+                continue
             weights = coupling[row]
             force = min(max(forces[row] + missing[row] / (weights[row] + _SOFT), 0.0), MAX_FORCE)
             change = force - forces[row]

@@ -241,7 +241,8 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     ) -> tuple[Matrix, Matrix, list[float]]:
         """Return what brakes the approach of led arms: gradients, responses, needs.
 
-        Only of arms that come nearer themselves, and never to part: so it only takes energy.
+        Only of arms that come nearer themselves, and never to part: so it only takes energy. An
+        approach that slows down by itself is left out, as every row costs time.
         """
         coming = []
         for pair in pairs:
@@ -249,16 +250,17 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
                 if arm in pair.arms and pair.begin > _CONTACT:
                     gradient = pair.gradients[pair.arms.index(arm)]
                     speed = -float(_dot(gradient, states[arm].dq))
-                    if speed > 0.0:
-                        coming.append((pair, arm, gradient, speed))
+                    if speed <= 0.0:
+                        continue
+                    end = min(self.params.stop_distance, pair.begin, pair.distance)
+                    need = self._barrier.required(pair.distance, speed, end)
+                    if need > float(_dot(gradient, self._accelerations[self._slices[arm]])):
+                        coming.append((arm, gradient, need))
         rows, answers = np.zeros((2, len(coming), self._own))
-        needs = []
-        for row, (pair, arm, gradient, speed) in enumerate(coming):
+        for row, (arm, gradient, _) in enumerate(coming):
             rows[row, self._slices[arm]] = gradient
             answers[row, self._slices[arm]] = self._masses[arm].solve(gradient)
-            end = min(self.params.stop_distance, pair.begin, pair.distance)
-            needs.append(self._barrier.required(pair.distance, speed, end))
-        return rows, answers, needs
+        return rows, answers, [need for _, _, need in coming]
 
     def _stop(
         self,

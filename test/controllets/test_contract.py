@@ -79,7 +79,7 @@ def check_beside_dampers(name, values, features, postures):
             assert found.swing(5, 0.002, scale) < 1.0 + STEADY, (q.tolist(), scale)
 
 
-DAMPERS = {"collision_avoidance": {"fixed_objects": "all"}, "joint_limits": {}}
+DAMPERS = {"collision_avoidance": {"fixed_objects": "all"}, "joint_limits": {}, "singularity": {}}
 STIFFEST = {
     "collision_avoidance": {
         "fixed_objects": "all", "max_force": 2000.0, "deceleration": 50.0, "bandwidth": 30.0,
@@ -114,3 +114,15 @@ def test_the_stiffest_pushes_and_barriers_swung_on_a_late_arm(name, ratio, episo
     stiffest = {own: {"damping_ratio": ratio} | values for own, values in STIFFEST.items()}
     others = {own: {} for own in law.default_features} | stiffest
     check_beside_dampers(name, testing._corners(law)[0][1], others, episodes(2, 100))
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize(
+    ("name", "bound"), [("gravity_compensation", "max_speed"), ("teleoperation", "leader_speed")]
+)
+def test_the_brake_of_fast_joints_is_within_what_latency_stands(name, bound, episodes):
+    """Of all joints at once, beside the highest gains, where arms have come near things."""
+    law = registry.find("controllets", name)
+    _, values = testing._corners(law)[-1]
+    others = {own: {} for own in law.default_features} | DAMPERS
+    check_beside_dampers(name, values | {bound: 0.0}, others, episodes(2, 100))
