@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dense_impedance import impedance
-from models import OTHERS
+from models import pairs
 
 from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedance,
@@ -20,7 +20,7 @@ from multipanda_py.testing import PERIOD, StateMaker
 SOFT = CartesianImpedanceParams(np.full(6, 2.0), error_clip=np.full(6, 10.0))
 """So soft that half a turn takes less than the wrist bears, 0.9 of 12 Nm."""
 CONTEXT = {n: StateMaker(n).context for n in (1, 2)}
-PAIRS = [("fr3", "fr3"), *(pair for other in OTHERS for pair in (("fr3", other), (other, "fr3")))]
+PAIRS = [("fr3", "fr3"), *pairs()]
 
 
 def rotation_vector(r):

@@ -3,130 +3,15 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 import pytest
+from held_box import BASES, BOTH, LAWS, HeldBox
 
 from multipanda_py import registry
 from multipanda_py.handover import Handover
 from multipanda_py.parameter_set import ParameterSet
 from multipanda_py.pose import Pose
 from multipanda_py.testing import StateMaker
-
-ROD = {
-    "mass": 0.2,
-    "com": [0.0, 0.0, 0.03],
-    "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0],
-    "position": [0.0, 0.0, 0.06],
-}
-BASES = {"left": np.array([0.0, 0.3, 0.0]), "right": np.array([0.0, -0.3, 0.0])}
-AT_BOX = {
-    "left": [0.4451, 0.02959, -0.5255, -2.25892, -1.61219, 1.64112, 0.71578],
-    "right": [-0.73593, 0.03744, 0.82009, -2.25883, 1.60509, 1.65203, -0.71612],
-}
-OTHER = {
-    "stiffness": [1500.0] * 3 + [150.0] * 3,
-    "relative_stiffness": [900.0] * 3 + [40.0] * 3,
-}
-# Two hands that press with F from both sides of a thing of length L buckle if their springs are
-# softer than 2 F / L: 370 N/m for 35 N.
-SPRINGS = {"stiffness": [800.0] * 3 + [40.0] * 3}
-BOTH = ["left", "right"]
-LAWS = {
-    "pair": {"type": "coupled_impedance", "arms": BOTH},
-    "other_pair": {"type": "coupled_impedance", "arms": BOTH, "params": OTHER},
-    "force_pair": {"type": "coupled_force_impedance", "arms": BOTH},
-    "other_force_pair": {"type": "coupled_force_impedance", "arms": BOTH, "params": OTHER},
-    "cartesian": {"type": "cartesian_impedance", "params": SPRINGS},
-    "force": {"type": "force_impedance", "params": SPRINGS},
-    "space": {"type": "operational_space"},
-    "joint": {"type": "joint_impedance"},
-    "soft": {"type": "admittance"},
-}
-
-
-class HeldBox:
-    """Two arms with rods, and the box between them."""
-
-    def __init__(self, make_cell, mass, first="force_pair", **arm):
-        arms = {
-            name: {"position": list(base), "hand": False, "tool": ROD, "q_start": AT_BOX[name]}
-            for name, base in BASES.items()
-        }
-        objects = {
-            "table": {"shape": "box", "size": [0.2, 0.3, 0.02], "position": [0.5, 0, 0.28]},
-            "box": {"shape": "box", "size": [0.06, 0.095, 0.1], "position": [0.5, 0, 0.4],
-                    "mass": mass},
-        }  # fmt: skip
-        arms = {name: {**settings, **arm} for name, settings in arms.items()}
-        self.cell = make_cell(arms, LAWS, [first], objects=objects)
-        sim = self.cell.simulation
-        self.model, self.data = sim.model, sim.data
-        self.model.opt.impratio = 1000.0  # else things creep down through dry friction: 0.4 mm/s
-        self.cell.step(10)
-        self.mass, self.last = mass, first
-
-    def lift(self, squeeze, height=0.1):
-        """Press, and lift off the table."""
-        report = self.cell.report(self.last)
-        start = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
-        self.cell.set_object_target(self.last, squeeze=squeeze)
-        for _ in range(50):
-            self.cell.step(100)
-            if min(self.force(arm) for arm in BOTH) > 0.95 * squeeze:
-                break
-        self.cell.step(300)
-        top = height + self.mass * 9.81 / 600.0
-        for k in range(81):
-            share = 0.5 * (1.0 - np.cos(np.pi * k / 80))
-            goal = Pose(start + [0.0, 0.0, share * top], np.eye(3))
-            self.cell.set_object_target(self.last, goal)
-            self.cell.step(10)
-        self.cell.step(1500)
-
-    def in_hands(self):
-        """Position of the box in the frame of each hand, (2, 3) [m]."""
-        box, found = self.cell.objects()["box"], []
-        for name, base in BASES.items():
-            hand = self.cell.pose(name)
-            found.append(hand.rotation.T @ (box.position - hand.position - base))
-        return np.array(found)
-
-    def force(self, arm):
-        """Size of the normal force between a hand and the box, from the simulation [N]."""
-        box, wrench, total = self.model.geom("box_geom").id, np.zeros(6), 0.0
-        for number in range(self.data.ncon):
-            pair = self.data.contact[number].geom1, self.data.contact[number].geom2
-            bodies = [self.model.body(self.model.geom_bodyid[g]).name for g in pair]
-            if box in pair and f"{arm}_fr3_tool" in bodies:
-                mujoco.mj_contactForce(self.model, self.data, number, wrench)
-                total += wrench[0]
-        return total
-
-    def switch(self, name):
-        """Give the arms to a law, to the same one anew, or to their holds."""
-        if name == "hold":
-            result = self.cell.hold()
-        else:
-            names = [name] if "pair" in name else [f"left/{name}", f"right/{name}"]
-            again = names if name == self.last else []
-            result = self.cell.switch(names, again, strictness="force_auto")
-        self.last = name
-        return result
-
-    def fail(self, rng):
-        """Let a law of one arm break, see its arms hold, and recover."""
-        active = [i for i in self.cell.loop._owners.active if not i.spec.is_hold]
-        if active:
-            broken = active[int(rng.integers(len(active)))]
-            broken._law.update, update = None, broken._law.update
-            self.cell.step(1)
-            broken._law.update = update
-            assert all(self.cell.state(arm).fault for arm in broken.spec.config.arms)
-            self.cell.step(int(rng.integers(1, 300)))
-            self.cell.recover()
-            self.cell.step(5)
-        return self.switch("hold")
 
 
 @pytest.mark.sim

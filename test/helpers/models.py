@@ -15,3 +15,10 @@ def over_others(items):
     if os.environ.get("MULTIPANDA_LONG"):
         return [(item, model) for item in items for model in OTHERS]
     return [(item, OTHERS[place % len(OTHERS)]) for place, item in enumerate(items)]
+
+
+def pairs():
+    """Return an FR3 before another kind of arm and behind one; with all by MULTIPANDA_LONG."""
+    if os.environ.get("MULTIPANDA_LONG"):
+        return [pair for other in OTHERS for pair in (("fr3", other), (other, "fr3"))]
+    return [("fr3", OTHERS[0]), (OTHERS[-1], "fr3")]

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Postures of any robot that bring its tool to a pose."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.dynamics.arm_model import ArmModel
+from multipanda_py.loop.row import row_dtype
+from multipanda_py.state import ArmState
+
+
+def live_arm(settings):
+    """Return the state and the model of an arm of a cell file."""
+    arm = describe_arm("arm", CellConfig.from_dict({"arms": {"arm": settings}}).arms["arm"])
+    row = np.zeros(1, row_dtype(1, 0, 1, arm.n_joints))
+    state, model = ArmState("arm", arm.limits, row["arms"][0, 0:1].reshape(())), ArmModel(arm)
+    model.attach(state)
+    return state, model
+
+
+def posture_at(settings, position, rotation, starts=40, seed=0):
+    """Return the posture (n,) with the tool at a pose in the arm's base that is farthest from
+    singular ones and limits, of those that Gauss-Newton finds from random ones about its ready
+    posture."""
+    state, model = live_arm(settings)
+    limits, rng, best, found = state.limits, np.random.default_rng(seed), 0.0, None
+    ready = np.array(model.arm.robot.ready)
+    for _ in range(starts):
+        state.q[:] = np.clip(ready + rng.normal(size=len(ready)) * 0.6, limits.lower, limits.upper)
+        for _ in range(60):
+            model.update(state)
+            turn = pin.log3(rotation @ state.rotation_ee_in_base.T)
+            error = np.concatenate([position - state.position_ee_in_base, turn])
+            j = state.jacobian
+            step = j.T @ np.linalg.solve(j @ j.T + 1e-6 * np.eye(6), error)
+            state.q[:] += step * min(1.0, 0.3 / max(1e-9, np.abs(step).max()))
+            if np.abs(error).max() < 1e-9:
+                break
+        room = np.minimum(state.q - limits.lower, limits.upper - state.q).min()
+        if np.abs(error).max() > 1e-9 or room < 0.2:
+            continue
+        least = np.linalg.svd(state.jacobian, compute_uv=False)[-1]
+        if least > best:
+            best, found = least, state.q.copy()
+    return found
