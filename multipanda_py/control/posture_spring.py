@@ -6,6 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from multipanda_py.control.nullspace_projector import NullspaceProjector
+from multipanda_py.control.rate_bound import damping_share
+from multipanda_py.robots import Robot
 from multipanda_py.state import ArmState, Vector
 
 _multiply, _subtract, _add = np.multiply, np.subtract, np.add
@@ -13,7 +15,8 @@ _minimum, _maximum = np.minimum, np.maximum
 
 MAX_DAMPING, BARE_DAMPING = 12.0, 7.0
 """Damping with which a posture moves no faster than laws may brake (see modal_damping), with a
-projector and without one: the lightest motions weigh 0.1 and 0.06 kg m^2 [Nm s/rad]."""
+projector and without one: the lightest motions weigh 0.1 and 0.06 kg m^2, and less with lighter
+rotors (:func:`.damping_share`) [Nm s/rad]."""
 
 
 class PostureSpring:
@@ -27,12 +30,13 @@ class PostureSpring:
     after the projection, the torques would not be in the nullspace any more.
 
     Args:
-        joints: Number of joints, n.
+        robot: What the arm is, with n joints.
 
     Thread: control.
     """
 
-    def __init__(self, joints: int) -> None:
+    def __init__(self, robot: Robot) -> None:
+        joints, self._light = robot.n_joints, damping_share(robot)
         self._tau, self._brake = np.zeros(joints), np.zeros(joints)
         projector = NullspaceProjector(joints)
         self._projectors = {"kinematic": projector.kinematic, "dynamic": projector.dynamic}
@@ -48,7 +52,10 @@ class PostureSpring:
             max_torque: Clamp before the projection, (n,) [Nm].
             projector: One of :data:`.PROJECTORS`.
         """
-        most = MAX_DAMPING if projector != "none" else BARE_DAMPING
+        # A motion in the nullspace may be of light wrist joints alone, as of aligned ones.
+        most = BARE_DAMPING * self._light
+        if projector != "none":
+            most = np.where(self._light < 1.0, most, MAX_DAMPING)
         self._stiffness = stiffness
         self._damping = np.minimum(2.0 * damping_ratio * np.sqrt(stiffness), most)
         self._high, self._low = max_torque, -max_torque

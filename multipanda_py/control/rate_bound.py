@@ -5,7 +5,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from multipanda_py.robots import Robot
 from multipanda_py.state import Matrix, Vector
+
+LIGHTEST = 0.057
+"""Rotor inertia that bounds of joint dampers in Nm s/rad are meant for, an FR3's last [kg m^2]."""
+
+
+def damping_share(robot: Robot) -> Vector:
+    """Return the share of such a bound that each joint stands, (n,): less with lighter rotors.
+
+    They are the least that any motion of a joint weighs.
+    """
+    return np.minimum(1.0, robot.armature / LIGHTEST)
 
 
 def share_within(gains: Vector, responses: Matrix, most: float) -> float:

@@ -18,6 +18,7 @@ from multipanda_py.control.modal_damping import (
 from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.ramp import Ramp
 from multipanda_py.control.ramped_gains import RampedGains
+from multipanda_py.control.rate_bound import damping_share
 from multipanda_py.control.speed_brake import SpeedBrake
 from multipanda_py.parameters import choice, flag, number, vector
 from multipanda_py.state import ArmState, Matrix, Vector
@@ -56,7 +57,11 @@ class GravityCompensationParams:
         doc="largest error per axis that the hold acts on; bounds its force",
     )  # fmt: skip
     joint_damping: float = number(
-        0.0, unit="Nm s/rad", low=0, high=5, doc="viscous damping of every joint"
+        0.0,
+        unit="Nm s/rad",
+        low=0,
+        high=5,
+        doc="viscous damping of every joint, less for light rotors",
     )
     max_speed: float = number(
         1.0, unit="rad/s", low=0.1, high=10, doc="of a joint, beyond which its motion is braked"
@@ -100,6 +105,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         self._error, self._wrench = PoseError(), np.zeros(6)
         self._apart = np.zeros(3)
         self._torques = context.joint_zeros()
+        self._light = [damping_share(arm.robot) for arm in context.arms]
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -114,6 +120,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         root[3:, 3:] = np.sqrt(p.rotational_stiffness) * np.eye(3) * self._turn_is_held
         self._root.go(root, self.gain_cycles())
         self._error.set_bounds(p.error_clip)
+        self._viscous = [-p.joint_damping * light for light in self._light]
         # Both brakes act together; the lightest joint motion weighs 0.06 kg m^2.
         self._damping.set_bandwidth(max(BANDWIDTH / 2.0, BANDWIDTH - p.joint_damping / 0.06))
         self._set_gains()
@@ -134,7 +141,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
             self._set_gains()
         kept = 1.0
         for arm, state in enumerate(states):
-            tau = _multiply(state.dq, -self.params.joint_damping, self.tau[arm])
+            tau = _multiply(state.dq, self._viscous[arm], self.tau[arm])
             self._brakes[arm].add(state, self.params.max_speed, tau)
             if self._root.arrived:
                 self._follow(state, target, arm)

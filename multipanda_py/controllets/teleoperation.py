@@ -177,7 +177,8 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._brake, self._braked = np.zeros(6), np.zeros(6)
         leader, follower = context.joints
         self._speed_brake, self._felt = SpeedBrake(leader), np.zeros(leader)
-        self._posture_spring, self._posture = PostureSpring(follower), np.zeros(follower)
+        self._posture_spring = PostureSpring(context.arms[1].robot)
+        self._posture = np.zeros(follower)
         self._nothing = np.zeros(6)
         self._open, self._coupling = True, (params.engaged, params.scale)
         super().__init__(context, params)

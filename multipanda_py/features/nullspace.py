@@ -35,7 +35,7 @@ class NullspaceParams:
         1.0,
         low=LEAST_RATIO,
         high=5,
-        doc="damping is 2 ratio sqrt(stiffness) Nm s/rad, up to 12",
+        doc="damping is 2 ratio sqrt(stiffness) Nm s/rad, up to 12, less for light rotors",
     )
     projector: str = choice(
         "dynamic",
@@ -68,7 +68,7 @@ class Nullspace(Feature[NullspaceParams]):
     needs = ("posture",)
 
     def __init__(self, context: Context, params: NullspaceParams) -> None:
-        self._springs = [PostureSpring(arm.n_joints) for arm in context.arms]
+        self._springs = [PostureSpring(arm.robot) for arm in context.arms]
         self._velocities = context.joint_zeros()
         self._left = [0] * context.n_arms
         super().__init__(context, params)

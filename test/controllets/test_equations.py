@@ -103,7 +103,9 @@ def test_cartesian_impedance(frame, pair):
             faded += used > 0.72
             pull *= np.clip((1.0 - used) / 0.28, 0.0, 1.0)
             w = np.linalg.eigvals(turn.T @ inverse @ turn @ np.diag(params.stiffness)).real.max()
-            missing = max(1.0, min(1.0, 60.0 / np.sqrt(w)) / params.damping_ratio.max()) - 1.0
+            missing = (
+                max(1.0, min(1.0, 60.0 / np.sqrt(w)) / max(params.damping_ratio.max(), 0.3)) - 1.0
+            )
             grown += missing > 0.0 and used > 0.35
             damper *= 1.0 + missing * np.clip((used - 0.35) / 0.3, 0.0, 1.0)
             assert np.allclose(law.tau[arm], pull - damper, rtol=1e-8, atol=1e-7)
