@@ -10,7 +10,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -36,6 +36,9 @@ MOST_BANDWIDTH = 180.0
 """Fastest velocity loop that a law may have with any gains within its bounds [1/s]."""
 
 
+Models: TypeAlias = str | Robot | Sequence[str | Robot]
+
+
 class ContractBroken(AssertionError):
     """A controllet does not keep the contract; the message says which part."""
 
@@ -45,14 +48,14 @@ class StateMaker:
 
     Args:
         n_arms: Number of arms, 0.6 m apart.
-        model: Robot model of all arms, or models that they have in turn.
+        model: Robot model of all arms by name or as read, or models that they have in turn.
 
     Attributes:
         context: The context for a law on these arms.
     """
 
-    def __init__(self, n_arms: int = 1, model: str | Sequence[str] = "fr3") -> None:
-        models = (model,) if isinstance(model, str) else tuple(model)
+    def __init__(self, n_arms: int = 1, model: Models = "fr3") -> None:
+        models = (model,) if isinstance(model, str | Robot) else tuple(model)
         arms = [
             ArmDescription(f"arm{i}", models[i % len(models)], np.array([0.0, 0.6 * i, 0.0]))
             for i in range(n_arms)
@@ -128,7 +131,7 @@ def simple_cell(
 
 
 def check_contract(
-    name: str, n_arms: int | None = None, seed: int = 0, model: str | Sequence[str] = "fr3"
+    name: str, n_arms: int | None = None, seed: int = 0, model: Models = "fr3"
 ) -> None:
     """Check a registered controllet on random states.
 
@@ -142,7 +145,7 @@ def check_contract(
         name: As in ``type:`` of a cell file.
         n_arms: Number of arms; by default the fewest that the law takes.
         seed: Of the random states.
-        model: Robot model of all arms, or models that they have in turn.
+        model: Robot model of all arms by name or as read, or models that they have in turn.
 
     Raises:
         ContractBroken: With the part of the contract that is broken.
@@ -201,7 +204,7 @@ def check_bandwidth(
     n_arms: int | None = None,
     postures: int = 5,
     seed: int = 0,
-    model: str | Sequence[str] = "fr3",
+    model: Models = "fr3",
 ) -> None:
     """Check how fast a law and its default features brake, in random postures.
 

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""doc/adding_an_arm.md, as it stands: its commands and its code are run, in this order."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from multipanda_py.cli import main
+
+ROOT = Path(__file__).parent.parent
+GUIDE = (ROOT / "doc" / "adding_an_arm.md").read_text()
+
+pytestmark = pytest.mark.sim
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the examples and the guide's files."""
+    place = tmp_path_factory.mktemp("guide")
+    (place / "examples").symlink_to(ROOT / "examples")
+    (place / "my_arm").mkdir()
+    for block in (*blocks("yaml"), *blocks("python")):
+        (place / block.split("\n", 1)[0].removeprefix("# ")).write_text(block)
+    return place
+
+
+@pytest.fixture(scope="module")
+def commanded(folder: Path) -> Path:
+    """The same after the guide's commands."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for line in "".join(blocks("sh")).splitlines():
+            program, *arguments = line.split()
+            assert program == "multipanda"
+            code = main(arguments)
+            assert code == 0 or arguments[0] == "render", line  # which needs OpenGL
+    return folder
+
+
+def test_its_commands_write_an_arm_that_a_cell_takes(commanded: Path):
+    assert (commanded / "my_arm" / "bench_arm.yaml").is_file()
+
+
+def test_its_program_moves_the_arm(commanded: Path):
+    done = subprocess.run(
+        [sys.executable, "move.py"], cwd=commanded, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    tool, joints = (float(text) for text in re.findall(r": ([0-9.e-]+) ", done.stdout))
+    assert tool < 1.0
+    assert joints < 0.005
+
+
+def test_its_tests_pass(commanded: Path):
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_arm.py"],
+        cwd=commanded, capture_output=True, text=True, timeout=110,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 passed" in done.stdout
+
+
+@pytest.mark.parametrize("tool", [["ruff", "check"], ["ruff", "format", "--check"]])
+def test_its_code_keeps_the_rules_of_this_repository(folder: Path, tool: list[str]):
+    pytest.importorskip("ruff")
+    files = ["move.py", "test_my_arm.py"]
+    line = ["--config", str(ROOT / "pyproject.toml"), "--ignore", "I001,ANN,T20,D", *files]
+    if "format" in tool:
+        line = ["--line-length", "99", *files]
+    done = subprocess.run(
+        [sys.executable, "-m", *tool, *line], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
