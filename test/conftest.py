@@ -26,16 +26,19 @@ if PLUGINS not in sys.path:
     )
 
 
-INLINE = {"backends", "channels", "config", "control", "controllets", "dynamics", "features",
-          "planning", "robots", "simulation", "test_gate", "test_simulation", "test_withdrawn",
-          "test_paper_tasks", "test_parameters", "test_pose", "test_registry",
-          "test_robustness_map", "test_rooms"}  # fmt: skip
-"""Folders and files whose tests compute in this process alone: they may run beside one another."""
-WORKSPACE = {"config", "robots", "test_cell", "test_cli", "test_examples", "test_guide",
-             "test_backend_guide", "test_launch", "test_packaging", "test_parameter_reference",
-             "test_publishers", "test_registry", "test_services", "test_targets"}  # fmt: skip
-"""Folders and files whose tests show that an installed package is whole: files, programs,
-plug-ins, a cell in processes, and a node with its topics and services."""
+INLINE = {"backends", "cell", "channels", "config", "control", "controllets", "dynamics",
+          "features", "loop", "planning", "robots", "simulation", "fci_sim/test_lost_commands",
+          "fci_sim/test_robot", "fci_sim/test_wire", "franka/test_parts", "test/test_packaging",
+          "test/test_paper_tasks", "test/test_parameters", "test/test_pose", "test/test_registry",
+          "test/test_robustness_map", "test/test_rooms"}  # fmt: skip
+"""Folders and files whose tests compute in this process alone, but for those marked ``clock``:
+they may run beside one another."""
+WORKSPACE = {"config", "robots", "cell/test_cell", "ros/test_publishers", "ros/test_services",
+             "ros/test_targets", "test/test_backend_guide", "test/test_cli", "test/test_examples",
+             "test/test_guide", "test/test_launch", "test/test_packaging",
+             "test/test_parameter_reference", "test/test_registry"}  # fmt: skip
+"""Those that show that an installed package is whole: files, programs, plug-ins, a cell in
+processes, and a node with its topics and services."""
 FOLDERS = {"franka", "fci_sim", "ros"}
 ON_THE_CLOCK = {"clocked", "lockstep", "make", "sim", "make_sim", "rig", "client", "start",
                 "shared_node", "node_process"}  # fmt: skip
@@ -54,14 +57,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if INLINE & {item.path.parent.name, item.path.stem}:
-            item.add_marker(pytest.mark.inline)
-        if WORKSPACE & {item.path.parent.name, item.path.stem}:
-            item.add_marker(pytest.mark.workspace)
-        if item.path.parent.name in FOLDERS and ON_THE_CLOCK & set(
-            getattr(item, "fixturenames", ())
-        ):
+        folder = item.path.parent.name
+        names = {folder, f"{folder}/{item.path.stem}"}
+        if folder in FOLDERS and ON_THE_CLOCK & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.clock)
+        if INLINE & names and item.get_closest_marker("clock") is None:
+            item.add_marker(pytest.mark.inline)
+        if WORKSPACE & names:
+            item.add_marker(pytest.mark.workspace)
     part = config.getoption("--part")
     if part == "all":
         return

@@ -206,6 +206,7 @@ class Instance:
         Raises:
             NonFiniteTorque: If a torque is not finite.
             RefusedCommand: If another command is not finite, or jumps.
+            TypeError: If the law has put other arrays in the place of those that are read.
             Exception: Whatever the law or a feature raises.
         """
         self.is_new = False
@@ -216,9 +217,13 @@ class Instance:
             for feature in features.preparing:
                 feature.prepare(states, target, period)
             self._idle = all(feature.idle for feature in features.preparing)
-        self._law.update(states, target, period)
+        law = self._law
+        law.update(states, target, period)
         if self.command is not None:
             self._look_at(self.command)
+        if law.tau is not tau:
+            law.tau = tau
+            raise TypeError("tau: got another list, allowed what is written in place, tau[arm][:]")
         if self._may_derate:
             self._derating.look()
         if self._terms.is_on:

@@ -44,6 +44,22 @@ def test_an_odd_exception_of_a_law_ended_the_loop(make_cell, fault, text):
     assert event.text.startswith(text)
 
 
+def test_a_law_that_put_other_arrays_in_the_place_of_its_torques_commanded_zero(make_cell):
+    with pytest.raises(LoopError, match=r"odd.*tau: got another list, allowed what is written in"):
+        make_cell(controllets=odd("replace"), active=[])
+    cell = make_cell(controllets=LAWS, active=ON)
+    cell.set_parameters("left/odd", {"fault": "replace", "torque": 1.0})
+    cell.step(2)
+    assert cell.active == ("left/hold", "right/joint")
+    cell.recover()
+    cell.set_parameters("left/odd", {"fault": "none"})
+    cell.step(2)
+    cell.switch(["left/odd"], strictness=Strictness.FORCE_AUTO)
+    cell.step(300)
+    assert cell.state("left").tau == pytest.approx([1.0] * 7)
+
+
+@pytest.mark.clock
 def test_a_law_that_raised_exits_or_interrupts_ended_the_loops_process(make_cell):
     """The process ignores SIGINT: a KeyboardInterrupt there is nobody's Ctrl-C."""
     cell = make_cell(controllets={"odd": LAWS["odd"]}, active=["left/odd", "right/odd"],
@@ -93,6 +109,7 @@ def test_a_law_that_failed_to_take_over_at_the_start_was_not_named(make_cell):
         make_cell(controllets=odd("words"), active=["left/odd"])
 
 
+@pytest.mark.clock
 def test_a_law_that_failed_at_the_start_of_a_process_was_not_named(make_cell):
     with pytest.raises(LoopError, match=r"left/odd \(misbehaving\): SystemExit: .*laws.py:\d+\)"):
         make_cell(controllets=odd("exit"), active=[], placement="process")

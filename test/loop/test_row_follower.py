@@ -39,7 +39,7 @@ print(json.dumps([len(cycles), follower.dropped, torn, in_order, cycles[-1] - cy
 """
 
 
-@pytest.mark.parametrize("placement", ["inline", "process"])
+@pytest.mark.parametrize("placement", ["inline", pytest.param("process", marks=pytest.mark.clock)])
 def test_another_process_reads_five_seconds(placement):
     with simple_cell(placement=placement) as cell:
         cell.row()

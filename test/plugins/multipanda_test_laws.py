@@ -28,7 +28,7 @@ class Mute(RuntimeError):
 RAISED = {"raise": RuntimeError, "exit": SystemExit, "generator_exit": GeneratorExit,
           "interrupt": KeyboardInterrupt, "mute": Mute}  # fmt: skip
 FAULTS = ("none", *RAISED, "nan", "inf", "huge", "activate", "deactivate", "notify",
-          "notify_number", "words", "init")  # fmt: skip
+          "notify_number", "replace", "words", "init")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ class Misbehaving(Controllet[Target, MisbehavingParams]):
         if fault == "notify":
             for _ in range(10):
                 self.context.notify("this law is at its limit")
+        if fault == "replace":
+            self.tau = [np.full(state.n_joints, self.params.torque) for state in states]
         for tau in self.tau:
             tau[:] = {"nan": float("nan"), "inf": float("-inf"), "huge": -1e5}.get(
                 fault, self.params.torque
