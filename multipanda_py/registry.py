@@ -3,7 +3,8 @@
 
 Built-ins follow one rule: ``joint_impedance`` is class ``JointImpedance`` in
 module ``joint_impedance`` of the folder. Other distributions add theirs by the
-entry-point groups ``multipanda_py.controllets``, ``.features`` and ``.backends``. Contracts name
+entry-point groups ``multipanda_py.controllets``, ``.features`` and ``.backends``; robots, which
+are data, by ``multipanda_py.robots`` (:mod:`~multipanda_py.robots.models`). Contracts name
 built-in channels by a word, and the default robot by none; they ask here too.
 """
 
@@ -35,7 +36,7 @@ _BASES = {
 @cache
 def names(kind: str) -> tuple[str, ...]:
     """Return the names of a kind, built-ins first."""
-    return tuple(dict.fromkeys((*built_in(kind), *_third_party(kind))))
+    return tuple(dict.fromkeys((*built_in(kind), *plug_ins(kind))))
 
 
 @cache
@@ -63,7 +64,7 @@ def find(kind: str, name: str) -> type[Any]:
         spec = find_spec(f"multipanda_py.{kind}.{name}")
         origin, plug_in = str(spec.origin if spec else name), None
     else:
-        plug_in = _third_party(kind).get(name)
+        plug_in = plug_ins(kind).get(name)
         if plug_in is None:
             raise UnknownName(kind.removesuffix("s"), name, names(kind))
         origin = plug_in.dist.name if plug_in.dist else plug_in.value
@@ -105,5 +106,6 @@ def class_name(name: str) -> str:
 
 
 @cache
-def _third_party(kind: str) -> dict[str, EntryPoint]:
+def plug_ins(kind: str) -> dict[str, EntryPoint]:
+    """Return what other distributions bring of a kind, or of robots, by name."""
     return {point.name: point for point in entry_points(group=f"multipanda_py.{kind}")}

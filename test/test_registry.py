@@ -46,7 +46,7 @@ def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
 
 
 def forget() -> None:
-    for function in (registry.names, registry.find, registry.built_in, registry._third_party):
+    for function in (registry.names, registry.find, registry.built_in, registry.plug_ins):
         function.cache_clear()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List what a cell file can name: controllets, features and backends."""
+"""List what a cell file can name: controllets, features, backends and robots."""
 
 from __future__ import annotations
 
@@ -24,15 +24,19 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.parameter_spec import Bound, Spec
 from multipanda_py.parameters import specs_of
 from multipanda_py.report import report_titles
+from multipanda_py.robots import MODELS
 from multipanda_py.settings import declared
 
 _ROLE = re.compile(r":\w+:`(?:~[\w.]*\.|\.)?([^`]*)`")
-SUMMARY = "List controllets, features and backends with their parameters."
+SUMMARY = "List controllets, features and backends with their parameters, and robots."
+ROBOTS = "robots"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("kind", nargs="?", choices=registry.KINDS, help="only this kind")
+    parser.add_argument(
+        "kind", nargs="?", choices=(*registry.KINDS, ROBOTS), help="only this kind"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="for programs")
     form.add_argument("--markdown", action="store_true", help="as the page doc/parameters.md")
@@ -43,9 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print everything that the registry knows."""
-    kinds = [options.kind] if options.kind else registry.KINDS
+    kinds = [options.kind] if options.kind else [*registry.KINDS, ROBOTS]
     names = registry.built_in if options.built_in else registry.names
-    found = {kind: [entry(kind, name) for name in names(kind)] for kind in kinds}
+    found = {kind: [entry(kind, name) for name in names(kind)] for kind in kinds if kind != ROBOTS}
+    if ROBOTS in kinds and not options.markdown:  # that page is one of parameters
+        found[ROBOTS] = list(map(robot, robots(options.built_in)))
     if options.markdown:
         broken = [item for entries in found.values() for item in entries if "error" in item]
         if broken:  # a page without a law that is there would not be true
@@ -103,6 +109,34 @@ def _entry(kind: str, name: str) -> dict[str, Any]:
         specs = feature_specs(name, part.Params) if is_feature else specs_of(part.Params)
         item["parameters"] = [_parameter(spec) for spec in specs]
     return item
+
+
+def robots(built_in: bool) -> list[str]:
+    """Return the names of the robots that there are, or of those of this package."""
+    return [name for name in MODELS if MODELS.is_built_in(name) or not built_in]
+
+
+def robot(name: str) -> dict[str, Any]:
+    """Describe a robot; one that cannot be read has an ``error`` instead."""
+    try:
+        found = MODELS[name]
+    except ConfigurationError as error:
+        return {"name": name, "error": str(error)}
+    endless = [joint.name for joint, turns in zip(found.joints, found.limits.endless) if turns]
+    mass = sum(link.inertial.mass for link in found.links)
+    words = f"{found.n_joints} joints, {mass:.1f} kg, up to {found.limits.torque.max():g} Nm"
+    if endless:
+        words += f"; {', '.join(endless)} turn without end"
+    words += "; takes the hand of this package" * found.has_hand
+    return {
+        "name": name,
+        "summary": words,
+        "joints": [joint.name for joint in found.joints],
+        "endless": endless,
+        "torque": found.limits.torque.tolist(),
+        "flange": found.flange.name,
+        "hand": found.has_hand,
+    }
 
 
 def _own_channels(declared: Iterable[str | Channel]) -> list[dict[str, Any]]:

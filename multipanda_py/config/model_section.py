@@ -104,6 +104,7 @@ def _arm_relative_to(folders: Sequence[Path], arm: Any) -> Any:
 def _known(name: str) -> str:
     if name not in MODELS:
         raise ValueError(f"should be one of {', '.join(MODELS)}")
+    MODELS[name]  # refused here if a plug-in's cannot be read
     return name
 
 

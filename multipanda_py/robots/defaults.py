@@ -17,8 +17,8 @@ FULL_SPEED_IN = 0.25
 """Time in which a joint comes to its full speed [s]."""
 JERK_PER_ACCELERATION = 500.0
 """As the limits of Franka arms have it [1/s]."""
-TORQUE_RATE = 1000.0
-"""Of Franka arms [Nm/s]."""
+TORQUE_RATE, FULL_TORQUE_RATE = 1000.0, 12.0
+"""Least rate, of Franka arms, and rate over torque limit, of their large joints [Nm/s, 1/s]."""
 ROTOR = 2.5e-3
 """Rotor inertia over torque limit: a Franka arm under torque control has 2.8e-3 in its large
 joints and 5e-3 in its wrist [kg m^2/Nm]."""
@@ -31,17 +31,18 @@ POSTURES, INNER = 60, 0.5
 
 
 def default_limits(velocity: Vector, torque: Vector) -> dict[str, Vector]:
-    r"""Return acceleration, jerk, torque rate and armature, (n,) each.
+    r"""Return acceleration, jerk, torque rate and armature B, (n,) each.
 
     .. math::
-        \ddot q = \dot q_{max} / 0.25 s, \quad \dddot q = 500 s^{-1} \ddot q, \quad
-        \dot\tau = 1000 Nm/s, \quad B = 2.5 \cdot 10^{-3} s^2 \tau_{max}
+        \ddot q = \dot q_{max} / 0.25 s, \quad \dddot q = 500 s^{-1} \ddot q, \\
+        \dot\tau = \max(1000 Nm/s, 12 s^{-1} \tau_{max}), \\
+        B = 2.5 \cdot 10^{-3} s^2 \tau_{max}
     """
     acceleration = velocity / FULL_SPEED_IN
     return {
         "acceleration": acceleration,
         "jerk": JERK_PER_ACCELERATION * acceleration,
-        "torque_rate": np.full(len(torque), TORQUE_RATE),
+        "torque_rate": np.maximum(TORQUE_RATE, FULL_TORQUE_RATE * torque),
         "armature": ROTOR * torque,
     }
 

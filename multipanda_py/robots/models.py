@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.registry import plug_ins
 from multipanda_py.robots.franka import (
     ARMATURE,
     FIGURES,
@@ -49,28 +52,60 @@ DATA = Path(__file__).parent / "data"
 
 
 class _Library(Mapping[str, Robot]):
-    """Robots by name; one that is data is read when it is asked for."""
+    """Robots by name: those of this package, then those that other distributions bring.
+
+    The entry-point group ``multipanda_py.robots`` has a name and the path of a YAML, or a
+    :class:`.Robot`. What is data is read when it is asked for.
+    """
 
     def __init__(self) -> None:
         self._found = {name: _franka(name) for name in ("fr3", "fer")}
         self._paths = {path.stem: path for path in sorted(DATA.glob("*.yaml"))}
-        self._names = (*self._found, *self._paths)
+        self._own = (*self._found, *self._paths)
 
     def __getitem__(self, name: str) -> Robot:
         if name not in self._found:
-            self._found[name] = read_robot(self._paths[name])
+            path = self._paths.get(name)
+            self._found[name] = _of_others(name) if path is None else read_robot(path)
         return self._found[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names
+        return name in self._own or name in plug_ins("robots")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(dict.fromkeys((*self._own, *plug_ins("robots"))))
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(list(iter(self)))
+
+    def is_built_in(self, name: str) -> bool:
+        """Return whether a robot is one of this package."""
+        return name in self._own
 
 
-MODELS: Mapping[str, Robot] = _Library()
+def _of_others(name: str) -> Robot:
+    """Return a robot that another distribution brings.
+
+    Raises:
+        KeyError: If there is none of this name.
+        ConfigurationError: If it cannot be loaded or read; names the distribution.
+    """
+    point = plug_ins("robots")[name]
+    where = f"robot {name!r} of {point.dist.name if point.dist else point.value}"
+    try:
+        brought = point.load()
+    except (Exception, SystemExit) as error:  # what a module does when it is imported
+        text = f"{type(error).__name__}: {error}"
+        raise ConfigurationError(f"{where} cannot be loaded: {text}") from error
+    if isinstance(brought, Robot):
+        return replace(brought, name=name)
+    if isinstance(brought, str | Path):
+        return read_robot(Path(brought), name=name)
+    raise ConfigurationError(
+        f"{where} cannot be loaded: got {brought!r:.80}, allowed the path of a YAML or a Robot"
+    )
+
+
+MODELS = _Library()
 DEFAULT_MODEL = "fr3"
 """What an arm is if nobody says."""

@@ -25,12 +25,12 @@ class Throw:
     perturbation: dict
 
     @classmethod
-    def random(cls, rng, payload=True):
-        low, high = FR3_LIMITS.lower + 0.3, FR3_LIMITS.upper - 0.3
+    def random(cls, rng, payload=True, limits=FR3_LIMITS):
+        n, (low, high) = limits.n_joints, limits.span
         return cls(
-            rng.uniform(low, high),
-            rng.uniform(-1.1, 1.1, 7) * FR3_LIMITS.velocity,
-            rng.uniform(-1.0, 1.0, 7) * FR3_LIMITS.torque,
+            rng.uniform(low + 0.3, high - 0.3),
+            rng.uniform(-1.1, 1.1, n) * limits.velocity,
+            rng.uniform(-1.0, 1.0, n) * limits.torque,
             {
                 "delay": float(rng.choice([0.0, 0.005])),
                 "torque_lag": float(rng.choice([0.0, 0.002])),
@@ -56,10 +56,10 @@ class Book:
 
 
 class StopRig:
-    """An FR3 without contacts that holds; a function may take the place of the law."""
+    """An arm without contacts that holds; a function may take the place of the law."""
 
-    def __init__(self, perturbation):
-        arms = {"arm": {"perturbation": perturbation}}
+    def __init__(self, perturbation, model="fr3"):
+        arms = {"arm": {"perturbation": perturbation, "model": model}}
         self.cell = simple_cell(arms=arms, controllets={"float": {"type": "gravity_compensation"}})
         self.cell.start()
         loop = self.cell.loop
@@ -73,13 +73,14 @@ class StopRig:
         self._own_update = self.hold.update
         names = [self.model.body(i).name for i in range(self.model.nbody)]
         self._payload = names.index("arm_fr3_payload") if "arm_fr3_payload" in names else 0
+        self._n = self.arm.state.n_joints
         self._momentum = np.zeros(self.model.nv)
 
     def throw(self, throw, law=None):
         """Put the arm into a state, with hold, or ``law(state) -> tau``, just taking over."""
         mujoco.mj_resetData(self.model, self.data)
-        self.data.qpos[:7], self.data.qvel[:7] = throw.q, throw.dq
-        self.data.qpos[7:9] = self.data.ctrl[7:9] = 0.04
+        self.data.qpos[: self._n], self.data.qvel[: self._n] = throw.q, throw.dq
+        self.data.qpos[self._n :] = self.data.ctrl[self._n :] = 0.04  # of fingers
         mujoco.mj_forward(self.model, self.data)
         drive = self.backend.drives[0]
         for stage in {step.__self__ for step in drive._executing + drive._measuring}:
@@ -107,12 +108,13 @@ class StopRig:
 
     def run(self, seconds):
         n, data = round(seconds * 1000), self.data
-        book = Book(np.zeros((n, 7)), np.zeros(n), np.zeros(n), np.zeros(n))
+        book = Book(np.zeros((n, self._n)), np.zeros(n), np.zeros(n), np.zeros(n))
         weight = self.model.body_mass[self._payload] * GRAVITY if self._payload else 0.0
         height = data.xipos[self._payload][2]
         for k in range(n):
             self.cell.step(1)
-            book.q[k], book.speed[k] = data.qpos[:7], np.abs(data.qvel[:7]).max()
+            book.q[k] = data.qpos[: self._n]
+            book.speed[k] = np.abs(data.qvel[: self._n]).max()
             book.kinetic[k] = self.kinetic
             book.work_of_payload[k] = weight * (height - data.xipos[self._payload][2])
         return book
@@ -124,10 +126,10 @@ class Rigs:
     def __init__(self):
         self._rigs = {}
 
-    def of(self, perturbation):
-        key = repr(sorted(perturbation.items()))
+    def of(self, perturbation, model="fr3"):
+        key = repr((model, sorted(perturbation.items())))
         if key not in self._rigs:
-            self._rigs[key] = StopRig(perturbation)
+            self._rigs[key] = StopRig(perturbation, model)
         return self._rigs[key]
 
     def close(self):

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hold, statics and steps of arms whose figures mostly follow from their limits and inertia."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dense_impedance import impedance
+from stopping import Rigs, Throw
+
+from multipanda_py.pose import Pose
+from multipanda_py.robots.models import MODELS
+from multipanda_py.testing import StateMaker
+
+pytestmark = pytest.mark.sim
+
+ROBOTS = ["ur5e", "kinova_gen3", "iiwa14"]
+LAW = "arm/cartesian_impedance"
+K = np.diag([400.0] * 3 + [20.0] * 3)
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize("name", ROBOTS)
+def test_hold_comes_to_rest_within_a_second_from_any_motion(name, episodes):
+    """With delay, lag and inertia that is off; from the limits' speeds and torques at once.
+
+    An iiwa with a torque rate of 1000 Nm/s, a third of a second from its torque limit to zero,
+    was thrown to 18 rad/s by the torque of before, and a UR5e took up to 1.2 s.
+    """
+    limits, rigs, late = MODELS[name].limits, Rigs(), []
+    rng = np.random.default_rng(5)
+    for episode in range(episodes(4, 1000)):
+        throw = Throw.random(rng, payload=False, limits=limits)
+        rig = rigs.of(throw.perturbation, name)
+        rig.throw(throw)
+        rest = rig.run(1.1).rest_time(0.05)
+        if rest > 1.0:
+            late.append((episode, rest, throw))
+    rigs.close()
+    assert not late, late
+
+
+def soft_cell(make_cell, name):
+    """An arm with the law's own answer: no governor in front of it, no posture beside it."""
+    loose = {"stiffness": [0.0] * MODELS[name].n_joints}
+    params = {"governor": {"enabled": False}, "nullspace": loose}
+    law = {"type": "cartesian_impedance", "features": ["nullspace"], "params": params}
+    cell = make_cell({"arm": {"model": name}}, {"cartesian_impedance": law}, [LAW])
+    cell.step(200)
+    return cell
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_a_pushed_tool_gives_way_by_force_over_stiffness(make_cell, name):
+    cell = soft_cell(make_cell, name)
+    before = cell.pose("arm")
+    flange = f"arm_{name}_{MODELS[name].flange.name}"
+    force = np.array([2.0, -3.0, 2.5])
+    cell.simulation.apply_wrench(flange, force)
+    cell.step(4000)
+    moved = cell.pose("arm").position - before.position
+    # As the push has its point at the body, which is the tool, it turns nothing.
+    np.testing.assert_allclose(moved, force / 400.0, rtol=0.01, atol=2e-5)
+    assert not cell.state("arm").fault
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_a_step_is_that_of_the_designed_linear_system(make_cell, name):
+    cell = soft_cell(make_cell, name)
+    pose, size = cell.pose("arm"), 0.005
+    (state,) = StateMaker(model=name).at([cell.state("arm").q])
+    inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T)
+    _, damping = impedance(inertia, K, np.diag(cell.parameters(LAW)["damping_ratio"]))
+    cell.set_target("arm", Pose(pose.position + [0.0, size, 0.0], pose.rotation))
+    start, _ = cell.rows()
+    cell.step(800)
+    measured = cell.rows(start)[1]["arms"]["position_ee_in_base"][:, 0, 1] - pose.position[1]
+    e, rate, expected = np.array([0, size, 0, 0, 0, 0.0]), np.zeros(6), []
+    for _ in range(800):
+        expected.append(size - e[1])
+        rate += 1e-3 * np.linalg.solve(inertia, -K @ e - damping @ rate)
+        e += 1e-3 * rate
+    assert np.abs(measured - expected).max() < 0.03 * size

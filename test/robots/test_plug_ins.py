@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Robots that other distributions bring."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import pytest
+
+from multipanda_py import registry
+from multipanda_py.cli import main
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots.models import DATA, MODELS
+
+CODE = """
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+FILES, LOST, NONE = FOLDER / "theirs.yaml", FOLDER / "lost.yaml", 7
+"""
+POINTS = """
+[multipanda_py.robots]
+theirs = their_robots:FILES
+lost = their_robots:LOST
+none = their_robots:NONE
+missing = their_robots:MISSING
+fr3 = their_robots:FILES
+"""
+
+
+@pytest.fixture
+def distribution(tmp_path, monkeypatch):
+    """Install a distribution with a robot, and four that are none."""
+    info = tmp_path / "their_robots-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-robots\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(POINTS)
+    (tmp_path / "their_robots.py").write_text(CODE)
+    shutil.copy(DATA / "ur5e.yaml", tmp_path / "theirs.yaml")
+    shutil.copy(DATA / "ur5e.urdf", tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    registry.plug_ins.cache_clear()
+    before = dict(MODELS._found)
+    yield tmp_path
+    sys.modules.pop("their_robots", None)
+    monkeypatch.undo()
+    registry.plug_ins.cache_clear()
+    MODELS._found.clear()
+    MODELS._found.update(before)
+
+
+def test_an_arm_may_be_one_that_another_distribution_brings(distribution):
+    config = CellConfig.from_dict({"arms": {"left": {"model": "theirs"}}})
+    assert config.arms["left"].robot.name == "theirs"
+    assert config.arms["left"].robot.n_joints == 6
+    assert MODELS["fr3"].n_joints == 7  # which nobody else takes
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("lost", "lost.yaml: cannot be read"),
+        (
+            "none",
+            "robot 'none' of their-robots cannot be loaded: got 7, allowed the path of a YAML",
+        ),
+        ("missing", "robot 'missing' of their-robots cannot be loaded: AttributeError: .*MISSING"),
+    ],
+)
+def test_what_is_no_robot_is_refused_with_its_distribution(distribution, name, reason):
+    with pytest.raises(ConfigurationError, match=rf"arms.left.model: got '{name}'; .*{reason}"):
+        CellConfig.from_dict({"arms": {"left": {"model": name}}})
+
+
+def test_robots_are_listed(distribution, capsys):
+    assert main(["list", "robots"]) == 0
+    out = capsys.readouterr().out
+    assert "kinova_gen3\n    7 joints, 8.2 kg, up to 39 Nm; joint_1, joint_3, joint_5," in out
+    assert "theirs\n    6 joints" in out
+    assert "none\n    BROKEN: robot 'none' of their-robots cannot be loaded" in out
+    assert main(["list", "robots", "--built-in"]) == 0
+    assert "theirs" not in capsys.readouterr().out
