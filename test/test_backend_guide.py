@@ -36,7 +36,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (info / "entry_points.txt").write_text(*blocks("ini"))
 
     def forget():
-        for cached in (registry.names, registry.find, registry._third_party):
+        for cached in (registry.names, registry.find, registry.plug_ins):
             cached.cache_clear()
         sys.modules.pop("bus", None)
 

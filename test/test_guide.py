@@ -47,7 +47,7 @@ def found(package: Path, monkeypatch: pytest.MonkeyPatch):
     """The package on the path of this process, and off it again."""
 
     def forget():
-        for cached in (registry.names, registry.find, registry._third_party):
+        for cached in (registry.names, registry.find, registry.plug_ins):
             cached.cache_clear()
         sys.modules.pop("rail", None)
         sys.modules.pop("tug", None)

@@ -38,7 +38,7 @@ def _textbook_laws():
     rig.find_textbook_laws()
     yield
     sys.path.remove(str(rig.PLUGIN))
-    for cached in (registry.names, registry.find, registry._third_party):
+    for cached in (registry.names, registry.find, registry.plug_ins):
         cached.cache_clear()
 
 
