@@ -11,6 +11,7 @@ from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.drivers.link import STOP_TIMEOUT
+from multipanda_py.drivers.memory import POSITIONS, TORQUES
 from multipanda_py.drivers.watch import MODEL_DIFFERS, NOT_USABLE, Fault
 from multipanda_py.exceptions import BackendError
 from multipanda_py.franka.gripper import FrankaGripper
@@ -19,7 +20,7 @@ from multipanda_py.franka.requirements import check_real_arms
 from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.machine.realtime import other_cpus
 from multipanda_py.robots import ArmDescription
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import INTERFACES, ArmState, Vector
 
 
 class Franka(Backend[FrankaSettings]):
@@ -35,6 +36,7 @@ class Franka(Backend[FrankaSettings]):
     """
 
     Settings = FrankaSettings
+    interfaces = INTERFACES
 
     def __init__(
         self,
@@ -159,8 +161,16 @@ class Franka(Backend[FrankaSettings]):
         self.real_arms[arm].recover()
 
     def is_ready(self, arm: int) -> bool:
-        """Return whether an arm executes torques."""
+        """Return whether an arm executes what it is commanded."""
         return self.real_arms[arm].link.executing
+
+    def engage(self, arm: int, interface: str) -> None:
+        """Have a driver end its motion and begin one of torques, or of positions.
+
+        Velocities go to the robot as the positions that the loop has made of them.
+        """
+        kind = TORQUES if interface == INTERFACES[0] else POSITIONS
+        self.real_arms[arm].link.engage(kind)
 
     def configure(self, arm: int, settings: FrankaSettings) -> None:
         """Begin to tell a robot other settings: see :meth:`.RealArm.configure`."""

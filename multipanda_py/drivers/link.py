@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from multipanda_py.drivers.memory import HEAD, DriverMemory, DriverWord
+from multipanda_py.drivers.memory import HEAD, POSITIONS, TORQUES, DriverMemory, DriverWord
 from multipanda_py.drivers.settings import AnyDriverSettings
 from multipanda_py.drivers.state import DriverState
 from multipanda_py.drivers.watch import MODEL_DIFFERS, Accept, DriverWatch, Fault
@@ -32,7 +32,7 @@ class DriverLink:
         event: eventfd that becomes readable with every state.
         watch: Knows how the driver is doing.
         is_new: Whether the last look found a new state.
-        executing: Whether the newest state says that torques are executed.
+        executing: Whether the newest state says that what the loop commands is executed.
         number: Of the newest state, counted by its driver.
         time: Robot time of the newest state [s].
 
@@ -46,6 +46,7 @@ class DriverLink:
             slice(HEAD + k * n, HEAD + (k + 1) * n) for k in range(4)
         )
         self._total = np.zeros(n)
+        self._kind = TORQUES
         self.words = self._memory.words
         self.event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._torque_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -76,14 +77,15 @@ class DriverLink:
         self.watch.drop()
         words = self.words
         words[DriverWord.SHUTDOWN] = words[DriverWord.BUSY_UNTIL] = words[DriverWord.READING] = 0
-        words[DriverWord.ENABLED] = 1
-        self._memory.torque.write(*[0.0] * (1 + self._arm.n_joints))
+        words[DriverWord.ENABLED] = self._kind
+        for record in (self._memory.torque, self._memory.position):
+            record.write(*[0.0] * (1 + self._arm.n_joints))
         self.number = 0.0
         self.executing = False
         self.watch.start((self._memory.fd, self.event, self._torque_event))
 
     def read(self) -> None:
-        """Copy the newest state; an arm that executes nothing is commanded zero torque."""
+        """Copy the newest state; an arm that executes nothing is commanded to be as it is."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.event)
         record, arm, state = self._memory.state, self._arm, self._state
@@ -94,17 +96,24 @@ class DriverLink:
             if record.stamp() == stamp:
                 self._seen, self.is_new = stamp, True
                 self.number, self.time, executing, _ = state[:HEAD].tolist()
-                self.executing = executing != 0.0 and not self.starting
+                self.executing = executing == self._kind and not self.starting
                 arm.q[:] = state[self._q]
                 arm.dq[:] = state[self._dq]
                 arm.tau_J[:] = state[self._tau_J]
                 np.negative(state[self._felt], arm.tau_ext)
         if not self.executing:
             arm.tau[:] = 0.0
+            if self._kind == POSITIONS:
+                arm.joint_command[0] = arm.q
+                arm.joint_command[1:] = 0.0
 
     def write(self) -> None:
-        """Hand the driver the torque for the state that was read last, and wake it."""
+        """Hand the driver the command for the state that was read last, and wake it."""
         self.words[DriverWord.LOOP_HEARTBEAT] = _monotonic_ns()
+        if self._kind == POSITIONS:
+            self._memory.position.write(self.number, *self._arm.joint_command[0].tolist())
+            os.eventfd_write(self._torque_event, 1)
+            return
         total = _add(self._arm.tau, self._arm.tau_gravity, self._total)
         self._memory.torque.write(self.number, *total.tolist())
         os.eventfd_write(self._torque_event, 1)
@@ -127,8 +136,15 @@ class DriverLink:
             self.spawn()
         else:
             self.watch.recover()
-            self.words[DriverWord.ENABLED] = 1
+            self.words[DriverWord.ENABLED] = self._kind
             self.words[DriverWord.RECOVER] += 1
+
+    def engage(self, kind: int) -> None:
+        """Have another kind of command executed: the motion ends, and one of that kind begins."""
+        if self.words[DriverWord.ENABLED]:
+            self.words[DriverWord.ENABLED] = kind
+        self._kind, self.executing = kind, False
+        os.eventfd_write(self._torque_event, 1)
 
     def suspend(self) -> int:
         """Have the torque go to zero and the motion end; return the newest state's number."""
@@ -137,8 +153,8 @@ class DriverLink:
         return int(self._shared[0])
 
     def resume(self) -> None:
-        """Have torques executed again after :meth:`suspend`, unless there was a fault."""
-        self.words[DriverWord.ENABLED] = 1
+        """Have commands executed again after :meth:`suspend`, unless there was a fault."""
+        self.words[DriverWord.ENABLED] = self._kind
 
     def shut_down(self) -> None:
         """Ask the driver to end its motion and itself; returns at once."""

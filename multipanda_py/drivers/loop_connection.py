@@ -10,7 +10,7 @@ import select
 import time
 from typing import Any
 
-from multipanda_py.drivers.memory import DriverMemory, DriverWord
+from multipanda_py.drivers.memory import TORQUES, DriverMemory, DriverWord
 
 _OLDEST = 2
 """An answer may be to a state that is so many states old, if nothing better comes in time."""
@@ -41,7 +41,8 @@ class LoopConnection:
 
     def __init__(self, memory: DriverMemory, state_event: int, torque_event: int) -> None:
         self.words = memory.words
-        self._state, self._torque = memory.state, memory.torque
+        self._state, self._answers = memory.state, memory.torque
+        self._records = (memory.torque, memory.position)
         self._state_event, self._torque_event = state_event, torque_event
         memory.state.repair()
         self._inputs = [torque_event, 0]
@@ -107,24 +108,25 @@ class LoopConnection:
         words[_HEARTBEAT] = _monotonic_ns()
         return number
 
-    def may_execute(self) -> bool:
-        """Return whether the loop is alive and wants its torques to be executed."""
+    def may_execute(self) -> int:
+        """Return what the loop wants executed, if it is alive; 0 for nothing."""
         silence = time.monotonic_ns() - self.words[DriverWord.LOOP_HEARTBEAT]
-        return silence < _LOOP_TIMEOUT and self.words[DriverWord.ENABLED] != 0
+        return self.words[DriverWord.ENABLED] if silence < _LOOP_TIMEOUT else 0
 
-    def begin_motion(self) -> None:
-        """Take no torque that was meant for the time before."""
+    def begin_motion(self, kind: int = TORQUES) -> None:
+        """Take no command that was meant for the time before, and only those of a kind."""
         self._used = self._number
+        self._answers = self._records[kind - 1]
 
     def wait(self, number: int, until_ns: int) -> tuple[float, ...] | None:
-        """Return the loop's torque, (n,) [Nm], for a state.
+        """Return the loop's torque, (n,) [Nm], or positions [rad], for a state.
 
         Args:
             number: Of the state.
             until_ns: When to stop waiting, CLOCK_MONOTONIC [ns].
 
         Returns:
-            The torque; one for a slightly older state if it came too late for that one; or
+            The command; one for a slightly older state if it came too late for that one; or
             None if there is nothing new.
         """
         found = None
@@ -132,7 +134,7 @@ class LoopConnection:
             ready = _select(self._inputs, _NONE, _NONE, left * 1e-9)[0]
             if self._torque_event in ready:
                 _clear(self._torque_event)
-                found = self._torque.read()
+                found = self._answers.read()
                 if found is not None and found[0] == number:
                     break
             if 0 in ready:
@@ -141,7 +143,7 @@ class LoopConnection:
                 return None
         else:
             if found is None:
-                found = self._torque.read()
+                found = self._answers.read()
             if found is None or not max(self._used, number - 1 - _OLDEST) < found[0] <= number:
                 return None
         self._used = int(found[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that a driver and the loop share: single words, one state, one torque.
+"""Memory that a driver and the loop share: single words, one state, one command of each kind.
 
 Every word and record has one writer. A record carries a counter that is odd while it is
 written; a reader tries once and keeps what it has, so that nobody ever waits. This relies on
@@ -21,7 +21,7 @@ class DriverWord(IntEnum):
     LOOP_HEARTBEAT = 0
     SHUTDOWN = 1
     ENABLED = 2
-    """Whether torques may be executed."""
+    """What may be executed: nothing (0), :data:`TORQUES` or :data:`POSITIONS`."""
     RECOVER = 3
     """Counts the requests to recover."""
     DRIVER_HEARTBEAT = 8
@@ -40,6 +40,8 @@ class DriverWord(IntEnum):
 _WORDS = 16
 _STATE_AT = 8 * _WORDS
 _SIZE = 4096
+TORQUES, POSITIONS = 1, 2
+"""What a motion executes."""
 HEAD = 4
 """Numbers of a state before those of the joints."""
 
@@ -84,9 +86,10 @@ class Record:
 class DriverMemory:
     """The memory of one arm with n joints.
 
-    A state is its number, robot time [s], whether torques are executed, robot mode, and q, dq,
-    tau_J and what the arm does to its environment, (n,) each. A torque is the number of the state
-    that is answered and tau, (n,).
+    A state is its number, robot time [s], what is executed (0 for nothing), robot mode, and q, dq,
+    tau_J and what the arm does to its environment, (n,) each. A command is the number of the state
+    that is answered and torques or positions, (n,): in records of their own, so that one cannot be
+    taken for the other.
 
     Args:
         n_joints: n.
@@ -97,6 +100,7 @@ class DriverMemory:
         words: Indexed by :class:`DriverWord`.
         state: Written by the driver.
         torque: Written by the loop.
+        position: Written by the loop.
     """
 
     def __init__(self, n_joints: int, fd: int | None = None) -> None:
@@ -108,4 +112,6 @@ class DriverMemory:
         state = struct.Struct(f"{HEAD + 4 * n_joints}d")
         self.state = Record(memory, _STATE_AT, state)
         torque_at = _STATE_AT + 8 + state.size
-        self.torque = Record(memory, torque_at, struct.Struct(f"{1 + n_joints}d"))
+        command = struct.Struct(f"{1 + n_joints}d")
+        self.torque = Record(memory, torque_at, command)
+        self.position = Record(memory, torque_at + 8 + command.size, command)

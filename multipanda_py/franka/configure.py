@@ -33,6 +33,10 @@ def driver_settings(
     return DriverSettings(
         robot_ip=robot_ip,
         torque_limits=description.limits.torque.tolist(),
+        motion_limits=[
+            getattr(description.limits, name).tolist()
+            for name in ("lower", "upper", "velocity", "acceleration", "jerk")
+        ],
         answer_budget=options.answer_budget,
         priority=options.priority,
         cpus=list(cpus),

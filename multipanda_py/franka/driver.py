@@ -17,11 +17,13 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any, NoReturn
 
 from multipanda_py.drivers.loop_connection import LoopConnection
-from multipanda_py.drivers.memory import DriverMemory, DriverWord
+from multipanda_py.drivers.memory import POSITIONS, TORQUES, DriverMemory, DriverWord
 from multipanda_py.franka.connecting import (
     Refused,
     ended_motion,
@@ -31,6 +33,7 @@ from multipanda_py.franka.connecting import (
 )
 from multipanda_py.franka.driver_settings import DriverSettings, SettingRefused, apply
 from multipanda_py.franka.errors import fault_of_mode, names_of
+from multipanda_py.franka.position_control import PositionControl, start_positions
 from multipanda_py.franka.torque_control import TorqueControl, publish
 
 _MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStopped": 5,
@@ -53,7 +56,11 @@ class Driver:
 
     def __init__(self, robot: Any, loop: LoopConnection, settings: DriverSettings) -> None:
         self._robot, self._loop = robot, loop
-        self._torque_control = TorqueControl(loop, settings)
+        self._controls: dict[int, tuple[Any, Callable[[], Any]]] = {
+            TORQUES: (TorqueControl(loop, settings), robot.start_torque_control),
+            POSITIONS: (PositionControl(loop, settings), partial(start_positions, robot)),
+        }
+        self._kind = TORQUES
         self._settings = settings
         self._armed = True
         self._mode = ""
@@ -90,7 +97,8 @@ class Driver:
                 self._recoveries = words[DriverWord.RECOVER]
                 self._recover(state)
                 robot.read_once()
-            elif self._armed and mode == "Idle" and loop.may_execute():
+            elif self._armed and mode == "Idle" and (kind := loop.may_execute()):
+                self._kind = kind
                 return True
 
     def _watch(self, mode: str, state: Any) -> None:
@@ -161,7 +169,8 @@ class Driver:
         reason = None
         failure = ""
         try:
-            reason = self._torque_control.run(self._robot.start_torque_control())
+            control, start = self._controls[self._kind]
+            reason = control.run(start())
         except RuntimeError as error:
             if _is_broken_link(error):
                 raise

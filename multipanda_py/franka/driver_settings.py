@@ -8,6 +8,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
+from multipanda_py.limits import ArmLimits
+
 Numbers = list[float]
 
 
@@ -24,6 +28,8 @@ class DriverSettings:
     Attributes:
         robot_ip: Address of the robot.
         torque_limits: Largest torques, (7,) [Nm].
+        motion_limits: Smallest and largest positions, largest velocities, accelerations and jerks
+            of commanded positions, (5, 7).
         answer_budget: How long to wait for the loop's torque [s].
         priority: SCHED_FIFO priority, 0 for none.
         cpus: Cores to run on.
@@ -35,6 +41,7 @@ class DriverSettings:
 
     robot_ip: str
     torque_limits: Numbers
+    motion_limits: list[Numbers]
     answer_budget: float
     priority: int
     cpus: list[int]
@@ -46,6 +53,13 @@ class DriverSettings:
     load_mass: float
     load_com: Numbers
     load_inertia: Numbers
+
+    @property
+    def limits(self) -> ArmLimits:
+        """Limits of the joints, but the rate of torques."""
+        lower, upper, velocity, acceleration, jerk = map(np.array, self.motion_limits)
+        torque = np.array(self.torque_limits)
+        return ArmLimits(lower, upper, velocity, acceleration, jerk, torque, 1e3 + 0.0 * torque)
 
     @property
     def peer(self) -> str:

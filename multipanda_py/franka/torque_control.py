@@ -7,17 +7,18 @@ import time
 from typing import Any
 
 from multipanda_py.drivers.loop_connection import LoopConnection
-from multipanda_py.drivers.memory import DriverWord
+from multipanda_py.drivers.memory import TORQUES, DriverWord
 from multipanda_py.drivers.torque_limiter import RAMP_TIME, TorqueLimiter
 from multipanda_py.franka.driver_settings import DriverSettings
 
 MOVE = 2
 """Mode of a robot that moves."""
-_FINISH_TIME = 1.5  # libfranka may take so long to end a motion [s]
+FINISH_TIME = 1.5
+"""libfranka may take so long to end a motion [s]."""
 _HALF = 0.0005  # of a cycle [s]
 
 
-def publish(loop: LoopConnection, state: Any, executing: bool, mode: int) -> int:
+def publish(loop: LoopConnection, state: Any, executing: int, mode: int) -> int:
     """Hand a state of libfranka to the loop; return the state's number."""
     return loop.publish(
         state.time.to_sec(), executing, mode,
@@ -63,7 +64,7 @@ class TorqueControl:
             state, _ = handle.readOnce()
             until = time.monotonic_ns() + self._budget
             now = state.time.to_sec()
-            number = publish(loop, state, True, MOVE)
+            number = publish(loop, state, TORQUES, MOVE)
             executed = state.tau_J_d
             if answered_at < 0.0:
                 answered_at = now
@@ -90,7 +91,7 @@ class TorqueControl:
                 self._finish(handle, tau)
                 return reason if stopping else ("loop_silent", _silent(now - answered_at))
             handle.writeOnce(self._torques(tau))
-            if not words[DriverWord.ENABLED] or loop.ended():
+            if words[DriverWord.ENABLED] != TORQUES or loop.ended():
                 stopping = True
             if loop.has_lines():
                 for _ in loop.lines():
@@ -98,7 +99,7 @@ class TorqueControl:
 
     def _finish(self, handle: Any, tau: list[float]) -> None:
         """End the motion in answer to the state just read; libfranka waits for the robot."""
-        self._loop.busy(_FINISH_TIME)
+        self._loop.busy(FINISH_TIME)
         command = self._torques(tau)
         command.motion_finished = True
         handle.writeOnce(command)

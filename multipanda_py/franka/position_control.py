@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One motion under the robot's own joint position control, bounded last and ended at rest."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.drivers.loop_connection import LoopConnection
+from multipanda_py.drivers.memory import POSITIONS, DriverWord
+from multipanda_py.franka.driver_settings import DriverSettings
+from multipanda_py.franka.torque_control import FINISH_TIME, MOVE, publish
+from multipanda_py.planning.motion_limiter import MotionLimiter
+
+SILENCE = 0.02
+"""Time without an answer after which the motion ends, once the arm rests [s]."""
+_SAME = 2e-6
+"""What positions may differ by that the robot says with seven digits [rad]."""
+_PERIOD = 1e-3
+
+
+class PositionControl:
+    """Answer states with the loop's positions; brake where there are none.
+
+    The command goes on from what the robot says that it executes, so that a lost one, for which it
+    goes on with constant acceleration, cannot become a step.
+
+    Args:
+        loop: The way to the loop.
+        settings: Of the driver.
+    """
+
+    def __init__(self, loop: LoopConnection, settings: DriverSettings) -> None:
+        import pylibfranka  # only here: the module can be read without it
+
+        self._loop, self._positions = loop, pylibfranka.JointPositions
+        self._budget = int(settings.answer_budget * 1e9)
+        self._limiter = MotionLimiter(settings.limits, _PERIOD)
+
+    def run(self, handle: Any) -> tuple[str, str] | None:
+        """Run until the loop is silent, wants something else or sends what cannot be executed.
+
+        Args:
+            handle: What ``start_joint_position_control`` has returned; it must not be used after
+                this.
+
+        Returns:
+            Kind and sentence of the fault that it ends with, or None.
+
+        Raises:
+            RuntimeError: If the robot ends the motion (ControlException), or is gone.
+        """
+        loop, limiter, words = self._loop, self._limiter, self._loop.words
+        loop.begin_motion(POSITIONS)
+        reason: tuple[str, str] | None = None
+        answered_at = -1.0
+        stopping = False
+        while True:
+            words[DriverWord.READING] = 1
+            state, _ = handle.readOnce()
+            until = time.monotonic_ns() + self._budget
+            now = state.time.to_sec()
+            number = publish(loop, state, POSITIONS, MOVE)
+            if answered_at < 0.0:
+                answered_at = now
+                limiter.start(np.array(state.q_d))
+                loop.busy(0.0)
+            else:
+                self._catch_up(state)
+            wanted = None if stopping else loop.wait(number, until)
+            if wanted is not None and not math.isfinite(sum(wanted)):
+                stopping, reason, wanted = True, ("position_invalid", _invalid(wanted)), None
+            if wanted is not None:
+                limiter.follow(np.array(wanted))
+                answered_at = now
+                words[DriverWord.ANSWERED] += 1
+            else:
+                limiter.brake()
+                words[DriverWord.LATE] += not stopping
+                silent = now - answered_at >= SILENCE
+                if limiter.at_rest and (stopping or silent):
+                    self._finish(handle)
+                    return reason if stopping else ("loop_silent", _silent(now - answered_at))
+            handle.writeOnce(self._positions(limiter.q.tolist()))
+            if words[DriverWord.ENABLED] != POSITIONS or loop.ended():
+                stopping = True
+            if loop.has_lines():
+                for _ in loop.lines():
+                    loop.say(settings="refused", text="the arm is under position control")
+
+    def _catch_up(self, state: Any) -> None:
+        """Go on from what the robot executes, if that is not what it was told."""
+        executed = np.array(state.q_d)
+        if (np.abs(executed - self._limiter.q) > _SAME).any():
+            self._limiter.start(executed, np.array(state.dq_d), np.array(state.ddq_d))
+
+    def _finish(self, handle: Any) -> None:
+        """End the motion in answer to the state just read; libfranka waits for the robot."""
+        self._loop.busy(FINISH_TIME)
+        command = self._positions(self._limiter.q.tolist())
+        command.motion_finished = True
+        handle.writeOnce(command)
+        self._loop.busy(0.0)
+
+
+def start_positions(robot: Any) -> Any:
+    """Begin a motion of joint positions, which the robot's joint impedance follows."""
+    import pylibfranka
+
+    return robot.start_joint_position_control(pylibfranka.ControllerMode.JointImpedance)
+
+
+def _silent(seconds: float) -> str:
+    return (
+        f"the control loop has not answered for {1e3 * seconds:.0f} ms; the arm has braked "
+        "and the motion ended; recover to go on"
+    )
+
+
+def _invalid(q: tuple[float, ...]) -> str:
+    return (
+        f"the control loop sent the positions {list(q)}, allowed are finite numbers; the arm has "
+        "braked and the motion ended; recover to go on"
+    )

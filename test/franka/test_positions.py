@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cell on a simulated robot in joint position mode: motions, switches, faults, lost commands."""
+
+from __future__ import annotations
+
+import os
+import signal
+import uuid
+
+import numpy as np
+import pytest
+from processes import children, wait_until
+from robots import unused_address
+
+from multipanda_py.fci_sim import FciSim
+from multipanda_py.testing import simple_cell
+
+pytestmark = [pytest.mark.usefixtures("needs_pylibfranka"), pytest.mark.slow]
+
+LAWS = {
+    "impedance": {"type": "joint_impedance", "features": ["coriolis"]},
+    "position": {"type": "joint_position", "features": [""], "params": {"speed": 1.0}},
+    "odd": {"type": "unsteady_position"},
+    "rates": {"type": "unsteady_velocity"},
+}
+STEP = np.array([0.2, 0.15, -0.2, 0.15, 0.2, -0.2, 0.3])
+
+
+class Rig:
+    """A robot in lockstep, and a cell on it."""
+
+    def __enter__(self):
+        self.ip = unused_address()
+        arm = {"backend": "franka", "robot_ip": self.ip, "hand": False,
+               "franka": {"answer_budget": 0.4, "priority": 0}}  # fmt: skip
+        self.sim = FciSim([self.ip], lockstep=True)
+        self.sim.start()
+        self.cell = simple_cell(
+            {"left": arm}, LAWS, ["left/impedance"], placement="process",
+            name=f"rig_{uuid.uuid4().hex[:10]}", realtime={"priority": 0, "cpu": -2},
+            heartbeat_timeout=5.0,
+        )  # fmt: skip
+        self.cell.start()
+        self.drivers = children(self.cell.loop_pid)
+        self.until(lambda: self.stats()["mode"] == "move", "torque")
+        return self
+
+    def __exit__(self, *error):
+        try:
+            self.cell.close()
+        finally:
+            self.sim.close()
+
+    def stats(self):
+        return self.sim.admin(self.ip, "stats")
+
+    def until(self, condition, what, timeout=15.0):
+        wait_until(condition, timeout, lambda: f"{what}; {self.cell.events()}")
+
+    def switch(self, name):
+        self.cell.switch([f"left/{name}"], strictness="FORCE_AUTO")
+
+    def reach(self, goal):
+        self.cell.set_target("left", q=goal)
+        self.until(lambda: self.is_at(goal), f"at {goal}")
+
+    def is_at(self, goal):
+        state = self.cell.state("left")
+        return np.abs(state.q - goal).max() < 5e-3 and np.abs(state.dq).max() < 5e-3
+
+    def fault(self):
+        return self.cell.state("left").fault
+
+    def recover(self):
+        self.cell.recover(["left"])
+        self.until(lambda: not self.fault(), "recovery")
+
+
+@pytest.fixture
+def rig():
+    with Rig() as made:
+        yield made
+
+
+def test_from_torques_to_positions_and_back_and_no_command_is_refused(rig):
+    """The robot judges velocity, acceleration and jerk of every command, and says so."""
+    start = rig.cell.state("left").q
+    for goal in (start + STEP, start):
+        rig.switch("position")
+        rig.reach(goal)
+        rig.switch("impedance")
+        rig.reach(goal - 0.05)
+        rig.reach(goal)
+    assert rig.fault() == ""
+    assert rig.stats()["errors"] == []
+    assert rig.stats()["lost"] == 0
+
+
+def test_steps_of_speed_and_a_law_that_breaks_end_in_a_braked_arm(rig):
+    for law in ("odd", "rates"):
+        rig.switch(law)
+        for rate in (0.4, -0.4, 0.4):
+            at = rig.cell.state("left").time
+            rig.cell.set_parameters(f"left/{law}", {"rate": rate, "fault": "none"})
+            rig.until(lambda at=at: rig.cell.state("left").time > at + 0.25, "time")
+        rig.cell.set_parameters(f"left/{law}", {"fault": "nan"})
+        rig.until(lambda: rig.fault() == "non_finite_command", "fault")
+        rig.until(lambda: np.abs(rig.cell.state("left").dq).max() < 1e-3, "rest")
+        assert rig.stats()["errors"] == []
+        assert rig.stats()["mode"] == "move"  # it still executes: where it has come to rest
+        rig.cell.set_parameters(f"left/{law}", {"fault": "none", "rate": 0.0})
+        rig.recover()
+    rig.switch("impedance")
+    assert rig.cell.state("left").interface == "effort"
+
+
+def test_a_reflex_is_recovered_and_the_motion_begins_where_the_arm_is(rig):
+    rig.switch("position")
+    goal = rig.cell.state("left").q + STEP
+    rig.reach(goal)
+    rig.sim.admin(rig.ip, "reflex")
+    rig.until(lambda: rig.fault() == "arm_stopped", "reflex")
+    rig.recover()
+    here = rig.cell.state("left").q
+    rig.switch("position")
+    rig.reach(here - 0.1)
+    assert rig.stats()["errors"] == []
+
+
+def test_a_silent_loop_leaves_an_arm_that_has_braked(rig):
+    """The driver brakes by itself within the limits and ends the motion; no reflex."""
+    rig.switch("odd")
+    rig.until(lambda: rig.stats()["mode"] == "move", "positions")
+    rig.cell.set_parameters("left/odd", {"rate": 0.3})
+    rig.until(lambda: np.abs(rig.cell.state("left").dq).max() > 0.2, "motion")
+    os.kill(rig.cell.loop_pid, signal.SIGSTOP)
+    try:
+        rig.until(lambda: rig.stats()["mode"] == "idle", "end of the motion")
+        assert rig.stats()["errors"] == []
+    finally:
+        os.kill(rig.cell.loop_pid, signal.SIGCONT)
+    rig.until(lambda: rig.fault() == "arm_stopped", "fault")
+    assert any("loop_silent" in event.text for event in rig.cell.events())
+
+
+def test_a_killed_driver_is_started_anew_in_the_same_interface(rig):
+    rig.switch("position")
+    rig.until(lambda: rig.stats()["mode"] == "move", "positions")
+    os.kill(rig.drivers[0], signal.SIGKILL)
+    rig.until(lambda: rig.fault() == "arm_stopped", "driver_died")
+    rig.recover()
+    assert rig.cell.state("left").interface == "position"
+    rig.switch("position")
+    rig.reach(rig.cell.state("left").q + 0.1)
+
+
+def test_lost_commands_in_motion_are_made_up_for(rig):
+    """The robot goes on with constant acceleration; the next command starts from that."""
+    rig.switch("position")
+    start = rig.cell.state("left").q
+    rig.cell.set_target("left", q=start + STEP)
+    for speed in (0.3, 0.5, 0.5):
+        rig.until(lambda v=speed: np.abs(rig.cell.state("left").dq).max() > v, "motion")
+        rig.sim.admin(rig.ip, "drop", commands=4)
+    rig.until(lambda: rig.is_at(start + STEP), "goal")
+    assert rig.stats()["lost"] >= 4
+    assert rig.stats()["errors"] == []
+    assert rig.fault() == ""
