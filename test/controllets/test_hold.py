@@ -234,7 +234,7 @@ def test_hold_stops_within_five_degrees_of_the_best_stop(rigs, episodes):
             best = min(best, travel(exact.run(0.5), throw))
         if way > best + np.radians(5.0):
             beyond.append((np.degrees(way - best), f"episode {episode}: {throw}"))
-    assert len(beyond) <= 0.04 * n, beyond
+    assert len(beyond) <= 0.005 * n, beyond
     assert all(excess < 10.0 for excess, _ in beyond), beyond
 
 
