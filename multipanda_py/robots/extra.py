@@ -12,7 +12,8 @@ import yaml
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.robots.shapes import Capsule, Point
+from multipanda_py.robots.look import COLORS
+from multipanda_py.robots.shapes import Capsule, Point, Turned
 
 Vector = NDArray[np.float64]
 
@@ -22,7 +23,7 @@ PER_JOINT = (
     "ready",
 )  # fmt: skip
 KEYS = (
-    *SOURCES, "base", "tip", *PER_JOINT, "sections", "overlapping", "capsules", "figures",
+    *SOURCES, "base", "tip", *PER_JOINT, "sections", "overlapping", "capsules", "look", "figures",
     "compensates_gravity",
 )  # fmt: skip
 
@@ -133,6 +134,27 @@ class Extra:
                 raise self._refusal(f"capsules: {link}", f"{capsules!r:.60}", allowed) from None
         return found
 
+    def look(self, links: Sequence[str]) -> dict[str, tuple[Turned, ...]]:
+        """Return the pictures by link.
+
+        Raises:
+            ConfigurationError: If a link does not exist, or a solid is not colour, start, end,
+                radius, and if need be radius at the end and heights of both domes.
+        """
+        found = {}
+        for link, solids in self._map("look").items():
+            if link not in links:
+                raise self._refusal("look", f"link {link!r}", ", ".join(links))
+            try:
+                found[link] = tuple(_turned(*solid) for solid in solids)
+            except (TypeError, ValueError):
+                raise self._refusal(
+                    f"look: {link}",
+                    f"{solids!r:.60}",
+                    f"a list of [colour, start, end, radius]; colours: {', '.join(COLORS)}",
+                ) from None
+        return found
+
     def groups(self, key: str) -> tuple[tuple[int, ...], ...] | None:
         """Return lists of numbers of links, 0 to n, or None if there are none."""
         if key not in self._data:
@@ -164,6 +186,22 @@ def _capsule(start: Sequence[float], end: Sequence[float], radius: float) -> Cap
     if not (capsule.radius > 0.0 and np.linalg.norm(np.subtract(capsule.start, capsule.end)) > 0):
         raise ValueError
     return capsule
+
+
+def _turned(
+    color: str,
+    start: Sequence[float],
+    end: Sequence[float],
+    radius: float,
+    radius_end: float | None = None,
+    dome: float = 0.0,
+    dome_end: float = 0.0,
+) -> Turned:
+    if color not in COLORS:
+        raise ValueError(color)
+    last = radius if radius_end is None else radius_end
+    first, second, low, high = map(float, (radius, last, dome, dome_end))
+    return Turned(_point(start), _point(end), first, second, low, high, color)
 
 
 def _point(values: Sequence[float]) -> Point:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,8 @@ from multipanda_py.robots.shapes import Capsule, Point, Turned
 
 Vector = NDArray[np.float64]
 
+S = TypeVar("S", Capsule, Turned)
+
 _FROM_URDF = ("lower", "upper", "velocity", "torque")
 _DERIVED = ("acceleration", "jerk", "torque_rate", "armature")
 
@@ -49,7 +52,8 @@ def read_robot(
 
     The arm is the chain of joints from ``base`` to ``tip``; the description may have more than
     that. Joints are revolute, continuous or fixed, about any axis; what is fixed to a link is part
-    of it. Links keep their names and frames. Pictures are those of the capsules. What neither
+    of it. Links keep their names and frames. Pictures are those of the capsules where
+    nobody drew others. What neither
     file says follows from limits and inertia (:mod:`~multipanda_py.robots.defaults`).
 
     Args:
@@ -115,8 +119,10 @@ def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str
         limits=limits,
         joints=joints,
         links=tuple(
-            Link(link, _inertial(body), shapes, tuple(map(_picture, shapes)))
-            for link, body, shapes in zip(chain.links, chain.bodies, capsules)
+            Link(link, _inertial(body), shapes, look or tuple(map(_picture, shapes)))
+            for link, body, shapes, look in zip(
+                chain.links, chain.bodies, capsules, _looks(chain, extra)
+            )
         ),
         flange=_flange(chain, place),
         armature=armature,
@@ -156,6 +162,15 @@ def _capsules(chain: Chain, extra: Extra, tip: Vector) -> list[tuple[Capsule, ..
     return found
 
 
+def _looks(chain: Chain, extra: Extra) -> list[tuple[Turned, ...]]:
+    """Return the picture of every link, that of what is fixed to it among it."""
+    found: list[tuple[Turned, ...]] = [()] * len(chain.links)
+    for link, solids in extra.look(list(chain.places)).items():
+        number, pose = chain.places[link]
+        found[number] += tuple(_moved(solid, pose) for solid in solids)
+    return found
+
+
 def _flange(chain: Chain, place: Vector) -> Flange:
     """Return the frame of the tip; one of its own if the tip is a link that moves."""
     if chain.tip in chain.links:
@@ -169,10 +184,10 @@ def _inertial(body: Load) -> Inertial:
     return Inertial(float(body.mass), _point(body.com), tuple(map(float, moments)))  # type: ignore[arg-type]
 
 
-def _moved(capsule: Capsule, pose: Vector) -> Capsule:
-    ends = (pose[:3, :3] @ np.array(end) + pose[:3, 3] for end in (capsule.start, capsule.end))
+def _moved(solid: S, pose: Vector) -> S:
+    ends = (pose[:3, :3] @ np.array(end) + pose[:3, 3] for end in (solid.start, solid.end))
     start, end = map(_point, ends)
-    return Capsule(start, end, capsule.radius)
+    return replace(solid, start=start, end=end)
 
 
 def _picture(c: Capsule) -> Turned:

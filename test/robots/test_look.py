@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of arms that are data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots.read import read_robot
+from multipanda_py.robots.shapes import Turned
+
+pytestmark = pytest.mark.inline
+
+BENCH = Path(__file__).parents[2] / "examples" / "bench_arm" / "bench_arm.urdf"
+
+
+def bench(tmp_path, look):
+    path = tmp_path / "bench.yaml"
+    path.write_text(f"base: base_link\ntip: tool0\nlook:\n  {look}\n")
+    return read_robot(path, urdf=BENCH)
+
+
+def test_a_picture_is_of_its_link_or_of_what_is_fixed_to_it(tmp_path):
+    robot = bench(tmp_path, "tool0: [[blue, [0, 0, 0], [0, 0, 0.1], 0.02, 0.01]]")
+    by_name = {link.name: link.look for link in robot.links}
+    (solid,) = by_name["wrist_3_link"]  # tool0 is 0.04 m in front of it
+    assert solid == Turned((0, 0, 0.04), (0, 0, 0.14), 0.02, 0.01, 0.0, 0.0, "blue")
+    (rod,) = by_name["upper_arm_link"]  # nobody drew it: its capsule
+    assert rod.dome_end == rod.radius_end
+
+
+@pytest.mark.parametrize(
+    ("look", "message"),
+    [
+        ("tool1: []", "look: got link 'tool1', allowed base_link, "),
+        (
+            "tool0: [[pink, [0, 0, 0], [0, 0, 1], 0.1]]",
+            "look: tool0: got .*pink.*colours: shell, ",
+        ),
+        ("tool0: [[blue, [0, 0, 0], 0.1]]", "look: tool0: got .*allowed a list of"),
+        ("tool0: 3", "look: tool0: got 3, allowed a list of"),
+    ],
+)
+def test_a_picture_that_is_none_is_refused(tmp_path, look, message):
+    with pytest.raises(ConfigurationError, match=message):
+        bench(tmp_path, look)
