@@ -47,7 +47,7 @@ def find_textbook_laws() -> None:
     for folder in (HERE, PLUGIN):
         if str(folder) not in sys.path:
             sys.path.append(str(folder))
-    for cached in (registry.names, registry.find, registry._third_party):
+    for cached in (registry.names, registry.find, registry.plug_ins):
         cached.cache_clear()
 
 
