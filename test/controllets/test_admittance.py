@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 import pytest
 from contact_rig import ContactRig
+from pushed_arm import PushedArm
 
 from multipanda_py.control.virtual_body import VirtualBody
 from multipanda_py.controllets.admittance import Admittance, AdmittanceParams
@@ -104,37 +104,10 @@ def test_defaults_are_stable_in_contact_and_less_damping_is_not():
     assert growth(p.mass[0], 10.0, p.stiffness[0], p.inner_stiffness[0], 5.0) > 1.0
 
 
-class Pushed:
-    """A cell with one arm under this law, whose hand can be pushed at the tool's point."""
-
-    def __init__(self, make_cell, objects=None, **params):
-        self.cell = make_cell(
-            arms={"arm": {}}, active=["arm/soft"], objects=objects or {},
-            controllets={"soft": {"type": "admittance", "params": params}},
-        )  # fmt: skip
-        sim = self.cell.simulation
-        self.model, self.data = sim.model, sim.data
-        self.body = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, "arm_fr3_hand")
-        self.start = self.cell.pose("arm")
-
-    def push(self, seconds, force=(0, 0, 0), torque=(0, 0, 0)):
-        """Apply a wrench at the tool's point, moved to the body's centre of mass."""
-        for _ in range(round(seconds * 100)):
-            lever = self.cell.state("arm").position_ee_in_base - self.data.xipos[self.body]
-            self.data.xfrc_applied[self.body] = [*force, *(torque + np.cross(lever, force))]
-            self.cell.step(10)
-
-    def moved(self):
-        return self.cell.pose("arm").position - self.start.position
-
-    def report(self):
-        return self.cell.report("arm/soft")
-
-
 @pytest.mark.sim
 def test_static_displacement_under_a_force(make_cell):
     """Two springs in series: the virtual one, and the inner law's."""
-    arm = Pushed(make_cell, force_deadband=0.0)
+    arm = PushedArm(make_cell, "admittance", force_deadband=0.0)
     force = np.array([6.0, -8.0, 5.0])
     arm.push(0.2)
     arm.push(5.0, force=force)
@@ -147,7 +120,7 @@ def test_static_displacement_under_a_force(make_cell):
 
 @pytest.mark.sim
 def test_the_deadband_is_taken_off_the_force(make_cell):
-    arm = Pushed(make_cell)
+    arm = PushedArm(make_cell, "admittance")
     arm.push(0.2)
     arm.push(5.0, force=(0, 6.0, 0))
     assert arm.report()["displacement [m]"] == pytest.approx(5.0 / 200.0, rel=0.01)
@@ -155,7 +128,7 @@ def test_the_deadband_is_taken_off_the_force(make_cell):
 
 @pytest.mark.sim
 def test_a_pure_torque_turns_about_the_tool_point(make_cell):
-    arm = Pushed(make_cell, torque_deadband=0.0)
+    arm = PushedArm(make_cell, "admittance", torque_deadband=0.0)
     torque = np.array([0.0, 0.0, 1.5])
     arm.push(0.2)
     worst = 0.0
@@ -169,7 +142,7 @@ def test_a_pure_torque_turns_about_the_tool_point(make_cell):
 
 @pytest.mark.sim
 def test_no_drift_without_contact(make_cell):
-    arm = Pushed(make_cell)
+    arm = PushedArm(make_cell, "admittance")
     arm.cell.step(3000)
     assert np.abs(arm.moved()).max() < 1e-6
     assert arm.report()["displacement [m]"] == 0.0
@@ -177,7 +150,7 @@ def test_no_drift_without_contact(make_cell):
 
 @pytest.mark.sim
 def test_a_strong_push_stops_at_the_bounds_and_comes_back(make_cell):
-    arm = Pushed(make_cell, max_displacement=0.04, max_speed=0.1)
+    arm = PushedArm(make_cell, "admittance", max_displacement=0.04, max_speed=0.1)
     arm.push(0.2)
     arm.push(2.0, force=(0, 25.0, 0))
     assert arm.report()["displacement [m]"] == pytest.approx(0.04)
@@ -208,7 +181,7 @@ def press(arm, depth):
 
 @pytest.mark.sim
 def test_presses_on_a_hard_floor_without_bouncing(make_cell):
-    arm = Pushed(make_cell, floor())
+    arm = PushedArm(make_cell, "admittance", floor())
     arm.cell.step(200)
     force, speed = press(arm, 0.06)
     assert np.abs(speed).max() < 1e-4
@@ -219,7 +192,7 @@ def test_presses_on_a_hard_floor_without_bouncing(make_cell):
 
 @pytest.mark.sim
 def test_too_little_virtual_damping_bounces_as_the_stability_region_says(make_cell):
-    arm = Pushed(make_cell, floor(), damping=[10.0] * 3 + [1.0] * 3)
+    arm = PushedArm(make_cell, "admittance", floor(), damping=[10.0] * 3 + [1.0] * 3)
     arm.cell.step(200)
     force, speed = press(arm, 0.06)
     assert force.min() < 0.01 < 30.0 < force.max()
@@ -230,11 +203,11 @@ def test_too_little_virtual_damping_bounces_as_the_stability_region_says(make_ce
 @pytest.mark.parametrize("tare_time", [0.1, 0.0])
 def test_activated_under_a_push_the_tool_drifted_when_the_push_ended(make_cell, tare_time):
     """The push was taken for zero, so that its end counted as a push the other way: 45 mm."""
-    arm = Pushed(make_cell, tare_time=tare_time)
-    arm.cell.switch(deactivate=["arm/soft"])
+    arm = PushedArm(make_cell, "admittance", tare_time=tare_time)
+    arm.cell.switch(deactivate=["arm/law"])
     arm.push(2.0, force=(0, 0, -10.0))
     loaded = arm.cell.pose("arm")
-    result = arm.cell.switch(["arm/soft"])
+    result = arm.cell.switch(["arm/law"])
     assert "arm goes on with 10.0 N" in result.message
     arm.push(2.0, force=(0, 0, -10.0))
     assert arm.cell.pose("arm").distance(loaded)[0] < 1e-3
@@ -247,10 +220,10 @@ def test_activated_under_a_push_the_tool_drifted_when_the_push_ended(make_cell, 
 
 @pytest.mark.sim
 def test_a_further_push_is_felt_beyond_the_one_that_is_withstood(make_cell):
-    arm = Pushed(make_cell, force_deadband=0.0)
-    arm.cell.switch(deactivate=["arm/soft"])
+    arm = PushedArm(make_cell, "admittance", force_deadband=0.0)
+    arm.cell.switch(deactivate=["arm/law"])
     arm.push(2.0, force=(0, 0, -10.0))
-    arm.cell.switch(["arm/soft"])
+    arm.cell.switch(["arm/law"])
     arm.push(0.2, force=(0, 0, -10.0))
     before = arm.cell.pose("arm").position
     arm.push(4.0, force=(0, 6.0, -10.0))
@@ -287,12 +260,12 @@ def test_driven_into_a_wall_it_pressed_with_all_that_its_inner_spring_has(speed)
 @pytest.mark.sim
 def test_more_force_is_there_for_who_asks_for_it(make_cell):
     """Of two springs in series the inner one is clipped: 0.2 m inside, 20 N are all there is."""
-    arm = Pushed(make_cell, floor(), max_force=20.0, stiffness=[1000.0] * 3 + [10.0] * 3,
-                 damping=[300.0] * 3 + [6.0] * 3)  # fmt: skip
+    gains = {"stiffness": [1000.0] * 3 + [10.0] * 3, "damping": [300.0] * 3 + [6.0] * 3}
+    arm = PushedArm(make_cell, "admittance", floor(), max_force=20.0, **gains)
     arm.cell.step(200)
     force, _ = press(arm, 0.1)
     assert force == pytest.approx(20.0, rel=0.02)
-    arm.cell.set_parameters("arm/soft", {"max_force": 30.0})
+    arm.cell.set_parameters("arm/law", {"max_force": 30.0})
     arm.cell.step(1500)
     assert arm.cell.state("arm").wrench_ext_in_base[2] == pytest.approx(30.0, rel=0.02)
 

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 import pytest
+from pushed_arm import PushedArm
 
 from multipanda_py.controllets.gravity_compensation import (
     GravityCompensation,
@@ -131,37 +131,13 @@ def test_a_plane_without_a_normal_holds_nothing():
     assert np.abs(law.tau[0]).max() == 0.0
 
 
-class Pushed:
-    """A cell with one arm whose hand can be pushed at the tool's point."""
-
-    def __init__(self, make_cell, **params):
-        self.cell = make_cell(
-            arms={"arm": {}}, active=["arm/float"],
-            controllets={"float": {"type": "gravity_compensation", "params": params}},
-        )  # fmt: skip
-        sim = self.cell.simulation
-        self.model, self.data = sim.model, sim.data
-        self.body = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, "arm_fr3_hand")
-        self.start = self.cell.pose("arm")
-
-    def push(self, seconds, force=(0, 0, 0), torque=(0, 0, 0)):
-        """Apply a wrench at the tool's point, moved to the body's centre of mass."""
-        for _ in range(round(seconds * 200)):
-            lever = self.cell.state("arm").position_ee_in_base - self.data.xipos[self.body]
-            self.data.xfrc_applied[self.body] = [*force, *(torque + np.cross(lever, force))]
-            self.cell.step(5)
-        return self.cell.pose("arm")
-
-    def moved(self):
-        return self.cell.pose("arm").position - self.start.position
-
-    def turned(self):
-        return self.cell.pose("arm").distance(self.start)[1]
+def pushed(make_cell, **params):
+    return PushedArm(make_cell, "gravity_compensation", cycles=5, **params)
 
 
 @pytest.mark.sim
 def test_floats_and_stays_where_it_is_left(make_cell):
-    arm = Pushed(make_cell, joint_damping=3.0)
+    arm = pushed(make_cell, joint_damping=3.0)
     arm.cell.step(2000)
     assert np.abs(arm.moved()).max() < 1e-6
     arm.push(0.4, force=(0, 6.0, 0))
@@ -175,7 +151,7 @@ def test_floats_and_stays_where_it_is_left(make_cell):
 
 @pytest.mark.sim
 def test_a_held_point_is_a_spring_and_turns_freely(make_cell):
-    arm = Pushed(make_cell, hold="position", joint_damping=0.5)
+    arm = pushed(make_cell, hold="position", joint_damping=0.5)
     force = np.array([8.0, -6.0, 10.0])
     arm.push(5.0, force=force)
     assert np.allclose(arm.moved(), force / 800.0, rtol=0.01, atol=1e-5)
@@ -187,7 +163,7 @@ def test_a_held_point_is_a_spring_and_turns_freely(make_cell):
 
 @pytest.mark.sim
 def test_a_held_orientation_moves_freely(make_cell):
-    arm = Pushed(make_cell, hold="orientation", joint_damping=0.5)
+    arm = pushed(make_cell, hold="orientation", joint_damping=0.5)
     torque = np.array([0.4, -0.3, 0.2])
     arm.push(0.5, force=(0, 6.0, 0))
     assert arm.moved()[1] > 0.03
@@ -206,7 +182,7 @@ def test_a_held_orientation_moves_freely(make_cell):
 @pytest.mark.parametrize("keep", [False, True])
 def test_a_plane_holds_along_its_normal_alone(make_cell, keep):
     normal = np.array([1.0, 0.0, 1.0]) / np.sqrt(2)
-    arm = Pushed(
+    arm = pushed(
         make_cell, hold="plane", normal=[1.0, 0.0, 1.0], keep_orientation=keep, joint_damping=0.5
     )
     arm.push(0.5, force=(0, 6.0, 0))
@@ -223,12 +199,12 @@ def test_a_plane_holds_along_its_normal_alone(make_cell, keep):
 
 @pytest.mark.sim
 def test_damping_slows_and_a_hold_set_under_way_stops(make_cell):
-    arm = Pushed(make_cell, hold="none")
+    arm = pushed(make_cell, hold="none")
     arm.push(0.4, force=(0, 6.0, 0))
     fast = np.abs(arm.cell.state("arm").dq).max()
     assert fast > 0.1
     start, _ = arm.cell.rows()
-    arm.cell.set_parameters("arm/float", {"hold": "position", "keep_orientation": True})
+    arm.cell.set_parameters("arm/law", {"hold": "position", "keep_orientation": True})
     arm.push(0.01)
     arm.push(3.0)
     _, rows = arm.cell.rows(start)

@@ -9,7 +9,8 @@ import time
 
 import numpy as np
 import pylibfranka as franka
-from client_tools import UNIT, admin, connect, error_of, finish, follow, fresh, settled, spin
+from back_door import admin
+from client_tools import UNIT, connect, error_of, finish, follow, fresh, settled, spin
 
 
 def connect_and_read(address):
@@ -142,38 +143,35 @@ def asynchronous_motion(address):
             "missing": goal[6] - fresh(robot).q[6]}  # fmt: skip
 
 
-def joint_motion(address, seconds=0.5):
+def joint_motion(address):
     robot = connect(address)
     handle = robot.start_joint_position_control(franka.ControllerMode.JointImpedance)
-    start, elapsed, last = None, 0.0, None
-    while last is None or elapsed < seconds:
-        state, passed = handle.readOnce()
-        elapsed += passed.to_sec()
-        start = start or list(state.q_d)
-        goal = list(start)
-        goal[5] += 0.02 * (1.0 - math.cos(math.pi * min(elapsed / seconds, 1.0)))
-        last = franka.JointPositions(goal)
-        last.motion_finished = elapsed >= seconds
-        handle.writeOnce(last)
+    start = moved(handle, "q_d", 5, 0.02, franka.JointPositions)
     state = settled(robot)
     return {"moved": (np.array(state.q) - start).tolist(), "mode": state.robot_mode.name}
 
 
-def cartesian_motion(address, seconds=0.5):
+def cartesian_motion(address):
     robot = connect(address)
     handle = robot.start_cartesian_pose_control(franka.ControllerMode.JointImpedance)
+    start = moved(handle, "O_T_EE_d", 14, 0.01, franka.CartesianPose)
+    state = settled(robot)
+    return {"moved": (np.array(state.O_T_EE) - start).tolist(), "mode": state.robot_mode.name}
+
+
+def moved(handle, name, index, half, command, seconds=0.5):
+    """Move one number of what is desired by twice a half, smoothly; return where it began."""
     start, elapsed, last = None, 0.0, None
     while last is None or elapsed < seconds:
         state, passed = handle.readOnce()
         elapsed += passed.to_sec()
-        start = start or list(state.O_T_EE_d)
+        start = start or list(getattr(state, name))
         goal = list(start)
-        goal[14] += 0.01 * (1.0 - math.cos(math.pi * min(elapsed / seconds, 1.0)))
-        last = franka.CartesianPose(goal)
+        goal[index] += half * (1.0 - math.cos(math.pi * min(elapsed / seconds, 1.0)))
+        last = command(goal)
         last.motion_finished = elapsed >= seconds
         handle.writeOnce(last)
-    state = settled(robot)
-    return {"moved": (np.array(state.O_T_EE) - start).tolist(), "mode": state.robot_mode.name}
+    return start
 
 
 def gripper(address):

@@ -9,26 +9,16 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 import time
 
 import franky as f
 import numpy as np
+from back_door import admin
 
-ADMIN_PORT = 7331
 SPEED = 0.1  # share of franky's limits; at 0.2 joints accelerate more than a robot allows
 READY = [0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4]
 BY = f.ReferenceType.Relative
-
-
-def admin(address, command, **arguments):
-    with socket.create_connection((address, ADMIN_PORT), timeout=5.0) as link:
-        link.sendall((json.dumps({"command": command, **arguments}) + "\n").encode())
-        answer = json.loads(link.makefile().readline())
-    if not answer["ok"]:
-        raise RuntimeError(answer["error"])
-    return answer
 
 
 def by(x, y, z, turn=0.0):

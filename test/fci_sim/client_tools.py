@@ -6,14 +6,12 @@ from __future__ import annotations
 import json
 import math
 import os
-import socket
 import sys
 import time
 
 import numpy as np
 import pylibfranka as franka
 
-ADMIN_PORT = 7331
 UNIT = np.eye(4).ravel().tolist()
 
 
@@ -22,16 +20,6 @@ def connect(address):
     robot = franka.Robot(address, franka.RealtimeConfig.kIgnore)
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     return robot
-
-
-def admin(address, command, **arguments):
-    """Ask the back door of the simulation."""
-    with socket.create_connection((address, ADMIN_PORT), timeout=5.0) as link:
-        link.sendall((json.dumps({"command": command, **arguments}) + "\n").encode())
-        answer = json.loads(link.makefile().readline())
-    if not answer["ok"]:
-        raise RuntimeError(answer["error"])
-    return answer
 
 
 def fresh(robot):

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 from action_msgs.msg import GoalStatus
 from control_msgs.action import GripperCommand
-from rclpy.action import ActionClient
+from goals import Goals
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
@@ -17,40 +16,17 @@ ACTION = "/left/gripper/gripper_action"
 FINGERS = ["left_fr3_finger_joint1", "left_fr3_finger_joint2"]
 
 
-class Hand:
-    """A client of the action that keeps what it is told."""
+class Hand(Goals):
+    """A client of the action and of the services beside it."""
 
     def __init__(self, client, action=ACTION):
-        self._client, self.feedback = client, []
-        self._action = ActionClient(client.node, GripperCommand, action)
-        client.until(self._action.server_is_ready, 10.0, action)
-        self._answered = False
+        super().__init__(client, GripperCommand, action)
 
     def send(self, position, max_effort=0.0):
-        """Send a goal and return its handle; the first one again if it gets no answer."""
-        self.feedback.clear()
+        """Send a goal and return its handle."""
         goal = GripperCommand.Goal()
         goal.command.position, goal.command.max_effort = position, max_effort
-        for timeout in [10.0] if self._answered else [3.0, 10.0]:
-            sent = self._action.send_goal_async(
-                goal, lambda message: self.feedback.append(message.feedback)
-            )
-            deadline = time.monotonic() + timeout
-            self._client.until(lambda s=sent, d=deadline: s.done() or time.monotonic() > d, 15.0)
-            if sent.done():
-                break
-        assert sent.done(), "no answer to a goal"
-        self._answered = True
-        return sent.result()
-
-    def result(self, handle):
-        assert handle.accepted
-        future = handle.get_result_async()
-        self._client.until(future.done, 15.0, "result")
-        return future.result().status, future.result().result
-
-    def run(self, *goal):
-        return self.result(self.send(*goal))
+        return super().send(goal)
 
     def trigger(self, name):
         return self._client.call(Trigger, f"/left/gripper/{name}")

@@ -13,7 +13,7 @@ from action_msgs.msg import GoalStatus
 from builtin_interfaces.msg import Duration
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance
-from rclpy.action import ActionClient
+from goals import Goals
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -25,39 +25,11 @@ ORDER = [3, 0, 6, 1, 5, 2, 4]
 Result = FollowJointTrajectory.Result
 
 
-class Planner:
-    """A client of the action that keeps what it is told."""
+class Planner(Goals):
+    """A client of the action that also cancels."""
 
     def __init__(self, client):
-        self._client, self.feedback = client, []
-        self._action = ActionClient(client.node, FollowJointTrajectory, ACTION)
-        client.until(self._action.server_is_ready, 10.0, ACTION)
-        self._answered = False
-
-    def send(self, goal):
-        """Send a goal and return its handle; the first one again if it gets no answer."""
-        self.feedback.clear()
-        for timeout in [10.0] if self._answered else [3.0, 10.0]:
-            sent = self._action.send_goal_async(
-                goal, lambda message: self.feedback.append(message.feedback)
-            )
-            deadline = time.monotonic() + timeout
-            self._client.until(lambda s=sent, d=deadline: s.done() or time.monotonic() > d, 15.0)
-            if sent.done():
-                break
-        assert sent.done(), "no answer to a goal"
-        self._answered = True
-        return sent.result()
-
-    def result(self, handle, timeout=15.0):
-        """Return status and result of an accepted goal."""
-        assert handle.accepted
-        future = handle.get_result_async()
-        self._client.until(future.done, timeout, "result")
-        return future.result().status, future.result().result
-
-    def run(self, goal):
-        return self.result(self.send(goal))
+        super().__init__(client, FollowJointTrajectory, ACTION)
 
     def cancel(self, handle):
         future = handle.cancel_goal_async()
