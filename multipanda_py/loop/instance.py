@@ -19,7 +19,7 @@ from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.safety import is_finite
 from multipanda_py.loop.torque_terms import TorqueTerms
 from multipanda_py.loop.trace import Trace
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import INTERFACES, ArmState, Vector
 
 
 class NonFiniteTorque(ArithmeticError):
@@ -76,9 +76,9 @@ class Instance:
         self.tau: list[Vector] = self._law.tau
         self.command: list[Vector] | None = None
         self._checks: list[CommandCheck] = []
-        if self._law.command is not self.tau:
+        interface = spec.law.command_interface
+        if interface != INTERFACES[0]:  # a law may have taken its arrays from another one
             self.command = self._law.command
-            interface = spec.law.command_interface
             self._checks = [CommandCheck(spec.name, interface, state) for state in self.states]
         self._derating = Derating(spec.config.type, self._law)
         self._may_derate = self._derating.applies
