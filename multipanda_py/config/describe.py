@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.sections import ArmConfig
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription, SceneObject, Tool
+
+if TYPE_CHECKING:
+    from multipanda_py.config.cell_file import CellConfig
+    from multipanda_py.config.sections import ArmConfig
 
 
 def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:

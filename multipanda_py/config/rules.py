@@ -15,6 +15,7 @@ from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.channel_rules import channel_faults
 from multipanda_py.config.interfaces import interface_faults, unfit
 from multipanda_py.config.node_names import NODES
+from multipanda_py.config.part_rules import part_faults
 from multipanda_py.config.sections import PER_JOINT
 from multipanda_py.config.standing import feature_names, feature_specs
 from multipanda_py.exceptions import ConfigurationError, UnknownName
@@ -48,6 +49,8 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
                 f"arms.{name}.q_start: joint {joint + 1}: got {q[joint]:g} rad, allowed "
                 f"[{limits.lower[joint]:g}, {limits.upper[joint]:g}]"
             )
+    if not faults:
+        faults.extend(part_faults(config))
     _check_backends(config, faults)
     with contextlib.suppress(ConfigurationError):  # of a backend that is missing, as said above
         faults.extend(interface_faults(config))

@@ -74,6 +74,12 @@ class ArmDescription:
                 f"finger_opening of arm {self.name}: {self.finger_opening} m is outside "
                 f"[0, {FINGER_UPPER}]"
             )
+        for part in ("hand", "leftfinger", "rightfinger", "hand_tcp", "tool", "tool_tcp"):
+            if self.link_names.count(self.prefix + part) > 1:
+                raise ConfigurationError(
+                    f"model of arm {self.name}: got a link {part}, which is what the arm carries, "
+                    "allowed other names, or no hand and tool"
+                )
         where = f"of arm {self.name}"
         checked = {
             "position_base_in_world": vector(

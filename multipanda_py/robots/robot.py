@@ -115,7 +115,8 @@ class Robot:
             each (n,).
 
     Raises:
-        ConfigurationError: If there is not one of everything per joint; says both numbers.
+        ConfigurationError: If there is not one of everything per joint, which says both numbers,
+            or two links or joints have one name.
     """
 
     name: str
@@ -146,6 +147,11 @@ class Robot:
                 raise ConfigurationError(
                     f"robot {self.name}: {what}: got {size}, allowed {n}, one per joint"
                 )
+        links = [*(link.name for link in self.links), self.flange.name]
+        joints = [*(joint.name for joint in self.joints), self.flange.joint]
+        for what, names in (("link", links), ("joint", joints)):
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise ConfigurationError(f"robot {self.name}: {what} {twice}: there twice")
         for name in ("armature", "ready"):
             array = np.array(getattr(self, name), dtype=np.float64)
             array.flags.writeable = False

@@ -101,3 +101,30 @@ def test_parameters_of_a_node_name_files_beside_the_parameter_file_that_has_them
     assert (
         CellConfig.from_dict({"arms": {"left": {"model": model}}}).arms["left"].robot.n_joints == 6
     )
+
+
+def test_parts_of_two_arms_with_one_name_are_refused(write, tmp_path):
+    """Arm a with a robot b_c and arm a_b with a robot c: MuJoCo refused it, not the check."""
+    extra = str(tmp_path / "robots" / "own.yaml")
+    write({})
+    arms = {
+        "a": {"model": {"extra": extra, "name": "b_c"}, "position": [0.0, 1.0, 0.0]},
+        "a_b": {"model": {"extra": extra, "name": "c"}},
+    }
+    with pytest.raises(
+        ConfigurationError, match=r"arms\.a_b: got a part a_b_c_base_link, which arm a"
+    ):
+        CellConfig.from_dict({"arms": arms})
+
+
+def test_a_link_named_as_the_tool_is_refused_if_there_is_one(write, tmp_path):
+    write({})
+    for kind in ("yaml", "urdf"):
+        path = tmp_path / "robots" / f"own.{kind}"
+        path.write_text(path.read_text().replace("tool0", "tool"))
+    arm = {"model": {"extra": str(tmp_path / "robots" / "own.yaml")}}
+    CellConfig.from_dict({"arms": {"left": arm}})
+    with pytest.raises(
+        ConfigurationError, match=r"arms\.left: model of arm left: got a link tool"
+    ):
+        CellConfig.from_dict({"arms": {"left": arm | {"tool": {"mass": 0.5}}}})
