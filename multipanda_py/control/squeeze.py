@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from multipanda_py.context import Context
+from multipanda_py.control.bearable_share import SURE, BearableShare
 from multipanda_py.control.held_object import HeldObject
 from multipanda_py.control.modal_damping import ModalDamping
 from multipanda_py.state import ArmState, Vector
@@ -40,6 +42,47 @@ class SqueezeMeasurement:
             total -= fx * x + fy * y + fz * z
             size += x * x + y * y + z * z
         return total / max(size, 1e-12)
+
+
+class BearableSqueeze:
+    """Find how much of a squeeze the joints of all hands can press with.
+
+    Shared by all, so that what is held is still pressed from all sides alike.
+
+    Args:
+        held: The object.
+        context: Of the law.
+
+    Thread: control.
+    """
+
+    def __init__(self, held: HeldObject, context: Context) -> None:
+        shares = [BearableShare(arm.limits) for arm in context.arms]
+        self._hands = list(zip(held.bases, held.inward, shares))
+        self._wrench = np.zeros(6)
+
+    def of(self, squeeze: float, states: Sequence[ArmState]) -> float:
+        """Return what of a squeeze the joints bear in this posture [N]."""
+        return squeeze if squeeze < SURE else squeeze * self._least(squeeze, states)[0]
+
+    def overload(self, squeeze: float, states: Sequence[ArmState]) -> str:
+        """Say what is left of a squeeze [N] that joints do not bear; return nothing where all."""
+        share, name = self._least(squeeze, states)
+        if share == 1.0:
+            return ""
+        return (
+            f"{name}: joints bear {share * squeeze:.1f} of {squeeze:.1f} N of squeeze in this "
+            "posture, with which all hands press now"
+        )
+
+    def _least(self, squeeze: float, states: Sequence[ArmState]) -> tuple[float, str]:
+        least, name, wrench = 1.0, "", self._wrench
+        for (base, inward, bearable), state in zip(self._hands, states):
+            np.multiply(inward, squeeze, wrench[:3])
+            share = bearable.of(base.six_to_base(wrench), state)
+            if share < least:
+                least, name = share, state.name
+        return least, name
 
 
 def buckling(

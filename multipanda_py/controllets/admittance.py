@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.bearable_share import BORNE
 from multipanda_py.control.cartesian_gains import MAX_STIFFNESS
 from multipanda_py.control.modal_damping import KEPT
 from multipanda_py.control.virtual_body import VirtualBody, length
@@ -111,7 +112,8 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     The inner law's error is clipped to what ``max_force`` and ``max_torque`` belong to, by default
     as hard as an impedance of default gains pulls at its own clip. So a wall feels no more than
     that from a target that goes on behind it, and the impact; the stiff inner law would press
-    with 150 N before the virtual body has given way. In free space it bounds how fast the tool
+    with 150 N before the virtual body has given way. Where joints bear less in a posture,
+    it is less. In free space it bounds how fast the tool
     can be drawn along, to about 0.5 m/s.
 
     A wrench that the arm withstood before the activation goes on: the inner law keeps up the
@@ -149,6 +151,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         Report("force", "N", "that the tool feels"),
         Report("torque", "Nm", "that the tool feels"),
         KEPT,
+        BORNE,
     )
 
     def __init__(self, context: Context, params: AdmittanceParams) -> None:
@@ -223,6 +226,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
             for part in (body.translation, body.rotation, body.wrench[:3], body.wrench[3:])
         ]
         self.report[4], self.softest = self._inner.kept, self._inner.softest
+        self.report[5] = self._inner.report[1]
 
 
 def _inner_params(params: AdmittanceParams) -> CartesianImpedanceParams:

@@ -22,7 +22,7 @@ from multipanda_py.control.modal_damping import (
     ModalDamping,
 )
 from multipanda_py.control.pose_error import PoseError
-from multipanda_py.control.squeeze import SqueezeMeasurement, buckling
+from multipanda_py.control.squeeze import BearableSqueeze, SqueezeMeasurement, buckling
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import SMALL_FORCE, Handover, bounded_error, share_of
 from multipanda_py.parameters import number, vector
@@ -74,7 +74,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     the hands to the object's origin. B and :math:`B_n` share a wrench on the object by levers and
     inertia (:class:`~multipanda_py.control.grasp_map.GraspMap`): all hands together exert
     W exactly, and light wrists get little of a moment.
-    The squeeze adds up to nothing, so it strains the object and does not move it. All damping
+    The squeeze adds up to nothing, so it strains the object and does not move it; joints of all
+    hands bear it, or all press with less (:class:`.BearableSqueeze`). All damping
     comes from the inertia it acts on: :math:`D_o` from that of the object, :math:`D_r` from that
     of each hand (:class:`.ModalDamping`). One of them, or the levers
     and inertia in B, is taken anew per cycle, in turn: in N + 2 cycles they hardly change. A push
@@ -113,9 +114,11 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._springs = sharing.springs.reshape(n, 6)
         self._hands = list(zip(self._dampers, self.held.rates, sharing.dampers.reshape(n, 6)))
         self._measure = SqueezeMeasurement(self.held)
+        self._bearable = BearableSqueeze(self.held, context)
+        self._states: Sequence[ArmState] = ()
         self._strain, self._strains = np.zeros((2 * n, 3)), False
         self._strain_in_world = np.zeros((2 * n, 3))
-        self._squeeze = self._judged = 0.0
+        self._squeeze = self._judged = self._borne = 0.0
         self.measured = 0.0
         super().__init__(context, params)
 
@@ -132,12 +135,13 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     def on_activate(self, states: Sequence[ArmState], target: ObjectTarget) -> None:
         """Grasp: hold the object where the hands are, without squeezing it."""
+        self._states = states
         self.held.grasp(states)
         target.position_object_in_world[:] = self.held.position
         target.rotation_object_in_world[:] = self.held.rotation
         for posture, state in zip(target.posture, states):
             posture[:] = state.q
-        self._squeeze = self._judged = 0.0
+        self._squeeze = self._judged = self._borne = 0.0
         self._strains = False
         self._all_are_due = True
 
@@ -234,15 +238,24 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._all_are_due = False
 
     def squeeze(self, target: ObjectTarget) -> float:
-        """Return the internal force of this cycle [N]: the target, smoothed."""
+        """Return the internal force of this cycle [N]: the target, as far as borne, smoothed."""
         asked = float(target.squeeze[0])
         if asked != self._judged:
-            self._judged = asked
-            stiffness = self.params.relative_stiffness
-            if weakness := buckling(asked, self._dampers[:-1], stiffness, self.held):
-                self.context.notify(weakness)
-        self._squeeze += self._follow * (asked - self._squeeze)
+            self._judge(asked)
+        elif not self._turn:
+            self._borne = self._bearable.of(asked, self._states)
+        self._squeeze += self._follow * (self._borne - self._squeeze)
         return self._squeeze
+
+    def _judge(self, asked: float) -> None:
+        """Tell whether springs and joints can hold a squeeze [N]."""
+        self._judged, bearable, states = asked, self._bearable, self._states
+        stiffness = self.params.relative_stiffness
+        weakness = buckling(asked, self._dampers[:-1], stiffness, self.held)
+        for words in (weakness, bearable.overload(asked, states)):
+            if words:
+                self.context.notify(words)
+        self._borne = bearable.of(asked, states)
 
     def _set_object_wrench(self, target: ObjectTarget) -> None:
         """Compute spring and damper of the object, at its origin."""

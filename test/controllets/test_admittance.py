@@ -8,6 +8,7 @@ import pytest
 from contact_rig import ContactRig
 from pushed_arm import PushedArm
 
+from multipanda_py.control.bearable_share import BORNE
 from multipanda_py.control.virtual_body import VirtualBody
 from multipanda_py.controllets.admittance import Admittance, AdmittanceParams
 from multipanda_py.controllets.cartesian_impedance import (
@@ -300,3 +301,23 @@ def test_inner_gains_change_live_and_only_when_asked():
         steps.append(np.abs(law.tau[0] - last).max())
     assert np.allclose(law.tau[0], 2.0 * before, atol=1e-9)
     assert max(steps) < 0.03 * np.abs(before).max()
+
+
+def test_nobody_heard_that_joints_bear_less_than_the_force_that_draws_the_tool():
+    """The bounds of force and torque hold in any posture, the joints' own come before."""
+    maker, rng, seen = StateMaker(), np.random.default_rng(3), set()
+    law = Admittance(maker.context, AdmittanceParams(max_force=120.0, tare_time=0.0))
+    target, kept = Admittance.Target(1), law.report_names.index(BORNE)
+    for _ in range(20):
+        (state,) = maker.random(rng, margin=0.3)
+        law.on_activate([state], target)
+        way = rng.normal(size=3)
+        target.position_ee_in_base[0][:] += way
+        law.update([state], target, PERIOD)
+        pull = law._inner._springs[0].stiffness[:, :3] @ np.clip(way, -0.12, 0.12)
+        asked, allowed = state.jacobian.T @ pull, 0.9 * state.limits.torque
+        share = min(1.0, 1.0 / np.abs(asked / allowed).max())
+        assert law.tau[0] == pytest.approx(share * asked, abs=1e-6)
+        assert law.report[kept] == pytest.approx(share)
+        seen.add(share < 1.0)
+    assert len(seen) == 2

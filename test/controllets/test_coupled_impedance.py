@@ -239,3 +239,30 @@ def test_a_squeeze_that_the_springs_cannot_hold_was_taken_in_silence(make_cell, 
     cell.set_object_target("law", squeeze=20.0)
     cell.step(20)
     assert cell.events() == []
+
+
+def test_joints_that_could_not_bear_a_squeeze_pressed_sideways():
+    """Beyond 0.9 of a joint's torque all hands press with less, along the same line."""
+    rng, maker, bounded = np.random.default_rng(8), StateMaker(2), 0
+    params = CoupledImpedanceParams(squeeze_time=0.0)
+    law, target = CoupledImpedance(maker.context, params), ObjectTarget(2)
+    for _ in range(12):
+        states = maker.random(rng, margin=0.3)
+        law.on_activate(states, target)
+        target.squeeze[0] = 100.0
+        for _ in range(5):  # one for every turn, and one more
+            law.update(states, target, PERIOD)
+        hands = [s.position_ee_in_base + [0, 0.6 * i, 0] for i, s in enumerate(states)]
+        inward = (hands[1] - hands[0]) / np.linalg.norm(hands[1] - hands[0])
+        per_newton = [s.jacobian[:3].T @ way for s, way in zip(states, (inward, -inward))]
+        limit = 0.9 * states[0].limits.torque
+        hardest = max((np.abs(torque) / limit).max() for torque in per_newton)
+        most = min(100.0, 1.0 / hardest)
+        for tau, torque in zip(law.tau, per_newton):
+            assert tau == pytest.approx(most * torque, abs=1e-6)
+        told = [text for text in law.context.notices if "joints bear" in text]
+        assert len(told) == (most < 100.0)
+        assert all(f"joints bear {most:.1f} of 100.0 N of squeeze" in text for text in told)
+        law.context.notices.clear()
+        bounded += most < 100.0
+    assert 2 < bounded < 12
