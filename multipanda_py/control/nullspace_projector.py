@@ -3,15 +3,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import eigenpy
 import numpy as np
 
+from multipanda_py.context import Context
 from multipanda_py.dynamics.task_inertia import TaskInertia, fade, least_eigenvalue
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _dot, _subtract = np.dot, np.subtract
 
+TASK = 6
+"""Coordinates of a tool's pose."""
 PROJECTORS = ("none", "kinematic", "dynamic")
+
+
+def nothing_left(context: Context, feature: str) -> Iterator[str]:
+    """Say of each arm whose joints the task takes all that a feature in its nullspace is idle."""
+    for arm in context.arms:
+        if arm.n_joints <= TASK:
+            yield (
+                f"{arm.name} has {arm.n_joints} joints, all of which its tool's pose takes: "
+                f"{feature} acts only where a posture is singular"
+            )
 
 
 class NullspaceProjector:
@@ -23,7 +38,8 @@ class NullspaceProjector:
     The kinematic projector leaves torques that exert no wrench in a static equilibrium
     (:math:`J N_{kin} = 0`); the dynamically consistent one leaves torques that accelerate no
     task coordinate (:math:`J M^{-1} N_{dyn} = 0`). In either equilibrium what the task feels of
-    a projected torque is zero. An arm with six joints has no nullspace, and :math:`N = 0`.
+    a projected torque is zero. An arm with six joints has no nullspace, and
+    :math:`N = 0`; :func:`nothing_left` says it.
 
     Both are exact wherever the smallest singular value of J exceeds
     :data:`TaskInertia.LOST <multipanda_py.dynamics.task_inertia.TaskInertia>`. They need

@@ -11,7 +11,7 @@ import eigenpy
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.nullspace_projector import NullspaceProjector
+from multipanda_py.control.nullspace_projector import NullspaceProjector, nothing_left
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Vector
@@ -56,12 +56,19 @@ class Manipulability(Feature[ManipulabilityParams]):
         self._solver = eigenpy.LDLT(np.eye(6))
         self._taus = context.joint_zeros()
         self._projectors = [NullspaceProjector(arm.n_joints) for arm in context.arms]
+        self._unsaid: list[str] = []
         super().__init__(context, params)
+
+    def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
+        """Say anew which arms have no nullspace."""
+        self._unsaid = list(nothing_left(self.context, "manipulability"))
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
         """Add the torques of every arm that is below the threshold."""
+        if self._unsaid and self.params.in_nullspace:
+            self.context.notify(f"{self._unsaid.pop()}; in_nullspace: false moves the tool")
         limit = self.params.threshold**2
         for arm, state in enumerate(states):
             jacobian, solver = state.jacobian, self._solver

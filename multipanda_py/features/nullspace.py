@@ -10,7 +10,7 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.control.modal_damping import LEAST_RATIO
-from multipanda_py.control.nullspace_projector import PROJECTORS
+from multipanda_py.control.nullspace_projector import PROJECTORS, nothing_left
 from multipanda_py.control.posture_spring import PostureSpring
 from multipanda_py.feature import Feature
 from multipanda_py.handover import MAX_STEP, Handover
@@ -71,6 +71,7 @@ class Nullspace(Feature[NullspaceParams]):
         self._springs = [PostureSpring(arm.robot) for arm in context.arms]
         self._velocities = context.joint_zeros()
         self._left = [0] * context.n_arms
+        self._unsaid: list[str] = []
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -82,8 +83,9 @@ class Nullspace(Feature[NullspaceParams]):
             spring.set_gains(*own, p.projector)
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
-        """Forget velocities of an earlier activation."""
+        """Forget velocities of an earlier activation; say anew which arms have no nullspace."""
         self._left = [0] * len(states)
+        self._unsaid = list(nothing_left(self.context, "nullspace"))
 
     def on_handover(
         self,
@@ -117,6 +119,8 @@ class Nullspace(Feature[NullspaceParams]):
         period: float,
     ) -> None:
         """Add the projected posture torques of every arm."""
+        if self._unsaid and self.params.projector != "none":
+            self.context.notify(self._unsaid.pop())
         for arm, state in enumerate(states):
             velocity = None
             if self._left[arm]:
