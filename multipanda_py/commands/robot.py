@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make an arm of one's own from its URDF."""
+"""Make an arm of one's own from its description."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 
 from multipanda_py.commands import robot_import
 
-SUMMARY = "Draft what a URDF lacks of an arm: multipanda robot import FILE."
+SUMMARY = "Draft what a URDF or MJCF lacks of an arm: multipanda robot import FILE."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draft the YAML of an arm from its URDF."""
+"""Draft the YAML of an arm from its URDF or MJCF."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from multipanda_py.exceptions import ConfigurationError, RenderingUnavailable
 from multipanda_py.importing.draft_yaml import draft_yaml
 from multipanda_py.importing.robot_draft import RobotDraft, draft_robot
 
-SUMMARY = "Draft the YAML with what a URDF lacks of an arm, fit its capsules, and draw them."
+SUMMARY = (
+    "Draft the YAML with what a URDF or MJCF lacks of an arm; fit its capsules and draw them."
+)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="the URDF, without macros")
+    parser.add_argument("file", metavar="FILE", type=Path, help="URDF without macros, or MJCF")
     parser.add_argument("--base", default="", metavar="LINK", help="link to begin with")
     parser.add_argument("--tip", default="", metavar="LINK", help="link that carries things")
     parser.add_argument("--name", default="", help="of the robot; default: that of the file")
@@ -66,8 +68,8 @@ def run(options: argparse.Namespace) -> int:
         most_capsules=options.capsules,
     )
     options.output.mkdir(parents=True, exist_ok=True)
-    urdf = os.path.relpath(options.file.resolve(), target.parent.resolve())
-    target.write_text(draft_yaml(draft, urdf), encoding="utf-8")
+    source = os.path.relpath(options.file.resolve(), target.parent.resolve())
+    target.write_text(draft_yaml(draft, source), encoding="utf-8")
     _report(draft)
     say(f"wrote {target}")
     if not options.no_picture:

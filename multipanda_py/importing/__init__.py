@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the URDF of an arm to a robot of this package: what can be found out of the file."""
+"""From the URDF or MJCF of an arm to a robot of this package."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the YAML with what a URDF lacks, and where every number is from."""
+"""Write the YAML with what a description lacks, and where every number is from."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ _FIGURES = {
 }
 
 
-def draft_yaml(draft: RobotDraft, urdf: str) -> str:
+def draft_yaml(draft: RobotDraft, source: str) -> str:
     """Return the YAML of a robot, complete, with a comment on every number.
 
     Args:
         draft: What was found.
-        urdf: The description, as seen from the YAML's folder.
+        source: The description, as seen from the YAML's folder.
     """
     robot, fit = draft.robot, draft.fit
     check = {key: "" if key in draft.known else ". CHECK" for key in (*_LIMITS, "armature")}
     lines = [
-        f"# What {urdf} lacks, as drafted by `multipanda robot import`.",
+        f"# What {source} lacks, as drafted by `multipanda robot import`.",
         "# CHECK marks rules of thumb (multipanda_py.robots.defaults): the maker's figures are",
         "# better. One number per joint, from base to tip:",
         f"# {', '.join(joint.name for joint in robot.joints)}",
-        f"urdf: {_text(urdf)}",
+        f"{draft.kind}: {_text(source)}",
         f"base: {_text(draft.arm.base)}",
         f"tip: {_text(draft.arm.tip)}",
         "",
-        "# Limits of joints that are not those of the URDF.",
+        "# Limits of joints that are not those of the description.",
         *(
             f"{key}: {_row(getattr(robot.limits, key))}  # {unit}{check.get(key, '')}"
             for key, unit in {**_OVERRIDES, **_LIMITS}.items()
@@ -68,7 +68,7 @@ def draft_yaml(draft: RobotDraft, urdf: str) -> str:
         "# Links whose capsules, not the links, touch in more than a tenth of random postures.",
         f"overlapping: {[list(pair) for pair in robot.overlapping]}",
         "",
-        "# Start, end, radius [m] in the frame of the URDF's link.",
+        "# Start, end, radius [m] in the frame of the description's link.",
         "capsules:" if fit.capsules else "capsules: {}",
     ]
     for link, capsules in fit.capsules.items():

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.importing.mesh import find_mesh
+from multipanda_py.importing.mesh import find_mesh, read_mesh
 from multipanda_py.importing.shape import Shape
 from multipanda_py.robots.rotations import rotation_from_rpy
 from multipanda_py.state import Vector
@@ -65,7 +66,7 @@ def _shape(
     if kind == "mesh":
         scale = _numbers(solid, "scale", where, 3, "1 1 1")
         path = find_mesh(str(solid.get("filename")), urdf, packages)
-        return Shape(kind, tuple(scale), position, rotation, path)
+        return Shape(kind, (), position, rotation, partial(read_mesh, path, tuple(scale)))
     size = [_numbers(solid, key, where, count) for key, count in _SIZES[kind].items()]
     if min(size[0]) <= 0.0:
         raise ConfigurationError(f"{where}: {kind}: got a size of {min(size[0]):g}, allowed more")

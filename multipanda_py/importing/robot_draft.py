@@ -7,9 +7,9 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+from xml.etree import ElementTree
 
 import numpy as np
 import yaml
@@ -26,12 +26,15 @@ from multipanda_py.robots.read_urdf import read_urdf
 from multipanda_py.robots.robot import Robot
 from multipanda_py.robots.tree import Tree
 
+Shapes: TypeAlias = Mapping[str, Mapping[str, Sequence[Shape]]]
+
 
 @dataclass(frozen=True, eq=False)
 class RobotDraft:
     """What was found out of a description.
 
     Attributes:
+        kind: Of the description: ``urdf`` or ``mjcf``.
         robot: With all numbers.
         arm: Its base and tip.
         chain: As the description has it.
@@ -42,11 +45,12 @@ class RobotDraft:
         ready: Where its ready posture is from.
     """
 
+    kind: str
     robot: Robot
     arm: ArmEnds
     chain: Chain
     fit: Fit
-    shapes: Mapping[str, Mapping[str, Sequence[Shape]]]
+    shapes: Shapes
     known: tuple[str, ...]
     left_out: tuple[str, ...]
     ready: str
@@ -62,10 +66,10 @@ def draft_robot(
     packages: Sequence[Path] = (),
     most_capsules: int = 2,
 ) -> RobotDraft:
-    """Find an arm in a URDF, fit its capsules, and choose what the file does not say.
+    """Find an arm in a URDF or MJCF, fit its capsules, and choose what the file does not say.
 
     Args:
-        source: The URDF.
+        source: The file.
         base: Link to begin with; by default that before the first joint of the only arm.
         tip: Link that carries things; by default the first one fixed behind the last joint.
         name: Of the robot; by default that of the file.
@@ -78,18 +82,18 @@ def draft_robot(
             limits or a link that is no body, or a mesh is not there.
     """
     known = {} if extra is None else read_extra(extra)
-    tree = read_urdf(source)
+    kind = _kind_of(source)
+    tree = _tree_of(source, kind)
     arm = find_arm(tree, base or known.get("base", ""), tip or known.get("tip", ""))
-    read = partial(
-        read_robot,
-        urdf=source,
-        base=arm.base,
-        tip=arm.tip,
-        name=name or re.sub(r"\W", "_", source.stem),
-    )
+    name = name or re.sub(r"\W", "_", source.stem)
+    files = {"urdf": source} if kind == "urdf" else {"mjcf": source}
+
+    def read(path: Path | None) -> Robot:
+        return read_robot(path, **files, base=arm.base, tip=arm.tip, name=name)
+
     read(extra)  # what is missing is missing there
     chain = chain_of(tree, arm.base, arm.tip)
-    shapes = link_shapes(source, list(chain.places), packages)
+    shapes = _shapes_of(source, kind, list(chain.places), packages)
     fit = fit_capsules(chain, shapes, most_capsules)
     found: dict[str, Any] = known | {
         "overlapping": [],
@@ -116,7 +120,32 @@ def draft_robot(
         else:
             found["ready"] = np.round(ready, 6).tolist()
     left_out = tuple(_left_out(tree, chain))
-    return RobotDraft(robot(), arm, chain, fit, shapes, tuple(known), left_out, origin)
+    return RobotDraft(kind, robot(), arm, chain, fit, shapes, tuple(known), left_out, origin)
+
+
+def _kind_of(source: Path) -> str:
+    """Return which of the two formats a file has; what cannot be read is taken for a URDF."""
+    try:
+        tag = next(ElementTree.iterparse(source, events=("start",)))[1].tag
+    except (OSError, ElementTree.ParseError, StopIteration):
+        return "urdf"
+    return "mjcf" if tag == "mujoco" else "urdf"
+
+
+def _tree_of(source: Path, kind: str) -> Tree:
+    if kind == "urdf":
+        return read_urdf(source)
+    from multipanda_py.robots.read_mjcf import read_mjcf  # MuJoCo takes half a second
+
+    return read_mjcf(source)
+
+
+def _shapes_of(source: Path, kind: str, links: Sequence[str], packages: Sequence[Path]) -> Shapes:
+    if kind == "urdf":
+        return link_shapes(source, links, packages)
+    from multipanda_py.importing.geometry_mjcf import body_shapes
+
+    return body_shapes(source, links)
 
 
 def _left_out(tree: Tree, chain: Chain) -> Iterator[str]:

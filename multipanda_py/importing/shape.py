@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TypeAlias
 
 from multipanda_py.importing.cloud import Cloud, box, capsule, corners, cylinder, sphere
-from multipanda_py.importing.mesh import read_mesh
+from multipanda_py.importing.mesh import Triangles
 from multipanda_py.state import Matrix, Vector
 
+Mesh: TypeAlias = tuple[Matrix, Triangles]
+"""Vertices, (n, 3) [m], and triangles, (m, 3)."""
 _CLOUDS: dict[str, Callable[..., Cloud]] = {
     "box": box,
     "sphere": sphere,
@@ -25,17 +27,17 @@ class Shape:
 
     Attributes:
         kind: ``box``, ``sphere``, ``cylinder``, ``capsule`` or ``mesh``.
-        size: Edges; radius; radius and length (of a capsule without its ends); or scale.
+        size: Edges; radius; radius and length (of a capsule without its ends); of a mesh nothing.
         position: Of its centre or origin, (3,) [m].
         rotation: Of its axes, (3, 3); cylinders and capsules are about z.
-        mesh: The file, for a mesh.
+        mesh: Reads the vertices and triangles of a mesh.
     """
 
     kind: str
     size: tuple[float, ...]
     position: Vector
     rotation: Matrix
-    mesh: Path | None = None
+    mesh: Callable[[], Mesh] | None = None
 
     def cloud(self) -> Cloud:
         """Return what a capsule around it has to contain, in the frame of the link.
@@ -43,8 +45,5 @@ class Shape:
         Raises:
             ConfigurationError: If a mesh cannot be read.
         """
-        if self.mesh is not None:
-            own = corners(read_mesh(self.mesh, self.size)[0])
-        else:
-            own = _CLOUDS[self.kind](*self.size)
+        own = corners(self.mesh()[0]) if self.mesh else _CLOUDS[self.kind](*self.size)
         return own.placed(self.position, self.rotation)

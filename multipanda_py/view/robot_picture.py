@@ -9,7 +9,6 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from multipanda_py.importing.mesh import read_mesh
 from multipanda_py.importing.shape import Shape
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.chain import Chain
@@ -89,7 +88,7 @@ def _add_shape(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, pose: np
         put(geom, type=_TYPES[shape.kind], size=np.array(half))
         return
     name = f"mesh_{len(spec.meshes)}"
-    points, triangles = read_mesh(shape.mesh, shape.size)
+    points, triangles = shape.mesh()
     mesh = put(spec.add_mesh(), name=name, uservert=points.ravel(), userface=triangles.ravel())
     put(mesh, inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL)
     put(geom, type=mujoco.mjtGeom.mjGEOM_MESH, meshname=name)
