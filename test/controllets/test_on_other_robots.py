@@ -8,9 +8,10 @@ import pytest
 from dense_impedance import impedance
 from stopping import Rigs, Throw
 
+from multipanda_py import registry
 from multipanda_py.pose import Pose
 from multipanda_py.robots.models import MODELS
-from multipanda_py.testing import StateMaker
+from multipanda_py.testing import StateMaker, check_contract
 
 pytestmark = pytest.mark.sim
 
@@ -81,3 +82,35 @@ def test_a_step_is_that_of_the_designed_linear_system(make_cell, name):
         rate += 1e-3 * np.linalg.solve(inertia, -K @ e - damping @ rate)
         e += 1e-3 * rate
     assert np.abs(measured - expected).max() < 0.03 * size
+
+
+def check_all(name, laws):
+    for law in laws:
+        check_contract(law, model=name)
+
+
+def test_the_contract_holds_for_joints_that_turn_without_end():
+    check_all("kinova_gen3", ["hold", "joint_impedance", "cartesian_impedance"])
+
+
+@pytest.mark.robustness
+@pytest.mark.parametrize("name", ROBOTS)
+def test_every_law_keeps_the_contract_on_every_robot(name, episodes):
+    """Its velocity loop among it: with figures that follow from limits and inertia."""
+    laws = registry.built_in("controllets")
+    check_all(name, laws[: episodes(1, len(laws))])
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_every_feature_takes_part_at_once_on_every_robot(make_cell, name):
+    """Barriers at limits that are infinite, distances of links that turn about any axis."""
+    features = sorted({*registry.built_in("features")} - {"target_filter"})
+    law = {"type": "cartesian_impedance", "features": features}
+    arms = {"arm": {"model": name}, "other": {"position": [0.0, 1.5, 0.0]}}
+    cell = make_cell(arms, {"law": law | {"arms": ["arm"]}}, ["law"])
+    start = cell.pose("arm")
+    goal = start.position + [0.03, -0.03, 0.02]
+    cell.set_target("arm", Pose(goal, start.rotation))
+    cell.step(1500)
+    assert not cell.state("arm").fault
+    np.testing.assert_allclose(cell.pose("arm").position, goal, atol=2e-3)
