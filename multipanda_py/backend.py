@@ -55,6 +55,9 @@ class Backend(ABC, Generic[SettingsT]):
     measures_objects: ClassVar[bool] = False
     """Whether it fills ``objects`` with what is; else they are where they were declared, or where
     hands that hold them are."""
+    answer_periods: ClassVar[int] = 0
+    """Periods from a state to the torque that answers it, where the other side takes what has come
+    when its next one begins."""
     time: float = 0.0
 
     def __init__(

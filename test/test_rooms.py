@@ -27,7 +27,7 @@ def layers() -> set[str]:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     block = re.search(r"^layers = \[\n(.*?)^\]", text, re.DOTALL | re.MULTILINE)
     assert block is not None
-    return set(re.findall(r"[a-z_]+", block[1]))
+    return set(re.findall(r"[a-z_0-9]+", block[1]))
 
 
 def test_the_root_holds_contracts_and_entry_points_only():

@@ -3,52 +3,29 @@
 
 from __future__ import annotations
 
-import select
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.sections import ArmConfig
-from multipanda_py.drivers.link import STOP_TIMEOUT
+from multipanda_py.drivers.driven_backend import DrivenBackend
 from multipanda_py.drivers.memory import POSITIONS, TORQUES
-from multipanda_py.drivers.watch import MODEL_DIFFERS, NOT_USABLE, Fault
-from multipanda_py.exceptions import BackendError
 from multipanda_py.franka.gripper import FrankaGripper
 from multipanda_py.franka.real_arm import RealArm
 from multipanda_py.franka.requirements import check_real_arms
 from multipanda_py.franka.settings import FrankaSettings
-from multipanda_py.machine.realtime import other_cpus
 from multipanda_py.robots import ArmDescription
-from multipanda_py.state import INTERFACES, ArmState, Vector
+from multipanda_py.state import INTERFACES, ArmState
 
 
-class Franka(Backend[FrankaSettings]):
+class Franka(DrivenBackend[FrankaSettings]):
     """Exchange states and torques with real FR3 arms through their drivers.
-
-    A state is answered in the cycle of the robot that it belongs to. An arm starts to execute
-    torques when the loop has begun to write, and again after :meth:`recover`, never by itself
-    after a fault.
 
     Attributes:
         warnings: What the machine refused, and where a robot's model differs, as sentences.
-        real_arms: What is kept of each arm, by the arm's index.
     """
 
     Settings = FrankaSettings
     interfaces = INTERFACES
-
-    def __init__(
-        self,
-        config: CellConfig,
-        arms: Sequence[int],
-        states: Sequence[ArmState],
-        objects: Vector,
-        descriptions: Sequence[ArmDescription],
-    ) -> None:
-        super().__init__(config, arms, states, objects, descriptions)
-        self.real_arms: dict[int, RealArm] = {}
-        self._faults_at_start: list[tuple[int, str]] = []
 
     @classmethod
     def check_arms(cls, config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
@@ -75,94 +52,12 @@ class Franka(Backend[FrankaSettings]):
             "motions; the robots keep their posture, recover them when the loop runs"
         )
 
-    def connect(self) -> None:
-        """Start all drivers at once and wait until they have their robots.
-
-        An arm whose robot is not ready (switched off, user stop, in use) has a fault from the
-        start, is taken to be where the cell file says, and can be recovered later.
-
-        Raises:
-            BackendError: If the cell file or this computer keeps an arm from being used; names
-                every arm that cannot be used, and why.
-        """
-        cpus = other_cpus(self.config.realtime)  # a core shared with the loop is a detour
-        for index, state, description in zip(self.arms, self.states, self.descriptions):
-            arm = self.config.arms[description.name]
-            state.q[:] = arm.q_start
-            self.real_arms[index] = RealArm(
-                state, description, arm.robot_ip, self.settings[index], cpus, self._warn
-            )
-        try:
-            for real in self.real_arms.values():
-                real.link.spawn()
-            faults = self._await_drivers()
-            if any(kind in (NOT_USABLE, MODEL_DIFFERS) for kind, _ in faults.values()):
-                names = {index: arm.name for index, arm in zip(self.arms, self.descriptions)}
-                lines = [f"arm {names[i]}: {faults[i][1]}" for i in sorted(faults)]
-                raise BackendError("\n".join(lines))
-        except BaseException:
-            self.close()
-            raise
-        for real in self.real_arms.values():
-            self.warnings.extend(real.link.watch.warnings)
-        unknown = "where the arm is, is unknown until then; others take it to be at its q_start"
-        self._faults_at_start = [
-            (index, f"{kind}: {text} ({unknown})") for index, (kind, text) in faults.items()
-        ]
-        self.read(self.arms)
-
-    def _warn(self, text: str) -> None:
-        self.warnings.append(text)
-
-    def _await_drivers(self) -> dict[int, Fault]:
-        waiting = dict(self.real_arms)
-        faults: dict[int, Fault] = {}
-        while waiting:
-            select.select([real.link.watch.output for real in waiting.values()], [], [], 0.1)
-            for index, real in list(waiting.items()):
-                for fault in real.poll():
-                    faults[index] = fault
-                if not real.link.starting:
-                    del waiting[index]
-        return faults
-
-    @property
-    def wake_fds(self) -> dict[int, int]:
-        """Of each arm's states; :meth:`read` makes them unreadable again."""
-        return {real.link.event: index for index, real in self.real_arms.items()}
-
-    def read(self, fresh: Collection[int]) -> None:
-        """Copy the newest states; what does not execute torques is at zero torque."""
-        for index, real in self.real_arms.items():
-            if index in fresh:
-                real.link.read()
-                if index == self.arms[0]:
-                    self.time = real.link.time
-
-    def is_new(self, arm: int) -> bool:
-        """Return whether the last read found a new state: a driver also wakes to say a word."""
-        return self.real_arms[arm].link.is_new
-
-    def write(self, fresh: Collection[int]) -> None:
-        """Answer the states that were read last, and wake the drivers."""
-        for index, real in self.real_arms.items():
-            if index in fresh:
-                real.link.write()
-
-    def faults(self) -> list[tuple[int, str]]:
-        """Return what drivers and robots have reported since, as ``kind: sentence``."""
-        found, self._faults_at_start = self._faults_at_start, []
-        for index, real in self.real_arms.items():
-            found.extend((index, f"{kind}: {text}") for kind, text in real.poll())
-        return found
-
-    def recover(self, arm: int) -> None:
-        """Have an arm's driver recover its robot, or start a new driver if it is gone."""
-        self.real_arms[arm].recover()
-
-    def is_ready(self, arm: int) -> bool:
-        """Return whether an arm executes what it is commanded."""
-        return self.real_arms[arm].link.executing
+    def make_arm(
+        self, index: int, state: ArmState, description: ArmDescription, cpus: Sequence[int]
+    ) -> RealArm:
+        """Return the arm at its robot's address."""
+        address = self.config.arms[description.name].robot_ip
+        return RealArm(state, description, address, self.settings[index], cpus, self._warn)
 
     def engage(self, arm: int, interface: str) -> None:
         """Have a driver end its motion and begin one of torques, or of positions.
@@ -171,28 +66,3 @@ class Franka(Backend[FrankaSettings]):
         """
         kind = TORQUES if interface == INTERFACES[0] else POSITIONS
         self.real_arms[arm].link.engage(kind)
-
-    def configure(self, arm: int, settings: FrankaSettings) -> None:
-        """Begin to tell a robot other settings: see :meth:`.RealArm.configure`."""
-        self.real_arms[arm].configure(settings)
-
-    def settings_answers(self) -> list[tuple[int, str]]:
-        """Go on with what :meth:`configure` has begun; return what has come to its end."""
-        found = []
-        for index, real in self.real_arms.items():
-            reason = real.settings_answer()
-            if reason is not None:
-                self.settings[index] = real.settings
-                found.append((index, reason))
-        return found
-
-    def close(self) -> None:
-        """End motions and drivers, all at once; safe to call twice."""
-        links = [real.link for real in self.real_arms.values()]
-        self.real_arms = {}
-        deadline = time.monotonic() + STOP_TIMEOUT
-        for link in links:
-            link.shut_down()
-        for link in links:
-            link.stop(deadline)
-            link.close()

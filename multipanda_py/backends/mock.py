@@ -40,7 +40,7 @@ class Mock(Backend[FrankaSettings]):
         for index, description in zip(self.arms, self.descriptions):
             arm = self.config.arms[description.name]
             model = heavy_model(description)
-            self._flanges.append(LoadedFlange(model, description))
+            self._flanges.append(LoadedFlange(model, description.flange_frame))
             self._flanges[-1].carry(self.settings[index].load)
             self._models.append((model, model.createData()))
             self._q.append(np.array(arm.q_start))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.commands.output import OK, say
+from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.control.margin import LONGEST, Probe, linearise
@@ -65,6 +66,10 @@ def run(options: argparse.Namespace) -> int:
         text = "not even without delay" if margin is None else f"{margin:5.1f} ms"
         if margin is not None and margin >= row["longest_ms"]:
             text += " or more"
+        if row["taken_ms"]:
+            text += f", of which its backend takes {row['taken_ms']:.1f} ms"
+            if margin is not None and margin < row["taken_ms"]:
+                text += ": not stable there"
         say(f"  {row['controllet']:{width}}  {row['bandwidth']:6.1f} 1/s  {text}")
     return OK
 
@@ -103,11 +108,14 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
                 for around in [linearise(probe, q)]
             ]
             _, least, worst = min(found, key=lambda row: (row[1], -row[0]))
+            kinds = [list(config.arms.values())[arm].backend for arm in instance.spec.arms]
+            taken = max(find_backend(kind).answer_periods for kind in kinds)
             yield {
                 "controllet": instance.spec.name,
                 "type": instance.spec.config.type,
                 "bandwidth": max(row[0] for row in found),
                 "delay_margin_ms": None if least < 0 else 1e3 * period * least,
+                "taken_ms": 1e3 * period * taken,
                 "longest_ms": 1e3 * period * LONGEST,
                 "posture": worst.tolist(),
             }

@@ -30,8 +30,9 @@ Where arms of one controllet differ in these, each has its own: `stiffness.left`
 _ROBOT = """
 ## Settings of an arm's robot
 
-In the cell file under `franka` of an arm, and changed while the arm holds; a controllet that has
-the arm must be deactivated first. Real arms are let go of for some tenths of a second for that.
+In the cell file under the name of an arm's backend, for simulated arms under `franka`, and changed
+while the arm holds; a controllet that has the arm must be deactivated first. Real Franka arms are
+let go of for some tenths of a second for that.
 Values of one call, or of one atomic set of parameters, are applied as a whole or not at all.
 
 ```
@@ -85,10 +86,11 @@ def _kind(kind: str, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterat
 
 def _robot(backends: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the settings that may change, of every backend that has its own."""
+    yield _ROBOT
     for backend in backends:
         live = [setting for setting in backend.get("parameters", ()) if not setting["read_only"]]
         if live:
-            yield _ROBOT
+            yield f"### Settings under `{backend['name']}`\n"
             yield from _table(_COLUMNS, [_row(setting) for setting in live])
 
 

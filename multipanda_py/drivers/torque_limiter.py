@@ -32,9 +32,9 @@ class TorqueLimiter:
         self._limits, self._step = list(limits), step
         self.start()
 
-    def start(self) -> None:
-        """Begin at zero torque: a motion starts."""
-        self._last = [0.0] * len(self._limits)
+    def start(self, tau: Sequence[float] | None = None) -> None:
+        """Begin a motion at a torque, (n,) [Nm]; at zero if None."""
+        self._last = [0.0] * len(self._limits) if tau is None else list(tau)
 
     def answer(self, tau: Sequence[float], executed: Sequence[float]) -> list[float] | None:
         """Return what may be sent of a loop's torque, (n,) [Nm]; None if it is not finite.

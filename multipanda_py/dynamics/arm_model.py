@@ -50,14 +50,14 @@ class LoadedFlange:
 
     Args:
         model: Without a load.
-        arm: What it is a model of.
+        flange_frame: Name of what the load is mounted on.
     """
 
-    def __init__(self, model: Any, arm: ArmDescription) -> None:
+    def __init__(self, model: Any, flange_frame: str) -> None:
         self._model = model
-        self._placement = model.frames[model.getFrameId(arm.flange_frame)].placement
-        self._unloaded = model.inertias[arm.n_joints].copy()
-        self._last = arm.n_joints
+        self._placement = model.frames[model.getFrameId(flange_frame)].placement
+        self._last = model.njoints - 1
+        self._unloaded = model.inertias[self._last].copy()
 
     def carry(self, load: Load) -> None:
         """Count a load, instead of any before, in all dynamics."""
@@ -90,7 +90,7 @@ class ArmModel:
         self.arm = arm
         self._model = build_pinocchio(arm)
         self._model.gravity = pin.Motion.Zero()
-        self._flange = LoadedFlange(self._model, arm)
+        self._flange = LoadedFlange(self._model, arm.flange_frame)
         self._data = self._model.createData()
         self._frame = self._model.getFrameId(arm.ee_frame)
         self._convention: Any = getattr(pin, "Convention", None) and pin.Convention.WORLD

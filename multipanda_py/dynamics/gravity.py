@@ -50,7 +50,7 @@ class ArmGravity:
 
     def __init__(self, arm: ArmDescription, state: ArmState, period: float) -> None:
         self._model = heavy_model(arm)
-        self._flange = LoadedFlange(self._model, arm)
+        self._flange = LoadedFlange(self._model, arm.flange_frame)
         self._data = self._model.createData()
         self._state, self._out = state, state.tau_gravity
         self._base: Vector = np.array(arm.position_base_in_world)

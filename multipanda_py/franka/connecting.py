@@ -3,27 +3,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
+from multipanda_py.drivers.refused import Refused
 from multipanda_py.franka import driver_settings as configuration
 from multipanda_py.franka.driver_settings import DriverSettings
 from multipanda_py.franka.errors import COMMUNICATION, fault_of_mode, names_of
 
 PROBE_SPEED = 0.5
 """Pretended speed of all joints, so that there are Coriolis torques to compare [rad/s]."""
-
-
-class Refused(Exception):
-    """Report that the robot cannot be used, and what to do.
-
-    Attributes:
-        final: Whether trying again is of no use: what has to change is on this computer.
-    """
-
-    def __init__(self, text: str, *, final: bool = False) -> None:
-        super().__init__(text)
-        self.final = final
 
 
 def open_robot(settings: DriverSettings) -> Any:
@@ -91,26 +79,6 @@ def measure(robot: Any) -> dict[str, Any]:
     found["gravity"] = list(model.gravity(state))
     found["jacobian"] = list(model.zero_jacobian(state))
     return found
-
-
-def take_priority(settings: DriverSettings) -> list[str]:
-    """Undo the priority that libfranka has taken, then take the wanted one.
-
-    Returns:
-        What the machine refused, as sentences.
-    """
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    if settings.priority <= 0:
-        return []
-    try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(settings.priority))
-    except OSError as error:
-        return [
-            f"no real-time priority for the driver of {settings.robot_ip} ({error.strerror}): it "
-            "will lose commands when the machine is busy (allow it by 'rtprio 98' in "
-            "/etc/security/limits.conf)"
-        ]
-    return []
 
 
 def _in_words(ip: str, kind: str, text: str) -> str:

@@ -24,12 +24,12 @@ from typing import Any, NoReturn
 
 from multipanda_py.drivers.loop_connection import LoopConnection
 from multipanda_py.drivers.memory import POSITIONS, TORQUES, DriverMemory, DriverWord
+from multipanda_py.drivers.priority import take_priority
+from multipanda_py.drivers.refused import Refused
 from multipanda_py.franka.connecting import (
-    Refused,
     ended_motion,
     measure,
     open_robot,
-    take_priority,
 )
 from multipanda_py.franka.driver_settings import DriverSettings, SettingRefused, apply
 from multipanda_py.franka.errors import fault_of_mode, names_of
@@ -205,7 +205,9 @@ def main() -> NoReturn:
         settings = DriverSettings.from_json(loop.first_line())
         os.sched_setaffinity(0, settings.cpus)
         robot = open_robot(settings)
-        warnings = take_priority(settings)
+        warnings = take_priority(
+            settings.priority, settings.robot_ip
+        )  # libfranka has taken one of its own
         found = measure(robot)
         state = robot.read_once()
         publish(loop, state, False, _MODES.get(state.robot_mode.name, 0))

@@ -65,7 +65,7 @@ class ModelCheck:
     def __init__(self, arm: ArmDescription) -> None:
         self._model: Any = build_pinocchio(arm)
         self._model.gravity.linear = arm.rotation_base_in_world.T @ _GRAVITY
-        self._flange = LoadedFlange(self._model, arm)
+        self._flange = LoadedFlange(self._model, arm.flange_frame)
         self._data = self._model.createData()
         self._frame = self._model.getFrameId(arm.ee_frame)
 

@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from multipanda_py.parameters import choice, flag, integer, number, vector
-from multipanda_py.robots.load import NO_LOAD, Load, inertia_matrix
-from multipanda_py.settings import Settings
+from multipanda_py.robots.load_settings import LoadSettings
 
 # The values of Franka Robotics' own examples, in newton, newton metre.
 _TORQUE_THRESHOLDS = (20.0, 20.0, 18.0, 18.0, 16.0, 14.0, 12.0)
@@ -22,7 +18,7 @@ _TOLERANCE: dict[str, Any] = {"low": 0, "high": 10, "exclusive_low": True, "read
 
 
 @dataclass(frozen=True)
-class FrankaSettings(Settings):
+class FrankaSettings(LoadSettings):
     """What a robot is told when it is connected, and how its driver behaves.
 
     Thresholds, impedances, load and stiffness frame may be changed later, at rest; the others are
@@ -70,15 +66,6 @@ class FrankaSettings(Settings):
         0.0, unit="kg", low=0, high=5,
         doc="Mass of what the arm carries beyond its tool; it is rated for 3 kg with the tool",
     )  # fmt: skip
-    # A wrong load lifts or drops the arm; these bounds keep the worst of typing errors out.
-    load_com: list[float] = vector(
-        0, 0, 0, unit="m", low=-0.5, high=0.5,
-        doc="Centre of mass of the load in the flange frame",
-    )  # fmt: skip
-    load_inertia: list[float] = vector(
-        1e-4, 1e-4, 1e-4, 0, 0, 0, unit="kg m^2", low=-5, high=5,
-        doc="Inertia of the load about its centre of mass, xx yy zz xy xz yz",
-    )  # fmt: skip
     stiffness_position: list[float] = vector(
         0, 0, 0, unit="m", low=-2, high=2,
         doc="Origin of the stiffness frame in the end effector's",
@@ -114,27 +101,4 @@ class FrankaSettings(Settings):
     tolerance_gravity: float = number(0.5, **_TOLERANCE, unit="Nm", doc="Of a gravity torque")
     tolerance_jacobian: float = number(
         0.002, **_TOLERANCE, unit="m/rad", doc="Of an element of the Jacobian"
-    )
-
-    @property
-    def load(self) -> Load:
-        """What the arm carries beyond its tool."""
-        if self.load_mass <= 0.0:
-            return NO_LOAD
-        return Load(self.load_mass, np.array(self.load_com), inertia_matrix(self.load_inertia))
-
-    @classmethod
-    def refusal(cls, name: str, value: Any) -> str:
-        """Refuse an inertia that no rigid body has."""
-        return _of_no_body(value) if name == "load_inertia" else ""
-
-
-def _of_no_body(values: Sequence[float]) -> str:
-    """Return what is wrong with an inertia; its moments obey the triangle inequality."""
-    moments = np.linalg.eigvalsh(inertia_matrix(values))
-    if moments[0] > 0.0 and moments[0] + moments[1] >= moments[2] - 1e-9:
-        return ""
-    return (
-        f"no body has the principal moments {moments.round(9).tolist()} kg m^2; they are "
-        "positive, and the sum of any two reaches the third"
     )

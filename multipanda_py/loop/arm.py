@@ -43,7 +43,6 @@ class Arm:
         tare: What is taken off its estimated external torques, (n,) [Nm].
         up_in_base: Against gravity, (3,).
         gravity: What carries it, if it does not do so itself.
-        gravity: What carries it, if it does not compensate gravity itself.
         before_loss: What it was pressing with before it lost its torque.
 
     Thread: control.

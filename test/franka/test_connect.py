@@ -213,7 +213,7 @@ def test_the_cell_file_is_checked():
         CellConfig.from_dict({"arms": {"left": {**arm, "model": "fer"}}})
     with pytest.raises(ConfigurationError, match=r"cell\.rate: got 500 Hz"):
         CellConfig.from_dict({"cell": {"rate": 500.0}, "arms": {"left": arm}})
-    with pytest.raises(ConfigurationError, match="unknown key; known: lower_torque_thresholds"):
+    with pytest.raises(ConfigurationError, match="unknown key; known: load_mass"):
         CellConfig.from_dict({"arms": {"left": {**arm, "franka": {"nonsense": 1}}}})
 
 

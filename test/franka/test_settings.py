@@ -173,7 +173,7 @@ def test_what_the_robot_refuses_changes_nothing(rig):
         ({"load_mass": 0.3, "load_com": [0.0, 0.0]}, "left: load_com: got"),
         ({"load_inertia": [1.0, 0.1, 0.1, 0.0, 0.0, 0.0]}, "no body has the principal moments"),
         ({"load_mass": 0.3, "priority": 5}, r"arms\.left\.franka\.priority\) and start the cell"),
-        ({"nonsense": 1.0}, "setting 'nonsense' does not exist; known: lower_torque_thresholds"),
+        ({"nonsense": 1.0}, "setting 'nonsense' does not exist; known: load_mass"),
     ],
 )
 def test_what_is_not_allowed_does_not_get_to_the_loop(rig, values, words):

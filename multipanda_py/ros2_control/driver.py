@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver of one arm that ROS 2 drives: a process between its topics and the loop.
+
+Run as ``python -m multipanda_py.ros2_control.driver MEMORY STATE_EVENT TORQUE_EVENT JOINTS`` as
+:mod:`multipanda_py.franka.driver` is, and speaks with the loop as that does.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+from multipanda_py.drivers.loop_connection import LoopConnection
+from multipanda_py.drivers.memory import DriverMemory
+from multipanda_py.drivers.priority import take_priority
+from multipanda_py.drivers.refused import Refused
+from multipanda_py.ros2_control.driver_settings import TopicDriverSettings
+from multipanda_py.ros2_control.effort_control import EffortControl
+from multipanda_py.ros2_control.first_states import first_states
+
+_SETTLING_TIME = 1.0  # what is collected once, and never again [s]
+
+
+def main() -> NoReturn:
+    """Run a driver. Thread: main."""
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # not the loop's
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to the owner
+    fd, state_event, torque_event, n_joints = map(int, sys.argv[1:5])
+    loop = LoopConnection(DriverMemory(n_joints, fd), state_event, torque_event)
+
+    def terminate(_signal: int, _frame: FrameType | None) -> None:
+        loop.terminated = True
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        settings = TopicDriverSettings.from_json(loop.first_line())
+        os.sched_setaffinity(0, settings.cpus)
+        try:
+            from multipanda_py.ros2_control.topics import Topics
+        except ImportError as error:
+            raise Refused(f"ROS 2 cannot be imported: {error}", final=True) from None
+        warnings = take_priority(settings.priority, settings.peer)  # the middleware inherits it
+        topics = Topics(settings)
+        control = EffortControl(loop, topics, first_states(topics, settings, loop), settings)
+    except Refused as error:
+        loop.say(error=f"{error}", final=error.final)
+        os._exit(1)
+    except (OSError, RuntimeError, ValueError, TypeError) as error:
+        loop.say(error=f"{type(error).__name__}: {error}", final=not isinstance(error, OSError))
+        os._exit(1)
+    loop.busy(_SETTLING_TIME)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    loop.busy(0.0)
+    loop.say(ok=True, warnings=warnings, model={})
+    try:
+        control.run()
+        topics.close()
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}; recover to start another driver"
+        loop.say(fault="driver_error", text=f"{settings.peer}: {text}")
+        os._exit(1)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a driver is told by the loop."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.dynamics.arm_model import LoadedFlange
+from multipanda_py.dynamics.gravity import heavy_model
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.load import Load
+from multipanda_py.ros2_control.settings import Ros2ControlSettings
+
+
+@dataclass(frozen=True)
+class TopicDriverSettings:
+    """One driver's start-up configuration.
+
+    Attributes:
+        arm: Name of the arm.
+        joint_names: In its messages, from base to flange, n.
+        torque_limits: Largest torques, (n,) [Nm].
+        torque_step: Between two commands [Nm].
+        damping: Of an arm without the loop, (n,) [Nm s/rad].
+        carries: Whether it has to be carried: it does not compensate gravity itself.
+        model: The arm with its tool, as :func:`packed` has it.
+        flange_frame: Of that model.
+        load_mass: Of what it carries beyond its tool [kg].
+        load_com: In the flange's frame, (3,) [m].
+        load_inertia: About its centre of mass, row by row, (9,) [kg m^2].
+        cpus: Cores to run on.
+        Others: As in :class:`.Ros2ControlSettings`.
+    """
+
+    arm: str
+    state_topic: str
+    command_topic: str
+    command_type: str
+    joint_names: list[str]
+    rate: float
+    state_timeout: float
+    answer_budget: float
+    effort: str
+    priority: int
+    torque_limits: list[float]
+    torque_step: float
+    damping: list[float]
+    carries: bool
+    model: str
+    flange_frame: str
+    load_mass: float
+    load_com: list[float]
+    load_inertia: list[float]
+    cpus: list[int]
+
+    @property
+    def peer(self) -> str:
+        """The other side, in words."""
+        return f"the arm on {self.state_topic}"
+
+    @property
+    def no_answer(self) -> str:
+        """What it means if the driver has nothing to say of it."""
+        return f"the driver of {self.peer} does not come up; waited"
+
+    def to_json(self) -> str:
+        """Return one line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, line: str) -> TopicDriverSettings:
+        """Read what :meth:`to_json` wrote."""
+        return cls(**json.loads(line))
+
+
+def driver_settings(
+    settings: Ros2ControlSettings, arm: ArmDescription, cpus: Sequence[int]
+) -> TopicDriverSettings:
+    """Return the settings of an arm's driver."""
+    names = [joint.name for joint in arm.robot.joints]
+    return TopicDriverSettings(
+        arm=arm.name,
+        joint_names=settings.joint_names.split() or names,
+        torque_limits=arm.limits.torque.tolist(),
+        torque_step=float(arm.limits.torque_rate.min()) / settings.rate,
+        carries=not arm.compensates_gravity,
+        model=packed(heavy_model(arm)),
+        flange_frame=arm.flange_frame,
+        cpus=list(cpus),
+        **{
+            name: getattr(settings, name)
+            for name in ("state_topic", "command_topic", "command_type", "rate", "state_timeout",
+                         "answer_budget", "effort", "priority")
+        },
+        **_live(settings, arm),
+    )  # fmt: skip
+
+
+def changed_settings(
+    told: TopicDriverSettings, settings: Ros2ControlSettings, arm: ArmDescription
+) -> TopicDriverSettings:
+    """Return settings with what may change while the driver runs. Cheap; thread: control."""
+    return replace(told, **_live(settings, arm))
+
+
+def _live(settings: Ros2ControlSettings, arm: ArmDescription) -> dict[str, Any]:
+    most, fastest = arm.limits.torque, arm.limits.velocity
+    load = settings.load
+    return {
+        "damping": (settings.damping * most / fastest).tolist(),
+        "load_mass": load.mass,
+        "load_com": load.com.tolist(),
+        "load_inertia": load.inertia.ravel().tolist(),
+    }
+
+
+def packed(model: Any) -> str:
+    """Return a pinocchio model as a short line of text."""
+    return base64.b64encode(zlib.compress(model.saveToString().encode())).decode()
+
+
+def unpacked(told: TopicDriverSettings) -> Any:
+    """Return the model of an arm with tool and load."""
+    model = pin.Model()
+    model.loadFromString(zlib.decompress(base64.b64decode(told.model)).decode())
+    inertia = np.reshape(told.load_inertia, (3, 3))
+    LoadedFlange(model, told.flange_frame).carry(
+        Load(told.load_mass, np.array(told.load_com), inertia)
+    )
+    return model

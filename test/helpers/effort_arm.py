@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated arm behind ROS 2 topics, as a controller manager offers it; run as a process.
+
+It publishes ``joint_states`` and keeps the last effort on ``commands``, as a
+JointGroupEffortController does; before the first one, and after
+a silence if it has a watchdog, its brakes are on. Lines of JSON on standard
+input change what it does, and each is answered with what it has seen.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import subprocess
+import sys
+import time
+from array import array
+
+import mujoco
+import numpy as np
+
+from multipanda_py.robots import ArmDescription
+from multipanda_py.simulation.mjcf import build_scene
+
+PATIENCE = 0.2  # for a command, in lockstep [s]
+WATCHDOG = 0.2  # silence after which it puts its brakes on, of its own time [s]
+
+
+class Arm:
+    def __init__(self, model, q, heavy):
+        self.arm = ArmDescription("robot", model, hand=False, compensates_gravity=not heavy)
+        self.model = build_scene([self.arm], timestep=1e-3).compile()
+        self.data = mujoco.MjData(self.model)
+        self.data.qpos[:] = q
+        mujoco.mj_forward(self.model, self.data)
+        self.names = [joint.name for joint in self.arm.robot.joints]
+
+    def step(self, tau, steps):
+        self.data.ctrl[:] = tau
+        mujoco.mj_step(self.model, self.data, steps)
+
+
+def main(options):
+    import rclpy
+    from rclpy.executors import SingleThreadedExecutor
+    from rclpy.qos import QoSProfile
+    from sensor_msgs.msg import JointState
+    from std_msgs.msg import Float64MultiArray
+
+    rclpy.init()
+    node = rclpy.create_node("effort_arm", namespace=options["namespace"])
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    arm = Arm(options["model"], options["q"], options["heavy"])
+    n, rate = len(options["q"]), options["rate"]
+    seen = {"commands": 0, "refused": 0, "tau": None, "fastest": 0.0}
+    told = {"spoil": "", "push": [0.0] * n}
+    fresh = []
+
+    def on_command(message):
+        tau = list(message.data if hasattr(message, "data") else message.effort)
+        if len(tau) != n:
+            seen["refused"] += 1
+            return
+        seen["commands"] += 1
+        seen["tau"] = tau
+        fresh.append(tau)
+
+    kind = JointState if options.get("command_type") == "joint_state" else Float64MultiArray
+    node.create_subscription(kind, "commands", on_command, QoSProfile(depth=1))
+    states = node.create_publisher(JointState, "joint_states", QoSProfile(depth=1))
+    order = [*range(n)][::-1]  # not the one of the arm
+    tick, last, answered, due = 0, 0, False, time.monotonic()
+    while True:
+        for _ in iter(lambda: select.select([sys.stdin], [], [], 0.0)[0], []):
+            line = sys.stdin.readline()
+            if not line:
+                return
+            told.update(json.loads(line))
+            answer = {**seen, "q": arm.data.qpos.tolist(), "dq": arm.data.qvel.tolist()}
+            sys.stdout.write(json.dumps({**answer, "time": tick / rate}) + "\n")
+            sys.stdout.flush()
+            seen["fastest"] = 0.0
+        message = JointState()
+        stamp = tick if told["spoil"] != "old" else min(tick, told.setdefault("at", tick))
+        message.header.stamp.sec = int(100 + stamp // rate)
+        message.header.stamp.nanosec = int(stamp % rate / rate * 1e9)
+        message.name = ["gripper", *(arm.names[i] for i in order)]
+        q, dq = arm.data.qpos.copy(), arm.data.qvel.copy()
+        if told["spoil"] == "nan":
+            dq[1] = np.nan
+        tau_J = np.zeros(n) if seen["tau"] is None else np.array(seen["tau"])
+        message.position = array("d", [0.0, *q[order]])
+        message.velocity = array("d", [0.0, *dq[order]])
+        message.effort = array("d", [0.0, *tau_J[order]])
+        if told["spoil"] == "short":
+            message.velocity = message.velocity[:-1]
+        if told["spoil"] == "names":
+            message.name[2] = "another"
+        fresh.clear()
+        if told["spoil"] != "nothing":
+            states.publish(message)
+        due = max(due + 1.0 / rate, time.monotonic() - 0.05)
+        waits = options["lockstep"] and answered and not told["spoil"]
+        until = time.monotonic() + PATIENCE if waits else due
+        while (left := until - time.monotonic()) > 0:
+            executor.spin_once(timeout_sec=left)
+            if fresh and waits:
+                break
+        tick, answered = tick + 1, bool(fresh)  # who does not answer is not waited for again
+        if fresh:
+            last = tick
+        if seen["tau"] is not None and (tick - last < WATCHDOG * rate or not options["watchdog"]):
+            arm.data.qfrc_applied[:] = told["push"]
+            arm.step(np.clip(seen["tau"], -200.0, 200.0), round(1000 / rate))
+            seen["fastest"] = max(seen["fastest"], float(np.abs(arm.data.qvel).max()))
+        else:
+            arm.data.qvel[:] = 0.0
+
+
+class EffortArm:
+    """The process, as tests use it."""
+
+    def __init__(self, namespace, **options):
+        options = {
+            "namespace": namespace, "model": "ur5e", "q": [0.4, -1.2, 1.4, -1.3, -1.4, 0.3],
+            "rate": 500, "lockstep": True, "heavy": True, "watchdog": True, **options,
+        }  # fmt: skip
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, json.dumps(options)], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.settings = {
+            "state_topic": f"{namespace}/joint_states", "command_topic": f"{namespace}/commands",
+            "rate": float(options["rate"]), "answer_budget": 0.1, "state_timeout": 0.4,
+        }  # fmt: skip
+
+    def tell(self, **what):
+        """Change what it does; return what it has seen until now."""
+        self.process.stdin.write(json.dumps(what) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A UR5e that a second process serves over topics, in a cell beside a simulated one."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+
+import numpy as np
+import pytest
+from processes import wait_until
+
+from multipanda_py.exceptions import MultipandaError
+
+pytestmark = [pytest.mark.ros, pytest.mark.clock, pytest.mark.sim]
+
+
+def move(rig, by, tolerance=5e-3):
+    """Move the arm with a law of the loop, and see on the other side that it did."""
+    rig.cell.switch(activate=["ur/joint"])
+    goal = np.array(rig.arm.tell()["q"]) + by
+    rig.cell.set_target("ur", q=goal)
+
+    def is_there():
+        seen = rig.arm.tell()
+        return (
+            np.abs(np.array(seen["q"]) - goal).max() < tolerance
+            and max(map(abs, seen["dq"])) < 0.01
+        )
+
+    wait_until(is_there, what=lambda: f"{goal} {rig.arm.tell()} {rig.texts()}")
+
+
+def fault_of(rig):
+    """Wait for a fault of the arm; return what is said of it."""
+    said = []
+
+    def is_said():
+        said.extend(rig.texts())
+        return said and rig.fault()
+
+    wait_until(is_said, what=lambda: str(rig.arm.tell()))
+    return "\n".join(said)
+
+
+def test_it_moves_to_a_target_and_nothing_sags(rig):
+    start = np.array(rig.arm.tell()["q"])
+    before = rig.arm.tell()["commands"]
+    wait_until(lambda: rig.arm.tell()["commands"] > before + 200, what=lambda: str(rig.arm.tell()))
+    assert np.abs(np.array(rig.arm.tell()["q"]) - start).max() < 2e-3
+    np.testing.assert_allclose(rig.cell.state("ur").q, rig.arm.tell()["q"], atol=2e-3)
+    move(rig, [0.2, 0.1, -0.2, 0.1, 0.2, -0.3])
+    assert not rig.texts()
+    assert rig.arm.tell()["refused"] == 0
+
+
+def test_a_stopped_controller_manager_is_named_and_others_go_on(rig):
+    """Stopped rather than killed: its topics are there, and nobody publishes."""
+    rig.cell.switch(activate=["sim/joint"])
+    os.kill(rig.arm.process.pid, signal.SIGSTOP)
+    try:
+        assert "robot_silent: the arm on /t" in fault_of(rig)
+        goal = rig.cell.state("sim").q + [0.1, 0.0, 0.0, 0.0, 0.0, 0.1]
+        rig.cell.set_target("sim", q=goal)
+        wait_until(lambda: np.abs(rig.cell.state("sim").q - goal).max() < 5e-3)
+        rig.cell.recover(["ur"])  # nothing has changed yet
+        assert "robot_silent" in fault_of(rig)
+    finally:
+        os.kill(rig.arm.process.pid, signal.SIGCONT)
+    rig.arm.tell()
+    rig.recover()
+    move(rig, [0.0, 0.1, 0.1, 0.0, 0.0, 0.2])
+    assert not rig.cell.state("sim").fault
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        ("nan", "state_invalid: .*nan.*allowed finite numbers"),
+        ("short", "state_invalid: .*got 6 velocities of 7 joints"),
+        ("names", "state_invalid: .*got joints"),
+        ("old", "robot_silent: .*stamps of .* have stood still"),
+        ("nothing", "robot_silent: .*no state on"),
+    ],
+)
+def test_states_that_cannot_be_are_named_and_the_arm_stays_where_it_is(rig, spoil, words):
+    start = np.array(rig.arm.tell()["q"])
+    rig.arm.tell(spoil=spoil)
+    text = fault_of(rig)
+    assert re.search(words, text), text
+    seen = rig.arm.tell(spoil="")
+    assert np.abs(np.array(seen["q"]) - start).max() < 0.02
+    assert seen["fastest"] < 0.2
+    rig.recover()
+    move(rig, [0.0, 0.0, 0.0, 0.05, 0.0, 0.0])
+
+
+def test_a_push_on_an_arm_with_a_fault_is_braked_and_the_arm_carried(rig):
+    rig.arm.tell(spoil="nan")
+    fault_of(rig)
+    rig.arm.tell(spoil="", push=[8.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    wait_until(lambda: rig.arm.tell()["fastest"] > 0.2, what=lambda: str(rig.arm.tell()))
+    seen = rig.arm.tell()
+    # 8 Nm against the damper: 0.3 of 150 Nm at 3.14 rad/s
+    assert seen["fastest"] < 1.05 * 8.0 / (0.3 * 150.0 / np.pi)
+    rig.arm.tell(push=[0.0] * 6)
+    wait_until(lambda: max(map(abs, rig.arm.tell()["dq"])) < 0.01)
+    rig.recover()
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(signal.SIGSTOP, "driver_silent"), (signal.SIGKILL, "driver_died")]
+)
+def test_a_driver_that_is_gone_is_named_and_replaced(rig, number, kind):
+    pid = rig.driver()
+    os.kill(pid, number)
+    assert kind in fault_of(rig)
+    rig.recover()
+    assert rig.driver() != pid
+    move(rig, [0.0, 0.0, 0.05, 0.0, 0.0, 0.1])
+
+
+def test_another_load_is_told_while_the_driver_runs(rig):
+    rig.cell.hold()
+    rig.cell.set_robot_settings("ur", load_mass=1.0, load_com=[0.0, 0.0, 0.1])
+    assert rig.cell.robot_settings("ur").load_mass == 1.0
+    before = rig.cell.row()["arms"]["tau_gravity"].ravel()[:6].copy()
+    rig.cell.set_robot_settings("ur", load_mass=0.0)
+    wait_until(
+        lambda: np.abs(rig.cell.row()["arms"]["tau_gravity"].ravel()[:6] - before).max() > 2.0
+    )
+
+
+def test_a_killed_loop_leaves_the_arm_braked_and_carried(make_rig):
+    """The other side keeps the last effort: that must not be one of a law in motion."""
+    settings = {"command_type": "joint_state", "effort": "torque"}
+    rig = make_rig(settings, command_type="joint_state", watchdog=False).start()
+    # The brakes have gone, and nobody touches it.
+    wait_until(lambda: np.abs(rig.cell.state("ur").tau_ext).max() < 0.5)
+    rig.cell.switch(activate=["ur/joint"])
+    start = rig.cell.state("ur").q
+    rig.cell.set_target("ur", q=start + [0.3, 0.0, 0.0, 0.0, 0.0, 0.0])
+    wait_until(lambda: rig.arm.tell()["dq"][0] > 0.1, what=lambda: str(rig.arm.tell()))
+    os.kill(rig.cell.loop_pid, signal.SIGKILL)
+    wait_until(
+        lambda: max(map(abs, rig.arm.tell()["dq"])) < 0.01, what=lambda: str(rig.arm.tell())
+    )
+    there = np.array(rig.arm.tell()["q"])
+    since = rig.arm.tell()["time"]
+    wait_until(lambda: rig.arm.tell()["time"] > since + 1.0, what=lambda: str(rig.arm.tell()))
+    assert np.abs(np.array(rig.arm.tell()["q"]) - there).max() < 0.02
+
+
+def test_joints_of_other_names_keep_the_cell_from_starting(make_rig):
+    rig = make_rig({"joint_names": "a b c d e wrist_3_joint"})
+    with pytest.raises(MultipandaError, match=r"arm ur: .*got joints.*allowed each of"):
+        rig.start()

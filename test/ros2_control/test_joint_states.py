@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of others become the state of an arm, or are refused in words."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from multipanda_py.ros2_control.joint_states import JointReading, StateInvalid
+
+
+def message(seconds, name, position, velocity, effort):
+    """Return what has the fields of a ``sensor_msgs/JointState``."""
+    stamp = SimpleNamespace(sec=int(seconds), nanosec=round(seconds % 1 * 1e9))
+    return SimpleNamespace(
+        header=SimpleNamespace(stamp=stamp), name=name, position=position, velocity=velocity,
+        effort=effort,
+    )  # fmt: skip
+
+
+def test_joints_are_taken_by_name_whatever_stands_around_them():
+    reading = JointReading(["a", "b"])
+    assert reading.take(message(1.5, ["x", "b", "a"], [9, 2, 1], [9, 4, 3], [9, 6, 5]))
+    assert (reading.time, reading.q, reading.dq, reading.effort) == (1.5, [1, 2], [3, 4], [5, 6])
+    assert reading.take(message(1.6, ["a", "b"], [1, 2], [3, 4], []))  # another order, no efforts
+    assert (reading.q, reading.effort) == ([1, 2], [])
+
+
+def test_what_is_not_newer_or_not_of_this_arm_is_left_alone():
+    reading = JointReading(["a", "b"])
+    assert not reading.take(message(1.0, ["c", "d"], [1, 2], [3, 4], []))
+    assert reading.take(message(1.0, ["a", "b"], [1, 2], [3, 4], []))
+    assert not reading.take(message(1.0, ["a", "b"], [5, 6], [7, 8], []))
+    assert not reading.take(message(0.9, ["a", "b"], [5, 6], [7, 8], []))
+    assert reading.q == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("names", "q", "dq", "effort", "words"),
+    [
+        (["a", "c"], [1, 2], [3, 4], [], "got joints"),
+        (["a", "b", "a"], [1, 2, 3], [3, 4, 5], [], "once"),
+        (["a", "b"], [1], [3, 4], [], "got 1 positions of 2 joints"),
+        (["a", "b"], [1, 2], [], [], "got 0 velocities of 2 joints"),
+        (["a", "b"], [1, 2], [3, 4], [5], "got 1 efforts"),
+        (["a", "b"], [1, float("nan")], [3, 4], [], "allowed finite"),
+        (["a", "b"], [1, 2], [3, float("inf")], [], "allowed finite"),
+        (["a", "b"], [1, 2], [3, 4], [5, float("nan")], "allowed finite"),
+    ],
+)
+def test_what_cannot_be_a_state_is_refused_and_changes_nothing(names, q, dq, effort, words):
+    reading = JointReading(["a", "b"])
+    assert reading.take(message(1.0, ["a", "b"], [1, 2], [3, 4], []))
+    with pytest.raises(StateInvalid, match=words):
+        reading.take(message(2.0, names, q, dq, effort))
+    assert (reading.time, reading.q, reading.dq) == (1.0, [1, 2], [3, 4])
