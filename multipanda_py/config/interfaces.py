@@ -7,12 +7,23 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from multipanda_py.config.backend_section import find_backend
+from multipanda_py.feature import Feature
 from multipanda_py.state import INTERFACES
 
 if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
     from multipanda_py.config.sections import ArmConfig
     from multipanda_py.controllet import Controllet
+
+
+def only_adds_torques(feature: type[Feature[Any]]) -> bool:
+    """Return whether a feature does nothing for a law that commands something else."""
+    has = [name for name in ("add", "prepare", "pace") if name in _own(feature)]
+    return has == ["add"]
+
+
+def _own(feature: type[Feature[Any]]) -> set[str]:
+    return {name for kind in feature.__mro__ if kind is not Feature for name in vars(kind)}
 
 
 def interfaces_of(arm: ArmConfig) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from multipanda_py import registry
 from multipanda_py.channel import channel_table
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.channel_rules import channel_faults
-from multipanda_py.config.interfaces import interface_faults, unfit
+from multipanda_py.config.interfaces import interface_faults, only_adds_torques, unfit
 from multipanda_py.config.node_names import NODES
 from multipanda_py.config.part_rules import part_faults
 from multipanda_py.config.sections import PER_JOINT
@@ -207,6 +207,11 @@ def _check_controllet(
             faults.append(f"{where}.features: {error}")
             continue
         features.append((name, feature))
+        if law.command_interface != INTERFACES[0] and only_adds_torques(feature):
+            faults.append(
+                f"{where}.features: {name} does not fit {controllet.type}: it adds torques, and "
+                f"the law commands {law.command_interface}"
+            )
         faults.extend(
             f"{where}.features: {name} does not fit {controllet.type}: its target has no {need}"
             for need in feature.needs

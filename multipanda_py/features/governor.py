@@ -8,6 +8,7 @@ from typing import Any
 
 from multipanda_py.context import Context
 from multipanda_py.control.governed_channel import GovernedChannel, GovernorParams
+from multipanda_py.control.governed_commanded_pose import GovernedCommandedPose
 from multipanda_py.control.governed_joints import GovernedJoints
 from multipanda_py.control.governed_object import GovernedObject
 from multipanda_py.control.governed_pose import GovernedPose
@@ -91,10 +92,11 @@ class Governor(Feature[GovernorParams]):
         """Bind the records to shape; they stay where they are."""
         data, channels = target.data, self._channels
         motions = getattr(target, "motion", None)
+        kind = GovernedCommandedPose if getattr(target, "is_commanded", False) else GovernedPose
         for place, state in enumerate(states):
             if "pose" in data:
                 motion = None if motions is None else motions[place]
-                channels["pose", place] = GovernedPose(data["pose"][place], motion, state, place)
+                channels["pose", place] = kind(data["pose"][place], motion, state, place)
             if "joint" in data:
                 joints = target if isinstance(target, JointTarget) else None
                 record = data["joint"][place]

@@ -36,3 +36,19 @@ def can_stop(
     turns = (dq * ddq < 0.0) | (dq == 0.0)
     ahead = np.where(turns, np.minimum(up, down), ahead)
     return np.asarray((room <= ahead) | (rate < 1e-6))
+
+
+def stoppable_rate(room: Vector, most: Vector, period: float) -> Vector:
+    r"""Return the largest velocities from which joints can stop in time, (n,) [rad/s].
+
+    .. math:: v(d) = a \left( \sqrt{T^2 + 2 d / a} - T \right)
+
+    With it one more cycle, and then braking with a, need no more than d.
+
+    Args:
+        room: To where they are to stop, d, (n,) [rad]; below zero counts as none.
+        most: Accelerations to brake with, a, (n,) [rad/s^2].
+        period: Cycle time, T [s].
+    """
+    reach = np.sqrt(period * period + 2.0 * np.maximum(room, 0.0) / most)
+    return np.asarray(most * (reach - period))

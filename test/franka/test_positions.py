@@ -13,6 +13,7 @@ from processes import children, wait_until
 from robots import unused_address
 
 from multipanda_py.fci_sim import FciSim
+from multipanda_py.pose import Pose
 from multipanda_py.testing import simple_cell
 
 pytestmark = [pytest.mark.usefixtures("needs_pylibfranka"), pytest.mark.slow]
@@ -21,6 +22,7 @@ LAWS = {
     "impedance": {"type": "joint_impedance", "features": ["coriolis"]},
     "position": {"type": "joint_position", "features": [""], "params": {"speed": 1.0}},
     "odd": {"type": "unsteady_position"},
+    "pose": {"type": "cartesian_pose", "features": [""]},
     "rates": {"type": "unsteady_velocity"},
 }
 STEP = np.array([0.2, 0.15, -0.2, 0.15, 0.2, -0.2, 0.3])
@@ -112,6 +114,18 @@ def test_steps_of_speed_and_a_law_that_breaks_end_in_a_braked_arm(rig):
         rig.recover()
     rig.switch("impedance")
     assert rig.cell.state("left").interface == "effort"
+
+
+def test_poses_become_positions_that_the_robot_takes(rig):
+    rig.switch("pose")
+    here = rig.cell.pose("left")
+    goal = Pose(here.position + [0.05, 0.08, -0.06], here.rotation)
+    rig.cell.set_target("left", goal)
+    rig.until(
+        lambda: np.linalg.norm(rig.cell.pose("left").position - goal.position) < 2e-3, "pose"
+    )
+    assert rig.stats()["errors"] == []
+    assert rig.fault() == ""
 
 
 def test_a_reflex_is_recovered_and_the_motion_begins_where_the_arm_is(rig):

@@ -224,3 +224,9 @@ def test_a_saved_state_has_the_interface_too():
         cell.set_target("left", q=cell.state("left").q + 0.05)
         cell.step(1000)
         assert cell.state("left").fault == ""
+
+
+def test_a_feature_that_only_adds_torques_is_refused():
+    laws = {"law": {"type": "joint_position", "features": ["coriolis"]}}
+    with pytest.raises(ConfigurationError, match="coriolis does not fit joint_position: it adds"):
+        simple_cell(arms={"left": {}}, controllets=laws)

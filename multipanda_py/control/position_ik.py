@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joint velocities that take a commanded posture to a pose of the tool."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.control.pose_error import PoseError
+from multipanda_py.dynamics.arm_model import build_pinocchio
+from multipanda_py.robots import ArmDescription
+from multipanda_py.state import Matrix, Vector
+
+SINGULAR = 0.1
+"""Smallest singular value of the Jacobian below which the inverse is damped."""
+MOST_DAMPING = 0.1
+"""Damping at a singular value of zero."""
+MOST_ERROR = np.array((0.05, 0.05, 0.05, 0.25, 0.25, 0.25))
+"""Of a pose that counts: what lies out of reach is not to be hurried to [m, rad]."""
+
+
+class PositionIK:
+    r"""Differential inverse kinematics of one arm, closed over the command instead of the arm.
+
+    .. math::
+        \dot q = J^T (J J^T + \lambda^2 I)^{-1} (\dot x_d + k\, e) +
+            k_n (I - J^T (J J^T + \lambda^2 I)^{-1} J)(q_n - q), \qquad
+        \lambda^2 = \lambda_{max}^2 \left(1 - (\sigma / \sigma_0)^2\right)^+
+
+    with the pose error e of the commanded posture q, and J at it. Source of the damping: Nakamura
+    and Hanafusa, J. Dyn. Sys. Meas. Control 1986, with the law of Chiaverini, 1997.
+
+    Args:
+        arm: What it is.
+
+    Attributes:
+        error: Pose error of the last :meth:`rate`, (6,) [m, rad].
+        smallest: Smallest singular value of J then.
+
+    Thread: control.
+    """
+
+    def __init__(self, arm: ArmDescription) -> None:
+        self._model = build_pinocchio(arm)
+        self._data = self._model.createData()
+        self._frame = self._model.getFrameId(arm.ee_frame)
+        self._axes: Any = pin.LOCAL_WORLD_ALIGNED
+        self._pose, self._eye = PoseError(), np.eye(6)
+        self._pose.set_bounds(MOST_ERROR)
+        self.error, self.smallest = np.zeros(6), 0.0
+
+    def rate(
+        self,
+        q: Vector,
+        position: Vector,
+        rotation: Matrix,
+        twist: Vector,
+        gain: float,
+        posture: Vector,
+        pull: float,
+        bounds: tuple[Vector, Vector],
+    ) -> Vector:
+        """Return joint velocities, (n,) [rad/s].
+
+        Joints that would pass their bounds have those, and the others do what is left, once.
+
+        Args:
+            q: Commanded posture, (n,) [rad].
+            position: Wanted of the tool in the base, (3,) [m].
+            rotation: Wanted of the tool in the base, (3, 3).
+            twist: With which these move, (6,) [m/s, rad/s].
+            gain: Rate k at which the error goes [1/s].
+            posture: Preferred by joints that are left over, (n,) [rad].
+            pull: Rate at which they go there [1/s].
+            bounds: Smallest and largest velocities of the joints, (n,) each [rad/s].
+        """
+        model, data = self._model, self._data
+        pin.computeJointJacobians(model, data, q)
+        here = pin.updateFramePlacement(model, data, self._frame)
+        J = pin.getFrameJacobian(model, data, self._frame, self._axes)
+        self.error = self._pose.measure(here.translation, here.rotation, position, rotation)
+        self._pose.clip()
+        task = twist + gain * self.error
+        rest = pull * (posture - q)
+        found, self.smallest = self._solve(J, task, rest)
+        low, high = bounds
+        bounded = np.minimum(np.maximum(found, low), high)
+        stuck = bounded != found
+        if stuck.any():
+            rest = np.where(stuck, bounded, rest)
+            found, _ = self._solve(np.where(stuck, 0.0, J), task - J @ (bounded * stuck), rest)
+            found = np.minimum(np.maximum(found, low), high)
+        return found
+
+    def _solve(self, J: Matrix, task: Vector, rest: Vector) -> tuple[Vector, float]:
+        """Return velocities for a task, the rest in its nullspace, and the smallest value of J."""
+        gram = J @ J.T
+        least = math.sqrt(max(0.0, float(np.linalg.eigvalsh(gram)[0])))
+        if least < SINGULAR:
+            share = 1.0 - (least / SINGULAR) ** 2
+            gram += share * MOST_DAMPING**2 * self._eye
+        return rest + J.T @ np.linalg.solve(gram, task - J @ rest), least

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Move the tool of an arm that is commanded positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from multipanda_py.channel import Channel
+from multipanda_py.context import Context
+from multipanda_py.control.position_ik import PositionIK
+from multipanda_py.controllet import Controllet
+from multipanda_py.parameters import number
+from multipanda_py.planning.stopping import stoppable_rate
+from multipanda_py.report import Report
+from multipanda_py.state import JOINTS, ArmState
+from multipanda_py.targets import CartesianTarget, Joints, ReferenceMotion
+
+
+@dataclass(frozen=True)
+class CartesianPoseParams:
+    """Rates and bounds of :class:`CartesianPose`."""
+
+    gain: float = number(
+        20.0, unit="1/s", low=1, high=100, doc="rate at which an error of the pose goes"
+    )
+    posture_rate: float = number(
+        1.0, unit="1/s", low=0, high=10,
+        doc="rate at which joints that the pose leaves free go to the preferred posture",
+    )  # fmt: skip
+    speed: float = number(0.6, low=0.01, high=0.95, doc="share of the joints' speed limits")
+    margin: float = number(
+        0.05, unit="rad", low=0, high=1, doc="how far before a position limit a joint stops"
+    )
+
+
+class CommandedPoseTarget(CartesianTarget):
+    """A Cartesian target that a governor moves, by the limits of joints that are commanded.
+
+    Attributes:
+        motion: How it does, per arm.
+    """
+
+    is_commanded = True
+
+    def __init__(
+        self,
+        n_arms: int,
+        extra: Sequence[str | Channel] = (),
+        n_joints: Joints = JOINTS,
+    ) -> None:
+        super().__init__(n_arms, extra, n_joints)
+        self.motion = [ReferenceMotion() for _ in range(n_arms)]
+
+    def clear(self) -> None:
+        """Forget everything, at the start of an activation."""
+        super().clear()
+        for motion in self.motion:
+            motion.moving = False
+
+
+class CartesianPose(Controllet[CommandedPoseTarget, CartesianPoseParams]):
+    r"""Command joint positions that take the tool to a pose.
+
+    .. math:: q_c \mathrel{+}= T s\, \dot q, \qquad s = \min(1, \dot q_{max,i} / |\dot q_i|)
+
+    with the velocities of :class:`.PositionIK` for the governed pose and its velocity, slowed down
+    as a whole where a joint would be too fast. A joint stops before its position limit
+    (:func:`.stoppable_rate`), and the others go on. It goes on from what was commanded indeed, so
+    that a limit of acceleration costs time and not the pose. Where features
+    know of obstacles it slows down before them.
+    """
+
+    Params, Target = CartesianPoseParams, CommandedPoseTarget
+    command_interface = "position"
+    default_features: ClassVar[tuple[str, ...]] = ("collision_avoidance",)
+    report_names = (
+        Report("largest error", "m", "of a tool's commanded position"),
+        Report("smallest singular value", "", "of an arm's Jacobian"),
+    )
+
+    def __init__(self, context: Context, params: CartesianPoseParams) -> None:
+        self._kinematics = [PositionIK(arm) for arm in context.arms]
+        super().__init__(context, params)
+
+    def on_activate(self, states: Sequence[ArmState], target: CommandedPoseTarget) -> None:
+        """Hold the measured poses and postures."""
+        target.seed(states)
+        for command, state in zip(self.command, states):
+            command[:] = state.joint_command[0]
+
+    def update(
+        self, states: Sequence[ArmState], target: CommandedPoseTarget, period: float
+    ) -> None:
+        """Write the joint positions of every arm."""
+        p, largest, smallest = self.params, 0.0, np.inf
+        for arm, (ik, state) in enumerate(zip(self._kinematics, states)):
+            q, motion, limits = state.joint_command[0], target.motion[arm], state.limits
+            twist = motion.twist if motion.moving else np.zeros(6)
+            brake = 0.5 * limits.acceleration
+            up = stoppable_rate(limits.upper - p.margin - q, brake, period)
+            down = stoppable_rate(q - limits.lower - p.margin, brake, period)
+            dq = ik.rate(
+                q, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm],
+                twist, p.gain, target.posture[arm], p.posture_rate, (-down, up),
+            )  # fmt: skip
+            dq /= max(1.0, float((np.abs(dq) / (p.speed * limits.velocity)).max()))
+            dq *= self.pace(arm, dq)
+            self.command[arm][:] = q + period * dq
+            largest = max(largest, float(np.linalg.norm(ik.error[:3])))
+            smallest = min(smallest, ik.smallest)
+        self.report[0], self.report[1] = largest, smallest

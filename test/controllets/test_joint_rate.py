@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Velocities of arms that are commanded them: had, renewed, and stopped before limits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multipanda_py.testing import simple_cell
+
+LAWS = {"rate": {"type": "joint_rate", "features": [""]}}
+
+
+def make():
+    return simple_cell(arms={"left": {"hand": False}}, controllets=LAWS, active=["left/rate"])
+
+
+def rows(cell, cycles, **target):
+    found = []
+    for k in range(cycles):
+        if target and k % 50 == 0:
+            cell.set_target("left", **target)
+        cell.step(1)
+        found.append(np.copy(cell.row()["arms"][0]))
+    return np.array(found)
+
+
+def test_a_velocity_is_had_while_it_is_renewed():
+    with make() as cell:
+        wanted = np.array([0.3, -0.2, 0.1, 0.2, -0.3, 0.2, 0.4])
+        found = rows(cell, 400, dq=wanted)
+        np.testing.assert_allclose(found["joint_command"][-1, 1], wanted, atol=1e-9)
+        np.testing.assert_allclose(found["dq"][-1], wanted, atol=0.01)
+        late = rows(cell, 300)  # nobody renews it
+        assert not late["joint_command"][-1, 1].any()
+        still = np.flatnonzero(~late["joint_command"][:, 1].any(axis=1))[0]
+        assert 90 - 50 <= still <= 100 + 60
+
+
+def test_a_joint_stops_before_its_limit_without_a_jolt():
+    with make() as cell:
+        limits = cell.descriptions["left"].limits
+        wanted = np.array([0, 0, 0, 0, 0, 0, 2.0])
+        found = rows(cell, 2500, dq=wanted)
+        end = found["joint_command"][-1, 0, 6]
+        assert limits.upper[6] - 0.05 - 1e-3 < end <= limits.upper[6] - 0.05
+        rate = np.diff(found["joint_command"][:, 0, 6]) / 1e-3
+        assert np.abs(np.diff(rate) / 1e-3).max() <= 10.0 * (1 + 1e-3)
+        assert (np.diff(rate[-1000:]) <= 1e-6).all()  # it creeps to a stop, and does not hop
+        assert cell.state("left").fault == ""
