@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pairs of bodies are near one another now, and how their distance changes."""
+"""Which pairs of bodies are near one another now."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
 
 import numpy as np
-import pinocchio as pin
 
 from multipanda_py.context import Context
 from multipanda_py.dynamics.collision_geometry import CollisionGeometry
 from multipanda_py.dynamics.collision_groups import NONE_HELD, Grasps, Group
+from multipanda_py.dynamics.near_pairs import NearPairs, Pair
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _subtract, _absolute, _concatenate = np.subtract, np.absolute, np.concatenate
@@ -22,40 +21,13 @@ _WITHOUT_HAND = ("fixed", "floor", "movable")
 """Kinds of groups of an arm without its hand, which has a kind of its own."""
 
 
-class Pair:
-    """Two solids that are near.
-
-    Attributes:
-        distance: Between their surfaces [m].
-        rate: Its derivative, by all joints of both bodies [m/s].
-        begin: From where it counts as near [m]: less for a pair that was nearer at the start.
-        arms: Numbers of the arms that move one or both of them.
-        gradients: Derivative of the distance by their joints, (n,) [m/rad] each.
-        is_near: Whether it matters for the bodies themselves, or only for what is ahead of them.
-    """
-
-    __slots__ = ("arms", "begin", "distance", "gradients", "is_near", "rate")
-
-    def __init__(self, distance: float, rate: float, begin: float, is_near: bool = True) -> None:
-        self.distance, self.rate, self.begin, self.is_near = distance, rate, begin, is_near
-        self.arms: list[int] = []
-        self.gradients: list[Vector] = []
-
-
 class Proximity:
     r"""Find the pairs that matter, and measure no others.
 
     What matters depends on the speed: ``reach`` says from which distance on, given a speed of
     approach. A group of pairs that was d apart is not looked at again before its bodies can
     have come within that; the speed of a body is at most :math:`\sum_i r_i |\dot q_i|`. The
-    rate of the pairs then measured is exact:
-
-    .. math::
-        \dot d = w^T (V_2 - V_1), \qquad w = \begin{bmatrix} n \\ p \times n \end{bmatrix}
-
-    with V the twists of both links at the world's origin, n the normal from the first solid
-    to the second and p a closest point. Objects count as being at rest, but for those that a hand
-    holds (``state.holds``): they move with it, and are parts of it until it lets go.
+    rate of the pairs then measured is exact (:class:`.NearPairs`).
 
     Args:
         context: The arms and what is around them.
@@ -70,7 +42,7 @@ class Proximity:
     def __init__(self, context: Context, reach: Callable[[float], float]) -> None:
         self._scene = scene = CollisionGeometry(context)
         self._reach, self._context = reach, context
-        n = context.n_arms + len(context.other_arms)
+        self._n_arms = n = context.n_arms + len(context.other_arms)
         # Positions and speeds of every arm's joints, then poses of objects, which count as still.
         # Of them at the last look, speeds zero, the weighted differences are steps and speeds.
         # An arm with fewer joints than another has zeros, and weights of zero, where it has none.
@@ -100,14 +72,7 @@ class Proximity:
         self._none: list[Pair] = []
         self._distance = self._least = 0.0
         self.groups: list[Group] = []
-        # Twists of the links at the world's origin, of every arm's joints; before them, at rest.
-        self._twists = np.zeros((n, room + 1, 6))
-        pin.computeJointJacobians(scene.model, scene.data, scene.q)
-        self._jacobians = [scene.data.J[:, joints] for joints in scene.joints]
-        # Columns of the arms' joints, and none for joint 0, which is fixed.
-        self._columns = [
-            [j[:, :count] for count in range(j.shape[1] + 1)] for j in self._jacobians
-        ]
+        self._pairs = NearPairs(scene, reach)
 
     def choose(self, kinds: Collection[str], distance: float) -> None:
         """Keep the groups of some kinds, which matter at rest from ``distance`` [m] on."""
@@ -157,7 +122,7 @@ class Proximity:
             if 0 < number <= self._n_things
         )
         self._place()
-        n, reach, room = len(self._twists), self._scene.reach, self._scene.room
+        n, reach, room = self._n_arms, self._scene.reach, self._scene.room
         self._weights[:, self._bodies + n :] = 0.0
         for arm, thing in self._held:  # as fast as the hand, and farther out
             at = 2 * room * arm + room
@@ -239,70 +204,19 @@ class Proximity:
             if left < clear:
                 clear = left
         self._clear = clear
-        return self._pairs(near) if near else []
+        if not near:
+            return self._none
+        return self._pairs.find(near, self._everyone, self._distance, self._least)
 
     def _arms(self, values: Vector) -> Matrix:
         """Return the part of ``_now`` or its like that is about the arms, (n, 2 room)."""
         both = 2 * self._scene.room
-        return values[: both * len(self._twists)].reshape(-1, both)
+        return values[: both * self._n_arms].reshape(-1, both)
 
     def _place(self) -> None:
         """Put all bodies where they are now."""
         raw, room = self._scene.raw, self._scene.room
-        joints = room * len(self._twists)
+        joints = room * self._n_arms
         raw[:joints].reshape(-1, room)[:] = self._arms(self._now)[:, :room]
         raw[joints:] = self._now[2 * joints :]
         self._scene.place()
-
-    def _pairs(self, near: Sequence[tuple[Group, float]]) -> list[Pair]:
-        """Return the pairs that matter at their true rate."""
-        scene, found = self._scene, []
-        pin.computeJointJacobians(scene.model, scene.data)
-        for jacobian, twists, state in zip(self._jacobians, self._twists, self._everyone):
-            np.cumsum((jacobian * state.dq).T, axis=0, out=twists[1 : 1 + state.n_joints])
-        twist_of = self._twists.tolist()
-        for group, matters in near:
-            for index, (result, joints) in enumerate(zip(group.results, group.pairs)):
-                distance = result.min_distance
-                if distance >= matters:
-                    continue
-                wrench, rate, begin = _unit_wrench(result), 0.0, group.begins[index]
-                if distance > begin:
-                    group.begins[index] = begin = min(distance, self._distance)
-                if joints[0]:
-                    rate -= _product(wrench, twist_of[group.movers[0]][joints[0]])
-                if joints[1]:
-                    rate += _product(wrench, twist_of[group.movers[1]][joints[1]])
-                is_near = distance < max(begin, self._reach(-rate))
-                if is_near or (distance < self._least and group.is_foreseen):
-                    pair = Pair(distance, rate, begin, is_near)
-                    found.append(self._pair(group, joints, wrench, pair))
-        return found
-
-    def _pair(
-        self, group: Group, joints: tuple[int, int], wrench: list[float], pair: Pair
-    ) -> Pair:
-        """Add the gradients to a pair."""
-        for arm, joint, sign in zip(group.movers, joints, (-1.0, 1.0)):
-            if not joint:
-                continue
-            moment = np.array(wrench) * sign
-            if arm in pair.arms:
-                gradient = pair.gradients[pair.arms.index(arm)]
-            else:
-                gradient = np.zeros(self._jacobians[arm].shape[1])
-                pair.arms.append(arm)
-                pair.gradients.append(gradient)
-            gradient[:joint] += moment.dot(self._columns[arm][joint])
-        return pair
-
-
-def _unit_wrench(result: Any) -> list[float]:
-    """Return a unit force along the normal at the closest point, as seen at the origin, (6,)."""
-    nx, ny, nz = result.normal.tolist()
-    px, py, pz = result.getNearestPoint1().tolist()
-    return [nx, ny, nz, py * nz - pz * ny, pz * nx - px * nz, px * ny - py * nx]
-
-
-def _product(w: list[float], v: list[float]) -> float:
-    return w[0] * v[0] + w[1] * v[1] + w[2] * v[2] + w[3] * v[3] + w[4] * v[4] + w[5] * v[5]

@@ -14,7 +14,8 @@ from multipanda_py.context import Context
 from multipanda_py.control.approach_barrier import ApproachBarrier, settle
 from multipanda_py.control.modal_damping import LEAST_RATIO
 from multipanda_py.control.pair_springs import push_apart
-from multipanda_py.dynamics.proximity import Pair, Proximity
+from multipanda_py.dynamics.near_pairs import Pair
+from multipanda_py.dynamics.proximity import Proximity
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import choice, flag, number
 from multipanda_py.state import ArmState, Matrix, Vector
