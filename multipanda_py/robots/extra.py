@@ -155,7 +155,25 @@ class Extra:
                 ) from None
         return found
 
-    def groups(self, key: str) -> tuple[tuple[int, ...], ...] | None:
+    def sections(self) -> tuple[tuple[int, ...], ...] | None:
+        """Return the sections that the links belong to, each to one, or None if not said."""
+        found = self._groups("sections")
+        numbers = list(range(len(self._joints) + 1))
+        if found is not None and sorted(number for part in found for number in part) != numbers:
+            got = repr(self._data["sections"])
+            raise self._refusal("sections", got, f"each link once, 0 to {numbers[-1]}")
+        return found
+
+    def overlapping(self) -> tuple[tuple[int, int], ...] | None:
+        """Return the pairs of links that may touch, or None if not said."""
+        found = self._groups("overlapping")
+        if found is None:
+            return None
+        if wrong := next((part for part in found if len(part) != 2), None):
+            raise self._refusal("overlapping", f"{list(wrong)}", "pairs of links")
+        return tuple((first, second) for first, second in found)
+
+    def _groups(self, key: str) -> tuple[tuple[int, ...], ...] | None:
         """Return lists of numbers of links, 0 to n, or None if there are none."""
         if key not in self._data:
             return None

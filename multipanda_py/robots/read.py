@@ -109,9 +109,14 @@ def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str
     if not extra.says_all("ready"):
         posture = default_ready(chain, tip, limits.lower, limits.upper).tolist()
     ready = extra.per_joint("ready", posture)
+    for joint, q, low, high in zip(joints, ready, limits.lower, limits.upper):
+        if not low <= q <= high:
+            raise ConfigurationError(
+                f"{where}: ready: joint {joint.name}: got {q:g} rad, allowed [{low:g}, {high:g}]"
+            )
     capsules = _capsules(chain, extra, tip)
     mobility = np.array(np.linalg.inv(mass_matrix(chain, armature, ready)).diagonal())
-    sections, overlapping = (extra.groups(key) for key in ("sections", "overlapping"))
+    sections, overlapping = extra.sections(), extra.overlapping()
     if overlapping is None:
         overlapping = overlapping_links(capsules, chain, ready)
     return Robot(
@@ -128,7 +133,7 @@ def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str
         armature=armature,
         ready=ready,
         sections=default_sections(len(joints)) if sections is None else sections,
-        overlapping=tuple((first, second) for first, second in overlapping),
+        overlapping=overlapping,
         compensates_gravity=extra.flag("compensates_gravity", True),
         figures=extra.figures(default_figures(limits.torque, limits.torque_rate, mobility)),
     )
@@ -145,6 +150,8 @@ def _limits(chain: Chain, extra: Extra) -> tuple[ArmLimits, Vector]:
         values = [value if own is None else own for own, value in zip(said[key], otherwise[key])]
         found[key] = extra.per_joint(key, values)
     armature = found.pop("armature")
+    if (armature < 0.0).any():
+        raise ConfigurationError(f"{extra.path}: armature: got {armature}, allowed 0 or more")
     try:
         return ArmLimits(**found), armature
     except ConfigurationError as error:

@@ -153,6 +153,11 @@ def test_mujoco_and_pinocchio_agree(name):
             "got 7, allowed numbers of links, 0",
         ),
         ("urdf: ur5e.urdf", "urdf: nowhere.urdf", "cannot be read"),
+        ("overlapping: [[4, 6]]", "overlapping: [[4]]", r"got \[4\], allowed pairs of links"),
+        ("sections: [[0, 1, 2]", "sections: [[0, 1]", "allowed each link once, 0 to 6"),
+        ("ready: [0.0", "ready: [7.0", r"shoulder_pan_joint: got 7 rad, allowed \[-6.28"),
+        ("armature: [0.1", "armature: [-0.1", "armature: got .*, allowed 0 or more"),
+        ("armature: [0.1", "compensates_gravity: 1\narmature: [0.1", "got 1, allowed true or fal"),
     ],
 )
 def test_unusable_data_are_refused_with_both_numbers(tmp_path, old, new, message):
