@@ -331,6 +331,20 @@ def test_margins_of_a_cell_that_no_robot_is_needed_for(
     assert "left/osc" in out
 
 
+def test_the_margin_says_what_an_arm_behind_topics_takes_of_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A command acts one period after its state there: 2 ms at 500 Hz."""
+    cell = str(Path(DUAL).with_name("ur5e_ros2_control.yaml"))
+    arguments = ["margin", cell, "--controllet", "ur/joint_impedance_controller"]
+    assert main([*arguments, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["taken_ms"] == pytest.approx(2.0)
+    assert row["delay_margin_ms"] > 2.0 * row["taken_ms"]
+    assert main(arguments) == 0
+    assert "of which its backend takes 2.0 ms" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("more", "reason"),
     [

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.loop.events import Event
+from multipanda_py.pose import Pose
 from multipanda_py.robots import MODELS
 
 pytestmark = pytest.mark.sim
@@ -151,3 +152,33 @@ def test_the_whole_torque_is_bounded_not_a_part_of_it(make_cell):
         np.testing.assert_allclose(cell.simulation.data.ctrl[:6], total, atol=1e-9)
         last = total
     assert np.abs(state.tau_gravity).max() > 20.0
+
+
+@pytest.mark.parametrize(("is_carried", "sag"), [(True, 0.0), (False, 9.81 / 400.0)])
+def test_what_the_hand_holds_is_carried_too(make_cell, is_carried, sag):
+    """A robot that carries itself is not told of it, and the law's spring has it."""
+    start = MODELS["fr3"].ready
+    cell = make_cell(
+        {"arm": {"compensates_gravity": not is_carried, "q_start": start.tolist()}},
+        {"law": {"type": "cartesian_impedance", "features": ["nullspace"]}},
+        ["arm/law"],
+        objects={
+            "rod": {"shape": "capsule", "size": [0.01, 0.09], "position": [0.307, 0.0, 0.417],
+                    "mass": 1.0},
+            "stand": {"shape": "box", "size": [0.05, 0.05, 0.1585],
+                      "position": [0.307, 0.0, 0.1585]},
+        },
+    )  # fmt: skip
+    assert cell.gripper("arm").grasp(0.02, 0.2, 60.0).wait(2.0).succeeded
+    assert cell.held() == {"arm": "rod"}
+    goal = cell.pose("arm").position + [0.0, 0.0, 0.1]
+    cell.set_target("arm", Pose(goal, cell.pose("arm").rotation))
+    cell.step(3000)
+    assert cell.objects()["rod"].position[2] > 0.48  # off the stand
+    assert cell.pose("arm").position[2] - goal[2] == pytest.approx(-sag, abs=2e-3)
+    rod, before = cell.objects()["rod"].position[2], cell.pose("arm").position[2]
+    cell.gripper("arm").move(0.08)
+    cell.step(300)
+    assert cell.objects()["rod"].position[2] < rod - 0.05
+    if is_carried:  # it is let go of with its weight: the arm does not jump
+        assert abs(cell.pose("arm").position[2] - before) < 5e-3
