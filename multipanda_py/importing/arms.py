@@ -24,7 +24,8 @@ class ArmEnds:
     joints: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"--base {self.base} --tip {self.tip}  ({len(self.joints)} joints)"
+        count = len(self.joints)
+        return f"--base {self.base} --tip {self.tip}  ({count} joint{'s' * (count > 1)})"
 
 
 def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
@@ -57,7 +58,8 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
             f"{tree.path}: got no arm{within}, allowed a chain with a joint that is one of "
             f"{', '.join(TURNING)}{_ends(tree)}"
         )
-    known = "\n".join(f"  {arm}" for arm in arms) + _ends(tree)
+    longest = sorted(arms, key=lambda arm: -len(arm.joints))
+    known = "\n".join(f"  {arm}" for arm in longest) + _ends(tree)
     raise ConfigurationError(
         f"{tree.path}: got {len(arms)} arms{within}, allowed one; say which:\n{known}"
     )

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import numpy as np
 import yaml
 
+from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.importing.arms import ArmEnds, find_arm
 from multipanda_py.importing.fit import Fit, fit_capsules
 from multipanda_py.importing.geometry import link_shapes
@@ -81,6 +82,8 @@ def draft_robot(
         ConfigurationError: If the file cannot be read, there is not one such arm, it has no
             limits or a link that is no body, or a mesh is not there.
     """
+    if not source.is_file():
+        raise ConfigurationError(f"{source}: got no file of this name, allowed a URDF or MJCF")
     known = {} if extra is None else read_extra(extra)
     kind = _kind_of(source)
     tree = _tree_of(source, kind)

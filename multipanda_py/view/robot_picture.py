@@ -20,6 +20,7 @@ from multipanda_py.simulation.mjcf_elements import (
     put,
     quaternion,
 )
+from multipanda_py.simulation.mjcf_world import AZIMUTH, ELEVATION, FIELD_OF_VIEW
 from multipanda_py.view.rendering import Renderer, write_png
 
 HIDDEN_GROUP = 5
@@ -69,10 +70,28 @@ def draw_robot(
     mujoco.mj_resetDataKeyframe(model, data, 0)
     mujoco.mj_forward(model, data)
     with Renderer(model, WIDTH, HEIGHT) as renderer:
-        bare = renderer.frame(data)
+        camera = _whole_view(model, data)
+        bare = renderer.frame(data, camera)
         model.geom_group[capsules] = VISUAL_GROUP
         model.geom_rgba[capsules] = CAPSULE_COLOR
-        write_png(path, np.hstack((bare, renderer.frame(data))))
+        write_png(path, np.hstack((bare, renderer.frame(data, camera))))
+
+
+def _whole_view(model: mujoco.MjModel, data: mujoco.MjData) -> mujoco.MjvCamera:
+    """Return a camera that sees all of an arm, and little else."""
+    capsules = np.flatnonzero(model.geom_group == COLLISION_GROUP)
+    half = model.geom_size[capsules, 1:2] * data.geom_xmat[capsules].reshape(-1, 3, 3)[:, :, 2]
+    middles, radii = data.geom_xpos[capsules], model.geom_size[capsules, :1]
+    low = np.minimum(middles - half, middles + half) - radii
+    high = np.maximum(middles - half, middles + half) + radii
+    low, high = low.min(axis=0), high.max(axis=0)
+    camera = mujoco.MjvCamera()
+    camera.type = mujoco.mjtCamera.mjCAMERA_FREE
+    camera.lookat[:] = (low + high) / 2.0
+    camera.azimuth, camera.elevation = AZIMUTH, ELEVATION
+    half_angle = np.radians(FIELD_OF_VIEW) / 2.0
+    camera.distance = 0.9 * float(np.linalg.norm(high - low)) / 2.0 / np.sin(half_angle)
+    return camera
 
 
 def _add_shape(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, pose: np.ndarray) -> None:

@@ -115,6 +115,12 @@ def test_a_name_that_no_cell_file_takes_is_refused(tmp_path, capsys):
 
 
 @pytest.mark.inline
+def test_a_file_that_is_not_there_is_refused(tmp_path, capsys):
+    assert draft(tmp_path / "no.urdf", tmp_path) == 1
+    assert "no.urdf: got no file of this name, allowed a URDF" in capsys.readouterr().err
+
+
+@pytest.mark.inline
 def test_an_inertia_outside_of_its_geometry_is_doubted(tmp_path, capsys):
     urdf = tmp_path / "robot.urdf"
     urdf.write_text(

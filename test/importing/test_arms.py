@@ -70,7 +70,7 @@ def test_several_arms_are_listed_and_base_or_tip_chooses(tmp_path):
     assert "got 3 arms, allowed one" in said
     assert "--base base --tip left_l2  (3 joints)" in said
     assert "--base base --tip right_tool  (3 joints)" in said
-    assert "--base base --tip wheel  (1 joints)" in said
+    assert "--base base --tip wheel  (1 joint)" in said
     assert find_arm(several, "left_base").joints == ("left_1", "left_2")
     assert find_arm(several, tip="right_tool").joints == ("torso", "right_1", "right_2")
     with pytest.raises(ConfigurationError, match=r"got 2 arms with base 'trunk'"):
