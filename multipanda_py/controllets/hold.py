@@ -129,8 +129,9 @@ class _Anchor:
         together = min(1.0, self._time / self.RAMP)
         tau = _add(brake.torque(mass, rate, together), self.tau_bias, out)
         np.greater_equal(_absolute(tau), 0.95 * self._limit, out=self._full)
-        _subtract(tau, state.tau, self._late)
-        self._full |= _absolute(self._late, self._late) > self.BEHIND * self._torque_rate
+        if not self._quiet:
+            _subtract(tau, state.tau, self._late)
+            self._full |= _absolute(self._late, self._late) > self.BEHIND * self._torque_rate
 
     def _settle(self, state: ArmState) -> None:
         """Give the joints that have become slow their anchors, and take those of fast ones."""
