@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which solids are measured against which: groups of pairs that joints can part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations, product
+from typing import Any
+
+from multipanda_py.context import Context
+from multipanda_py.dynamics.collision_groups import NONE_HELD, Grasps, Group, Solid
+
+SELF_JOINTS = 3
+"""Links of one arm count as neighbours if fewer joints than this are between them. Two joints
+apart, capsules of an arm are always close and, but for rounded corners, never touch."""
+
+
+class CollisionPairs:
+    """Put solids in pairs, and pairs in groups of two bodies.
+
+    What a hand holds is a part of that hand: groups of its own (``held``) have it as a solid that
+    moves with the arm's last joint, while the object's groups as a thing of the scene are out.
+
+    Args:
+        context: The arms, own ones first, and what may touch.
+        arms: Capsules of every arm.
+        movable: Objects, by number.
+        fixed: Things that stay.
+        floor: Below everything.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        arms: Sequence[Sequence[Solid]],
+        movable: Sequence[Solid],
+        fixed: Sequence[Solid],
+        floor: Solid,
+    ) -> None:
+        everyone = (*context.arms, *context.other_arms)
+        self._arms, self._movable, self._fixed, self._floor = arms, movable, fixed, floor
+        self._n_own, self._world = context.n_arms, len(arms) + len(movable)
+        self._joints = [arm.n_joints for arm in everyone]
+        self._sections = [arm.robot.sections for arm in everyone]
+        self._touching = {frozenset(pair) for pair in context.touching}
+        self._hands_meet = "hands" in context.touches
+
+    def groups(self) -> Iterator[Group]:
+        """Make the groups; pairs that no own joint can part are left out."""
+        n_own = self._n_own
+        n, world = len(self._arms), self._world
+        yield from self._held_groups()
+        for a, b in combinations(range(n), 2):
+            if a < n_own:
+                for here, there in product(self._sections[a], self._sections[b]):
+                    yield from self._group("arms", a, b, _within(self._arms[a], here),
+                                           _within(self._arms[b], there), b < n_own)  # fmt: skip
+        for a in range(n_own):
+            mine = self._arms[a]
+            pairs = [
+                (x, y)
+                for x, y in combinations(mine, 2)
+                if abs(x.own_joint - y.own_joint) >= SELF_JOINTS
+            ]
+            if pairs:
+                yield Group("self", a, a, pairs)
+            hand = [solid for solid in mine if solid.is_hand]
+            links = [solid for solid in mine if not solid.is_hand]
+            things = [("floor", world, self._floor, NONE_HELD)]
+            things += [("fixed", world, solid, NONE_HELD) for solid in self._fixed]
+            things += [
+                ("movable", n + index, solid, self._grasps_of(index))
+                for index, solid in enumerate(self._movable)
+            ]
+            for kind, body, solid, free in things:
+                touched = any(self._may_touch(part, solid) for part in hand)
+                for name, parts in ((kind, links), (f"{kind}_hand", hand)):
+                    yield from self._group(
+                        name, a, body, parts, [solid], free=free, is_touched=touched
+                    )
+
+    def _may_touch(self, first: Solid, second: Solid) -> bool:
+        """Return whether the cell file says that two solids are meant to touch."""
+        return any(
+            frozenset(names) in self._touching for names in product(first.names, second.names)
+        )
+
+    def _grasps_of(self, thing: int) -> Grasps:
+        """Return every way in which an object can be held."""
+        return frozenset((arm, thing) for arm in range(len(self._arms)))
+
+    def _held_groups(self) -> Iterator[Group]:
+        """Make the groups of what hands may hold, against everything that is not that hand."""
+        n_own = self._n_own
+        n = len(self._arms)
+        for a, index in product(range(n), range(len(self._movable))):
+            body, grasp = n + index, frozenset({(a, index)})
+            thing = self._as_held(a, index)
+            for b in range(n):
+                last = self._joints[b]
+                links = [s for s in self._arms[b] if a != b or last - s.own_joint >= SELF_JOINTS]
+                kind, free = ("self", NONE_HELD) if a == b else ("arms", frozenset({(b, index)}))
+                for section in self._sections[b] if min(a, b) < n_own else ():
+                    yield from self._group(
+                        kind, b, body, _within(links, section), [thing], max(a, b) < n_own,
+                        movers=(b, a), held=grasp, free=free,
+                    )  # fmt: skip
+            for b, other in product(range(a), range(len(self._movable))):
+                if other != index and b < n_own:
+                    yield from self._group(
+                        "arms", body, n + other, [thing], [self._as_held(b, other)], a < n_own,
+                        movers=(a, b), held=grasp | {(b, other)},
+                    )  # fmt: skip
+            if a < n_own:
+                yield from self._held_among_things(a, index, thing)
+
+    def _held_among_things(self, arm: int, index: int, thing: Solid) -> Iterator[Group]:
+        """Make the groups of what an own hand may hold, against floor and things."""
+        n, world = len(self._arms), self._world
+        body, grasp = n + index, frozenset({(arm, index)})
+        for kind, solid in [("floor", self._floor), *(("fixed", s) for s in self._fixed)]:
+            yield from self._group(
+                f"{kind}_hand", body, world, [thing], [solid], movers=(arm, world), held=grasp
+            )
+        for other, solid in enumerate(self._movable):
+            if other != index:
+                yield from self._group(
+                    "movable_hand", body, n + other, [thing], [solid],
+                    movers=(arm, n + other), held=grasp, free=self._grasps_of(other),
+                )  # fmt: skip
+
+    def _as_held(self, arm: int, index: int) -> Solid:
+        """Return an object as a part of an arm's hand."""
+        thing, name = self._movable[index], self._arms[arm][0].names[0]
+        names = (name, f"{name}/hand", *thing.names)
+        return replace(thing, own_joint=self._joints[arm], stays=False, is_hand=True, names=names)
+
+    def _group(
+        self,
+        kind: str,
+        a: int,
+        b: int,
+        first: Sequence[Solid],
+        second: Sequence[Solid],
+        both_own: bool = False,
+        **grasp: Any,
+    ) -> Iterator[Group]:
+        """Yield the group of all pairs that a joint can part, and that are not to touch.
+
+        What only turns about its own axis counts as fixed.
+        """
+        hands_meet = self._hands_meet and both_own
+        pairs = [
+            (part, y)
+            for x, y in product(first, second)
+            if not (hands_meet and x.is_hand and y.is_hand) and not self._may_touch(x, y)
+            for part in x.against(y)
+            if not (x.stays and y.stays) or (kind.startswith("movable") and x.own_joint)
+        ]
+        if pairs:
+            yield Group(kind, a, b, pairs, **grasp)
+
+
+def _within(solids: Sequence[Solid], joints: Sequence[int]) -> list[Solid]:
+    return [solid for solid in solids if solid.own_joint in joints]
