@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import mujoco
 import numpy as np
 import pinocchio as pin
@@ -13,6 +15,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.models import DATA, MODELS
 from multipanda_py.robots.read import read_robot
+from multipanda_py.robots.urdf import arm_urdf
 from multipanda_py.simulation.mjcf import build_scene
 
 R = np.pi / 2
@@ -93,6 +96,19 @@ def test_the_flange_is_where_pinocchio_has_it_in_the_description_itself(name):
         pin.framesForwardKinematics(own, own_data, np.array(full))
         ours, _ = pose_and_jacobian(model, data, frame, q)
         np.testing.assert_allclose(ours, own_data.oMf[tip].homogeneous, atol=1e-9)
+
+
+def test_what_turns_without_end_is_told_so_to_users_and_is_one_number_to_us():
+    arm = ArmDescription("arm", "kinova_gen3")
+    kinds = [
+        joint.get("type")
+        for joint in ElementTree.fromstring(arm_urdf(arm)).findall("joint")
+        if joint.get("name") in arm.joint_names
+    ]
+    assert kinds == ["continuous", "revolute"] * 3 + ["continuous"]
+    assert build_pinocchio(arm).nq == 7
+    scene = build_scene([arm]).compile()
+    assert scene.jnt_limited.tolist() == [0, 1, 0, 1, 0, 1, 0]
 
 
 @pytest.mark.parametrize("name", ROBOTS)
