@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-import numpy as np
-from numpy.typing import NDArray
-
+from multipanda_py.robots.fci_limits import (
+    DECELERATION,
+    LOWER,
+    UPPER,
+    VELOCITY,
+    VELOCITY_OFFSET,
+)
 from multipanda_py.robots.franka import FLANGE_HEIGHT, INERTIALS, JOINT_ORIGINS
 from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.robots.urdf_shapes import (
@@ -24,31 +28,9 @@ from multipanda_py.robots.urdf_shapes import (
     numbers,
 )
 
-# What an FR3 enforces and tells its client (robot system 5.9). Positions are a little wider
-# than in franka_description, which the rest of the package stays within. [rad], [rad/s]
-LOWER = np.array([-2.7501, -1.7918, -2.9065, -3.0481, -2.8101, 0.54092, -3.0196])
-UPPER = np.array([2.7501, 1.7918, 2.9065, -0.1458, 2.8101, 4.5205, 3.0196])
-VELOCITY = np.array([2.62, 2.62, 2.62, 2.62, 5.26, 4.18, 5.26])
-VELOCITY_OFFSET = np.array([0.30, 0.20, 0.20, 0.30, 0.35, 0.35, 0.35])
-DECELERATION = np.array([6.0, 2.585, 3.5, 4.0, 17.0, 5.5, 17.0])  # [rad/s^2]
 TORQUE = FR3_LIMITS.torque
 ACCELERATION = FR3_LIMITS.acceleration
 JERK = FR3_LIMITS.jerk
-
-
-def velocity_towards(distance: NDArray[np.float64]) -> NDArray[np.float64]:
-    r"""Return the largest speed at a distance from a position limit.
-
-    .. math:: v = \min(v_{max}, \max(0, \sqrt{2 a d} - v_0))
-
-    Args:
-        distance: From the joint positions to the limits that they move to, (7,) [rad].
-
-    Returns:
-        Speeds, (7,) [rad/s]. Source: FCI documentation, position-based velocity limits.
-    """
-    reach = np.sqrt(np.maximum(2.0 * DECELERATION * distance, 0.0)) - VELOCITY_OFFSET
-    return np.asarray(np.clip(reach, 0.0, VELOCITY))
 
 
 def client_urdf() -> str:

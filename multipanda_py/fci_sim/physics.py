@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import BackendError
-from multipanda_py.fci_sim.client_urdf import LOWER, UPPER
 from multipanda_py.fci_sim.end_effector import hand_load, hand_tcp
 from multipanda_py.robots import READY_POSTURE, ArmDescription, Tool
+from multipanda_py.robots.fci_limits import LOWER, UPPER
 from multipanda_py.robots.franka import ARMATURE, FLANGE_HEIGHT
 from multipanda_py.robots.load import Load
 from multipanda_py.simulation.mjcf import build_scene

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.fci_sim.client_urdf import LOWER, UPPER, VELOCITY
+from multipanda_py.robots.fci_limits import LOWER, UPPER, VELOCITY
 
 Vector = NDArray[np.float64]
 

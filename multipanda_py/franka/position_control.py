@@ -12,6 +12,7 @@ import numpy as np
 from multipanda_py.drivers.loop_connection import LoopConnection
 from multipanda_py.drivers.memory import POSITIONS, DriverWord
 from multipanda_py.franka.driver_settings import DriverSettings
+from multipanda_py.franka.speed_near_limits import SpeedNearLimits
 from multipanda_py.franka.torque_control import FINISH_TIME, MOVE, publish
 from multipanda_py.planning.motion_limiter import MotionLimiter
 
@@ -38,7 +39,8 @@ class PositionControl:
 
         self._loop, self._positions = loop, pylibfranka.JointPositions
         self._budget = int(settings.answer_budget * 1e9)
-        self._limiter = MotionLimiter(settings.limits, _PERIOD)
+        limits = settings.limits
+        self._limiter = MotionLimiter(limits, _PERIOD, fastest=SpeedNearLimits(limits))
 
     def run(self, handle: Any) -> tuple[str, str] | None:
         """Run until the loop is silent, wants something else or sends what cannot be executed.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +16,8 @@ from multipanda_py.planning.stopping import can_stop
 from multipanda_py.state import Matrix, Vector
 
 Joints: TypeAlias = NDArray[np.bool_]
+_CREEP = 1e-4
+"""Least speed that ruckig may plan with: with none it has no plan [rad/s]."""
 _Passed: TypeAlias = tuple[Joints, Matrix]
 _ROUNDING = 1.0 + 1e-6
 """Commands at a limit are to pass."""
@@ -44,6 +47,8 @@ class MotionLimiter:
         period: Time between two commands, T [s].
         command: Where the command is kept: positions, velocities and accelerations as a continuous
             motion has them at the command, (3, n) [rad]; own memory if None.
+        fastest: Returns the largest speeds at positions in the direction of velocities, each (n,),
+            where they get lower towards the position limits.
 
     Attributes:
         command: As given.
@@ -52,12 +57,18 @@ class MotionLimiter:
     Thread: control.
     """
 
-    def __init__(self, limits: ArmLimits, period: float, command: Matrix | None = None) -> None:
+    def __init__(
+        self,
+        limits: ArmLimits,
+        period: float,
+        command: Matrix | None = None,
+        fastest: Callable[[Vector, Vector], Vector] | None = None,
+    ) -> None:
         n = limits.n_joints
         self.command = np.zeros((3, n)) if command is None else command
         self.q, self.dq, self.ddq = self.command
         self.limited = False
-        self._limits, self._period = limits, period
+        self._limits, self._period, self._fastest = limits, period, fastest
         self._rate, self._change = np.zeros(n), np.zeros(n)  # differences until the last command
         self._last = self.q.copy()
         self._wanted = self.q.copy()
@@ -169,6 +180,8 @@ class MotionLimiter:
         after = np.abs(dq + ddq * np.abs(ddq) / (2.0 * limits.jerk))  # once ddq is taken away
         lower, upper = np.minimum(limits.lower, self.q), np.maximum(limits.upper, self.q)
         found = can_stop(q, dq, ddq, lower, upper, *self._braking)
+        if self._fastest is not None:
+            found &= after <= self._fastest(q, dq)
         return np.asarray(found & (after <= self._velocity))
 
     def _approach(self, wanted: Vector) -> Matrix:
@@ -186,8 +199,13 @@ class MotionLimiter:
         way.current_position = (self.q - goal + T * speed).tolist()  # they arrive at the goal
         way.current_velocity = (self.dq - speed).tolist()
         way.current_acceleration = self.ddq.tolist()
-        way.max_velocity, way.min_velocity = (most - speed).tolist(), (-most - speed).tolist()
-        if self._ruckig.calculate(way, self._plan) < 0:
+        up = down = most
+        if self._fastest is not None:  # ruckig brakes in time, or steps and brakes would alternate
+            up = np.minimum(most, self._fastest(self.q, self.dq.clip(min=_CREEP)))
+            down = np.minimum(most, self._fastest(self.q, self.dq.clip(max=-_CREEP)))
+        way.max_velocity = np.maximum(up - speed, _CREEP).tolist()
+        way.min_velocity = np.minimum(-down - speed, -_CREEP).tolist()
+        if not self._has_plan(way):
             return self._brake()
         q, dq, ddq = map(np.array, self._plan.at_time(T))
         return self._or_brake(np.array((q + goal, dq + speed, ddq)))
@@ -217,9 +235,13 @@ class MotionLimiter:
         plan.current_velocity = self.dq.tolist()
         plan.current_acceleration = self.ddq.tolist()
         plan.target_velocity = rate.tolist()
-        if self._ruckig.calculate(plan, self._plan) < 0:
-            return None
-        return np.array(self._plan.at_time(self._period))
+        return np.array(self._plan.at_time(self._period)) if self._has_plan(plan) else None
+
+    def _has_plan(self, wanted: InputParameter) -> bool:
+        try:
+            return bool(self._ruckig.calculate(wanted, self._plan) >= 0)
+        except (ValueError, RuntimeError):  # so it says some of its errors: nothing may get out
+            return False
 
     def _keep(self, motion: Matrix, passed: _Passed | None) -> None:
         """Take a step; joints whose wanted position passes have that."""

@@ -11,7 +11,6 @@ import pytest
 from fci_peer import Peer
 
 from multipanda_py.exceptions import UnknownName
-from multipanda_py.fci_sim.client_urdf import UPPER, VELOCITY, velocity_towards
 from multipanda_py.fci_sim.robot import RECOVERY_CYCLES
 from multipanda_py.fci_sim.wire import (
     Controller,
@@ -23,6 +22,7 @@ from multipanda_py.fci_sim.wire import (
     SetStatus,
 )
 from multipanda_py.robots import READY_POSTURE
+from multipanda_py.robots.fci_limits import UPPER, VELOCITY, velocity_towards
 
 
 @pytest.fixture

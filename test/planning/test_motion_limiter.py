@@ -9,9 +9,11 @@ import pytest
 
 from multipanda_py.fci_sim.motion import _BOUNDS
 from multipanda_py.fci_sim.trend import Trend
+from multipanda_py.franka.speed_near_limits import SpeedNearLimits
 from multipanda_py.planning.joint_motion import JointMotion
 from multipanda_py.planning.motion_limiter import MotionLimiter
 from multipanda_py.robots import MODELS
+from multipanda_py.robots.fci_limits import LOWER, UPPER, velocity_towards
 
 T = 1e-3
 FR3 = MODELS["fr3"]
@@ -146,3 +148,21 @@ def test_the_shortest_stop_from_full_speed():
         cycles += 1
     least = 2.0 / 10.0 + 10.0 / 5000.0
     assert least - T <= cycles * T <= 1.03 * least + T
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_the_robot_takes_what_goes_to_its_position_limits(side):
+    """It lets joints move the slower the nearer they are; who does not know it is refused."""
+    limits = FR3.limits
+    limiter, trend = MotionLimiter(limits, T, fastest=SpeedNearLimits(limits)), Trend(_BOUNDS)
+    middle = 0.5 * (limits.lower + limits.upper)
+    limiter.start(middle)
+    goal = np.where(side > 0.0, limits.upper, limits.lower)
+    before = limiter.q.copy()
+    for k in range(6000):
+        limiter.follow(goal)
+        trend.moved(limiter.q - before)
+        room = np.where(trend.velocity > 0.0, UPPER - before, before - LOWER)
+        assert trend.fault(velocity_towards(room)) is None, (k, limiter.q - goal)
+        before = limiter.q.copy()
+    assert np.abs(limiter.q - goal).max() < 0.01
