@@ -66,7 +66,8 @@ def check_trajectory(
         return record
     if rows.ndim != 2 or rows.shape[1] != row_size:
         raise TargetRejected(
-            f"{state.name}: trajectory: got shape {rows.shape}, allowed (n, {row_size})"
+            f"{state.name}: trajectory: got shape {rows.shape}, allowed (points, {row_size}): "
+            f"time, then q, dq and ddq of {n} joints"
         )
     if not 1 <= len(rows) <= TRAJECTORY_POINTS or not np.isfinite(rows).all():
         raise TargetRejected(

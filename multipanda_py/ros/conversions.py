@@ -72,6 +72,21 @@ def read_message(kind: type, raw: bytes) -> Any:
         raise TargetRejected(f"message: got no readable {kind.__name__} ({error})") from None
 
 
+def joint_name_fault(given: Sequence[str], names: Sequence[str]) -> str:
+    """Say how names differ from those of an arm's joints; nothing if only their order does."""
+    missing = [name for name in names if name not in given]
+    unknown = [name for name in given if name not in names]
+    if not missing and not unknown and len(given) == len(names):
+        return ""
+    what = "some twice"
+    if missing or unknown:
+        what = f"{', '.join(missing)} missing" if missing else f"{', '.join(unknown)} unknown"
+    return (
+        f"got {len(given)} names, allowed {len(names)}: {what}; "
+        f"expected {', '.join(names)}, in any order"
+    )
+
+
 def read_joints(
     message: JointState, names: Sequence[str]
 ) -> tuple[list[float] | None, list[float] | None]:
@@ -85,15 +100,8 @@ def read_joints(
         TargetRejected: If a name is missing, unknown or doubled, the lists differ in length, or
             both are empty.
     """
-    expected = f"expected {', '.join(names)}, in any order"
-    missing = [name for name in names if name not in message.name]
-    if missing:
-        raise TargetRejected(f"name: {', '.join(missing)} missing; {expected}")
-    unknown = [name for name in message.name if name not in names]
-    if unknown:
-        raise TargetRejected(f"name: {', '.join(unknown)} unknown; {expected}")
-    if len(message.name) != len(names):
-        raise TargetRejected(f"name: got {len(message.name)} names, some twice; {expected}")
+    if fault := joint_name_fault(message.name, names):
+        raise TargetRejected(f"name: {fault}")
     order = [message.name.index(name) for name in names]
     lists = {"position": message.position, "velocity": message.velocity}
     for field, values in lists.items():

@@ -14,6 +14,7 @@ from control_msgs.action import FollowJointTrajectory
 
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.planning.trajectory import complete, thin
+from multipanda_py.ros.conversions import joint_name_fault
 from multipanda_py.state import Matrix, Vector
 from multipanda_py.targets import TRAJECTORY_POINTS
 
@@ -128,15 +129,8 @@ def _refuse_extras(goal: Any) -> None:
 
 
 def _order(given: list[str], names: Sequence[str]) -> list[int]:
-    expected = f"expected {', '.join(names)}, in any order"
-    missing = [name for name in names if name not in given]
-    unknown = [name for name in given if name not in names]
-    if missing:
-        raise GoalRefused(Result.INVALID_JOINTS, f"{', '.join(missing)} missing; {expected}")
-    if unknown:
-        raise GoalRefused(Result.INVALID_JOINTS, f"{', '.join(unknown)} unknown; {expected}")
-    if len(given) != len(names):
-        raise GoalRefused(Result.INVALID_JOINTS, f"got {len(given)} names; {expected}")
+    if fault := joint_name_fault(given, names):
+        raise GoalRefused(Result.INVALID_JOINTS, fault)
     return [given.index(name) for name in names]
 
 

@@ -66,6 +66,47 @@ def test_a_wrong_number_of_joints_is_refused_with_both(make_cell):
     assert cell.parameters("left/joint_impedance_controller")["stiffness"].shape == (7,)
 
 
+DOORS = {
+    "a posture for the nullspace": (
+        "cartesian_impedance_controller",
+        lambda cell: cell.set_target("right", q=[0.0] * 7),
+        r"got 7 numbers, .*allowed 6 finite",
+    ),
+    "velocities": (
+        "velocity",
+        lambda cell: cell.set_target("right", dq=[0.0] * 7),
+        r"got 7 numbers, .*allowed 6 finite",
+    ),
+    "a trajectory": (
+        "path",
+        lambda cell: cell.follow("right", [[1.0, *[0.0] * 21]]),
+        r"got shape \(1, 22\), allowed \(points, 19\): .* of 6 joints",
+    ),
+    "tolerances": (
+        "path",
+        lambda cell: cell.follow("right", [[1.0, *[0.0] * 18]], path_tolerance=[0.1] * 7),
+        r"path_tolerance: got .*, allowed 6 numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_seven_joints_for_an_arm_of_six_are_refused_at_every_door(make_cell, door):
+    law, ask, sentence = DOORS[door]
+    laws = {
+        "cartesian_impedance_controller": {"type": "cartesian_impedance"},
+        "velocity": {"type": "joint_velocity"},
+        "path": {"type": "joint_trajectory"},
+    }
+    cell = make_cell(ARMS, laws, [f"right/{law}"])
+    cell.step(5)
+    before = cell.state("right").q
+    with pytest.raises(TargetRejected, match=sentence):
+        ask(cell)
+    cell.step(50)
+    np.testing.assert_allclose(cell.state("right").q, before, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
