@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
-from xml.etree import ElementTree
+from typing import Any
 
 import numpy as np
 import yaml
@@ -17,17 +16,13 @@ import yaml
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.importing.arms import ArmEnds, find_arm
 from multipanda_py.importing.fit import Fit, fit_capsules
-from multipanda_py.importing.geometry import link_shapes
 from multipanda_py.importing.postures import RandomPostures
-from multipanda_py.importing.shape import Shape
+from multipanda_py.importing.source import Shapes, kind_of, shapes_of, tree_of
 from multipanda_py.robots.chain import Chain, chain_of
 from multipanda_py.robots.extra import read_extra
 from multipanda_py.robots.read import read_robot
-from multipanda_py.robots.read_urdf import read_urdf
 from multipanda_py.robots.robot import Robot
 from multipanda_py.robots.tree import Tree
-
-Shapes: TypeAlias = Mapping[str, Mapping[str, Sequence[Shape]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +80,8 @@ def draft_robot(
     if not source.is_file():
         raise ConfigurationError(f"{source}: got no file of this name, allowed a URDF or MJCF")
     known = {} if extra is None else read_extra(extra)
-    kind = _kind_of(source)
-    tree = _tree_of(source, kind)
+    kind = kind_of(source)
+    tree = tree_of(source)
     arm = find_arm(tree, base or known.get("base", ""), tip or known.get("tip", ""))
     name = name or re.sub(r"\W", "_", source.stem)
     files = {"urdf": source} if kind == "urdf" else {"mjcf": source}
@@ -96,7 +91,7 @@ def draft_robot(
 
     read(extra)  # what is missing is missing there
     chain = chain_of(tree, arm.base, arm.tip)
-    shapes = _shapes_of(source, kind, list(chain.places), packages)
+    shapes = shapes_of(source, list(chain.places), packages)
     fit = fit_capsules(chain, shapes, most_capsules)
     found: dict[str, Any] = known | {
         "overlapping": [],
@@ -124,31 +119,6 @@ def draft_robot(
             found["ready"] = np.round(ready, 6).tolist()
     left_out = tuple(_left_out(tree, chain))
     return RobotDraft(kind, robot(), arm, chain, fit, shapes, tuple(known), left_out, origin)
-
-
-def _kind_of(source: Path) -> str:
-    """Return which of the two formats a file has; what cannot be read is taken for a URDF."""
-    try:
-        tag = next(ElementTree.iterparse(source, events=("start",)))[1].tag
-    except (OSError, ElementTree.ParseError, StopIteration):
-        return "urdf"
-    return "mjcf" if tag == "mujoco" else "urdf"
-
-
-def _tree_of(source: Path, kind: str) -> Tree:
-    if kind == "urdf":
-        return read_urdf(source)
-    from multipanda_py.robots.read_mjcf import read_mjcf  # MuJoCo takes half a second
-
-    return read_mjcf(source)
-
-
-def _shapes_of(source: Path, kind: str, links: Sequence[str], packages: Sequence[Path]) -> Shapes:
-    if kind == "urdf":
-        return link_shapes(source, links, packages)
-    from multipanda_py.importing.geometry_mjcf import body_shapes
-
-    return body_shapes(source, links)
 
 
 def _left_out(tree: Tree, chain: Chain) -> Iterator[str]:

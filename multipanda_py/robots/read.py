@@ -121,6 +121,7 @@ def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str
         overlapping = overlapping_links(capsules, chain, ready)
     return Robot(
         name=name,
+        source=None if data.get("look") else source,
         limits=limits,
         joints=joints,
         links=tuple(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,6 +114,7 @@ class Robot:
         compensates_gravity: Whether it carries itself, and its tool and load, without being told.
         figures: Numbers per joint, by name, that parameters of laws begin with or are bounded by,
             each (n,).
+        source: File whose own pictures are shown in simulation, if nobody drew others.
 
     Raises:
         ConfigurationError: If there is not one of everything per joint, which says both numbers,
@@ -131,6 +133,7 @@ class Robot:
     has_hand: bool = False
     compensates_gravity: bool = True
     figures: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    source: Path | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers of everything, and make the arrays read-only."""

@@ -24,6 +24,7 @@ from multipanda_py.robots.look import FINGER_LOOK, HAND_LOOK
 from multipanda_py.robots.rotations import rotation_from_rpy
 from multipanda_py.robots.scene_object import SceneObject
 from multipanda_py.robots.tool import Tool
+from multipanda_py.simulation.description_pictures import add_shape, own_pictures
 from multipanda_py.simulation.mjcf_elements import (
     Materials,
     add_contact_block,
@@ -90,11 +91,15 @@ def _fill_link(
     """Give a link its inertia, picture and contact geometry."""
     link = arm.robot.links[index]
     set_inertial(body, link.inertial)
-    if library is None or not arm.robot.has_hand:  # the meshes are those of a Franka arm
-        for shape in link.look:
-            materials.add_visual(body, shape)
-    else:
+    own = own_pictures(arm.robot)[index]
+    if library is not None and arm.robot.has_hand:  # the meshes are those of a Franka arm
         library.add_visuals(spec, body, index)
+    elif own:
+        for shape, pose in own:
+            add_shape(spec, body, shape, pose)
+    else:
+        for solid in link.look:
+            materials.add_visual(body, solid)
     for i, capsule in enumerate(link.capsules):
         add_contact_capsule(body, capsule, f"{arm.prefix}{link.name}_capsule{i}")
 

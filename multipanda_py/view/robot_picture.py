@@ -3,23 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import mujoco
 import numpy as np
 
-from multipanda_py.importing.shape import Shape
+from multipanda_py.importing.source import Shapes
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.chain import Chain
 from multipanda_py.robots.robot import Robot
+from multipanda_py.simulation.description_pictures import add_shape
 from multipanda_py.simulation.mjcf import build_scene
-from multipanda_py.simulation.mjcf_elements import (
-    COLLISION_GROUP,
-    VISUAL_GROUP,
-    put,
-    quaternion,
-)
+from multipanda_py.simulation.mjcf_elements import COLLISION_GROUP, VISUAL_GROUP
 from multipanda_py.simulation.mjcf_world import AZIMUTH, ELEVATION, FIELD_OF_VIEW
 from multipanda_py.view.rendering import Renderer, write_png
 
@@ -27,18 +23,9 @@ HIDDEN_GROUP = 5
 WIDTH, HEIGHT = 640, 640
 """Of either half [pixels]."""
 CAPSULE_COLOR = (0.95, 0.5, 0.1, 0.45)
-SHAPE_COLOR = (0.78, 0.80, 0.83, 1.0)
-_TYPES = {
-    "box": mujoco.mjtGeom.mjGEOM_BOX,
-    "sphere": mujoco.mjtGeom.mjGEOM_SPHERE,
-    "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER,
-    "capsule": mujoco.mjtGeom.mjGEOM_CAPSULE,
-}
 
 
-def draw_robot(
-    path: Path, robot: Robot, chain: Chain, shapes: Mapping[str, Mapping[str, Sequence[Shape]]]
-) -> None:
+def draw_robot(path: Path, robot: Robot, chain: Chain, shapes: Shapes) -> None:
     """Write a PNG of an arm in its ready posture, beside the same with its capsules.
 
     Args:
@@ -50,14 +37,14 @@ def draw_robot(
     Raises:
         RenderingUnavailable: If there is no way to draw; says what to install.
     """
-    arm = ArmDescription("arm", robot, hand=False)
+    arm = ArmDescription("arm", replace(robot, source=None), hand=False)
     spec = build_scene([arm])
     shown: set[int] = set()
     for link, (number, pose) in chain.places.items():
         kinds = shapes.get(link, {})
         body = spec.body(arm.prefix + chain.links[number])
         for shape in kinds.get("visual") or kinds.get("collision") or ():
-            _add_shape(spec, body, shape, pose)
+            add_shape(spec, body, shape, pose)
             shown.add(number)
     own = {arm.prefix + link.name: number in shown for number, link in enumerate(robot.links)}
     model = spec.compile()
@@ -92,22 +79,3 @@ def _whole_view(model: mujoco.MjModel, data: mujoco.MjData) -> mujoco.MjvCamera:
     half_angle = np.radians(FIELD_OF_VIEW) / 2.0
     camera.distance = 0.9 * float(np.linalg.norm(high - low)) / 2.0 / np.sin(half_angle)
     return camera
-
-
-def _add_shape(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, pose: np.ndarray) -> None:
-    """Add a shape in the frame of its link to a body in which that has a pose, (4, 4)."""
-    geom = put(body.add_geom(), contype=0, conaffinity=0, group=VISUAL_GROUP, mass=0.0)
-    put(geom, pos=pose[:3, :3] @ shape.position + pose[:3, 3], rgba=np.array(SHAPE_COLOR))
-    put(geom, quat=quaternion(pose[:3, :3] @ shape.rotation))
-    if shape.mesh is None:
-        size = [*shape.size, 0.0, 0.0][:3]
-        half = (
-            [edge / 2.0 for edge in size] if shape.kind == "box" else [size[0], size[1] / 2.0, 0]
-        )
-        put(geom, type=_TYPES[shape.kind], size=np.array(half))
-        return
-    name = f"mesh_{len(spec.meshes)}"
-    points, triangles = shape.mesh()
-    mesh = put(spec.add_mesh(), name=name, uservert=points.ravel(), userface=triangles.ravel())
-    put(mesh, inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL)
-    put(geom, type=mujoco.mjtGeom.mjGEOM_MESH, meshname=name)
