@@ -18,7 +18,7 @@ from multipanda_py.control.margin import LONGEST, Probe, linearise
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.loop.build import build_loop
 from multipanda_py.loop.mailbox import Mailbox
-from multipanda_py.state import Vector
+from multipanda_py.state import INTERFACES, Vector
 
 SUMMARY = "Measure bandwidth and delay margin of a cell's controllets, without moving anything."
 MARGIN = 0.3
@@ -86,10 +86,15 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
     )
     specs = instance_specs(unconnected)
     known = [spec.name for spec in specs]
-    wanted = options.controllet or known
+    torque = [s.name for s in specs if s.law.command_interface == INTERFACES[0]]
+    wanted = options.controllet or torque
     for name in wanted:
         if name not in known:
             raise UnknownName("controllet", name, known)
+        if name not in torque:
+            raise ConfigurationError(
+                f"controllet: got {name}, which commands no torques; its loop is the robot's own"
+            )
     loop = build_loop(unconnected, specs, Mailbox(unconnected, specs))
     period = 1.0 / config.cell.rate
     try:

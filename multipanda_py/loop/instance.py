@@ -194,8 +194,18 @@ class Instance:
             and now_ns - self._newest_ns > self._timeout_ns
         )
 
-    def _look_at(self, command: Sequence[Vector]) -> None:
-        """Check commands; what features add to torques is for laws that make torques."""
+    def _look_at(self, command: list[Vector]) -> None:
+        """Check commands; what features add to torques is for laws that make torques.
+
+        Raises:
+            TypeError: If the law has replaced the list.
+            RefusedCommand: If an arm must not have one of them.
+        """
+        if self._law.command is not command:
+            self._law.command = command
+            raise TypeError(
+                "command: got another list, allowed what is written in place, command[arm][:]"
+            )
         for tau, check, wanted in zip(self.tau, self._checks, command):
             tau[:] = 0.0
             check.look(wanted)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from multipanda_py.cli import main
 from multipanda_py.exceptions import ConfigurationError, SwitchRejected
 from multipanda_py.robots import MODELS
 from multipanda_py.testing import simple_cell
@@ -17,7 +18,8 @@ LAWS = {
     "unsteady": {"type": "unsteady_position"},
     "rates": {"type": "unsteady_velocity"},
 }
-FAULTS = {"nan": "non_finite_command", "jump": "command_jump", "raise": "controllet_error"}
+FAULTS = {"nan": "non_finite_command", "jump": "command_jump", "raise": "controllet_error",
+          "list": "controllet_error"}  # fmt: skip
 
 
 def cell_of(*names, **arm):
@@ -230,3 +232,13 @@ def test_a_feature_that_only_adds_torques_is_refused():
     laws = {"law": {"type": "joint_position", "features": ["coriolis"]}}
     with pytest.raises(ConfigurationError, match="coriolis does not fit joint_position: it adds"):
         simple_cell(arms={"left": {}}, controllets=laws)
+
+
+def test_a_margin_of_a_law_without_torques_is_refused_in_words(tmp_path, capsys):
+    file = tmp_path / "cell.yaml"
+    file.write_text(
+        "/**:\n  ros__parameters:\n    arms: {left: {hand: false}}\n"
+        "    controllets: {moves: {type: joint_position}}\n"
+    )
+    assert main(["margin", str(file), "--controllet", "left/moves"]) != 0
+    assert "left/moves, which commands no torques" in capsys.readouterr().err

@@ -83,7 +83,7 @@ class Misbehaving(Controllet[Target, MisbehavingParams]):
 class UnsteadyParams:
     """Where an arm is to go, and what goes wrong."""
 
-    fault: str = choice("none", options=("none", "nan", "jump", "raise"))
+    fault: str = choice("none", options=("none", "nan", "jump", "raise", "list"))
     rate: float = number(0.0, unit="rad/s", low=-10, high=10, doc="of all joints")
 
 
@@ -101,6 +101,8 @@ class UnsteadyPosition(Controllet[Target, UnsteadyParams]):
         fault = self.params.fault
         if fault == "raise":
             raise RuntimeError("this law broke")
+        if fault == "list":
+            self.command = [command + 0.1 for command in self.command]
         for command in self.command:
             command += self.params.rate * period
             command += {"nan": float("nan"), "jump": 1.0}.get(fault, 0.0)
@@ -119,6 +121,8 @@ class UnsteadyVelocity(UnsteadyPosition):
         fault = self.params.fault
         if fault == "raise":
             raise RuntimeError("this law broke")
+        if fault == "list":
+            self.command = [command + 0.1 for command in self.command]
         for command in self.command:
             command[:] = {"nan": float("nan"), "jump": 50.0}.get(fault, self.params.rate)
 
