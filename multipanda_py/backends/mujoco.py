@@ -14,13 +14,11 @@ import numpy as np
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_objects
-from multipanda_py.config.sections import ArmConfig
 from multipanda_py.exceptions import BackendError
 from multipanda_py.franka.errors import words_of
 from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.robots import ArmDescription
-from multipanda_py.simulation.delay import Delay
-from multipanda_py.simulation.drive import Drive, Stage
+from multipanda_py.simulation.drive import Drive
 from multipanda_py.simulation.elasticity import (
     Springs,
     add_rotors,
@@ -28,19 +26,17 @@ from multipanda_py.simulation.elasticity import (
     elastic_joints,
     motor_addresses,
 )
+from multipanda_py.simulation.external_torque import ExternalTorque
 from multipanda_py.simulation.joint_servo import JointServo
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mujoco_warnings import diverged, listen
-from multipanda_py.simulation.perturbation import Perturbation, add_payload, scale_inertia
-from multipanda_py.simulation.ripple import Ripple
-from multipanda_py.simulation.sensor_noise import SensorNoise, TorqueStep
+from multipanda_py.simulation.perturbation import add_payload, scale_inertia
 from multipanda_py.simulation.sim_gripper import SimGripper
 from multipanda_py.simulation.sim_robot import SimRobot
+from multipanda_py.simulation.stages import stages_of
 from multipanda_py.simulation.world import World
 from multipanda_py.simulation.world_state import WorldState
 from multipanda_py.state import INTERFACES, ArmState, Vector
-
-_FIRST_CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
 
 
 @dataclass(frozen=True)
@@ -66,16 +62,12 @@ def _motors_of(joints: tuple[Vector, Vector], springs: Springs | None) -> tuple[
 
 
 class Mujoco(Backend[FrankaSettings]):
-    r"""Simulate every arm of the cell that names this backend, in one shared scene.
+    """Simulate every arm of the cell that names this backend, in one shared scene.
 
     Arms that compensate gravity do so in the simulation; others feel it, and execute what the
-    loop adds for it. What the arms feel from outside is read off the equation of motion,
-
-    .. math:: \tau_{ext} = J_c^T f_c + \tau_{applied} + \sum_b J_b^T F_b
-
-    contacts, applied joint torques and applied body wrenches, without joint stops and
-    friction, which are the arm's own. To this comes the torque that compensates a load, as a
-    robot expects its weight: what is really carried then goes out.
+    loop adds for it. What the arms feel from outside is :class:`.ExternalTorque`. To this comes
+    the torque that compensates a load, as a robot expects its weight: what is really carried
+    then goes out.
 
     What is imperfect about an arm is the stages of its :class:`Drive`. A cell with elastic joints
     moves on in several steps per cycle, small enough for the fastest of their vibrations.
@@ -175,46 +167,20 @@ class Mujoco(Backend[FrankaSettings]):
             self._robots.append(robot)
             own = (self._q[-1], self._dq[-1])
             self._motors.append(partial(_motors_of, own, springs))
-            stages = self._stages(arm, settings, robot, dof, seed)
+            stages = stages_of(model, data, arm, settings, robot, dof, seed, self.period)
             self.drives.append(Drive([*stages, *([springs] if springs else [])]))
         self._objects: list[Vector] = []
         for name, thing in self.config.objects.items():
             if thing.mass > 0:
                 at = int(model.joint(f"{name}_joint").qposadr[0])
                 self._objects.append(data.qpos[at : at + 7])
-        self._external = np.zeros(model.nv)
-        # MuJoCo keeps its arrays where they are; to ask for one costs 0.3 us each time.
-        self._smooth, self._bias = data.qfrc_smooth, data.qfrc_bias
-        self._passive, self._actuator = data.qfrc_passive, data.qfrc_actuator
-        self._felt = [self._external[dofs] for dofs in self._dofs]
+        self._external = ExternalTorque(model, data)
+        self._felt = [self._external.torque[dofs] for dofs in self._dofs]
         self._carried = [data.qfrc_gravcomp[dofs] for dofs in self._dofs]
-        self._contact = np.zeros(model.nv)
         mujoco.mj_forward(model, data)
         self.time = 0.0
         prefixes = {arm.name: arm.prefix for arm in self.descriptions}
         self.world = World(model, data, prefixes)
-
-    def _stages(
-        self, arm: ArmDescription, settings: ArmConfig, robot: SimRobot, dof: int, seed: int
-    ) -> list[Stage]:
-        """Return what lies between a commanded torque and the joints of an arm, but springs."""
-        noise, spoiled, joints = settings.noise, settings.perturbation, settings.joints
-        model, data = self.model, self.data
-        late = round(spoiled.delay / self.period)
-        stages: list[Stage] = []
-        if noise.torque_step > 0.0:
-            stages.append(TorqueStep(noise.torque_step))
-        if late:
-            stages.append(Delay(late))
-        stages.append(robot)
-        if not noise.model_copy(update={"torque_step": 0.0}).is_default:
-            stages.append(SensorNoise(noise, seed, self.period))
-        if not spoiled.is_default:
-            stages.append(Perturbation(spoiled, model, data, arm, dof, self.period))
-        if any(joints.ripple):
-            motors = motor_addresses(model, arm, joints)[0]
-            stages.append(Ripple(joints, data.qpos, motors))
-        return stages
 
     def grip(self, arm: int, number: int, record: Vector) -> None:
         """Begin a gripper command. Thread: control."""
@@ -244,7 +210,7 @@ class Mujoco(Backend[FrankaSettings]):
         if self.arms[0] not in fresh:  # the world moves on for all its arms together
             return
         data = self.data
-        self._estimate_external()
+        self._external.estimate()
         for i, state in enumerate(self.states):
             state.q[:] = self._q[i]
             state.dq[:] = self._dq[i]
@@ -257,17 +223,6 @@ class Mujoco(Backend[FrankaSettings]):
         for pose, found in zip(self.objects, self._objects):
             pose[:] = found
         self.time = data.time
-
-    def _estimate_external(self) -> None:
-        data, out = self.data, self._external
-        # What mj_fwdAcceleration added up beyond the arm's own torques.
-        np.add(self._smooth, self._bias, out)
-        np.subtract(out, self._passive, out)
-        np.subtract(out, self._actuator, out)
-        if data.ncon and data.nefc:
-            force = np.where(data.efc_type >= _FIRST_CONTACT, data.efc_force, 0.0)
-            mujoco.mj_mulJacTVec(self.model, data, self._contact, force)
-            out += self._contact
 
     def write(self, fresh: Collection[int]) -> None:
         """Apply the torques and step the physics.

@@ -143,14 +143,14 @@ def test_a_free_arm_with_biased_and_noisy_sensors_does_not_drift(make_cell):
     bias = [2.0, -2.0, 1.5, 2.0, 0.5, -0.5, 0.3]
     arm = {"noise": {"q": 1e-5, "dq": 2e-3, "tau": 0.1}}
     cell = make_cell({"arm": arm}, LAWS, ["arm/cartesian"])
-    robot = cell.loop.backends[0]
-    read = robot._estimate_external
+    external = cell.loop.backends[0]._external
+    estimate = external.estimate
 
     def biased():
-        read()
-        robot._external[:7] += bias
+        estimate()
+        external.torque[:7] += bias
 
-    robot._estimate_external = biased
+    external.estimate = biased
     cell.step(500)
     start = cell.pose("arm")
     rng = np.random.default_rng(1)

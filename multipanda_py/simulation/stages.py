@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which imperfections an arm of the cell file has, in their order."""
+
+from __future__ import annotations
+
+import mujoco
+
+from multipanda_py.config.sections import ArmConfig
+from multipanda_py.robots import ArmDescription
+from multipanda_py.simulation.delay import Delay
+from multipanda_py.simulation.drive import Stage
+from multipanda_py.simulation.elasticity import motor_addresses
+from multipanda_py.simulation.perturbation import Perturbation
+from multipanda_py.simulation.ripple import Ripple
+from multipanda_py.simulation.sensor_noise import SensorNoise, TorqueStep
+from multipanda_py.simulation.sim_robot import SimRobot
+
+
+def stages_of(
+    model: mujoco.MjModel,
+    data: mujoco.MjData,
+    arm: ArmDescription,
+    settings: ArmConfig,
+    robot: SimRobot,
+    dof: int,
+    seed: int,
+    period: float,
+) -> list[Stage]:
+    """Return what lies between a commanded torque and the joints of an arm, but springs.
+
+    Args:
+        model: The world.
+        data: Its state.
+        arm: The arm.
+        settings: Its section of the cell file.
+        robot: The stage that watches thresholds, as the robot does.
+        dof: Number of its first degree of freedom.
+        seed: Of its noise.
+        period: Of a cycle [s].
+    """
+    noise, spoiled, joints = settings.noise, settings.perturbation, settings.joints
+    late = round(spoiled.delay / period)
+    stages: list[Stage] = []
+    if noise.torque_step > 0.0:
+        stages.append(TorqueStep(noise.torque_step))
+    if late:
+        stages.append(Delay(late))
+    stages.append(robot)
+    if not noise.model_copy(update={"torque_step": 0.0}).is_default:
+        stages.append(SensorNoise(noise, seed, period))
+    if not spoiled.is_default:
+        stages.append(Perturbation(spoiled, model, data, arm, dof, period))
+    if any(joints.ripple):
+        motors = motor_addresses(model, arm, joints)[0]
+        stages.append(Ripple(joints, data.qpos, motors))
+    return stages
