@@ -29,7 +29,10 @@ LAWS = {
         "hold": "position", "keep_orientation": True, "translational_stiffness": 5000.0,
         "rotational_stiffness": 300.0, "joint_damping": 5.0,
     },
-    "teleoperation": {"stiffness": STIFF, "posture_stiffness": 100.0},
+    "teleoperation": {  # a leader that is hardly damped floats on for seconds
+        "stiffness": STIFF, "posture_stiffness": 100.0,
+        "leader_damping": [20.0] * 4 + [4.0, 4.0, 1.5],
+    },
     "coupled_impedance": {"stiffness": STIFF, "relative_stiffness": STIFF},
     "coupled_force_impedance": {"stiffness": STIFF, "relative_stiffness": STIFF},
 }  # fmt: skip
