@@ -72,13 +72,14 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
 
     An arm that is drawn beyond its reach would swing for seconds about a nearly singular posture;
     :class:`~multipanda_py.control.lost_modes.LostModes` brakes that, and nothing else.
-    Hard contacts. A tool of mass m on a surface of stiffness k swings at :math:`\sqrt{k / m}`, and
-    a damper that is late by T drives it where :math:`T \sqrt{k / m} > \pi / 2`: on 1e5 N/m with
-    more than some 7 ms, the stiffer the harder. An arm with up to 3 ms of delay and 2 ms of lag
-    presses on it at 4000 N/m at rest; with 5 and 2 ms half of the postures swing by 130 N and
-    more, at 1000 N/m some by 30 N, and on 3e4 N/m none do. A wrench of
-    :class:`~multipanda_py.controllets.force_impedance.ForceImpedance`, beside soft springs,
-    presses there without.
+
+    On hard contacts, a tool of mass m on a surface of stiffness k swings at :math:`\sqrt{k / m}`,
+    and a damper that is late by T drives it where :math:`T \sqrt{k / m} > \pi / 2`: on 1e5 N/m
+    with more than some 7 ms, and the more the stiffer the spring. An arm with up to 3 ms of delay
+    and 2 ms of lag presses there with 4000 N/m at rest; with 5 and 2 ms half of the postures
+    swing, most by 130 N and more, and with 1000 N/m some by 30 N. On 3e4 N/m none do. A wrench
+    of :class:`~multipanda_py.controllets.force_impedance.ForceImpedance`, beside soft springs,
+    presses on such things without.
 
     Sources: Hogan 1985;
     CRISP section III-A; Khatib 1987 for the inertia.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from near_postures import Approach
 
 from multipanda_py.controllets.operational_space import OperationalSpace, OperationalSpaceParams
 from multipanda_py.pose import Pose
@@ -192,3 +193,31 @@ def test_a_target_kept_ahead_of_the_tool_ended_in_velocity_limit(make_cell, epis
         assert cell.state("arm").fault == "", [event.text for event in cell.events()]
         fastest = np.abs(rows["arms"]["dq"][:, 0] / FR3_LIMITS.velocity).max()
         assert fastest < 0.85
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    "q",
+    [
+        [0.388, -1.0522, -2.1769, -2.3077, 0.5039, 2.3632, 0.7336],
+        [0.4784, 0.6202, 0.4412, -2.1257, 0.9873, 2.494, 0.4985],
+    ],
+)
+def test_a_start_with_links_almost_touching_ends_at_rest(make_cell, q, late):
+    """Nearest pairs are 6 and 2 mm apart; the stiffest gains, and a step towards anything."""
+    assert 0.0 < Approach(1).nearest(np.array(q)) < 0.006
+    arm = {"q_start": q, "hand": False}
+    if late:
+        arm["perturbation"] = {"delay": 0.005, "torque_lag": 0.002}
+    params = {"stiffness": [1600.0] * 6}
+    laws = {"law": {"type": "operational_space", "params": params}}
+    for way in (1.0, -1.0):
+        cell = make_cell({"arm": arm}, laws, active=["arm/law"])
+        cell.step(20)
+        here = cell.pose("arm")
+        step = way * np.array([0.08, -0.08, 0.08])
+        cell.set_target("arm", Pose(here.position + step, here.rotation))
+        cell.step(1500)
+        assert cell.state("arm").fault == "", [event.text for event in cell.events()]
+        assert np.abs(cell.rows()[1]["arms"]["dq"][-200:, 0]).max() < 0.3
