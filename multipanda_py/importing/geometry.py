@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
@@ -37,18 +38,38 @@ def link_shapes(
         ConfigurationError: If a shape is unknown, a number is missing, or a mesh is not there.
     """
     root = ElementTree.parse(urdf).getroot()
+    materials = {str(material.get("name")): material for material in root.findall("material")}
     found: dict[str, dict[str, list[Shape]]] = {}
     for link in root.findall("link"):
         name = str(link.get("name"))
         if name in links:
             found[name] = {
                 kind: [
-                    _shape(element, f"{urdf}: link {name}: {kind}", urdf, packages)
+                    replace(
+                        _shape(element, f"{urdf}: link {name}: {kind}", urdf, packages),
+                        rgba=_color(element, materials),
+                    )
                     for element in link.findall(kind)
                 ]
                 for kind in KINDS
             }
     return found
+
+
+def _color(
+    element: ElementTree.Element, materials: Mapping[str, ElementTree.Element]
+) -> tuple[float, ...] | None:
+    """Return the colour of an element, its own or that of a material of the file, or None."""
+    own = element.find("material")
+    if own is None:
+        return None
+    color = own.find("color")
+    if color is None:
+        color = materials.get(str(own.get("name")), own).find("color")
+    if color is None:
+        return None
+    rgba = _numbers(color, "rgba", "material", 4)
+    return tuple(np.clip(rgba, 0.0, 1.0).tolist())
 
 
 def _shape(

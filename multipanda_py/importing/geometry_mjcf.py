@@ -55,12 +55,23 @@ def body_shapes(mjcf: Path, links: Sequence[str]) -> dict[str, dict[str, list[Sh
         }
         mesh = partial(_mesh, model, int(model.geom_dataid[geom])) if kind == "mesh" else None
         shape = Shape(
-            kind, sizes[kind], model.geom_pos[geom] - anchor, rotation.reshape(3, 3), mesh
+            kind,
+            sizes[kind],
+            model.geom_pos[geom] - anchor,
+            rotation.reshape(3, 3),
+            mesh,
+            _color(model, geom),
         )
         touches = bool(model.geom_contype[geom] or model.geom_conaffinity[geom])
         kinds = found.setdefault(name, {"collision": [], "visual": []})
         kinds["collision" if touches else "visual"].append(shape)
     return found
+
+
+def _color(model: mujoco.MjModel, geom: int) -> tuple[float, ...]:
+    material = int(model.geom_matid[geom])
+    rgba = model.geom_rgba[geom] if material < 0 else model.mat_rgba[material]
+    return tuple(rgba.tolist())
 
 
 def _mesh(model: mujoco.MjModel, number: int) -> Mesh:

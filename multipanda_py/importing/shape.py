@@ -31,6 +31,7 @@ class Shape:
         position: Of its centre or origin, (3,) [m].
         rotation: Of its axes, (3, 3); cylinders and capsules are about z.
         mesh: Reads the vertices and triangles of a mesh.
+        rgba: Its colour, if the description says one.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class Shape:
     position: Vector
     rotation: Matrix
     mesh: Callable[[], Mesh] | None = None
+    rgba: tuple[float, ...] | None = None
 
     def cloud(self) -> Cloud:
         """Return what a capsule around it has to contain, in the frame of the link.

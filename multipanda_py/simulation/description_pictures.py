@@ -18,6 +18,7 @@ from multipanda_py.simulation.mjcf_elements import VISUAL_GROUP, put, quaternion
 from multipanda_py.state import Matrix
 
 COLOR = (0.78, 0.80, 0.83, 1.0)
+"""Of what has none."""
 Placed = tuple[Shape, Matrix]
 _TYPES = {
     "box": mujoco.mjtGeom.mjGEOM_BOX,
@@ -54,7 +55,7 @@ def _read(source: Path, base: str, flange: str, last: str) -> tuple[tuple[Placed
 def add_shape(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, pose: Matrix) -> None:
     """Add a shape in the frame of its link to a body in which that has a pose, (4, 4)."""
     geom = put(body.add_geom(), contype=0, conaffinity=0, group=VISUAL_GROUP, mass=0.0)
-    put(geom, pos=pose[:3, :3] @ shape.position + pose[:3, 3], rgba=np.array(COLOR))
+    put(geom, pos=pose[:3, :3] @ shape.position + pose[:3, 3], rgba=np.array(shape.rgba or COLOR))
     put(geom, quat=quaternion(pose[:3, :3] @ shape.rotation))
     if shape.mesh is None:
         size = np.array([*shape.size, 0.0, 0.0][:3])

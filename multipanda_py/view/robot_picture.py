@@ -44,7 +44,7 @@ def draw_robot(path: Path, robot: Robot, chain: Chain, shapes: Shapes) -> None:
         kinds = shapes.get(link, {})
         body = spec.body(arm.prefix + chain.links[number])
         for shape in kinds.get("visual") or kinds.get("collision") or ():
-            add_shape(spec, body, shape, pose)
+            add_shape(spec, body, replace(shape, rgba=None), pose)  # so that capsules stand out
             shown.add(number)
     own = {arm.prefix + link.name: number in shown for number, link in enumerate(robot.links)}
     model = spec.compile()

@@ -109,3 +109,22 @@ def test_geometry_that_is_none_is_refused_with_its_place(tmp_path, inside, messa
         [s.cloud() for s in link_shapes(path, ["l"])["l"]["collision"]]
     assert message in str(refusal.value)
     assert str(tmp_path) in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("material", "rgba"),
+    [
+        ('<material name="blue"/>', (0.0, 0.0, 1.0, 0.5)),
+        ('<material name="own"><color rgba="1 0 0 2"/></material>', (1.0, 0.0, 0.0, 1.0)),
+        ('<material name="nobody"/>', None),
+        ("", None),
+    ],
+)
+def test_colours_are_those_of_the_element_or_of_the_file(tmp_path, material, rgba):
+    path = tmp_path / "robot.urdf"
+    path.write_text(
+        '<robot name="r"><material name="blue"><color rgba="0 0 1 0.5"/></material><link name="l">'
+        f'<visual><geometry><sphere radius="1"/></geometry>{material}</visual></link></robot>'
+    )
+    (shape,) = link_shapes(path, ["l"])["l"]["visual"]
+    assert shape.rgba == rgba

@@ -38,6 +38,7 @@ def test_a_cylinder_of_the_urdf_is_one_in_the_scene():
     assert model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_CYLINDER
     np.testing.assert_allclose(model.geom_size[geom, :2], (0.045, 0.17))
     np.testing.assert_allclose(model.geom_pos[geom], (0, 0, 0.15), atol=1e-12)
+    np.testing.assert_allclose(model.geom_rgba[geom], (0.93, 0.94, 0.95, 1), atol=1e-6)
     assert model.geom_contype[geom] == model.geom_conaffinity[geom] == 0
 
 
