@@ -155,3 +155,18 @@ def test_the_page_says_what_the_map_says():
         robustness_map.key(episode)
         for episode in robustness_map.episodes(cases.CONDITIONS, robustness_map.SEEDS)
     }
+
+
+def test_other_arms_have_rows_and_a_table_of_their_own():
+    """Fewer joints, and biases of seven, among the conditions."""
+    rows = cases.laws_on("ur5e")
+    assert [row.name for row in rows[:2]] == ["hold, ur5e", "joint_impedance, ur5e"]
+    assert all(row.group == cases.HERE for row in rows)
+    bias = next(c for c in cases.CONDITIONS if c.name == "bias 0.5 Nm")
+    pose = next(row for row in rows if row.type == "cartesian_impedance")
+    result = scenarios.run(pose, bias, seed=1)
+    assert result.verdict == STABLE
+    found = {robustness_map.key((pose, bias, 1)): result.rounded()}
+    (other,) = page.tried(found)
+    assert other == pose
+    assert page.letters(found, (other,))[2].startswith("cartesian_impedance, ur5e")

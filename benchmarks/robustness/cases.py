@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 HERE, PEER = "this package", "textbook law, gains of another stack"
@@ -26,6 +26,7 @@ class Law:
         presses_by: How it is brought to push: ``joint``, ``pose``, ``wrench``, ``squeeze``,
             ``leader``, or nothing.
         group: Whose it is.
+        model: What its arms are.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Law:
     params: dict[str, Any] = field(default_factory=dict)
     n_arms: int = 1
     group: str = HERE
+    model: str = "fr3"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -101,6 +103,28 @@ LAWS = (
         "design": "operational_space"}, group=PEER),
 )  # fmt: skip
 """In the order of the map."""
+OTHERS = ("ur5e", "kinova_gen3", "iiwa14")
+"""Arms that the laws of this package are tried on besides."""
+
+
+def laws_on(model: str) -> tuple[Law, ...]:
+    """Return what is tried on a kind of arm; gains of other stacks are for an FR3."""
+    if model == "fr3":
+        return LAWS
+    own = (law for law in LAWS if law.group == HERE)
+    return tuple(replace(law, name=f"{law.name}, {model}", model=model) for law in own)
+
+
+EVERY_LAW = tuple(law for model in ("fr3", *OTHERS) for law in laws_on(model))
+
+
+def for_joints(settings: dict[str, Any], joints: int) -> dict[str, Any]:
+    """Return settings of seven joints for an arm of fewer: those of the last ones are left out."""
+    return {
+        key: value[:joints] if isinstance(value, list) and len(value) == 7 else value
+        for key, value in settings.items()
+    }
+
 
 NOISE = {"q": 1e-5, "dq": 2e-3, "tau": 0.1}
 BIAS = [0.5] * 7

@@ -4,6 +4,7 @@
     .venv/bin/python benchmarks/robustness/map.py            # all cores, some ten minutes
     .venv/bin/python benchmarks/robustness/map.py --quick    # a minute, nothing is written
     .venv/bin/python benchmarks/robustness/map.py --only coupled    # those laws anew
+    .venv/bin/python benchmarks/robustness/map.py --robot ur5e      # the rows of that arm anew
 
 What has been tried is kept next to the map until the map is complete, so that a run may be
 stopped and started again; it is forgotten when the code has changed.
@@ -21,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cases import CONDITIONS, LAWS, QUICK, Condition, Law, applies
+from cases import CONDITIONS, EVERY_LAW, OTHERS, QUICK, Condition, Law, applies, laws_on
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -33,9 +34,11 @@ EVERY = 20
 Episode = tuple[Law, Condition, int]
 
 
-def episodes(conditions: Sequence[Condition], seeds: int) -> Iterator[Episode]:
+def episodes(
+    laws: Sequence[Law], conditions: Sequence[Condition], seeds: int
+) -> Iterator[Episode]:
     """Yield what is to be tried, in the order of the map."""
-    for law in LAWS:
+    for law in laws:
         for condition in conditions:
             if applies(law, condition):
                 for seed in range(seeds):
@@ -113,12 +116,16 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="postures per law and condition")
     parser.add_argument("--only", default="", help="laws with this in their name; others are kept")
+    parser.add_argument(
+        "--robot", choices=("fr3", *OTHERS), default="fr3", help="rows of others are kept"
+    )
     parser.add_argument("--json", type=Path, help=f"where to write; by default {RESULT.name}")
     options = parser.parse_args()
     conditions, seeds = (QUICK, 1) if options.quick else (CONDITIONS, options.seeds)
     path = options.json or (None if options.quick else RESULT)
     notes = path.with_suffix(".part") if path else None
-    todo = [e for e in episodes(conditions, seeds) if options.only in e[0].name]
+    laws = laws_on(options.robot)
+    todo = [e for e in episodes(laws, conditions, seeds) if options.only in e[0].name]
     if not todo:
         parser.error(f"--only: got {options.only!r}, which is in no law's name")
     found = make(todo, options.jobs, notes)
@@ -126,9 +133,9 @@ def main() -> int:
         if result["verdict"] != "stable":
             sys.stdout.write(f"{result['verdict']:9}{name}: {result['reason']}\n")
     if path and notes:
-        if options.only and path.exists():
+        if path.exists():
             kept = json.loads(path.read_text(encoding="utf-8")) | found
-            names = [key(episode) for episode in episodes(conditions, seeds)]
+            names = [key(episode) for episode in episodes(EVERY_LAW, conditions, seeds)]
             found = {name: kept[name] for name in names if name in kept}
         write(found, path)
         notes.unlink()

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cases import CONDITIONS, CONTACT, HERE, LAWS, PEER, applies
+from cases import CONDITIONS, CONTACT, EVERY_LAW, HERE, LAWS, PEER, Law, applies
 from map import RESULT, ROOT
 from verdict import AT_LIMIT, AT_REST, FAULTS, LIMITS, ORDER, STABLE, UNSTABLE
 
@@ -70,13 +70,19 @@ def worst(found: Found, law: str, condition: str) -> dict[str, Any] | None:
     return max(results, key=lambda r: (ORDER.index(r["verdict"]), r["speed"]), default=None)
 
 
-def letters(found: Found) -> list[str]:
+def tried(found: Found) -> tuple[Law, ...]:
+    """Return the laws on other arms that the map has."""
+    names = {name.split(" | ")[0] for name in found}
+    return tuple(law for law in EVERY_LAW[len(LAWS) :] if law.name in names)
+
+
+def letters(found: Found, laws: tuple[Law, ...] = LAWS) -> list[str]:
     """Return the map as text: one line per law, one sign per condition."""
-    width = max(len(law.name) for law in LAWS)
+    width = max((len(law.name) for law in laws), default=0)
     numbers = [f"{n:2d}" for n in range(1, len(CONDITIONS) + 1)]
     lines = ["```", " " * width + "  " + " ".join(numbers)]
     group = HERE
-    for law in LAWS:
+    for law in laws:
         if law.group != group:
             group = law.group
             lines.append(f"--- {group}")
@@ -96,7 +102,7 @@ def conditions() -> list[str]:
 def not_stable(found: Found) -> list[str]:
     """Return a table of every field that is not stable, and what happened there."""
     lines = ["| law | condition | verdict | what happened |", "|---|---|---|---|"]
-    for law in LAWS:
+    for law in (*LAWS, *tried(found)):
         for condition in CONDITIONS:
             result = worst(found, law.name, condition.name)
             if result and result["verdict"] != STABLE:
@@ -110,7 +116,7 @@ def contacts(found: Found) -> list[str]:
     """Return a table of the forces on each surface: at the end, and at most."""
     names = [c.name for c in CONTACT]
     lines = ["| law | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    for law in LAWS:
+    for law in (*LAWS, *tried(found)):
         if not law.presses_by:
             continue
         fields = []
@@ -134,8 +140,10 @@ def page(found: Found) -> str:
         push=scenarios.PUSH, step=USUAL_STEP, gap=1e3 * scenarios.GAP, deep=1e3 * scenarios.DEEP,
         press=scenarios.PRESS, seeds=seeds, noise=noise, share=AT_LIMIT, rest=AT_REST,
     )  # fmt: skip
+    others = tried(found)
+    more = ["## Other arms", "Their own default gains.", "", *letters(found, others), ""]
     parts = [
-        head.rstrip("\n"), "", *letters(found), "", *conditions(), "",
+        head.rstrip("\n"), "", *letters(found), "", *conditions(), "", *(more if others else ()),
         "## Not stable", "", *not_stable(found), "",
         "## Contact", "Force on the surface at the end / at most [N], the larger of the postures.",
         "", *contacts(found), "",

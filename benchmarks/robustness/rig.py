@@ -14,13 +14,12 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from cases import Condition, Law
+from cases import Condition, Law, for_joints
 from numpy.typing import NDArray
 
 from multipanda_py import registry
 from multipanda_py.exceptions import TargetRejected
-from multipanda_py.robots import READY_POSTURE as Q_READY
-from multipanda_py.robots.limits import FR3_LIMITS
+from multipanda_py.robots import MODELS
 from multipanda_py.state import Vector
 from multipanda_py.testing import simple_cell
 
@@ -52,13 +51,14 @@ def find_textbook_laws() -> None:
 
 
 def start_posture(arm: str, law: Law, condition: Condition, rng: np.random.Generator) -> Vector:
-    """Return where an arm starts, (7,) [rad]: as usual for seed 0, else bent at random."""
-    q = np.array(Q_READY)
-    if condition.surface:
+    """Return where an arm starts, (n,) [rad]: as usual for seed 0, else bent at random."""
+    robot = MODELS[law.model]
+    q = np.array(robot.ready)
+    if condition.surface and law.model == "fr3":
         q = AT_BOX[arm] if law.n_arms == 2 else OVER_TABLE
     bend = 0.2 if condition.surface else 0.5
-    q = q + rng.uniform(-bend, bend, 7)
-    return np.clip(q, FR3_LIMITS.lower + 0.3, FR3_LIMITS.upper - 0.3)
+    q = q + rng.uniform(-bend, bend, robot.n_joints)
+    return np.clip(q, robot.limits.lower + 0.3, robot.limits.upper - 0.3)
 
 
 class Rig:
@@ -71,9 +71,10 @@ class Rig:
 
     Attributes:
         cell: The cell, inline.
-        speed: True joint speeds of every cycle so far, (n, 7 arms) [rad/s].
-        tau: Commanded torques, per cycle, (7 arms,) [Nm].
+        speed: True joint speeds of every cycle so far, (cycles, joints) [rad/s].
+        tau: Commanded torques, per cycle, (joints,) [Nm].
         force: That the surface exerts, per cycle [N].
+        limits: Of the arms.
         phase: What is being done.
         pull: Force on the tool of every arm besides, along the axes of the world, (arms, 3) [N].
     """
@@ -91,9 +92,10 @@ class Rig:
             arms[arm] = {
                 "position": [0.0, (0.3, -0.3)[i] if law.n_arms == 2 else 0.0, 0.0],
                 "q_start": q.tolist(),
-                "perturbation": dict(condition.perturbation),
-                "noise": condition.noise,
-                "joints": condition.joints,
+                "model": law.model,
+                "perturbation": for_joints(condition.perturbation, len(q)),
+                "noise": for_joints(condition.noise, len(q)),
+                "joints": for_joints(condition.joints, len(q)),
                 "hand": False,
                 "tool": ROD,
             }
@@ -112,7 +114,7 @@ class Rig:
         self.cell.start()
         backend = self.cell.loop.backends[0]
         self.model, self.data = backend.model, backend.data
-        self._bodies = [int(self.model.body(f"{a.prefix}link8").id) for a in backend.descriptions]
+        self._bodies = [int(self.model.body(a.flange_frame).id) for a in backend.descriptions]
         self._states = backend.states
         self._dofs = np.concatenate([np.arange(d.start, d.stop) for d in backend._dofs])
         rotors = [
@@ -129,7 +131,7 @@ class Rig:
         self.phase = "start"
         self._surface: float | None = None
         self._depth = 0.0
-        limits = FR3_LIMITS
+        self.limits = limits = MODELS[law.model].limits
         self._rate = np.tile(limits.torque_rate * 1e-3, law.n_arms)
         self._most = np.tile(limits.torque, law.n_arms)
 
@@ -138,7 +140,7 @@ class Rig:
         self.cell.close()
 
     def push(self, speeds: Vector) -> None:
-        """Set the joint speeds of all arms in an instant, (7 arms,) [rad/s]."""
+        """Set the joint speeds of all arms in an instant, (joints,) [rad/s]."""
         self.data.qvel[self._dofs] = speeds
         if len(self._rotors):
             self.data.qvel[self._rotors] = speeds
@@ -177,12 +179,12 @@ class Rig:
             self.cell.set_object_target("law", *args, **targets)
 
     def jacobian(self) -> Vector:
-        """Return the Jacobian of the first tool in the world, (6, 7)."""
+        """Return the Jacobian of the first tool in the world, (6, n)."""
         jacobian = np.zeros((6, self.model.nv))
         tip = self.tips()[0]
         mujoco.mj_comPos(self.model, self.data)
         mujoco.mj_jac(self.model, self.data, jacobian[:3], jacobian[3:], tip, self._bodies[0])
-        return jacobian[:, self._dofs[:7]]
+        return jacobian[:, self._dofs[: self.limits.n_joints]]
 
     def step(self, cycles: int) -> None:
         """Run cycles and watch; does nothing more once the simulation has diverged."""

@@ -12,7 +12,6 @@ from rig import Rig
 from verdict import WINDOW, Verdict, judge_contact, judge_fault, judge_rest
 
 from multipanda_py import Pose
-from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.state import Vector
 
 PUSH = 0.3  # largest joint speed of a push [rad/s]
@@ -78,13 +77,13 @@ def _free(rig: Rig, verdict: Verdict, rng: np.random.Generator) -> None:
     """A push at rest; slow tracking, and rest; a step of the target."""
     go(rig, 150)
     rig.phase = "push"
-    rig.push(rng.uniform(-PUSH, PUSH, 7 * rig.law.n_arms))
+    rig.push(rng.uniform(-PUSH, PUSH, rig.limits.n_joints * rig.law.n_arms))
     _rest(rig, verdict, 1400)
     if not rig.law.moves_by:
-        rig.push(rng.uniform(-2.0 * PUSH, 2.0 * PUSH, 7 * rig.law.n_arms))
+        rig.push(rng.uniform(-2.0 * PUSH, 2.0 * PUSH, rig.limits.n_joints * rig.law.n_arms))
         _rest(rig, verdict, 1800)
         return
-    move, way = _MOVERS[rig.law.moves_by], rng.uniform(-1.0, 1.0, 7)
+    move, way = _MOVERS[rig.law.moves_by], rng.uniform(-1.0, 1.0, rig.limits.n_joints)
     rig.mark()
     if rig.law.moves_by != "goal":
         rig.phase = "tracking"
@@ -109,16 +108,16 @@ def _stream(rig: Rig, ask: Callable[[float], None], cycles: int) -> None:
 
 def _move_joint(rig: Rig, share: float, way: Vector) -> None:
     q = rig.home[0].q + share * rig.cell.config.gate.joint * way / np.abs(way).max()
-    rig.ask("arm", q=np.clip(q, FR3_LIMITS.lower + 0.05, FR3_LIMITS.upper - 0.05))
+    rig.ask("arm", q=np.clip(q, rig.limits.lower + 0.05, rig.limits.upper - 0.05))
 
 
 def _move_goal(rig: Rig, share: float, way: Vector) -> None:
     q = rig.home[0].q + 0.4 * way
-    rig.ask("arm", q=np.clip(q, FR3_LIMITS.lower + 0.2, FR3_LIMITS.upper - 0.2))
+    rig.ask("arm", q=np.clip(q, rig.limits.lower + 0.2, rig.limits.upper - 0.2))
 
 
 def _move_velocity(rig: Rig, share: float, way: Vector) -> None:
-    rig.ask("arm", dq=0.3 * share * FR3_LIMITS.velocity * way)
+    rig.ask("arm", dq=0.3 * share * rig.limits.velocity * way)
 
 
 def _step_of(rig: Rig, share: float, way: Vector) -> tuple[Vector, Vector]:
