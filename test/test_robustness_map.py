@@ -151,9 +151,10 @@ def test_the_map_is_what_happens_today(name, condition):
 def test_the_page_says_what_the_map_says():
     written = json.loads(robustness_map.RESULT.read_text(encoding="utf-8"))
     assert page.PAGE.read_text(encoding="utf-8") == page.page(written)
+    laws = (*cases.LAWS, *page.tried(written))
     assert set(written) == {
         robustness_map.key(episode)
-        for episode in robustness_map.episodes(cases.CONDITIONS, robustness_map.SEEDS)
+        for episode in robustness_map.episodes(laws, cases.CONDITIONS, robustness_map.SEEDS)
     }
 
 
