@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.robots.chain import Chain
+from multipanda_py.robots.chain_motion import link_poses
 from multipanda_py.robots.shapes import Capsule
 
 Vector = NDArray[np.float64]
@@ -136,63 +135,3 @@ def default_capsules(chain: Chain, tip_in_last: Vector) -> dict[str, tuple[Capsu
         if np.linalg.norm(end) > ROD:
             found[link] = (Capsule((0.0, 0.0, 0.0), (x, y, z), ROD),)
     return found
-
-
-def overlapping_links(
-    capsules: Sequence[Sequence[Capsule]], chain: Chain, q: Vector
-) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of links that do not follow each other and yet touch in a posture."""
-    poses = link_poses(chain, q)
-    return tuple(
-        (i, j)
-        for i in range(len(capsules))
-        for j in range(i + 2, len(capsules))
-        if any(
-            _distance(a, poses[i], b, poses[j]) <= a.radius + b.radius
-            for a in capsules[i]
-            for b in capsules[j]
-        )
-    )
-
-
-def link_poses(chain: Chain, q: Vector) -> list[Vector]:
-    """Return the pose of every link in the base, (4, 4) each, by Rodrigues' formula."""
-    poses = [np.eye(4)]
-    for joint, origin, angle in zip(chain.joints, chain.origins, q):
-        x, y, z = joint.axis
-        cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-        turn = np.eye(4)
-        turn[:3, :3] += np.sin(angle) * cross + (1.0 - np.cos(angle)) * cross @ cross
-        poses.append(poses[-1] @ origin @ turn)
-    return poses
-
-
-def mass_matrix(chain: Chain, armature: Vector, q: Vector) -> Vector:
-    r"""Return :math:`M = \sum_j m_j J_j^T J_j + J_{\omega j}^T I_j J_{\omega j} + B`, (n, n)."""
-    poses = link_poses(chain, q)
-    axes = np.array([p[:3, :3] @ j.axis for p, j in zip(poses[1:], chain.joints)])
-    places = np.array([pose[:3, 3] for pose in poses[1:]])
-    mass = np.diag(armature)
-    for number, (body, pose) in enumerate(zip(chain.bodies, poses)):
-        if number == 0:
-            continue
-        com = pose[:3, :3] @ body.com + pose[:3, 3]
-        inertia = pose[:3, :3] @ body.inertia @ pose[:3, :3].T
-        linear, angular = np.cross(axes, com - places), axes.copy()
-        linear[number:] = angular[number:] = 0.0
-        mass = mass + body.mass * linear @ linear.T + angular @ inertia @ angular.T
-    return mass
-
-
-def _distance(a: Capsule, pose_a: Vector, b: Capsule, pose_b: Vector) -> float:
-    """Return the distance of two segments, to a twentieth of their lengths."""
-    one, other = (
-        np.array(list(_points(c))) @ p[:3, :3].T + p[:3, 3] for c, p in ((a, pose_a), (b, pose_b))
-    )
-    return float(np.linalg.norm(one[:, None] - other[None], axis=2).min())
-
-
-def _points(capsule: Capsule) -> Iterator[Vector]:
-    start, end = np.array(capsule.start), np.array(capsule.end)
-    for share in np.linspace(0.0, 1.0, 21):
-        yield start + share * (end - start)

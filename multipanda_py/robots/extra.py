@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.look import COLORS
-from multipanda_py.robots.shapes import Capsule, Point, Turned
+from multipanda_py.robots.shapes import Capsule, Turned, point_of
 
 Vector = NDArray[np.float64]
 
@@ -200,7 +200,7 @@ def _is_number(value: object) -> bool:
 
 
 def _capsule(start: Sequence[float], end: Sequence[float], radius: float) -> Capsule:
-    capsule = Capsule(_point(start), _point(end), float(radius))
+    capsule = Capsule(point_of(start), point_of(end), float(radius))
     if not (capsule.radius > 0.0 and np.linalg.norm(np.subtract(capsule.start, capsule.end)) > 0):
         raise ValueError
     return capsule
@@ -219,9 +219,4 @@ def _turned(
         raise ValueError(color)
     last = radius if radius_end is None else radius_end
     first, second, low, high = map(float, (radius, last, dome, dome_end))
-    return Turned(_point(start), _point(end), first, second, low, high, color)
-
-
-def _point(values: Sequence[float]) -> Point:
-    x, y, z = (float(value) for value in values)
-    return x, y, z
+    return Turned(point_of(start), point_of(end), first, second, low, high, color)

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,25 +14,23 @@ from numpy.typing import NDArray
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.limits import ArmLimits
 from multipanda_py.robots.chain import Chain, chain_of
+from multipanda_py.robots.chain_motion import mass_matrix
 from multipanda_py.robots.defaults import (
-    default_capsules,
     default_figures,
     default_limits,
     default_ready,
     default_sections,
-    mass_matrix,
-    overlapping_links,
 )
 from multipanda_py.robots.extra import SOURCES, Extra, read_extra
 from multipanda_py.robots.inertial import Inertial
+from multipanda_py.robots.link_shapes import link_capsules, link_looks, picture
 from multipanda_py.robots.load import Load
+from multipanda_py.robots.overlap import overlapping_links
 from multipanda_py.robots.read_urdf import read_urdf
 from multipanda_py.robots.robot import Flange, Joint, Link, Origin, Robot
-from multipanda_py.robots.shapes import Capsule, Point, Turned
+from multipanda_py.robots.shapes import point_of
 
 Vector = NDArray[np.float64]
-
-S = TypeVar("S", Capsule, Turned)
 
 _FROM_URDF = ("lower", "upper", "velocity", "torque")
 _DERIVED = ("acceleration", "jerk", "torque_rate", "armature")
@@ -98,7 +95,7 @@ def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str
         tree = read_urdf(source)
     chain = chain_of(tree, data["base"], data["tip"])
     joints = tuple(
-        Joint(joint.name, Origin.of(origin), _point(joint.axis))
+        Joint(joint.name, Origin.of(origin), point_of(joint.axis))
         for joint, origin in zip(chain.joints, chain.origins)
     )
     extra = Extra(where, data, [joint.name for joint in joints])
@@ -114,7 +111,7 @@ def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str
             raise ConfigurationError(
                 f"{where}: ready: joint {joint.name}: got {q:g} rad, allowed [{low:g}, {high:g}]"
             )
-    capsules = _capsules(chain, extra, tip)
+    capsules = link_capsules(chain, extra, tip)
     mobility = np.array(np.linalg.inv(mass_matrix(chain, armature, ready)).diagonal())
     sections, overlapping = extra.sections(), extra.overlapping()
     if overlapping is None:
@@ -125,9 +122,9 @@ def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str
         limits=limits,
         joints=joints,
         links=tuple(
-            Link(link, _inertial(body), shapes, look or tuple(map(_picture, shapes)))
+            Link(link, _inertial(body), shapes, look or tuple(map(picture, shapes)))
             for link, body, shapes, look in zip(
-                chain.links, chain.bodies, capsules, _looks(chain, extra)
+                chain.links, chain.bodies, capsules, link_looks(chain, extra)
             )
         ),
         flange=_flange(chain, place),
@@ -159,26 +156,6 @@ def _limits(chain: Chain, extra: Extra) -> tuple[ArmLimits, Vector]:
         raise ConfigurationError(*(f"{extra.path}: {fault}" for fault in error.faults)) from None
 
 
-def _capsules(chain: Chain, extra: Extra, tip: Vector) -> list[tuple[Capsule, ...]]:
-    """Return the capsules of every link, those of what is fixed to it among them."""
-    given = extra.capsules(list(chain.places))
-    given = default_capsules(chain, tip) if given is None else given
-    found: list[tuple[Capsule, ...]] = [()] * len(chain.links)
-    for link, shapes in given.items():
-        number, pose = chain.places[link]
-        found[number] += tuple(_moved(shape, pose) for shape in shapes)
-    return found
-
-
-def _looks(chain: Chain, extra: Extra) -> list[tuple[Turned, ...]]:
-    """Return the picture of every link, that of what is fixed to it among it."""
-    found: list[tuple[Turned, ...]] = [()] * len(chain.links)
-    for link, solids in extra.look(list(chain.places)).items():
-        number, pose = chain.places[link]
-        found[number] += tuple(_moved(solid, pose) for solid in solids)
-    return found
-
-
 def _flange(chain: Chain, place: Vector) -> Flange:
     """Return the frame of the tip; one of its own if the tip is a link that moves."""
     if chain.tip in chain.links:
@@ -189,19 +166,4 @@ def _flange(chain: Chain, place: Vector) -> Flange:
 def _inertial(body: Load) -> Inertial:
     i = body.inertia
     moments = (i[0, 0], i[1, 1], i[2, 2], i[0, 1], i[0, 2], i[1, 2])
-    return Inertial(float(body.mass), _point(body.com), tuple(map(float, moments)))  # type: ignore[arg-type]
-
-
-def _moved(solid: S, pose: Vector) -> S:
-    ends = (pose[:3, :3] @ np.array(end) + pose[:3, 3] for end in (solid.start, solid.end))
-    start, end = map(_point, ends)
-    return replace(solid, start=start, end=end)
-
-
-def _picture(c: Capsule) -> Turned:
-    return Turned(c.start, c.end, c.radius, c.radius, c.radius, c.radius)
-
-
-def _point(values: Vector) -> Point:
-    x, y, z = np.asarray(values).tolist()
-    return x, y, z
+    return Inertial(float(body.mass), point_of(body.com), tuple(map(float, moments)))  # type: ignore[arg-type]

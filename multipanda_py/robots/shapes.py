@@ -7,9 +7,20 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Point: TypeAlias = tuple[float, float, float]
+
+
+def point_of(values: ArrayLike) -> Point:
+    """Return three numbers as a point.
+
+    Raises:
+        TypeError: If they are no numbers.
+        ValueError: If they are, but not three.
+    """
+    x, y, z = np.asarray(values, dtype=np.float64).tolist()
+    return x, y, z
 
 
 @dataclass(frozen=True)
