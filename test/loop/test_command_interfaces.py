@@ -12,6 +12,7 @@ from multipanda_py.robots import MODELS
 from multipanda_py.testing import simple_cell
 
 T = 1e-3
+pytestmark = pytest.mark.inline
 LAWS = {
     "impedance": {"type": "joint_impedance", "features": ["coriolis"]},
     "position": {"type": "joint_position", "features": [""]},
