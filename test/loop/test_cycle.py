@@ -347,7 +347,7 @@ def test_arms_that_wait_for_an_answer_get_it_before_the_physics(make_cell, monke
 def test_an_owner_that_waited_for_a_slow_start_was_taken_for_silent(make_cell):
     """Its last sign of life is from before the loop was built and warmed up."""
     cell = make_cell()
-    cell.loop._heartbeat_timeout_ns = 1_000_000_000
+    cell.loop._silence._timeout_ns = 1_000_000_000
     moments = iter(range(5_001_000_000, 7_000_000_000, 1_000_000))  # five seconds after that sign
     for now in itertools.islice(moments, 900):
         cell.loop.cycle(now, now)
