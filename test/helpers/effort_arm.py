@@ -100,7 +100,8 @@ def main(options):
         fresh.clear()
         if told["spoil"] != "nothing":
             states.publish(message)
-        due = max(due + 1.0 / rate, time.monotonic() - 0.05)
+        now = time.monotonic()  # in lockstep it may have run ahead of the clock
+        due = min(max(due + 1.0 / rate, now - 0.05), now + 1.0 / rate)
         waits = options["lockstep"] and answered and not told["spoil"]
         until = time.monotonic() + PATIENCE if waits else due
         while (left := until - time.monotonic()) > 0:
