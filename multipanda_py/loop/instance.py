@@ -33,7 +33,8 @@ class Instance:
         spec: What it is made of.
         states: Live states of its arms, in its own order.
         active: Whether it owns its arms now.
-        waits: Whether an arm of its is about to execute its commands, and does not yet.
+        waits: Whether nothing is to be computed: an arm is about to execute its commands and does
+            not yet, or brakes without them.
         command: Where it writes what its arms take instead of torques, per arm; None for torques,
             and for hold, whose arms brake.
         is_new: Whether it has not been updated since its activation.

@@ -236,8 +236,10 @@ class Ownership:
     def _set_waiting(self) -> None:
         changing = self.changing
         for instance in self.active:
-            waits = bool(changing) and not changing.isdisjoint(instance.spec.arms)
-            instance.waits = waits and not instance.spec.is_hold
+            if instance.spec.is_hold:  # it makes torques; without them its arm brakes by itself
+                instance.waits = self._arms[instance.spec.arms[0]].motion is not None
+            else:
+                instance.waits = not changing.isdisjoint(instance.spec.arms)
 
     def begin_anew(self, wanted: Sequence[bool], now_ns: int) -> None:
         """Activate ``wanted``, and holds, as at the start: on arms that have been put elsewhere.

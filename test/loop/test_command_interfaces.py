@@ -243,3 +243,25 @@ def test_a_margin_of_a_law_without_torques_is_refused_in_words(tmp_path, capsys)
     )
     assert main(["margin", str(file), "--controllet", "left/moves"]) != 0
     assert "left/moves, which commands no torques" in capsys.readouterr().err
+
+
+def test_an_arm_whose_encoders_say_nonsense_stops_all_the_same(monkeypatch):
+    """The stop needs no measurement: it goes on from what was commanded."""
+    with cell_of("rates") as cell:
+        switch(cell, "rates")
+        cell.set_parameters("left/rates", {"rate": 1.0})
+        first = rows(cell, 300)
+        (backend,) = cell._connection.loop.backends
+        original = backend.read
+
+        def broken(fresh):
+            original(fresh)
+            backend.states[0].q[2] = np.nan
+
+        monkeypatch.setattr(backend, "read", broken)
+        found = rows(cell, 300)
+        assert cell.state("left").fault == "non_finite_state"
+        commands = np.concatenate([first, found[1:]])["joint_command"]
+        within_limits(commands[:, 0], MODELS["fr3"].limits)
+        assert not commands[-1, 1].any()
+        assert np.abs(cell.simulation.data.qvel[:7]).max() < 0.02
