@@ -94,7 +94,7 @@ def test_a_built_in_cannot_be_replaced(distribution: Path) -> None:
 
 
 def test_parts_of_the_simulation_are_not_offered_as_backends():
-    assert set(registry.names("backends")) == {"franka", "mock", "mujoco"}
+    assert set(registry.names("backends")) == {"franka", "mock", "mujoco", "ros2_control"}
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.loop.events import Event
 
 FILES = sorted((Path(__file__).parents[2] / "config").glob("*.yaml"))
 SIMULATED = [file for file in FILES if file.stem.endswith("_sim")]
@@ -35,7 +36,8 @@ def test_a_simulated_cell_rests(file: Path) -> None:
         things = cell.objects()
         assert set(cell.active) >= set(cell.config.active)
         cell.step(round(SECONDS * cell.config.cell.rate))
-        assert cell.events() == []
+        said = [event for event in cell.events() if event.event is not Event.NOTICE]
+        assert said == []  # of six joints a notice says that nothing is left to choose
         for arm in cell.arms:
             state = cell.state(arm)
             assert state.fault == ""
