@@ -33,7 +33,6 @@ from multipanda_py.franka.connecting import (
 )
 from multipanda_py.franka.driver_settings import DriverSettings, SettingRefused, apply
 from multipanda_py.franka.errors import fault_of_mode, names_of
-from multipanda_py.franka.position_control import PositionControl, start_positions
 from multipanda_py.franka.torque_control import TorqueControl, publish
 
 _MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStopped": 5,
@@ -57,8 +56,7 @@ class Driver:
     def __init__(self, robot: Any, loop: LoopConnection, settings: DriverSettings) -> None:
         self._robot, self._loop = robot, loop
         self._controls: dict[int, tuple[Any, Callable[[], Any]]] = {
-            TORQUES: (TorqueControl(loop, settings), robot.start_torque_control),
-            POSITIONS: (PositionControl(loop, settings), partial(start_positions, robot)),
+            TORQUES: (TorqueControl(loop, settings), robot.start_torque_control)
         }
         self._kind = TORQUES
         self._settings = settings
@@ -163,13 +161,23 @@ class Driver:
         except SettingRefused as error:
             raise SettingsLost(f"the robot does not take its old settings back: {error}") from None
 
+    def _control(self) -> tuple[Any, Callable[[], Any]]:
+        """Return what runs a motion of the kind wanted, and what begins it."""
+        if self._kind not in self._controls:
+            # Only for who commands positions: it brings numpy, which takes memory and a while.
+            from multipanda_py.franka.position_control import PositionControl, start_positions
+
+            control = PositionControl(self._loop, self._settings)
+            self._controls[POSITIONS] = control, partial(start_positions, self._robot)
+        return self._controls[self._kind]
+
     def _move(self) -> None:
         """Run one motion, from its start to whatever ends it."""
         self._loop.busy(_START_TIME)
         reason = None
         failure = ""
         try:
-            control, start = self._controls[self._kind]
+            control, start = self._control()
             reason = control.run(start())
         except RuntimeError as error:
             if _is_broken_link(error):

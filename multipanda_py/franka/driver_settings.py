@@ -8,10 +8,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
-from multipanda_py.limits import ArmLimits
-
 Numbers = list[float]
 
 
@@ -53,13 +49,6 @@ class DriverSettings:
     load_mass: float
     load_com: Numbers
     load_inertia: Numbers
-
-    @property
-    def limits(self) -> ArmLimits:
-        """Limits of the joints, but the rate of torques."""
-        lower, upper, velocity, acceleration, jerk = map(np.array, self.motion_limits)
-        torque = np.array(self.torque_limits)
-        return ArmLimits(lower, upper, velocity, acceleration, jerk, torque, 1e3 + 0.0 * torque)
 
     @property
     def peer(self) -> str:

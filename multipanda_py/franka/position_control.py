@@ -14,6 +14,7 @@ from multipanda_py.drivers.memory import POSITIONS, DriverWord
 from multipanda_py.franka.driver_settings import DriverSettings
 from multipanda_py.franka.speed_near_limits import SpeedNearLimits
 from multipanda_py.franka.torque_control import FINISH_TIME, MOVE, publish
+from multipanda_py.limits import ArmLimits
 from multipanda_py.planning.motion_limiter import MotionLimiter
 
 SILENCE = 0.02
@@ -39,7 +40,7 @@ class PositionControl:
 
         self._loop, self._positions = loop, pylibfranka.JointPositions
         self._budget = int(settings.answer_budget * 1e9)
-        limits = settings.limits
+        limits = _limits(settings)
         self._limiter = MotionLimiter(limits, _PERIOD, fastest=SpeedNearLimits(limits))
 
     def run(self, handle: Any) -> tuple[str, str] | None:
@@ -113,6 +114,12 @@ def start_positions(robot: Any) -> Any:
     import pylibfranka
 
     return robot.start_joint_position_control(pylibfranka.ControllerMode.JointImpedance)
+
+
+def _limits(settings: DriverSettings) -> ArmLimits:
+    lower, upper, velocity, acceleration, jerk = map(np.array, settings.motion_limits)
+    torque = np.array(settings.torque_limits)  # which positions have nothing to do with
+    return ArmLimits(lower, upper, velocity, acceleration, jerk, torque, 1e3 + 0.0 * torque)
 
 
 def _silent(seconds: float) -> str:
