@@ -122,7 +122,13 @@ def draft_robot(
 
 
 def _left_out(tree: Tree, chain: Chain) -> Iterator[str]:
-    """Say what hangs on a chain by joints that are no part of it."""
+    """Say which joints move a chain as a whole, and what hangs on it by joints of others."""
+    for joint in tree.path_to(tree.root_of(chain.links[0]), chain.links[0]):
+        if joint.kind != "fixed":
+            yield (
+                f"the arm begins at {chain.links[0]}, behind joint {joint.name} ({joint.kind}): "
+                "it is no part of the arm, and has to stand still while the arm moves"
+            )
     for link in chain.places:
         for joint in tree.below.get(link, ()):
             if joint.child not in chain.places:

@@ -15,6 +15,7 @@ from multipanda_py.robots.rotations import rotation_from_rpy
 from multipanda_py.robots.tree import Tree, TreeJoint, moved, pose_from
 
 Element = ElementTree.Element
+_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 _LIMITS = {"lower": "lower", "upper": "upper", "velocity": "velocity", "effort": "torque"}
 _MOMENTS = ("ixx", "ixy", "ixz", "ixy", "iyy", "iyz", "ixz", "iyz", "izz")
 
@@ -54,7 +55,11 @@ def _body(link: Element, where: str) -> Load:
 def _joint(joint: Element, path: Path) -> TreeJoint:
     name = _name(joint, path)
     where = f"{path}: joint {name}"
-    kind = str(joint.get("type"))
+    kind = joint.get("type", "")
+    if kind not in _TYPES:
+        raise ConfigurationError(
+            f"{where}: type: got {kind!r:.60}, allowed {', '.join(map(repr, _TYPES))}"
+        )
     if joint.find("mimic") is not None:
         kind = f"{kind} that mimics another one"
     ends = [joint.find(end) for end in ("parent", "child")]

@@ -53,8 +53,8 @@ class Tree:
         capsules: What the description has of collision geometry, by link.
 
     Raises:
-        ConfigurationError: If a name is there twice, a joint names a link that is not there, or
-            a link has two joints above it.
+        ConfigurationError: If a name is there twice, a joint names a link that is not there, a
+            link has two joints above it, or joints go round in a ring.
     """
 
     def __init__(
@@ -84,6 +84,24 @@ class Tree:
                 )
             self.above[joint.child] = joint
             self.below.setdefault(joint.parent, []).append(joint)
+        for link in self.above:
+            self.root_of(link)
+
+    def root_of(self, link: str) -> str:
+        """Return the link that the chain down to a link begins with.
+
+        Raises:
+            ConfigurationError: If the joints above it go round in a ring.
+        """
+        above = link
+        for _ in range(len(self.above) + 1):
+            if above not in self.above:
+                return above
+            above = self.above[above].parent
+        raise ConfigurationError(
+            f"{self.path}: link {above}: got joint {self.above[above].name} above it in a ring of "
+            "joints, allowed a tree"
+        )
 
     def path_to(self, base: str, tip: str) -> list[TreeJoint]:
         """Return the joints from a link to another one beyond it, in this order.

@@ -45,6 +45,33 @@ def test_the_yaml_has_every_key_and_says_unit_or_origin(bench):
 
 
 @pytest.mark.inline
+@pytest.mark.parametrize(
+    ("old", "new", "base", "told"),
+    [
+        ('"revolute"', '"prismatic"', "shoulder_link", "joint_1 (prismatic)"),
+        (
+            "</joint>",
+            '<mimic joint="joint_2"/></joint>',
+            "shoulder_link",
+            "joint_1 (revolute that mimics another one)",
+        ),
+    ],
+)
+def test_joints_before_the_arm_are_not_dropped_in_silence(tmp_path, capsys, old, new, base, told):
+    path = tmp_path / "railed.urdf"
+    path.write_text(BENCH.read_text().replace(old, new, 1))
+    assert draft(path, tmp_path) == 0
+    warning = f"warning: the arm begins at {base}, behind joint {told}: it is no part of the arm"
+    assert warning in capsys.readouterr().err
+
+
+@pytest.mark.inline
+def test_nothing_is_told_of_joints_before_an_arm_that_has_none(tmp_path, capsys):
+    assert draft(BENCH, tmp_path) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.inline
 def test_the_yaml_reads_as_an_arm_that_contains_its_links(bench):
     robot = read_robot(bench / "bench_arm.yaml")
     assert [joint.name for joint in robot.joints] == [f"joint_{i}" for i in range(1, 7)]

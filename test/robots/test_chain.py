@@ -191,6 +191,9 @@ REFUSED = [
     (turning("b", "two", "one"), "link one: got joints a and b above it, allowed one"),
     (turning("b", "base", "two") + body("far") + turning("c", "far", "base"),
      "allowed a link on a chain that begins with 'one'; that of the tip begins with 'far'"),
+    (turning("b", "one", "two", kind="hinge"), "joint b: type: got 'hinge', allowed 'revolute', "),
+    (turning("b", "one", "two").replace(' type="revolute"', ""), "joint b: type: got '', allowed"),
+    (turning("b", "one", "two") + turning("c", "two", "base"), "above it in a ring of joints"),
 ]  # fmt: skip
 
 
