@@ -11,6 +11,7 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.handover import Handover
+from multipanda_py.joint_vectors import JointVectors
 from multipanda_py.parameters import NoParams
 from multipanda_py.report import Report
 from multipanda_py.state import INTERFACES, REPORT, ArmState, Vector
@@ -65,10 +66,10 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         """Allocate everything that :meth:`update` needs. Thread: any, before the loop runs."""
         self.context = context
         self.params = params
-        self.tau: list[Vector] = context.joint_zeros()
+        self.tau = JointVectors(context.joint_zeros())
         self.command = self.tau
         if self.command_interface != INTERFACES[0]:
-            self.command = context.joint_zeros()
+            self.command = JointVectors(context.joint_zeros())
         self.report: Vector = np.zeros(REPORT)
         self.pacers: list[Feature[Any]] = []
         self.softest = 0

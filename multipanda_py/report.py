@@ -54,8 +54,14 @@ def report_titles(declared: Iterable[Report | str]) -> tuple[str, ...]:
     """Return the texts of a law's reports, in order.
 
     Raises:
-        ConfigurationError: If there are too many, or two have one name.
+        ConfigurationError: If they are something else, too many, or two have one name.
     """
+    odd = [declared] if isinstance(declared, str) else declared
+    odd = [part for part in odd if part is declared or not isinstance(part, (Report, str))]
+    if odd:
+        raise ConfigurationError(
+            f"report_names: got {odd[0]!r}, allowed a tuple of texts and Reports"
+        )
     titles = tuple(str(report) for report in declared)
     if len(titles) > REPORT:
         raise ConfigurationError(f"report_names: got {len(titles)}, allowed up to {REPORT}")

@@ -150,6 +150,16 @@ def test_a_new_file_among_the_backends_that_is_none_is_refused_and_the_rest_is_l
             "class Theirs(Hold):\n    Params = None\n",
             "Params: got None, allowed a frozen dataclass",
         ),
+        (
+            "from multipanda_py.controllets.hold import Hold\n"
+            "class Theirs(Hold):\n    report_names = 'distance'\n",
+            "report_names: got 'distance', allowed a tuple of texts",
+        ),
+        (
+            "from multipanda_py.controllets.hold import Hold\n"
+            "class Theirs(Hold):\n    default_features = 'nullspace'\n",
+            "default_features: got 'nullspace', allowed a tuple of names",
+        ),
     ],
 )
 def test_a_plug_in_of_any_brokenness_is_listed_with_the_reason(

@@ -12,8 +12,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "multipanda_py"
 CONTRACTS = {
     "backend", "channel", "context", "controllet", "exceptions", "feature", "gripper_record",
-    "handover", "limits", "parameter_set", "parameter_spec", "parameters", "pose", "registry",
-    "report", "settings", "state", "targets",
+    "handover", "joint_vectors", "limits", "parameter_set", "parameter_spec", "parameters", "pose",
+    "registry", "report", "settings", "state", "targets",
 }  # fmt: skip
 ENTRY_POINTS = {"__init__", "cli", "start", "testing"}
 

@@ -185,8 +185,8 @@ def _check_controllet(
     sizes = tuple(robot.n_joints for robot in robots.values())
     mixed = arms is not None and len({*sizes}) > 1
     features = []
-    chosen = feature_names(law, controllet.features)
     try:
+        chosen = feature_names(law, controllet.features)
         target = law.Target(count, n_joints=sizes if mixed else max(sizes, default=JOINTS))
         report_titles(law.report_names)
     except TypeError as error:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.context import Context
 from multipanda_py.handover import Handover
+from multipanda_py.joint_vectors import JointVectors
 from multipanda_py.loop.command_check import CommandCheck
 from multipanda_py.loop.derating import Derating
 from multipanda_py.loop.feature_set import FeatureSet
@@ -61,7 +62,7 @@ class Instance:
         self.notices: list[str] = context.notices
         values = spec.decode(spec.encode(spec.initial_values()))
         self._law = spec.law(context, values[0])
-        self._law.report = report
+        self._law.report = self._report = report
         self._features = FeatureSet(
             [feature(context, own) for feature, own in zip(spec.features.values(), values[2::2])],
             [switch.enabled for switch in values[1::2]],
@@ -74,12 +75,12 @@ class Instance:
         reshaped = self._target.reshaped
         goals = [record for name in reshaped for record in self._target.data[name]]
         self._goals = [(record, record.copy()) for record in goals]
-        self.tau: list[Vector] = self._law.tau
-        self.command: list[Vector] | None = None
+        self.tau = self._kept("tau", context)
+        self.command: JointVectors | None = None
         self._checks: list[CommandCheck] = []
         interface = spec.law.command_interface
         if interface != INTERFACES[0]:  # a law may have taken its arrays from another one
-            self.command = self._law.command
+            self.command = self._kept("command", context)
             self._checks = [CommandCheck(spec.name, interface, state) for state in self.states]
         self._derating = Derating(spec.config.type, self._law)
         self._may_derate = self._derating.applies
@@ -94,6 +95,16 @@ class Instance:
         self._idle = False
         self._timeout_ns = int(spec.config.target_timeout * 1e9)
         self._newest_ns = 0
+
+    def _kept(self, name: str, context: Context) -> JointVectors:
+        """Have the law write into arrays that stay, whatever it has made.
+
+        Raises:
+            TypeError: If they are not one vector per arm.
+        """
+        kept = JointVectors.of(name, getattr(self._law, name, None), context.joints)
+        setattr(self._law, name, kept)
+        return kept
 
     def activate(self, handovers: Sequence[Handover] | None = None) -> str:
         """Seed the target from the measured state and forget older targets.
@@ -195,7 +206,7 @@ class Instance:
             and now_ns - self._newest_ns > self._timeout_ns
         )
 
-    def _look_at(self, command: list[Vector]) -> None:
+    def _look_at(self, command: JointVectors) -> None:
         """Check commands; what features add to torques is for laws that make torques.
 
         Raises:
@@ -235,6 +246,11 @@ class Instance:
         if law.tau is not tau:
             law.tau = tau
             raise TypeError("tau: got another list, allowed what is written in place, tau[arm][:]")
+        if law.report is not self._report:
+            law.report = self._report
+            raise TypeError(
+                "report: got another array, allowed what is written in place, report[:]"
+            )
         if self._may_derate:
             self._derating.look()
         if self._terms.is_on:

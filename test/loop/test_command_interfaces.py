@@ -130,6 +130,16 @@ def test_a_fault_brakes_within_the_limits_in_the_same_cycle(law, fault):
         assert np.abs(rows(cell, 100)["dq"]).max() < 0.02
 
 
+def test_positions_assigned_to_an_arm_were_not_heard():
+    with cell_of("unsteady") as cell:
+        switch(cell, "unsteady")
+        before = cell.state("left").q.copy()
+        cell.set_parameters("left/unsteady", {"fault": "item", "rate": 0.2})
+        cell.step(1000)
+        assert cell.state("left").owner == "left/unsteady"
+        assert (cell.state("left").q - before).max() > 0.15
+
+
 def test_a_change_of_interface_in_motion_is_refused_in_words():
     with cell_of("impedance", "unsteady") as cell:
         switch(cell, "unsteady")

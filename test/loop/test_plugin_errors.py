@@ -59,6 +59,28 @@ def test_a_law_that_put_other_arrays_in_the_place_of_its_torques_commanded_zero(
     assert cell.state("left").tau == pytest.approx([1.0] * 7)
 
 
+def test_a_torque_of_another_width_ended_the_loop_and_with_it_all_arms(make_cell):
+    cell = make_cell(controllets=LAWS, active=ON)
+    cell.set_parameters("left/odd", {"fault": "narrow"})
+    cell.step(3)
+    assert cell.active == ("left/hold", "right/joint")
+    (event,) = cell.events()
+    assert "arm 0 of a law: got shape (6,), allowed (7,)" in event.text
+
+
+def test_torques_assigned_to_an_arm_are_written_in_place(make_cell):
+    cell = make_cell(controllets=LAWS, active=ON)
+    cell.set_parameters("left/odd", {"fault": "item", "torque": 1.0})
+    cell.step(300)
+    assert cell.active == ("left/odd", "right/joint")
+    assert cell.state("left").tau == pytest.approx([1.0] * 7)
+
+
+def test_a_report_in_the_place_of_the_one_that_is_read_stayed_at_zero(make_cell):
+    with pytest.raises(LoopError, match=r"odd.*report: got another array, allowed what"):
+        make_cell(controllets=odd("report"), active=[])
+
+
 @pytest.mark.clock
 def test_a_law_that_raised_exits_or_interrupts_ended_the_loops_process(make_cell):
     """The process ignores SIGINT: a KeyboardInterrupt there is nobody's Ctrl-C."""

@@ -28,7 +28,7 @@ class Mute(RuntimeError):
 RAISED = {"raise": RuntimeError, "exit": SystemExit, "generator_exit": GeneratorExit,
           "interrupt": KeyboardInterrupt, "mute": Mute}  # fmt: skip
 FAULTS = ("none", *RAISED, "nan", "inf", "huge", "activate", "deactivate", "notify",
-          "notify_number", "replace", "words", "init")  # fmt: skip
+          "notify_number", "replace", "item", "narrow", "report", "words", "init")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,13 @@ class Misbehaving(Controllet[Target, MisbehavingParams]):
                 self.context.notify("this law is at its limit")
         if fault == "replace":
             self.tau = [np.full(state.n_joints, self.params.torque) for state in states]
+        if fault == "narrow":
+            self.tau[0] = np.zeros(6)
+        if fault == "report":
+            self.report = np.zeros(1)
+        if fault == "item":
+            self.tau[0] = [self.params.torque] * states[0].n_joints
+            return
         for tau in self.tau:
             tau[:] = {"nan": float("nan"), "inf": float("-inf"), "huge": -1e5}.get(
                 fault, self.params.torque
@@ -83,7 +90,7 @@ class Misbehaving(Controllet[Target, MisbehavingParams]):
 class UnsteadyParams:
     """Where an arm is to go, and what goes wrong."""
 
-    fault: str = choice("none", options=("none", "nan", "jump", "raise", "list"))
+    fault: str = choice("none", options=("none", "nan", "jump", "raise", "list", "item"))
     rate: float = number(0.0, unit="rad/s", low=-10, high=10, doc="of all joints")
 
 
@@ -103,6 +110,9 @@ class UnsteadyPosition(Controllet[Target, UnsteadyParams]):
             raise RuntimeError("this law broke")
         if fault == "list":
             self.command = [command + 0.1 for command in self.command]
+        if fault == "item":
+            self.command[0] = self.command[0] + self.params.rate * period
+            return
         for command in self.command:
             command += self.params.rate * period
             command += {"nan": float("nan"), "jump": 1.0}.get(fault, 0.0)
