@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -100,19 +100,30 @@ class Ownership:
                 )
             if arm.busy:
                 return f"{instance.spec.name}: arm {arm.state.name} {arm.busy}"
-            speed = float(np.abs(arm.state.dq).max())
-            if instance.spec.law.command_interface != arm.interface and speed > REST:
-                return (
-                    f"{instance.spec.name}: arm {arm.state.name} moves at {speed:.3f} rad/s, "
-                    f"allowed {REST:g} rad/s to change from {arm.interface} to "
-                    f"{instance.spec.law.command_interface} commands; let it hold first"
-                )
+            if reason := self._why_not_change(instance, arm):
+                return reason
         try:
             self._start(instance)
         except BaseException as error:
             pass_interrupt(error)
             return f"{instance.spec.name}: {error_text(error)}"
         return ""
+
+    def _why_not_change(self, instance: Instance, arm: Arm) -> str:
+        """Return why an arm must not wait until it or another one takes other commands."""
+        wanted = instance.spec.law.command_interface
+        others = [self._arms[index] for index in instance.spec.arms]
+        changing = arm if arm.interface != wanted else None
+        changing = changing or next((other for other in others if other.interface != wanted), None)
+        speed = float(np.abs(arm.state.dq).max())
+        if changing is None or speed <= REST:
+            return ""
+        what = "to change" if changing is arm else f"while arm {changing.state.name} changes"
+        return (
+            f"{instance.spec.name}: arm {arm.state.name} moves at {speed:.3f} rad/s, allowed "
+            f"{REST:g} rad/s {what} from {changing.interface} to {wanted} commands; let it hold "
+            "first"
+        )
 
     def restart(self, instance: Instance, now_ns: int) -> None:
         """Seed an active instance anew.
@@ -230,16 +241,38 @@ class Ownership:
         """Let laws begin whose arms take their commands now; return whether any does."""
         done = {index for index in self.changing if self._backend_of[index].is_ready(index)}
         self.changing -= done
-        self._set_waiting()
+        self._set_waiting(done)
         return bool(done)
 
-    def _set_waiting(self) -> None:
+    def _set_waiting(self, ready: Collection[int] = ()) -> None:
+        """Let laws wait for arms that do not take their commands yet; ``ready`` do from now on."""
         changing = self.changing
         for instance in self.active:
             if instance.spec.is_hold:  # it makes torques; without them its arm brakes by itself
                 instance.waits = self._arms[instance.spec.arms[0]].motion is not None
-            else:
-                instance.waits = not changing.isdisjoint(instance.spec.arms)
+                continue
+            waited = instance.waits
+            instance.waits = not changing.isdisjoint(instance.spec.arms)
+            if instance.waits and not waited:
+                self._begin_to_stand_in(instance)
+            elif waited and not instance.waits:
+                for index in set(instance.spec.arms).difference(ready):
+                    self._arms[index].blend(self._blend_cycles)
+
+    def _begin_to_stand_in(self, instance: Instance) -> None:
+        """Let holds begin on the arms of a law that waits and execute torques meanwhile."""
+        for arm in (self._arms[index] for index in instance.spec.arms):
+            if arm.motion is None:
+                hold = self._holds[arm.index]
+                hold.waits = False
+                hold.activate([self._past.of(arm)])
+
+    def _stand_in(self, instance: Instance, now_ns: int) -> None:
+        """Have a law's arms execute what their holds compute, as long as the law waits."""
+        for tau, index in zip(instance.tau, instance.spec.arms):
+            if self._arms[index].motion is None:
+                self.update(self._holds[index], now_ns)
+                tau[:] = self._holds[index].tau[0]
 
     def begin_anew(self, wanted: Sequence[bool], now_ns: int) -> None:
         """Activate ``wanted``, and holds, as at the start: on arms that have been put elsewhere.
@@ -263,6 +296,8 @@ class Ownership:
     def update(self, instance: Instance, now_ns: int) -> None:
         """Compute an instance's torques; if it cannot, its arms hold in this very cycle."""
         if instance.waits:
+            if not instance.spec.is_hold:
+                self._stand_in(instance, now_ns)
             return
         try:
             instance.update()
@@ -320,6 +355,7 @@ class Ownership:
 
     def _leave(self, instance: Instance) -> None:
         """Deactivate; a law that fails to let go is reported, and let go of all the same."""
+        instance.waits = False
         try:
             instance.deactivate()
         except BaseException as error:

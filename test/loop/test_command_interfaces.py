@@ -225,6 +225,70 @@ def test_another_arm_under_torque_control_does_not_notice():
     assert np.abs(found[0] - found[1]).max() < 1e-6
 
 
+def test_an_arm_replayed_its_last_torque_while_another_changed_its_commands(monkeypatch):
+    """A coupled law waits for an arm that comes from positions; its other arm is held meanwhile.
+
+    It executed what the law had computed last, however long ago: 2 Nm, and 0.7 rad/s soon.
+    """
+    arms = {name: {"position": [0.0, y, 0.0], "hand": False}
+            for name, y in (("left", 1.0), ("right", -1.0))}  # fmt: skip
+    both = {"type": "joint_impedance", "arms": ["left", "right"], "features": ["coriolis"]}
+    with simple_cell(arms, {"position": LAWS["position"], "both": both}) as cell:
+        cell.switch(["both"])
+        cell.set_target("right", q=cell.state("right").q + 0.15)
+        cell.step(30)
+        assert np.abs(cell.state("right").tau).max() > 1.0
+        cell.hold()
+        cell.step(1000)
+        cell.switch(["left/position"])
+        cell.step(10)
+        ready = []
+        (backend,) = cell._connection.loop.backends
+        monkeypatch.setattr(backend, "is_ready", lambda arm: arm != 0 or bool(ready))
+        for _ in range(2):  # the second time the hold begins anew, too
+            before = cell.state("right").q
+            cell.switch(["both"], strictness="FORCE_AUTO")
+            waiting = rows(cell, 200, arm=1)
+            assert cell.state("right").owner == "both"
+            assert np.abs(waiting["q"] - before).max() < 1e-4
+            cell.simulation.apply_wrench("right_fr3_link7", force=[0.0, 20.0, 0.0])
+            pushed = rows(cell, 200, arm=1)
+            assert np.abs(pushed["tau"]).max() > 1.0  # it withstands
+            assert np.abs(pushed["q"] - before).max() < 0.05
+            cell.simulation.apply_wrench("right_fr3_link7", force=[0.0, 0.0, 0.0])
+            cell.step(500)
+            ready.append(True)
+            after = rows(cell, 500, arm=1)
+            assert np.abs(np.diff(after["tau"], axis=0)).max() < 0.5
+            assert np.abs(after["q"][-1] - before).max() < 2e-3
+            ready.clear()
+            cell.switch(["left/position"], strictness="FORCE_AUTO")
+            ready.append(True)
+            cell.step(10)
+            ready.clear()
+        assert not cell.state("left").fault
+        assert not cell.state("right").fault
+
+
+def test_a_moving_arm_may_not_wait_for_another_one_that_changes_its_commands():
+    arms = {name: {"position": [0.0, y, 0.0], "hand": False}
+            for name, y in (("left", 1.0), ("right", -1.0))}  # fmt: skip
+    laws = {
+        "position": LAWS["position"],
+        "velocity": {"type": "joint_velocity"},
+        "both": {"type": "joint_impedance", "arms": ["left", "right"]},
+    }
+    with simple_cell(arms, laws) as cell:
+        cell.switch(["left/position", "right/velocity"])
+        for _ in range(3):
+            cell.set_target("right", dq=[0.3] + [0.0] * 6)
+            cell.step(50)
+        words = r"right moves at 0\.\d+ rad/s, .* while arm left changes from position to effort"
+        with pytest.raises(SwitchRejected, match=words):
+            cell.switch(["both"], strictness="FORCE_AUTO")
+        assert cell.state("right").owner == "right/velocity"
+
+
 def test_a_saved_state_has_the_interface_too():
     with cell_of("impedance", "position") as cell:
         switch(cell, "position")
