@@ -8,7 +8,9 @@ import pytest
 
 from multipanda_py import registry
 from multipanda_py.parameters import specs_of
+from multipanda_py.pose import Pose
 from multipanda_py.robots.limits import FR3_LIMITS
+from multipanda_py.testing import simple_cell
 
 pytestmark = [pytest.mark.sim, pytest.mark.robustness]
 
@@ -113,3 +115,46 @@ def test_the_stiffest_joints_swung_at_the_torque_rate_limit_after_a_nudge(make_c
         state = cell.state("arm")
         assert not state.fault
         assert np.abs(state.dq).max() < 0.05
+
+
+def most_turns(q):
+    """Return how often a joint turns round, of the one that does so most; q is (k, n) [rad]."""
+    steps = np.diff(q[::10], axis=0)
+    signs = [np.sign(joint[np.abs(joint) > 1e-5]) for joint in steps.T]
+    return max(np.count_nonzero(np.diff(sign)) for sign in signs)
+
+
+@pytest.mark.parametrize("model", ["fr3", "ur5e"])
+@pytest.mark.parametrize("law", ["joint_position", "cartesian_pose", "joint_rate"])
+def test_steps_of_targets_on_late_arms_that_take_positions_do_not_swing(law, model, episodes):
+    """Neither what is commanded nor the arm goes to and fro, and at last they rest."""
+    late = {"delay": 0.005, "torque_lag": 0.002}
+    arm = {"model": model, "hand": False, "perturbation": late}
+    for episode in range(episodes(1, 20)):
+        rng = np.random.default_rng(episode)
+        with simple_cell(
+            {"left": arm}, {"law": {"type": law}}, ["left/law"], gate={"position": 1.0}
+        ) as cell:
+            cell.step(20)
+            q, pose = cell.state("left").q.copy(), cell.pose("left")
+            for _ in range(5):
+                step = rng.uniform(-0.15, 0.15, len(q))
+                goal = Pose(pose.position + 0.5 * step[:3], pose.rotation)
+                target = {"joint_position": {"q": q + step}, "joint_rate": {"dq": 5.0 * step}}
+                cell.set_target("left", **target.get(law, {"pose": goal}))
+                cell.step(150)
+            found = []
+            cell.step(600)
+            for _ in range(900):
+                cell.step(1)
+                found.append(cell.row()["arms"][0].copy())
+            found = np.array(found)
+            assert [str(event) for event in cell.events() if event.event.is_fault] == []
+            if law == "joint_position":
+                assert np.abs(found["q"][-1] - q - step).max() < 1e-3
+            if law == "cartesian_pose":
+                assert cell.pose("left").distance(goal)[0] < 1e-3
+            for moved in (found["joint_command"][:, 0], found["q"]):
+                assert most_turns(moved) <= 2  # a swing of 2 Hz has three
+            for rate in (found["joint_command"][-100:, 1], found["dq"][-100:]):
+                assert np.abs(rate).max() < 0.01  # a posture is still on its way

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arms that are commanded torques or positions, as a ROS client sees them."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from action_msgs.msg import GoalStatus
+from builtin_interfaces.msg import Duration
+from control_msgs.action import FollowJointTrajectory
+from controller_manager_msgs.srv import ListControllers
+from geometry_msgs.msg import PoseStamped
+from goals import Goals
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from multipanda_py.robots import MODELS
+
+STRICT, FORCE_AUTO = 2, 4
+CELL = Path(__file__).parents[2] / "config" / "positions_sim.yaml"
+SPACE = "/interfaces"
+TORQUES, POSITIONS = "left_joint_impedance_controller", "left/joint_position_controller"
+POSE, RATE = "left/cartesian_pose_controller", "left/joint_rate_controller"
+LEFT = [f"left_fr3_joint{number}" for number in range(1, 8)]
+RIGHT = [f"right_ur5e_{joint.name}" for joint in MODELS["ur5e"].joints]
+STEP = np.array([0.1, -0.08, 0.1, 0.08, -0.1, 0.1, 0.1])
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory, node_process):
+    process = node_process(
+        tmp_path_factory.mktemp("interfaces"),
+        "controllets.joint_rate_controller.params.timeout:=10.0",  # nobody has to be in time
+        file=CELL,
+        remap=[f"__ns:={SPACE}"],
+    )
+    process.wait_for("is active")
+    yield process
+    process.end()
+
+
+@pytest.fixture
+def manager(node, client):
+    """The cell's switches and lists, with the left arm at rest under torques."""
+    manager = Manager(client)
+    manager.rest()
+    answer = manager.switch(TORQUES)
+    assert answer.ok, answer.message
+    return manager
+
+
+class Manager:
+    def __init__(self, client):
+        self.client = client
+
+    def switch(self, *activate, strictness=FORCE_AUTO, deactivate=()):
+        return self.client.switch(activate, deactivate, strictness, SPACE)
+
+    def listed(self):
+        name = f"{SPACE}/controller_manager/list_controllers"
+        return {info.name: info for info in self.client.call(ListControllers, name).controller}
+
+    def claims(self, name):
+        return list(self.listed()[name].claimed_interfaces)
+
+    def joints(self):
+        return np.array(self.client.newest(JointState, f"{SPACE}/left/joint_states").position)
+
+    def speed(self):
+        message = self.client.newest(JointState, f"{SPACE}/left/joint_states")
+        return np.abs(message.velocity).max()
+
+    def rest(self):
+        self.switch(deactivate=[n for n, i in self.listed().items() if n.startswith("left")
+                                and i.state == "active" and n != "left/hold"])  # fmt: skip
+        self.client.until(lambda: self.speed() < 0.001, 10.0, "rest")
+
+
+def named(joints, interface):
+    return [f"{joint}/{interface}" for joint in joints]
+
+
+def test_a_list_says_what_each_law_commands(manager):
+    found = manager.listed()
+    for name, joints, interface in (
+        (TORQUES, LEFT, "effort"),
+        (POSITIONS, LEFT, "position"),
+        (POSE, LEFT, "position"),
+        (RATE, LEFT, "velocity"),
+        ("right/joint_position_controller", RIGHT, "position"),
+        ("right/joint_rate_controller", RIGHT, "velocity"),
+    ):
+        assert list(found[name].required_command_interfaces) == named(joints, interface)
+        active = found[name].state == "active"
+        assert list(found[name].claimed_interfaces) == named(joints, interface) * active
+
+
+def test_from_torques_to_positions_and_back_by_service(manager):
+    before = manager.joints()
+    for name, interface in ((POSITIONS, "position"), (RATE, "velocity"), (TORQUES, "effort")) * 2:
+        answer = manager.switch(name)
+        assert answer.ok, answer.message
+        assert manager.claims(name) == named(LEFT, interface)
+        assert manager.speed() < 0.01
+    assert np.abs(manager.joints() - before).max() < 1e-3
+
+
+def test_a_trajectory_is_followed_by_commanded_positions(node, manager, client):
+    action = f"{SPACE}/{POSITIONS}/follow_joint_trajectory"
+    goals = Goals(client, FollowJointTrajectory, action)
+    assert manager.switch(POSITIONS).ok
+    start = manager.joints()
+    points = [
+        JointTrajectoryPoint(
+            positions=(start + share * STEP).tolist(), time_from_start=Duration(sec=second)
+        )
+        for second, share in ((1, 0.6), (2, 1.0))
+    ]
+    goal = FollowJointTrajectory.Goal(trajectory=JointTrajectory(joint_names=LEFT, points=points))
+    status, result = goals.run(goal)
+    assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string
+    assert np.abs(manager.joints() - start - STEP).max() < 2e-3
+    assert manager.switch(TORQUES).ok
+    assert not goals.send(goal).accepted
+    node.wait_for(f"{POSITIONS} is not active; switch to it first ({TORQUES} has the arm)")
+
+
+def test_a_pose_is_reached_by_commanded_positions(manager, client):
+    assert manager.switch(POSE).ok
+    get = client.listen(PoseStamped, f"{SPACE}/left/current_pose")
+    target = copy.deepcopy(client.newest(PoseStamped, f"{SPACE}/left/current_pose"))
+    target.header.stamp.sec = target.header.stamp.nanosec = 0
+    target.pose.position.z += 0.06
+
+    def is_there():
+        here, goal = get().pose.position, target.pose.position
+        return max(abs(here.x - goal.x), abs(here.y - goal.y), abs(here.z - goal.z)) < 1e-3
+
+    client.stream(f"{SPACE}/left/target_pose", target, is_there, "the pose")
+
+
+def test_in_motion_a_change_is_refused_in_words_and_holding_first_helps(manager, client):
+    assert manager.switch(RATE).ok
+    turn = JointState(name=LEFT, position=manager.joints().tolist(), velocity=[0.0] * 6 + [-0.3])
+    client.stream(f"{SPACE}/left/target_joint", turn, lambda: manager.speed() > 0.25, "motion")
+    for strictness in (STRICT, FORCE_AUTO):
+        leaving = [RATE] if strictness == STRICT else []
+        answer = manager.switch(TORQUES, strictness=strictness, deactivate=leaving)
+        assert not answer.ok
+        assert "rad/s to change from velocity to effort commands; let it hold first" in (
+            answer.message
+        )
+        assert manager.claims(RATE)
+    assert manager.switch(deactivate=[RATE], strictness=STRICT).ok
+    client.until(lambda: manager.speed() < 0.01, 5.0, "rest")
+    answer = manager.switch(TORQUES, strictness=STRICT)
+    assert answer.ok, answer.message
+
+
+def test_a_law_for_torques_is_not_there_for_an_arm_without(manager):
+    answer = manager.switch("right/joint_impedance_controller")
+    assert not answer.ok
+    assert "right/joint_impedance_controller: does not exist; known: " in answer.message
