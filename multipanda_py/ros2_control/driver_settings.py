@@ -27,6 +27,8 @@ class TopicDriverSettings:
     Attributes:
         arm: Name of the arm.
         joint_names: In its messages, from base to flange, n.
+        velocity_limits: Largest speeds, (n,) [rad/s].
+        endless: Whether a joint turns without end, (n,).
         torque_limits: Largest torques, (n,) [Nm].
         torque_step: Between two commands [Nm].
         damping: Of an arm without the loop, (n,) [Nm s/rad].
@@ -50,6 +52,8 @@ class TopicDriverSettings:
     answer_budget: float
     effort: str
     priority: int
+    velocity_limits: list[float]
+    endless: list[bool]
     torque_limits: list[float]
     torque_step: float
     damping: list[float]
@@ -89,6 +93,8 @@ def driver_settings(
     return TopicDriverSettings(
         arm=arm.name,
         joint_names=settings.joint_names.split() or names,
+        velocity_limits=arm.limits.velocity.tolist(),
+        endless=np.isinf(arm.limits.upper - arm.limits.lower).tolist(),
         torque_limits=arm.limits.torque.tolist(),
         torque_step=float(arm.limits.torque_rate.min()) / settings.rate,
         carries=not arm.compensates_gravity,

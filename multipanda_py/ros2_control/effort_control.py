@@ -59,6 +59,7 @@ class EffortControl:
         self._armed, self._moving = True, False
         self._heard = self._came = time.monotonic()
         self._answered = 0.0
+        self._wrong = ""  # with the newest message
         self._recoveries = loop.words[DriverWord.RECOVER]
         self._use(settings)
         topics.on_state = self._on_state
@@ -87,8 +88,12 @@ class EffortControl:
             self._armed = True
         silence = time.monotonic() - self._heard
         if silence > self._settings.state_timeout:
-            self._fail("robot_silent", self._silent(silence))
+            if self._wrong:
+                self._fail("state_invalid", self._wrong)
+            else:
+                self._fail("robot_silent", self._silent(silence))
             self._rest_blindly()
+            self._reading.follow_back()
         for line in loop.lines():
             self._use(TopicDriverSettings.from_json(line))
             loop.say(settings="applied", text="")
@@ -101,9 +106,11 @@ class EffortControl:
             if not reading.take(message):
                 return
         except StateInvalid as error:
-            self._fail("state_invalid", str(error))
+            self._wrong = str(error)
+            self._fail("state_invalid", self._wrong)
             self._rest_blindly()
             return
+        self._wrong = ""
         self._heard = self._came
         self._answer(reading.time - before)
 
@@ -200,6 +207,8 @@ class EffortControl:
 
     def _silent(self, silence: float) -> str:
         topic = self._settings.state_topic
+        if self._reading.is_behind:
+            return f"the stamps of {topic} have gone back; recover to follow them"
         if time.monotonic() - self._came < self._settings.state_timeout:
             return f"the stamps of {topic} have stood still for {1e3 * silence:.0f} ms"
         return (

@@ -34,7 +34,8 @@ def first_states(
     Raises:
         Refused: If that does not happen, or the states are not those of the arm.
     """
-    reading, times, wrong = JointReading(settings.joint_names), [], []
+    reading = JointReading(settings.joint_names, settings.velocity_limits, settings.endless)
+    times, wrong = [], []
     came = 0
 
     def take(message: Any) -> None:

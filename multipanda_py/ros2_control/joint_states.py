@@ -7,6 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+JUMP = 0.1
+"""More than any joint moves between two states at twice its speed limit [rad]."""
+
 
 class StateInvalid(Exception):
     """Report a message that cannot be the state of the arm, and why."""
@@ -27,6 +30,8 @@ class JointReading:
 
     Args:
         names: Of the joints, n.
+        fastest: Speed limits, (n,) [rad/s]; without them positions may jump.
+        endless: Whether each turns without end, (n,): a whole turn is no jump.
 
     Attributes:
         time: Of the state [s].
@@ -35,8 +40,14 @@ class JointReading:
         effort: As the message has it, (n,); empty if it has none.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(
+        self, names: Sequence[str], fastest: Sequence[float] = (), endless: Sequence[bool] = ()
+    ) -> None:
         self._wanted = list(names)
+        self._fastest = list(fastest) or [math.inf] * len(names)
+        self._endless = list(endless) or [False] * len(names)
+        self._stamp = -math.inf  # the last one, also if it was not newer
+        self._before: list[float] = []  # where joints were at the time, if that is known
         self._names: list[str] = []
         self._places: list[int] = []
         self.time = -math.inf
@@ -51,14 +62,15 @@ class JointReading:
             Whether it is a newer state of this arm.
 
         Raises:
-            StateInvalid: If joints or numbers are missing or not finite; nothing changes.
+            StateInvalid: If joints or numbers are missing or not finite, or a joint is where it
+                cannot have come to since the state before; nothing changes.
         """
         names, position = message.name, message.position
         velocity, effort = message.velocity, message.effort
         if names != self._names and not self._find(names):
             return False
         stamp = message.header.stamp
-        time = stamp.sec + 1e-9 * stamp.nanosec
+        self._stamp = time = stamp.sec + 1e-9 * stamp.nanosec
         if time <= self.time:
             return False
         size = len(self._names)
@@ -76,8 +88,32 @@ class JointReading:
         torque = [effort[i] for i in places] if len(effort) else []
         if not math.isfinite(sum(q) + sum(dq) + sum(torque)):
             raise StateInvalid(f"got q {q}, dq {dq}, effort {torque}, allowed finite numbers")
+        self._check_way(q, time - self.time)
         self.time, self.q, self.dq, self.effort = time, q, dq, torque
+        self._before = q
         return True
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the last stamp was older than that of the state."""
+        return self._stamp < self.time
+
+    def follow_back(self) -> None:
+        """Go on from the last stamp if stamps have gone back: a clock was set, or began again."""
+        if self.is_behind:
+            self.time, self._before = self._stamp, []
+
+    def _check_way(self, q: Sequence[float], period: float) -> None:
+        """Refuse positions that no arm can have come to."""
+        each = zip(self._wanted, q, self._before, self._fastest, self._endless)
+        for name, now, before, fastest, is_endless in each:
+            way = math.remainder(now - before, math.tau) if is_endless else now - before
+            most = JUMP + 2.0 * fastest * period
+            if abs(way) > most:
+                raise StateInvalid(
+                    f"joint {name} went from {before:.4g} to {now:.4g} rad in "
+                    f"{1e3 * period:.3g} ms, allowed {most:.3g} rad"
+                )
 
     def _find(self, names: Sequence[str]) -> bool:
         """Find out where the joints stand; False if none of them is there: another arm's."""

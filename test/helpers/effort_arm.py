@@ -54,7 +54,7 @@ def main(options):
     arm = Arm(options["model"], options["q"], options["heavy"])
     n, rate = len(options["q"]), options["rate"]
     seen = {"commands": 0, "refused": 0, "tau": None, "fastest": 0.0}
-    told = {"spoil": "", "push": [0.0] * n}
+    told = {"spoil": "", "push": [0.0] * n, "clock": 100, "zero": 0.0}
     fresh = []
 
     def on_command(message):
@@ -83,10 +83,11 @@ def main(options):
             seen["fastest"] = 0.0
         message = JointState()
         stamp = tick if told["spoil"] != "old" else min(tick, told.setdefault("at", tick))
-        message.header.stamp.sec = int(100 + stamp // rate)
+        message.header.stamp.sec = int(told["clock"] + stamp // rate)
         message.header.stamp.nanosec = int(stamp % rate / rate * 1e9)
         message.name = ["gripper", *(arm.names[i] for i in order)]
         q, dq = arm.data.qpos.copy(), arm.data.qvel.copy()
+        q[0] += told["zero"]
         if told["spoil"] == "nan":
             dq[1] = np.nan
         tau_J = np.zeros(n) if seen["tau"] is None else np.array(seen["tau"])

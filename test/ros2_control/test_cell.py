@@ -96,6 +96,37 @@ def test_states_that_cannot_be_are_named_and_the_arm_stays_where_it_is(rig, spoi
     move(rig, [0.0, 0.0, 0.0, 0.05, 0.0, 0.0])
 
 
+def test_a_joint_that_loses_its_zero_is_named_and_no_law_moves_the_arm_for_it(rig):
+    """A joint impedance law moved it by as much, and hold ran from the limit of a joint."""
+    rig.cell.switch(activate=["ur/joint"], strictness="force_auto")
+    start = np.array(rig.arm.tell()["q"])
+    rig.arm.tell(zero=0.5)
+    text = fault_of(rig)
+    assert "state_invalid: " in text
+    assert "joint shoulder_pan_joint went from " in text
+    seen = rig.arm.tell()
+    assert np.abs(np.array(seen["q"]) - start).max() < 0.02
+    rig.recover()  # by hand: whoever does so has seen where it is
+    assert abs(rig.cell.state("ur").q[0] - start[0] - 0.5) < 0.02
+    rig.arm.tell(zero=0.0)
+    assert "state_invalid" in fault_of(rig)
+    rig.recover()
+    move(rig, [0.0, 0.0, 0.0, 0.05, 0.0, 0.0])
+
+
+def test_an_arm_whose_clock_began_again_is_recovered(rig):
+    """As that of a simulator that was started again: it was refused until it had caught up."""
+    rig.arm.tell(clock=10)
+    try:
+        assert "have gone back; recover to follow them" in fault_of(rig)
+        rig.recover()
+        move(rig, [0.0, 0.0, 0.0, 0.05, 0.0, 0.0])
+    finally:
+        rig.arm.tell(clock=100)
+    if rig.fault():
+        rig.recover()
+
+
 def test_a_push_on_an_arm_with_a_fault_is_braked_and_the_arm_carried(rig):
     rig.arm.tell(spoil="nan")
     fault_of(rig)

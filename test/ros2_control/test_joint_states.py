@@ -55,3 +55,28 @@ def test_what_cannot_be_a_state_is_refused_and_changes_nothing(names, q, dq, eff
     with pytest.raises(StateInvalid, match=words):
         reading.take(message(2.0, names, q, dq, effort))
     assert (reading.time, reading.q, reading.dq) == (1.0, [1, 2], [3, 4])
+
+
+def test_a_joint_that_jumps_is_refused_until_it_can_have_come_there():
+    """A law would take an encoder that lost its zero for a motion, and move the arm."""
+    reading = JointReading(["a", "b"], [3.0, 2.0], [False, True])
+    assert reading.take(message(1.0, ["b", "a"], [3.1, 0.5], [0, 0], []))
+    with pytest.raises(StateInvalid, match=r"joint a went from 0\.5 to 1 rad in 2 ms, allowed"):
+        reading.take(message(1.002, ["b", "a"], [3.1, 1.0], [0, 0], []))
+    with pytest.raises(StateInvalid, match=r"joint b went from 3\.1 to 2\.8 rad"):
+        reading.take(message(1.002, ["b", "a"], [2.8, 0.5], [0, 0], []))
+    assert reading.take(message(1.002, ["b", "a"], [-3.1, 0.5], [0, 0], []))  # a turn is none
+    assert reading.take(message(1.102, ["b", "a"], [-3.1, 1.0], [0, 0], []))
+
+
+def test_stamps_that_have_gone_back_are_followed_when_asked():
+    """Those of a simulator that began again, say; what stands still stays refused."""
+    reading = JointReading(["a"], [1.0])
+    assert reading.take(message(100.0, ["a"], [0.5], [0], []))
+    reading.follow_back()
+    assert not reading.take(message(100.0, ["a"], [0.5], [0], []))
+    assert not reading.take(message(0.002, ["a"], [0.0], [0], []))
+    reading.follow_back()
+    assert not reading.take(message(0.002, ["a"], [0.0], [0], []))
+    assert reading.take(message(0.004, ["a"], [0.0], [0], []))
+    assert (reading.time, reading.q) == (0.004, [0.0])
