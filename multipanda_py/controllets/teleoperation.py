@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.bearable_share import BORNE, SURE, BearableShare
 from multipanda_py.control.bounded_pose import BoundedPose
 from multipanda_py.control.cartesian_gains import MAX_STIFFNESS
 from multipanda_py.control.cartesian_spring import CartesianSpring
@@ -35,6 +36,7 @@ LATENCY = 0.010
 of delay and 2 ms of lag, and the loop [s]."""
 MOST_BRAKE = (40.0, 1.0)
 """By which the tool of the leader is braked at most [N s/m], [Nm s/rad]."""
+SURE_SQUARED = SURE * SURE
 MAX_POSTURE_TORQUE = 5.0
 """Clamp of what holds the follower's posture [Nm]."""
 
@@ -118,8 +120,10 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     The first arm leads, the second follows. The follower's pose is the leader's motion since
     both were coupled (:class:`.MotionMapping`), in the axes of the world, bounded
     in speed and in its distance from the tool (:class:`.BoundedPose`);
-    spring and damper are :class:`.CartesianSpring`. The leader
-    floats, and feels the wrench that the world exerts on the follower
+    spring and damper are :class:`.CartesianSpring`, of which the spring asks of no joint more
+    than it bears (:class:`.BearableShare`): a wrist that gives way while the others go on
+    pressing is thrown aside. The leader floats, and feels the wrench that the world exerts on
+    the follower
     (:class:`~multipanda_py.control.force_reflection.ForceReflection`), with gain
     :math:`g \min(1, \alpha)` for forces: where the follower moves less than the leader
     (:math:`\alpha < 1`), forces are scaled like motion. Source: CRISP section III-H, where
@@ -166,11 +170,13 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
             "",
             "by the account of what the leader got",
         ),
+        BORNE,
     )
 
     def __init__(self, context: Context, params: TeleoperationParams) -> None:
         self._mapping = MotionMapping(*context.rotations_base_in_world)
         self._reference, self._spring = BoundedPose(), CartesianSpring()
+        self._bearable = BearableShare(context.arms[1].limits)
         self._spring.set_shape(params.damping_ratio, np.full(6, math.inf), False)
         self._tare, self._reflection = WrenchTare(context.period), ForceReflection()
         self._account = ReflectionAccount()
@@ -179,7 +185,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._speed_brake, self._felt = SpeedBrake(leader), np.zeros(leader)
         self._posture_spring = PostureSpring(context.arms[1].robot)
         self._posture = np.zeros(follower)
-        self._nothing = np.zeros(6)
+        self._nothing, self._excess = np.zeros(6), np.zeros(6)
         self._open, self._coupling = True, (params.engaged, params.scale)
         super().__init__(context, params)
         self.softest = 1  # only the follower has a spring
@@ -247,6 +253,11 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
             twist = mapping.twist
             reference.limit(twist)
         wrench = self._spring.wrench(follower, reference.position, reference.rotation, twist)
+        pull, pulled = self._spring.spring_in_base(), 1.0
+        if pull.dot(pull) > SURE_SQUARED:
+            pulled = self._bearable.of(pull, follower)
+            if pulled < 1.0:
+                _add(wrench, _multiply(pull, pulled - 1.0, self._excess), wrench)
         tau = _dot(wrench, follower.jacobian, self.tau[1])
         _add(tau, self._posture_spring.torque(follower, self._posture), tau)
         sensed = self._tare.take(follower.wrench_ext_in_base, leader, follower)
@@ -254,7 +265,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         report = self.report
         report[0], report[1] = share * self._reflection.force, share * self._reflection.torque
         report[2], report[3], report[4] = reference.distance, reference.angle, engaged
-        report[5], report[6] = self._spring.kept, share
+        report[5], report[6], report[7] = self._spring.kept, share, pulled
 
     def _reflect(self, leader: ArmState, sensed: Vector, period: float) -> float:
         """Write what the leader feels to its torques; return the share that is not faded out."""

@@ -378,3 +378,44 @@ def test_leader_and_follower_ran_away_together_where_they_met():
             dq[part] += 1e-3 * np.linalg.solve(state.mass, tau[part] - state.coriolis)
         q = q + 1e-3 * dq
     assert np.abs(dq).max() < 0.5 * first
+
+
+@pytest.mark.sim
+def test_a_wrist_that_gave_way_threw_the_follower_aside_after_the_leader_was_let_go():
+    """A leader without damping turns by itself; the follower's rod pressed with 110 N, askew.
+
+    Joint 6 gave its 12 Nm and folded, joints 2 and 4 pressed on: 4.7 rad/s, and a velocity limit.
+    """
+    rod = {
+        "mass": 0.2,
+        "com": [0.0, 0.0, 0.05],
+        "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0],
+        "position": [0.0, 0.0, 0.1],
+    }
+    late = {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}
+    arm = {"hand": False, "tool": rod, "q_start": [0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785]}
+    arms = {
+        "left": {"position": [0.0, 0.5, 0.0], "perturbation": late, **arm},
+        "right": {"position": [0.0, -0.5, 0.0], "perturbation": late, **arm},
+    }
+    params = {
+        "stiffness": [800.0] * 3 + [300.0] * 3, "leader_damping": [0.0] * 7, "max_force": 100.0,
+        "force_deadband": 0.0, "torque_deadband": 0.0,
+    }  # fmt: skip
+    table = {"shape": "box", "size": [0.2, 0.2, 0.02], "position": [0.5, -0.5, 0.374]}
+    with simple_cell(
+        arms, {"tele": {**LAWS["tele"], "params": params}}, ["tele"],
+        objects={"table": table}, collisions={"touching": ["right table"]},
+    ) as cell:  # fmt: skip
+        cell.step(500)
+        for force, cycles in (([0, 0, -30], 2000), ([-10, 0, -30], 1000), ([0, 0, 0], 0)):
+            cell.simulation.apply_wrench("left_fr3_tool", force=force)
+            cell.step(cycles)
+        fastest, kept = 0.0, 1.0
+        for _ in range(100):
+            cell.step(10)
+            fastest = max(fastest, float(np.abs(cell.state("right").dq).max()))
+            kept = min(kept, cell.report("tele").get("pull kept [-]", 1.0))
+        assert cell.active == ("tele",)
+        assert fastest < 2.5
+        assert kept < 1.0
