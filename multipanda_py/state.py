@@ -143,6 +143,22 @@ class ArmState:
         """Take live views of a model's terms, which it fills every cycle. Thread: any, once."""
         self.mass, self.coriolis, self.hessian, self._space = mass, coriolis, hessian, space
 
+    def check_in_place(self, row: Vector) -> None:
+        """Look whether a plug-in has put arrays of its own in the place of those of the row.
+
+        Raises:
+            TypeError: If so; nobody else would see what is written there.
+
+        Thread: any, before the loop runs.
+        """
+        for name in ("q", "dq", "tau_J", "tau_ext", "tau", "fingers", "gripper", "holds"):
+            found = getattr(self, name)
+            if not isinstance(found, np.ndarray) or not np.may_share_memory(found, row):
+                raise TypeError(
+                    f"state.{name} of {self.name}: got another array, allowed what is written in "
+                    f"place, state.{name}[...]"
+                )
+
     def invalidate(self) -> None:
         """Mark the cached operational-space terms as belonging to an older state."""
         self._space_is_fresh = False

@@ -15,7 +15,7 @@ from multipanda_py import registry
 from multipanda_py.cell import Cell
 from multipanda_py.cli import main
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import ConfigurationError, SettingsRejected
+from multipanda_py.exceptions import ConfigurationError, LoopError, SettingsRejected
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "doc" / "writing_a_backend.md").read_text()
@@ -44,6 +44,18 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     forget()
     yield tmp_path
     forget()
+
+
+def test_states_that_were_not_written_in_place_stayed_at_zero_for_checks_and_records(found: Path):
+    text = (found / "bus.py").read_text()
+    assert "state.q[:], state.dq[:] = " in text
+    (found / "bus.py").write_text(
+        text.replace("state.q[:], state.dq[:] = ", "state.q, state.dq = ")
+    )
+    with pytest.raises(
+        LoopError, match=r"arm \(backend Bus\).*state\.q of arm: got another array"
+    ):
+        Cell.from_yaml(found / "cell.yaml", placement="inline").start()
 
 
 def test_a_cell_runs_on_it_and_its_settings_change(found: Path):

@@ -116,6 +116,10 @@ class ControlLoop:
         self._writing = sorted(self.backends, key=lambda backend: not backend.wake_fds)
         not_ready = [fault for backend in self.backends for fault in backend.faults()]
         self._sense(self._all, 0)
+        for backend in self.backends:
+            with starting(self._who(backend)):
+                for index in backend.arms:
+                    self._arms[index].state.check_in_place(self._row)
         for arm in self._arms:
             arm.state.joint_command[0] = arm.state.q
             if arm.gravity is not None:  # something has carried it until now
@@ -128,6 +132,8 @@ class ControlLoop:
                         arm.model.update(arm.state)
                     instance.update()
                 instance.deactivate()
+                for state in instance.states:
+                    state.check_in_place(self._row)
         gc.collect()
         for arm in self._arms:
             if arm.first_interface != arm.interface:
