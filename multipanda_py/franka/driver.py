@@ -38,6 +38,7 @@ from multipanda_py.franka.torque_control import TorqueControl, publish
 _MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStopped": 5,
           "AutomaticErrorRecovery": 6}  # fmt: skip
 _START_TIME, _RECOVERY_TIME, _SETTINGS_TIME = 1.5, 15.0, 3.0  # libfranka may take so long [s]
+_IMPORT_TIME = 10.0  # from a disk that sleeps, on a machine that is busy; the robot is idle [s]
 
 
 class SettingsLost(Exception):
@@ -165,6 +166,7 @@ class Driver:
         """Return what runs a motion of the kind wanted, and what begins it."""
         if self._kind not in self._controls:
             # Only for who commands positions: it brings numpy, which takes memory and a while.
+            self._loop.busy(_IMPORT_TIME)
             from multipanda_py.franka.position_control import PositionControl, start_positions
 
             control = PositionControl(self._loop, self._settings)
@@ -173,11 +175,11 @@ class Driver:
 
     def _move(self) -> None:
         """Run one motion, from its start to whatever ends it."""
-        self._loop.busy(_START_TIME)
         reason = None
         failure = ""
         try:
             control, start = self._control()
+            self._loop.busy(_START_TIME)
             reason = control.run(start())
         except RuntimeError as error:
             if _is_broken_link(error):

@@ -168,6 +168,30 @@ def test_a_killed_driver_is_started_anew_in_the_same_interface(rig):
     rig.reach(rig.cell.state("left").q + 0.1)
 
 
+SLOW = """
+import sys, time
+if "franka" in sys.argv[0]:
+    time.sleep(2.5)
+    print("slow", file=sys.stderr)
+sys.path.remove({path!r})
+del sys.modules["ruckig"]
+import ruckig
+"""
+
+
+def test_a_slow_first_switch_to_positions_was_taken_for_silence(tmp_path, monkeypatch, capfd):
+    """The driver brings numpy and ruckig only then, which may take seconds from a cold disk."""
+    (tmp_path / "ruckig.py").write_text(SLOW.format(path=str(tmp_path)))
+    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    with Rig() as rig:
+        rig.switch("position")
+        rig.reach(rig.cell.state("left").q + 0.05)
+        assert "slow" in capfd.readouterr().err
+        assert rig.fault() == ""
+        assert rig.stats()["errors"] == []
+
+
 def test_lost_commands_in_motion_are_made_up_for(rig):
     """The robot goes on with constant acceleration; the next command starts from that."""
     rig.switch("position")
