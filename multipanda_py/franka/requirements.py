@@ -23,8 +23,9 @@ def check_real_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
         elif arm.robot_ip in owner:
             yield f"arms.{name}.robot_ip: got {arm.robot_ip}, which arm {owner[arm.robot_ip]} has"
         owner[arm.robot_ip] = name
-        if arm.robot.name != "fr3":
-            yield f"arms.{name}.model: got {arm.robot.name!r}, allowed fr3 for backend franka"
+        if arm.model != "fr3":
+            got = f"{arm.robot.name!r}{'' if isinstance(arm.model, str) else ' of files'}"
+            yield f"arms.{name}.model: got {got}, allowed fr3 for backend franka"
         if not arm.compensates_gravity:
             yield (
                 f"arms.{name}.compensates_gravity: got false, allowed true for backend franka: "

@@ -128,3 +128,12 @@ def test_a_link_named_as_the_tool_is_refused_if_there_is_one(write, tmp_path):
         ConfigurationError, match=r"arms\.left: model of arm left: got a link tool"
     ):
         CellConfig.from_dict({"arms": {"left": arm | {"tool": {"mass": 0.5}}}})
+
+
+def test_a_real_franka_is_not_driven_by_files_that_only_have_its_name():
+    """An arm of six joints that was called fr3 passed for one."""
+    urdf = Path(__file__).parents[2] / "examples" / "bench_arm" / "bench_arm.urdf"
+    model = {"urdf": str(urdf), "base": "base_link", "tip": "tool0", "name": "fr3"}
+    arm = {"backend": "franka", "robot_ip": "127.0.0.1", "model": model}
+    with pytest.raises(ConfigurationError, match="got 'fr3' of files, allowed fr3 for backend"):
+        CellConfig.from_dict({"cell": {"name": "c"}, "arms": {"a": arm}})
