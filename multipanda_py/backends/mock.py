@@ -13,7 +13,6 @@ from multipanda_py.dynamics.arm_model import LoadedFlange
 from multipanda_py.dynamics.gravity import heavy_model
 from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.gripper_record import Action, Outcome
-from multipanda_py.grippers.gripper import MAX_WIDTH
 from multipanda_py.state import Vector
 
 
@@ -45,15 +44,16 @@ class Mock(Backend[FrankaSettings]):
             self._models.append((model, model.createData()))
             self._q.append(np.array(arm.q_start))
             self._dq.append(np.zeros(description.n_joints))
-        for state in self.states:
-            state.fingers[:] = MAX_WIDTH / 2.0
+        for state, description in zip(self.states, self.descriptions):
+            state.fingers[:] = description.finger_opening
         self.time = 0.0
 
     def grip(self, arm: int, number: int, record: Vector) -> None:
         """Execute a gripper command at once; a grasp finds an object of the width asked for."""
-        state, action = self.states[self.arms.index(arm)], Action(int(record[0]))
-        if action is not Action.STOP:
-            width = MAX_WIDTH if action is Action.HOMING else record[1]
+        at, action = self.arms.index(arm), Action(int(record[0]))
+        state, gripper = self.states[at], self.descriptions[at].gripper
+        if action is not Action.STOP and gripper is not None:
+            width = gripper.max_width if action is Action.HOMING else record[1]
             state.fingers[:] = width / 2.0
             state.gripper[2] = action is Action.GRASP
         state.gripper[:2] = number, Outcome.SUCCEEDED

@@ -149,7 +149,8 @@ class Mujoco(Backend[FrankaSettings]):
             self._ctrl.append(data.ctrl[actuator : actuator + n])
             self._dofs.append(slice(dof, dof + n))
             settings = self.config.arms[names[index]]
-            hand = SimGripper(model, data, arm, state, self.period) if arm.hand else None
+            carried = arm.gripper
+            hand = SimGripper(model, data, arm, carried, state, self.period) if carried else None
             self._hands.append(hand)
             elastic = bool(elastic_joints(settings.joints))
             springs = Springs(model, data, arm, settings.joints) if elastic else None

@@ -13,6 +13,7 @@ from multipanda_py.config.backend_section import find_backend
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.gripper_record import Action
 from multipanda_py.grippers.gripper import Gripper
+from multipanda_py.robots.parallel_gripper import ParallelGripper
 
 
 class Grippers:
@@ -36,16 +37,18 @@ class Grippers:
             ConfigurationError: If the arm has no hand.
             LoopError: If the gripper is not the loop's, and the cell is not started.
         """
-        if not self._names.arm_config(arm).hand:
+        name = self._names.arms[self._names.arm_index(arm)]
+        description = self._names.descriptions[name].gripper
+        if description is None:
             raise ConfigurationError(
                 f"arm {arm} has no gripper: its cell file says hand: false (arms.{arm}.hand)"
             )
         with self._connection.lock:
             if arm not in self._grippers:
-                self._grippers[arm] = self._make(arm)
+                self._grippers[arm] = self._make(arm, description)
             return self._grippers[arm]
 
-    def _make(self, arm: str) -> Gripper:
+    def _make(self, arm: str, description: ParallelGripper) -> Gripper:
         config, connection = self._names.arm_config(arm), self._connection
 
         def publish(width: float, is_grasped: bool) -> None:
@@ -57,7 +60,7 @@ class Grippers:
         if gripper is not None:
             return gripper
         index = self._names.arm_index(arm)
-        return LoopGripper(arm, index, connection, self._reader)
+        return LoopGripper(arm, index, connection, self._reader, description)
 
     def connect(self) -> None:
         """Make all grippers; whether those of real arms connect, their state says."""

@@ -19,6 +19,7 @@ from multipanda_py.grippers.gripper import (
     GripperResult,
     GripperState,
 )
+from multipanda_py.robots.parallel_gripper import ParallelGripper
 
 
 class LoopGripper(Gripper):
@@ -31,10 +32,18 @@ class LoopGripper(Gripper):
         index: Of the arm in the cell.
         connection: To the loop.
         reader: Of the cell's states.
+        description: What the gripper can do.
     """
 
-    def __init__(self, arm: str, index: int, connection: Connection, reader: StateReader) -> None:
-        super().__init__(arm)
+    def __init__(
+        self,
+        arm: str,
+        index: int,
+        connection: Connection,
+        reader: StateReader,
+        description: ParallelGripper,
+    ) -> None:
+        super().__init__(arm, description)
         self._index, self._connection, self._reader = index, connection, reader
         self._motion: GripperMotion | None = None
 
@@ -42,7 +51,8 @@ class LoopGripper(Gripper):
         """Return what the newest cycle has seen."""
         _, _, held, width = self._reader.gripper_answer(self.arm)
         motion = self._motion
-        return GripperState(width, is_grasped=held, is_moving=not (motion is None or motion.done))
+        is_moving = not (motion is None or motion.done)
+        return GripperState(width, self.description.max_width, held, is_moving)
 
     def start(self, command: GripperCommand) -> GripperMotion:
         """Hand a command to the loop."""

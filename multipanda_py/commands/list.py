@@ -127,7 +127,7 @@ def robot(name: str) -> dict[str, Any]:
     words = f"{found.n_joints} joints, {mass:.1f} kg, up to {found.limits.torque.max():g} Nm"
     if endless:
         words += f"; {', '.join(endless)} turn without end"
-    words += "; takes the hand of this package" * found.has_hand
+    words += "; has a hand of its own" * found.has_hand
     return {
         "name": name,
         "summary": words,

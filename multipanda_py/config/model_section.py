@@ -18,6 +18,8 @@ from multipanda_py.robots.read import read_robot
 
 PATHS = ("urdf", "mjcf", "extra")
 """Keys that are paths of files."""
+WITH_FILES = ("model", "hand")
+"""Keys of an arm that may be files."""
 
 
 class ModelConfig(Section):
@@ -55,18 +57,22 @@ class ModelConfig(Section):
 
 def resolved(model: Any) -> Any:
     """Return a section with the files of a model for a mapping with them, if it is one."""
-    if not isinstance(model, Mapping):
-        return model
-    found = {
-        key: str(Path(value).absolute()) if key in PATHS and value else value
-        for key, value in model.items()
-        if not (key in PATHS and not isinstance(value, str))
-    }
-    if len(found) < len(model):
-        return model
+    paths = absolute(model)
     with contextlib.suppress(ValidationError):  # which is said by the section itself
-        return ModelConfig.model_validate(found)
+        return ModelConfig.model_validate(paths) if isinstance(paths, Mapping) else model
     return model
+
+
+def absolute(files: Any) -> Any:
+    """Return a mapping with files with absolute paths; anything else, or none, as it is."""
+    if not isinstance(files, Mapping):
+        return files
+    if not all(isinstance(files.get(key, ""), str) for key in PATHS):
+        return files
+    return {
+        key: str(Path(value).absolute()) if key in PATHS and value else value
+        for key, value in files.items()
+    }
 
 
 def robot_of(model: Any) -> Robot | None:
@@ -77,7 +83,7 @@ def robot_of(model: Any) -> Robot | None:
 
 
 def relative_to(folders: Sequence[Path], data: Any) -> Any:
-    """Return a cell whose arms' models have absolute paths.
+    """Return a cell whose arms' models and hands have absolute paths.
 
     Args:
         folders: A relative path is one in the first of them that has such a file, or else in the
@@ -91,14 +97,18 @@ def relative_to(folders: Sequence[Path], data: Any) -> Any:
 
 
 def _arm_relative_to(folders: Sequence[Path], arm: Any) -> Any:
-    model = arm.get("model") if isinstance(arm, Mapping) else None
-    if not isinstance(model, Mapping):
-        return arm
-    paths = {key: model[key] for key in PATHS if isinstance(model.get(key), str) and model[key]}
-    for key, path in paths.items():
-        places = [folder.absolute() / path for folder in folders]
-        paths[key] = str(next((place for place in places if place.is_file()), places[0]))
-    return {**arm, "model": {**model, **paths}}
+    found = dict(arm) if isinstance(arm, Mapping) else {}
+    for part in WITH_FILES:
+        files = found.get(part)
+        if not isinstance(files, Mapping):
+            continue
+        paths = {key: files[key] for key in PATHS if isinstance(files.get(key), str)}
+        for key, path in paths.items():
+            places = [folder.absolute() / path for folder in folders]
+            is_there = (place for place in places if place.is_file())
+            paths[key] = str(next(is_there, places[0])) if path else path
+        found[part] = {**files, **paths}
+    return found or arm
 
 
 def _known(name: str) -> str:

@@ -40,8 +40,11 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
         q = np.array(arm.q_start)
         wrong = list(_sizes_of(name, arm))
         faults.extend(wrong)
-        if arm.hand and not arm.robot.has_hand:
-            faults.append(f"arms.{name}.hand: got true, allowed false for a {arm.robot.name}")
+        if arm.hand is True and not arm.robot.has_hand:
+            faults.append(
+                f"arms.{name}.hand: got true, allowed false for a {arm.robot.name}, or the files "
+                "of a gripper"
+            )
         if wrong:
             continue
         for joint in np.flatnonzero((q < limits.lower) | (q > limits.upper)):

@@ -24,6 +24,7 @@ from multipanda_py.config.bounds import (
     SpringDamping,
     ThingMass,
 )
+from multipanda_py.config.hand_section import Hand, resolved_hand
 from multipanda_py.config.model_section import Model, resolved, robot_of
 from multipanda_py.config.section import Section
 from multipanda_py.robots import DEFAULT_MODEL, MODELS, Robot
@@ -135,8 +136,9 @@ class ArmConfig(Section):
     """A name that ``multipanda list robots`` has, or the files of a robot of one's own."""
     position: Position = [0.0, 0.0, 0.0]
     rpy: Rpy = [0.0, 0.0, 0.0]
-    hand: bool = True
-    """By default where it fits the model."""
+    hand: Hand = True
+    """Whether it has the hand of its model, by default where there is one; or the files of a
+    parallel gripper of one's own."""
     compensates_gravity: bool = True
     """Whether the arm carries itself, tool and load; by default as its model does. Where not, the
     loop adds what carries them, and the thing that the hand holds."""
@@ -174,6 +176,7 @@ class ArmConfig(Section):
             **data,
             "model": model,
         }
+        filled["hand"] = resolved_hand(filled["hand"])
         for section, keys in PER_JOINT.items() if robot.n_joints != JOINTS else ():
             place = filled
             if section:

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.gripper_record import Action, Outcome
-from multipanda_py.robots.franka import FINGER_FORCE, FINGER_UPPER, FINGER_VELOCITY
+from multipanda_py.robots.franka_hand import FRANKA_HAND
+from multipanda_py.robots.parallel_gripper import ParallelGripper
 
-MAX_WIDTH = 2.0 * FINGER_UPPER
-"""Largest width [m]; a real hand says its own, found by homing."""
-MAX_SPEED = FINGER_VELOCITY
-"""[m/s]"""
-MAX_FORCE = 2.0 * FINGER_FORCE
-"""Largest force that may be asked for; half of it can be kept up (product sheet) [N]."""
+MAX_WIDTH = FRANKA_HAND.max_width
+"""Largest width of a Franka Hand [m]; a real one says its own, found by homing."""
+MAX_SPEED = FRANKA_HAND.speed
+"""Of a Franka Hand [m/s]."""
 EPSILON = 0.005
 """Default tolerance of a grasp, as libfranka's [m]."""
 
@@ -160,10 +159,11 @@ class Gripper(ABC):
 
     Args:
         arm: Name of its arm, for messages.
+        description: What it can do.
     """
 
-    def __init__(self, arm: str) -> None:
-        self.arm = arm
+    def __init__(self, arm: str, description: ParallelGripper = FRANKA_HAND) -> None:
+        self.arm, self.description = arm, description
 
     @abstractmethod
     def state(self) -> GripperState:
@@ -191,7 +191,11 @@ class Gripper(ABC):
             TargetRejected: If a value cannot be executed.
         """
         return self.start(
-            GripperCommand(Action.MOVE, self._checked_width(width), self._checked_speed(speed))
+            GripperCommand(
+                Action.MOVE,
+                self._checked_width(width, self.description.min_width),
+                self._checked_speed(speed),
+            )
         )
 
     def grasp(
@@ -217,14 +221,15 @@ class Gripper(ABC):
         Raises:
             TargetRejected: If a value cannot be executed.
         """
+        most = self.description
         return self.start(
             GripperCommand(
                 Action.GRASP,
                 self._checked_width(width),
                 self._checked_speed(speed),
-                checked(self.arm, "force", force, MAX_FORCE, "N", positive=True),
-                checked(self.arm, "epsilon_inner", epsilon_inner, MAX_WIDTH, "m"),
-                checked(self.arm, "epsilon_outer", epsilon_outer, MAX_WIDTH, "m"),
+                checked(self.arm, "force", force, most.most_force, "N", positive=True),
+                checked(self.arm, "epsilon_inner", epsilon_inner, most.max_width, "m"),
+                checked(self.arm, "epsilon_outer", epsilon_outer, most.max_width, "m"),
             )
         )
 
@@ -232,27 +237,34 @@ class Gripper(ABC):
         """Stop the fingers where they are; an object that is held stays held."""
         return self.start(GripperCommand(Action.STOP))
 
-    def _checked_width(self, width: float) -> float:
-        return checked(self.arm, "width", width, self.state().max_width, "m")
+    def _checked_width(self, width: float, least: float = 0.0) -> float:
+        return checked(self.arm, "width", width, self.state().max_width, "m", least=least)
 
     def _checked_speed(self, speed: float) -> float:
-        return checked(self.arm, "speed", speed, MAX_SPEED, "m/s", positive=True)
+        return checked(self.arm, "speed", speed, self.description.speed, "m/s", positive=True)
 
 
 def checked(
-    arm: str, name: str, value: float, most: float, unit: str, *, positive: bool = False
+    arm: str,
+    name: str,
+    value: float,
+    most: float,
+    unit: str,
+    *,
+    least: float = 0.0,
+    positive: bool = False,
 ) -> float:
     """Return a value that a gripper can execute.
 
     Raises:
-        TargetRejected: If it is no number, negative, too large, or zero where it must not be.
+        TargetRejected: If it is no number, too small, too large, or zero where it must not be.
     """
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if not (0.0 <= number <= most) or (positive and number == 0.0):
-        low = "(0" if positive else "[0"
+    if not (least <= number <= most) or (positive and number == 0.0):
+        low = "(0" if positive else f"[{least:g}"
         raise TargetRejected(
             f"gripper of {arm}: {name}: got {value!r:.40}, allowed {low}, {most:g}] {unit}"
         )

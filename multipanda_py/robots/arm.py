@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.limits import ArmLimits
 from multipanda_py.robots.checks import rotation_matrix, vector
-from multipanda_py.robots.franka import FINGER_UPPER, HAND_CAPSULES
 from multipanda_py.robots.models import DEFAULT_MODEL, MODELS
+from multipanda_py.robots.parallel_gripper import ParallelGripper
 from multipanda_py.robots.robot import Robot
 from multipanda_py.robots.shapes import Capsule
 from multipanda_py.robots.tool import Tool
@@ -30,9 +30,9 @@ class ArmDescription:
         model: One of :data:`~multipanda_py.robots.models.MODELS` by name, or any other robot.
         position_base_in_world: Origin of its first link, (3,) [m].
         rotation_base_in_world: Orientation of its first link, (3, 3).
-        hand: Whether it carries the Franka Hand; None if its model is made for it.
+        hand: Whether it carries the hand of its model, None if there is one; or another gripper.
         tool: A further load, or None.
-        finger_opening: Position of each finger at the start [m].
+        finger_opening: Position of each finger at the start, None for open [m].
         compensates_gravity: Whether it carries its own weight; None if as its model does.
         joint_damping: Viscous friction in simulation, (n,) or one number [Nm s/rad].
         joint_frictionloss: Coulomb friction in simulation, (n,) or one number [Nm].
@@ -45,9 +45,9 @@ class ArmDescription:
     model: str | Robot = DEFAULT_MODEL
     position_base_in_world: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
     rotation_base_in_world: NDArray[np.float64] = field(default_factory=lambda: np.eye(3))
-    hand: bool | None = None
+    hand: bool | ParallelGripper | None = None
     tool: Tool | None = None
-    finger_opening: float = FINGER_UPPER
+    finger_opening: float | None = None
     compensates_gravity: bool | None = None
     joint_damping: NDArray[np.float64] = field(default_factory=lambda: np.zeros(()))
     joint_frictionloss: NDArray[np.float64] = field(default_factory=lambda: np.zeros(()))
@@ -62,24 +62,14 @@ class ArmDescription:
             raise UnknownName(f"model of arm {self.name}", self.model, tuple(MODELS))
         if self.hand is None:
             object.__setattr__(self, "hand", self.robot.has_hand)
-        if self.hand and not self.robot.has_hand:
+        if self.hand is True and not self.robot.has_hand:
             raise ConfigurationError(
-                f"hand of arm {self.name}: got true, allowed false: the hand of this package "
-                f"does not fit a {self.robot.name}"
+                f"hand of arm {self.name}: got true, allowed false or a gripper: none is made for "
+                f"a {self.robot.name}"
             )
         if self.compensates_gravity is None:
             object.__setattr__(self, "compensates_gravity", self.robot.compensates_gravity)
-        if not 0.0 <= self.finger_opening <= FINGER_UPPER:
-            raise ConfigurationError(
-                f"finger_opening of arm {self.name}: {self.finger_opening} m is outside "
-                f"[0, {FINGER_UPPER}]"
-            )
-        for part in ("hand", "leftfinger", "rightfinger", "hand_tcp", "tool", "tool_tcp"):
-            if self.link_names.count(self.prefix + part) > 1:
-                raise ConfigurationError(
-                    f"model of arm {self.name}: got a link {part}, which is what the arm carries, "
-                    "allowed other names, or no hand and tool"
-                )
+        self._check_gripper()
         where = f"of arm {self.name}"
         checked = {
             "position_base_in_world": vector(
@@ -98,6 +88,36 @@ class ArmDescription:
                 raise ConfigurationError(f"{name} {where} must not be negative: {checked[name]}")
         for name, array in checked.items():
             object.__setattr__(self, name, array)
+
+    def _check_gripper(self) -> None:
+        """Check the opening, and that names of the arm are not those of what it carries."""
+        low, high = (self.gripper.lower, self.gripper.upper) if self.gripper else (0.0, 0.0)
+        if self.finger_opening is None:
+            object.__setattr__(self, "finger_opening", high)
+        elif self.gripper and not low <= self.finger_opening <= high:
+            raise ConfigurationError(
+                f"finger_opening of arm {self.name}: {self.finger_opening} m is outside "
+                f"[{low:g}, {high:g}]"
+            )
+        for part in ("hand", "leftfinger", "rightfinger", "hand_tcp", "tool", "tool_tcp"):
+            if self.link_names.count(self.prefix + part) > 1:
+                raise ConfigurationError(
+                    f"model of arm {self.name}: got a link {part}, which is what the arm carries, "
+                    "allowed other names, or no hand and tool"
+                )
+        for joint in self.finger_joint_names:
+            if joint in self.joint_names:
+                raise ConfigurationError(
+                    f"model of arm {self.name}: got a joint {joint.removeprefix(self.prefix)}, "
+                    "which is one of its gripper, allowed other names, or no hand"
+                )
+
+    @property
+    def gripper(self) -> ParallelGripper | None:
+        """The gripper that it carries, or None."""
+        if isinstance(self.hand, ParallelGripper):
+            return self.hand
+        return self.robot.hand if self.hand else None
 
     @property
     def prefix(self) -> str:
@@ -160,8 +180,8 @@ class ArmDescription:
     def capsules(self) -> dict[str, tuple[Capsule, ...]]:
         """Capsules for collision avoidance by link name, in the frame of the link."""
         by_link = {self.prefix + link.name: link.capsules for link in self.robot.links}
-        if self.hand:
-            by_link[f"{self.prefix}hand"] = HAND_CAPSULES
+        if self.gripper is not None:
+            by_link[f"{self.prefix}hand"] = self.gripper.capsules
         if self.tool is not None:
             by_link[f"{self.prefix}tool"] = self.tool.capsules
         return by_link

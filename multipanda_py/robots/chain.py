@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,7 +72,7 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
             "joint"
         )
     for link in list(places):
-        places.update(_fixed_to(tree, link, places))
+        places.update(fixed_to(tree, link, places))
     parts: list[list[Load]] = [[] for _ in links]
     for link, (number, pose) in places.items():
         check_body(f"{tree.path}: link {link}", tree.bodies[link])
@@ -86,8 +86,8 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
     return Chain(tuple(joints), tuple(origins), tuple(links), bodies, places, tip)
 
 
-def _fixed_to(
-    tree: Tree, link: str, places: dict[str, tuple[int, Matrix]]
+def fixed_to(
+    tree: Tree, link: str, places: Mapping[str, tuple[int, Matrix]]
 ) -> Iterator[tuple[str, tuple[int, Matrix]]]:
     """Yield what is fixed to a link beside the chain, at any distance."""
     waiting = [(link, *places[link])]

@@ -28,8 +28,8 @@ KEYS = (
 )  # fmt: skip
 
 
-def read_extra(path: Path) -> dict[str, Any]:
-    """Return the keys of a YAML file.
+def read_extra(path: Path, keys: Sequence[str] = KEYS) -> dict[str, Any]:
+    """Return what a YAML file says of some keys.
 
     Raises:
         ConfigurationError: If it is no map, or has a key that nothing reads.
@@ -41,9 +41,9 @@ def read_extra(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path}: cannot be read: {text}") from None
     if not isinstance(data, dict):
         raise ConfigurationError(f"{path}: got {data!r:.60}, allowed a map of keys")
-    if unknown := [str(key) for key in data if key not in KEYS]:
+    if unknown := [str(key) for key in data if key not in keys]:
         raise ConfigurationError(
-            *(f"{path}: {key}: unknown key; known: {', '.join(KEYS)}" for key in unknown)
+            *(f"{path}: {key}: unknown key; known: {', '.join(keys)}" for key in unknown)
         )
     return data
 
@@ -103,6 +103,24 @@ class Extra:
         if not isinstance(given, bool):
             raise self._refusal(key, f"{given!r:.60}", "true or false")
         return given
+
+    def numbers(self, key: str, otherwise: Sequence[float]) -> Vector:
+        """Return a list of as many numbers as there are otherwise.
+
+        Raises:
+            ConfigurationError: If it is none.
+        """
+        given, n = self._data.get(key, list(otherwise)), len(otherwise)
+        if not (isinstance(given, list) and len(given) == n and all(map(_is_number, given))):
+            raise self._refusal(key, f"{given!r:.60}", f"a list of {n} numbers")
+        return np.array(given, dtype=np.float64)
+
+    def length(self, key: str) -> float:
+        """Return a length [m], 0 if not said."""
+        given = self._data.get(key, 0.0)
+        if not (_is_number(given) and given >= 0.0):
+            raise self._refusal(key, f"{given!r:.60}", "0 m or more")
+        return float(given)
 
     def figures(self, otherwise: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
         """Return the figures of laws; those not given are as they are otherwise."""

@@ -25,7 +25,7 @@ def link_capsules(chain: Chain, extra: Extra, tip: Vector) -> list[tuple[Capsule
     found: list[tuple[Capsule, ...]] = [()] * len(chain.links)
     for link, shapes in given.items():
         number, pose = chain.places[link]
-        found[number] += tuple(_moved(shape, pose) for shape in shapes)
+        found[number] += tuple(moved_solid(shape, pose) for shape in shapes)
     return found
 
 
@@ -34,7 +34,7 @@ def link_looks(chain: Chain, extra: Extra) -> list[tuple[Turned, ...]]:
     found: list[tuple[Turned, ...]] = [()] * len(chain.links)
     for link, solids in extra.look(list(chain.places)).items():
         number, pose = chain.places[link]
-        found[number] += tuple(_moved(solid, pose) for solid in solids)
+        found[number] += tuple(moved_solid(solid, pose) for solid in solids)
     return found
 
 
@@ -43,7 +43,8 @@ def picture(c: Capsule) -> Turned:
     return Turned(c.start, c.end, c.radius, c.radius, c.radius, c.radius)
 
 
-def _moved(solid: S, pose: Vector) -> S:
+def moved_solid(solid: S, pose: Vector) -> S:
+    """Return a solid in the frame that its own has a pose in, (4, 4)."""
     ends = (pose[:3, :3] @ np.array(end) + pose[:3, 3] for end in (solid.start, solid.end))
     start, end = map(point_of, ends)
     return replace(solid, start=start, end=end)

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.robots.inertial import Inertial
+from multipanda_py.robots.shapes import point_of
+
 Vector = NDArray[np.float64]
 
 
@@ -49,6 +52,13 @@ def combined(parts: Sequence[Load]) -> Load:
         arm = part.com - com
         inertia += part.inertia + part.mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
     return Load(mass, com, inertia)
+
+
+def inertial_of(body: Load) -> Inertial:
+    """Return a body as the inertial of its link."""
+    i = body.inertia
+    moments = (i[0, 0], i[1, 1], i[2, 2], i[0, 1], i[0, 2], i[1, 2])
+    return Inertial(float(body.mass), point_of(body.com), tuple(map(float, moments)))  # type: ignore[arg-type]
 
 
 def inertia_matrix(values: Sequence[float]) -> Vector:

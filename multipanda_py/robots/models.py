@@ -18,6 +18,7 @@ from multipanda_py.robots.franka import (
     LINK_CAPSULES,
     READY_POSTURE,
 )
+from multipanda_py.robots.franka_hand import FRANKA_HAND
 from multipanda_py.robots.limits import LIMITS
 from multipanda_py.robots.look import LINK_LOOK
 from multipanda_py.robots.read import read_robot
@@ -42,7 +43,7 @@ def _franka(name: str) -> Robot:
         # 3000 random postures. Every other pair that touched in those did so in less than one of
         # forty, as the real links would.
         overlapping=((1, 3),),
-        has_hand=True,
+        hand=FRANKA_HAND,
         figures=FIGURES,
     )
 

@@ -22,9 +22,8 @@ from multipanda_py.robots.defaults import (
     default_sections,
 )
 from multipanda_py.robots.extra import SOURCES, Extra, read_extra
-from multipanda_py.robots.inertial import Inertial
 from multipanda_py.robots.link_shapes import link_capsules, link_looks, picture
-from multipanda_py.robots.load import Load
+from multipanda_py.robots.load import inertial_of
 from multipanda_py.robots.overlap import overlapping_links
 from multipanda_py.robots.read_urdf import read_urdf
 from multipanda_py.robots.robot import Flange, Joint, Link, Origin, Robot
@@ -122,7 +121,7 @@ def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str
         limits=limits,
         joints=joints,
         links=tuple(
-            Link(link, _inertial(body), shapes, look or tuple(map(picture, shapes)))
+            Link(link, inertial_of(body), shapes, look or tuple(map(picture, shapes)))
             for link, body, shapes, look in zip(
                 chain.links, chain.bodies, capsules, link_looks(chain, extra)
             )
@@ -161,9 +160,3 @@ def _flange(chain: Chain, place: Vector) -> Flange:
     if chain.tip in chain.links:
         return Flange(f"{chain.tip}_flange", f"{chain.tip}_flange_joint", Origin.of(place))
     return Flange(chain.tip, f"{chain.tip}_joint", Origin.of(place))
-
-
-def _inertial(body: Load) -> Inertial:
-    i = body.inertia
-    moments = (i[0, 0], i[1, 1], i[2, 2], i[0, 1], i[0, 2], i[1, 2])
-    return Inertial(float(body.mass), point_of(body.com), tuple(map(float, moments)))  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,6 +16,7 @@ from multipanda_py.robots.rotations import rotation_from_rpy
 from multipanda_py.robots.tree import Tree, TreeJoint, moved, pose_from
 
 Element = ElementTree.Element
+Matrix = NDArray[np.float64]
 _TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 _LIMITS = {"lower": "lower", "upper": "upper", "velocity": "velocity", "effort": "torque"}
 _MOMENTS = ("ixx", "ixy", "ixz", "ixy", "iyy", "iyz", "ixz", "iyz", "izz")
@@ -60,7 +62,8 @@ def _joint(joint: Element, path: Path) -> TreeJoint:
         raise ConfigurationError(
             f"{where}: type: got {kind!r:.60}, allowed {', '.join(map(repr, _TYPES))}"
         )
-    if joint.find("mimic") is not None:
+    mimics = _mimicked(joint, where)
+    if mimics is not None:
         kind = f"{kind} that mimics another one"
     ends = [joint.find(end) for end in ("parent", "child")]
     parent, child = ("" if end is None else str(end.get("link")) for end in ends)
@@ -79,8 +82,45 @@ def _joint(joint: Element, path: Path) -> TreeJoint:
     if kind == "continuous":
         limits |= {"lower": -np.inf, "upper": np.inf}
     return TreeJoint(
-        name, kind, parent, child, _pose(joint, where), direction / max(length, 1e-6), limits
+        name, kind, parent, child, _pose(joint, where), direction / max(length, 1e-6), limits,
+        mimics,
+    )  # fmt: skip
+
+
+def _mimicked(joint: Element, where: str) -> tuple[str, float, float] | None:
+    found = joint.find("mimic")
+    if found is None:
+        return None
+    multiplier, offset = (
+        float(_numbers(found.get(key, otherwise), 1, f"{where}: mimic {key}")[0])
+        for key, otherwise in (("multiplier", "1"), ("offset", "0"))
     )
+    return str(found.get("joint")), multiplier, offset
+
+
+def read_boxes(path: Path, links: Collection[str]) -> dict[str, list[tuple[Matrix, Matrix]]]:
+    """Return the collision boxes of links of a URDF: pose in the link (4, 4), edges (3,) [m].
+
+    Raises:
+        ConfigurationError: If one of these links has collision geometry that is no box.
+    """
+    found: dict[str, list[tuple[Matrix, Matrix]]] = {}
+    for link in ElementTree.parse(path).getroot().findall("link"):
+        name = _name(link, path)
+        where = f"{path}: link {name}: collision"
+        for collision in link.findall("collision") if name in links else ():
+            shapes = [shape.tag for shape in collision.findall("geometry/*")]
+            box = collision.find("geometry/box")
+            if box is None:
+                raise ConfigurationError(
+                    f"{where}: got {', '.join(shapes) or 'no geometry'}, allowed box; for others "
+                    f"give capsules of {name} in the YAML"
+                )
+            edges = _numbers(str(box.get("size")), 3, f"{where}: box size")
+            if (edges <= 0.0).any():
+                raise ConfigurationError(f"{where}: box size: got {edges}, allowed more than 0 m")
+            found.setdefault(name, []).append((_pose(collision, where), edges))
+    return found
 
 
 def _name(element: Element, path: Path) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from multipanda_py.limits import ArmLimits
 from multipanda_py.robots.inertial import Inertial
 from multipanda_py.robots.rotations import rotation_from_rpy, rpy_from_rotation
 from multipanda_py.robots.shapes import Block, Capsule, Point, Turned
+
+if TYPE_CHECKING:
+    from multipanda_py.robots.parallel_gripper import ParallelGripper
 
 Vector = NDArray[np.float64]
 
@@ -110,7 +114,7 @@ class Robot:
             those of other arms section by section.
         overlapping: Numbers of links that do not follow each other and whose capsules, not the
             links, may touch.
-        has_hand: Whether the hand of this package fits it.
+        hand: The gripper that is made for it, or None.
         compensates_gravity: Whether it carries itself, and its tool and load, without being told.
         figures: Numbers per joint, by name, that parameters of laws begin with or are bounded by,
             each (n,).
@@ -130,7 +134,7 @@ class Robot:
     ready: Vector
     sections: tuple[tuple[int, ...], ...]
     overlapping: tuple[tuple[int, int], ...] = ()
-    has_hand: bool = False
+    hand: ParallelGripper | None = None
     compensates_gravity: bool = True
     figures: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     source: Path | None = None
@@ -159,6 +163,11 @@ class Robot:
             array = np.array(getattr(self, name), dtype=np.float64)
             array.flags.writeable = False
             object.__setattr__(self, name, array)
+
+    @property
+    def has_hand(self) -> bool:
+        """Whether a gripper is made for it."""
+        return self.hand is not None
 
     @property
     def n_joints(self) -> int:

@@ -32,6 +32,7 @@ class TreeJoint:
         pose: Of the child in the parent when the joint is at zero, (4, 4).
         axis: What it turns about, in the child, (3,).
         limits: What is said of ``lower``, ``upper``, ``velocity``, ``torque`` and ``armature``.
+        mimics: Name of the joint that it follows, multiplier and offset; or None.
     """
 
     name: str
@@ -41,6 +42,7 @@ class TreeJoint:
     pose: Matrix
     axis: Matrix
     limits: Mapping[str, float] = field(default_factory=dict)
+    mimics: tuple[str, float, float] | None = None
 
 
 class Tree:

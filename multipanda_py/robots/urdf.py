@@ -16,20 +16,8 @@ import numpy as np
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.arm import ArmDescription
-from multipanda_py.robots.franka import (
-    FINGER_BLOCKS,
-    FINGER_FORCE,
-    FINGER_HEIGHT,
-    FINGER_INERTIAL,
-    FINGER_UPPER,
-    FINGER_VELOCITY,
-    HAND_CONTACT,
-    HAND_INERTIAL,
-    HAND_TCP_HEIGHT,
-    HAND_YAW,
-)
-from multipanda_py.robots.look import FINGER_LOOK, HAND_LOOK
-from multipanda_py.robots.rotations import rotation_from_rpy
+from multipanda_py.robots.parallel_gripper import GripperBody, ParallelGripper
+from multipanda_py.robots.shapes import Block
 from multipanda_py.robots.tool import Tool
 from multipanda_py.robots.urdf_shapes import (
     Element,
@@ -126,42 +114,46 @@ def _add_arm(robot: Element, arm: ArmDescription, plain: bool) -> None:
     last = p + kind.links[-1].name
     flange = _add_joint(robot, "fixed", p + kind.flange.joint, last, arm.flange_frame)
     add_joint_origin(flange, kind.flange.origin.position, kind.flange.origin.rotation)
-    if arm.hand:
-        _add_hand(robot, p, arm.flange_frame)
+    if arm.gripper is not None:
+        _add_hand(robot, p, arm.flange_frame, arm.gripper)
     if arm.tool is not None:
         _add_tool(robot, p, arm.flange_frame, arm.tool)
 
 
-def _add_hand(robot: Element, p: str, flange: str) -> None:
-    """Add the hand, its fingers and its tool centre point; ``p`` is the arm's prefix."""
-    hand = add(robot, "link", name=f"{p}hand")
-    add_inertial(hand, HAND_INERTIAL.mass, HAND_INERTIAL.com, HAND_INERTIAL.inertia)
-    for shape in HAND_LOOK:
-        add_visual(hand, shape)
-    for capsule in HAND_CONTACT:
-        add_capsule(hand, capsule)
+def _add_hand(robot: Element, p: str, flange: str, gripper: ParallelGripper) -> None:
+    """Add a gripper, its fingers and its tool centre point; ``p`` is the arm's prefix."""
+    _add_gripper_body(robot, f"{p}hand", gripper.body)
     mount = _add_joint(robot, "fixed", f"{p}hand_joint", flange, f"{p}hand")
-    add_joint_origin(mount, np.zeros(3), rotation_from_rpy(0.0, 0.0, HAND_YAW))
-    for i, (side, yaw) in enumerate((("left", 0.0), ("right", np.pi)), start=1):
-        finger = add(robot, "link", name=f"{p}{side}finger")
-        add_inertial(finger, FINGER_INERTIAL.mass, FINGER_INERTIAL.com, FINGER_INERTIAL.inertia)
-        for shape in FINGER_LOOK:
-            add_visual(finger, shape)
-        for block in FINGER_BLOCKS:
-            add_block(finger, "collision", block)
+    add_joint_origin(mount, gripper.mount.position, gripper.mount.rotation)
+    for i, (side, finger) in enumerate(zip(("left", "right"), gripper.fingers), start=1):
+        _add_gripper_body(robot, f"{p}{side}finger", finger)
         joint = _add_joint(
             robot, "prismatic", f"{p}finger_joint{i}", f"{p}hand", f"{p}{side}finger"
         )
-        add_joint_origin(joint, (0.0, 0.0, FINGER_HEIGHT), rotation_from_rpy(0.0, 0.0, yaw))
-        add(joint, "axis", xyz="0 1 0")
-        span = {"lower": "0", "upper": numbers((FINGER_UPPER,))}
-        rates = {"velocity": numbers((FINGER_VELOCITY,)), "effort": numbers((FINGER_FORCE,))}
+        add_joint_origin(joint, finger.origin.position, finger.origin.rotation)
+        add(joint, "axis", xyz=numbers(finger.axis, digits=15))
+        span = {"lower": numbers((gripper.lower,)), "upper": numbers((gripper.upper,))}
+        rates = {"velocity": numbers((gripper.velocity,)), "effort": numbers((gripper.force,))}
         add(joint, "limit", {**span, **rates})
         if i == 2:
             add(joint, "mimic", joint=f"{p}finger_joint1")
     add(robot, "link", name=f"{p}hand_tcp")
     tcp = _add_joint(robot, "fixed", f"{p}hand_tcp_joint", f"{p}hand", f"{p}hand_tcp")
-    add_joint_origin(tcp, (0.0, 0.0, HAND_TCP_HEIGHT))
+    add_joint_origin(tcp, gripper.tcp.position, gripper.tcp.rotation)
+
+
+def _add_gripper_body(robot: Element, name: str, body: GripperBody) -> None:
+    """Add the link of a gripper's body or finger."""
+    link = add(robot, "link", name=name)
+    if body.inertial.mass > 0.0:
+        add_inertial(link, body.inertial.mass, body.inertial.com, body.inertial.inertia)
+    for shape in body.look:
+        add_visual(link, shape)
+    for solid in body.contact:
+        if isinstance(solid, Block):
+            add_block(link, "collision", solid)
+        else:
+            add_capsule(link, solid)
 
 
 def _add_tool(robot: Element, p: str, flange: str, tool: Tool) -> None:

@@ -16,8 +16,6 @@ from multipanda_py.cell import Cell
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.gripper_record import Action, Outcome
 from multipanda_py.grippers.gripper import (
-    MAX_FORCE,
-    MAX_WIDTH,
     Gripper,
     GripperMotion,
     GripperResult,
@@ -73,6 +71,7 @@ class _Hand:
     def __init__(self, node: GuardedNode, cell: Cell, arm: str) -> None:
         self._cell, self._arm, self._logger = cell, arm, node.get_logger()
         self._gripper: Gripper = cell.gripper(arm)
+        self._speed = min(SPEED, self._gripper.description.speed)
         self._goals: list[_GripperGoal] = []
         self._problem = ""
         commands: dict[str, Callable[[], GripperMotion]] = {
@@ -108,10 +107,12 @@ class _Hand:
         self._problem = problem
 
     def _open(self) -> GripperMotion:
-        return self._gripper.move(self._gripper.state().max_width, SPEED)
+        return self._gripper.move(self._gripper.state().max_width, self._speed)
 
     def _close(self) -> GripperMotion:
-        return self._gripper.grasp(0.0, SPEED, CLOSE_FORCE, 0.0, MAX_WIDTH)
+        can = self._gripper.description
+        force = min(CLOSE_FORCE, can.force)
+        return self._gripper.grasp(0.0, self._speed, force, 0.0, can.max_width)
 
     def _trigger(
         self, name: str, start: Callable[[], GripperMotion], request: Any, response: Any
@@ -135,11 +136,13 @@ class _Hand:
 
     def _accept(self, goal: Any) -> GoalResponse:
         position, effort = goal.command.position, goal.command.max_effort
-        largest = self._gripper.state().max_width / 2.0
-        if not (math.isfinite(position) and 0.0 <= position <= largest + _SAME):
-            fault = f"position: got {position:g}, allowed [0, {largest:g}] m of one finger"
-        elif not (math.isfinite(effort) and 0.0 <= effort <= MAX_FORCE):
-            fault = f"max_effort: got {effort:g}, allowed [0, {MAX_FORCE:g}] N, 0 to move"
+        can = self._gripper.description
+        least, largest = can.lower, self._gripper.state().max_width / 2.0
+        if not (math.isfinite(position) and least <= position <= largest + _SAME):
+            allowed = f"[{least:g}, {largest:g}] m of one finger"
+            fault = f"position: got {position:g}, allowed {allowed}"
+        elif not (math.isfinite(effort) and 0.0 <= effort <= can.most_force):
+            fault = f"max_effort: got {effort:g}, allowed [0, {can.most_force:g}] N, 0 to move"
         else:
             return GoalResponse.ACCEPT
         self._cell.rejected[f"{self._arm} gripper"] += 1
@@ -152,9 +155,9 @@ class _Hand:
         width = min(2.0 * command.position, state.max_width)
         try:
             if command.max_effort > 0.0 and width < state.width - _SAME:
-                motion = self._gripper.grasp(width, SPEED, command.max_effort)
+                motion = self._gripper.grasp(width, self._speed, command.max_effort)
             else:
-                motion = self._gripper.move(width, SPEED)
+                motion = self._gripper.move(width, self._speed)
         except MultipandaError as error:
             self._cell.rejected[f"{self._arm} gripper"] += 1
             self._logger.warning(f"{self._arm}/gripper/gripper_action: {error}")

@@ -98,7 +98,7 @@ def _add_ready_key(
     qpos: list[float] = []
     ctrl: list[float] = []
     for arm in arms:
-        fingers = [arm.finger_opening] * len(arm.finger_joint_names)
+        fingers = [float(arm.finger_opening or 0.0)] * len(arm.finger_joint_names)
         qpos += [*arm.robot.ready.tolist(), *fingers]
         ctrl += [0.0] * len(arm.joint_names) + fingers
     for thing in objects:

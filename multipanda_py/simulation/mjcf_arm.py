@@ -9,20 +9,9 @@ import mujoco
 import numpy as np
 
 from multipanda_py.robots.arm import ArmDescription
-from multipanda_py.robots.franka import (
-    FINGER_BLOCKS,
-    FINGER_FORCE,
-    FINGER_HEIGHT,
-    FINGER_INERTIAL,
-    FINGER_UPPER,
-    HAND_CONTACT,
-    HAND_INERTIAL,
-    HAND_TCP_HEIGHT,
-    HAND_YAW,
-)
-from multipanda_py.robots.look import FINGER_LOOK, HAND_LOOK
-from multipanda_py.robots.rotations import rotation_from_rpy
+from multipanda_py.robots.parallel_gripper import GripperBody, ParallelGripper
 from multipanda_py.robots.scene_object import SceneObject
+from multipanda_py.robots.shapes import Block
 from multipanda_py.robots.tool import Tool
 from multipanda_py.simulation.description_pictures import add_shape, own_pictures
 from multipanda_py.simulation.mjcf_elements import (
@@ -36,14 +25,12 @@ from multipanda_py.simulation.mjcf_elements import (
 )
 from multipanda_py.simulation.mjcf_meshes import MeshLibrary
 
-# Servo of a finger: our choice, stiff enough to reach FINGER_FORCE with 14 mm of error and
-# critically damped for the mass that it moves.
+# Servo of a finger: our choice, stiff enough to reach the Franka Hand's force with 14 mm of error
+# and critically damped for the mass that it moves.
 FINGER_ARMATURE = 0.1  # mass of the drive as felt at a finger [kg]
 FINGER_STIFFNESS = 5000.0  # [N/m]
-FINGER_DAMPING = 2.0 * np.sqrt(FINGER_STIFFNESS * (FINGER_ARMATURE + FINGER_INERTIAL.mass))
 # A finger is so light that it would sink 4 mm into what it presses with 60 N: time constants [s]
 # of a few cycles make its pad give way by 0.2 mm, and its stop by less.
-PAD = 3  # of FINGER_BLOCKS
 PAD_SOLREF = (0.004, 1.0)
 STOP_SOLREF = (0.002, 1.0)
 
@@ -73,8 +60,8 @@ def add_arm(
     flange = put(body.add_body(), name=arm.flange_frame, pos=np.array(origin.position))
     put(flange, quat=quaternion(origin.rotation))
     put(flange.add_site(), name=arm.flange_frame, size=np.full(3, 0.005), group=4)
-    if arm.hand:
-        _add_hand(spec, arm.prefix, flange, materials, gravcomp)
+    if arm.gripper is not None:
+        _add_hand(spec, arm.prefix, arm.gripper, flange, materials, gravcomp)
     if arm.tool is not None:
         _add_tool(arm.prefix, arm.tool, flange, materials, gravcomp)
     _add_excludes(spec, arm)
@@ -124,56 +111,68 @@ def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i
 def _add_hand(
     spec: mujoco.MjSpec,
     prefix: str,
+    gripper: ParallelGripper,
     flange: mujoco.MjsBody,
     materials: Materials,
     gravcomp: float,
 ) -> None:
-    """Add the hand, its fingers with their servos, and the site of its tool centre point."""
+    """Add a gripper, its fingers with their servos, and the site of its tool centre point."""
     hand = put(flange.add_body(), name=f"{prefix}hand", gravcomp=gravcomp)
-    put(hand, quat=quaternion(rotation_from_rpy(0.0, 0.0, HAND_YAW)))
-    set_inertial(hand, HAND_INERTIAL)
-    for shape in HAND_LOOK:
-        materials.add_visual(hand, shape)
-    for i, capsule in enumerate(HAND_CONTACT):
-        add_contact_capsule(hand, capsule, f"{prefix}hand_capsule{i}")
-    tcp = put(hand.add_site(), name=f"{prefix}hand_tcp", pos=np.array([0, 0, HAND_TCP_HEIGHT]))
-    put(tcp, size=np.full(3, 0.005), group=4)
-    for i, (side, yaw) in enumerate((("left", 0.0), ("right", np.pi)), start=1):
-        finger = put(hand.add_body(), name=f"{prefix}{side}finger", gravcomp=gravcomp)
-        put(finger, pos=np.array([0.0, 0.0, FINGER_HEIGHT]))
-        put(finger, quat=quaternion(rotation_from_rpy(0.0, 0.0, yaw)))
-        set_inertial(finger, FINGER_INERTIAL)
-        for shape in FINGER_LOOK:
-            materials.add_visual(finger, shape)
-        for k, block in enumerate(FINGER_BLOCKS):
-            add_contact_block(finger, block, f"{prefix}{side}finger_block{k}")
+    put(hand, pos=np.array(gripper.mount.position), quat=quaternion(gripper.mount.rotation))
+    _fill_gripper_body(hand, f"{prefix}hand", gripper.body, materials)
+    tcp = put(hand.add_site(), name=f"{prefix}hand_tcp", pos=np.array(gripper.tcp.position))
+    put(tcp, quat=quaternion(gripper.tcp.rotation), size=np.full(3, 0.005), group=4)
+    moving = FINGER_ARMATURE + max(finger.inertial.mass for finger in gripper.fingers)
+    for i, (side, finger) in enumerate(zip(("left", "right"), gripper.fingers), start=1):
+        body = put(hand.add_body(), name=f"{prefix}{side}finger", gravcomp=gravcomp)
+        put(body, pos=np.array(finger.origin.position), quat=quaternion(finger.origin.rotation))
+        _fill_gripper_body(body, f"{prefix}{side}finger", finger, materials)
         name = f"{prefix}finger_joint{i}"
-        joint = put(finger.add_joint(), name=name, type=mujoco.mjtJoint.mjJNT_SLIDE)
-        put(joint, axis=np.array([0.0, 1.0, 0.0]), limited=True, armature=FINGER_ARMATURE)
-        put(joint, range=np.array([0.0, FINGER_UPPER]), solref_limit=np.array(STOP_SOLREF))
-        _add_servo(spec, name)
-    _add_belt(spec, prefix)
+        joint = put(body.add_joint(), name=name, type=mujoco.mjtJoint.mjJNT_SLIDE)
+        put(joint, axis=np.array(finger.axis), limited=True, armature=FINGER_ARMATURE)
+        span = np.array([gripper.lower, gripper.upper])
+        put(joint, range=span, solref_limit=np.array(STOP_SOLREF))
+        _add_servo(spec, name, gripper, moving)
+    _add_belt(spec, prefix, moving)
 
 
-def _add_servo(spec: mujoco.MjSpec, joint: str) -> None:
-    """Add the position servo of a finger."""
+def _fill_gripper_body(
+    body: mujoco.MjsBody, name: str, part: GripperBody, materials: Materials
+) -> None:
+    """Give a gripper's body or finger its inertia, picture and contact geometry."""
+    set_inertial(body, part.inertial)
+    for shape in part.look:
+        materials.add_visual(body, shape)
+    for i, solid in enumerate(part.contact):
+        if isinstance(solid, Block):
+            add_contact_block(body, solid, _contact_name(name, part, i))
+        else:
+            add_contact_capsule(body, solid, _contact_name(name, part, i))
+
+
+def _contact_name(name: str, part: GripperBody, i: int) -> str:
+    kind = "block" if isinstance(part.contact[i], Block) else "capsule"
+    return f"{name}_{kind}{i}"
+
+
+def _add_servo(spec: mujoco.MjSpec, joint: str, gripper: ParallelGripper, moving: float) -> None:
+    """Add the position servo of a finger, for the mass that it moves [kg]."""
     servo = put(spec.add_actuator(), name=joint, target=joint)
     put(servo, trntype=mujoco.mjtTrn.mjTRN_JOINT, gaintype=mujoco.mjtGain.mjGAIN_FIXED)
     put(servo, biastype=mujoco.mjtBias.mjBIAS_AFFINE)
     gain, bias = np.zeros(10), np.zeros(10)
     gain[0] = FINGER_STIFFNESS
-    bias[1:3] = -FINGER_STIFFNESS, -FINGER_DAMPING
+    bias[1:3] = -FINGER_STIFFNESS, -2.0 * np.sqrt(FINGER_STIFFNESS * moving)
     put(servo, gainprm=gain, biasprm=bias)
-    put(servo, ctrllimited=True, ctrlrange=np.array([0.0, FINGER_UPPER]))
-    put(servo, forcelimited=True, forcerange=np.array([-FINGER_FORCE, FINGER_FORCE]))
+    put(servo, ctrllimited=True, ctrlrange=np.array([gripper.lower, gripper.upper]))
+    put(servo, forcelimited=True, forcerange=np.array([-gripper.force, gripper.force]))
 
 
-def _add_belt(spec: mujoco.MjSpec, prefix: str) -> None:
-    """Add the spring that keeps both fingers equally far from the middle."""
+def _add_belt(spec: mujoco.MjSpec, prefix: str, mass: float) -> None:
+    """Add the spring that keeps both fingers, of a mass [kg], equally far from the middle."""
     belt = put(spec.add_tendon(), name=f"{prefix}finger_belt", springlength=np.zeros(2))
     for number, side in ((1, 1.0), (2, -1.0)):
         belt.wrap_joint(f"{prefix}finger_joint{number}", side)
-    mass = FINGER_ARMATURE + FINGER_INERTIAL.mass
     stiffness = min(BELT_STIFFNESS, mass / spec.option.timestep**2)  # as explicit steps allow
     damping = BELT_DAMPING_RATIO * np.sqrt(2.0 * stiffness * mass)
     for name, value in (("stiffness", stiffness), ("damping", damping)):
@@ -185,8 +184,10 @@ def _add_belt(spec: mujoco.MjSpec, prefix: str) -> None:
 def add_grip(spec: mujoco.MjSpec, arm: ArmDescription, thing: SceneObject) -> None:
     """Let the pads of an arm's fingers grip a thing firmly, with the friction of the thing."""
     sliding, torsional, rolling = thing.friction
-    for side in ("left", "right") if arm.hand else ():
-        grip = put(spec.add_pair(), geomname1=f"{arm.prefix}{side}finger_block{PAD}")
+    fingers = arm.gripper.fingers if arm.gripper is not None else ()
+    for side, finger in zip(("left", "right"), fingers):
+        pad = _contact_name(f"{arm.prefix}{side}finger", finger, finger.pad)
+        grip = put(spec.add_pair(), geomname1=pad)
         put(grip, geomname2=f"{thing.name}_geom", condim=4, solref=np.array(PAD_SOLREF))
         put(grip, friction=np.array([sliding, sliding, torsional, rolling, rolling]))
 

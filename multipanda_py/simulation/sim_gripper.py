@@ -7,9 +7,9 @@ import mujoco
 import numpy as np
 
 from multipanda_py.gripper_record import Action, Outcome
-from multipanda_py.grippers.gripper import MAX_SPEED, MAX_WIDTH, GripperCommand
+from multipanda_py.grippers.gripper import GripperCommand
 from multipanda_py.robots import ArmDescription
-from multipanda_py.robots.franka import FINGER_FORCE
+from multipanda_py.robots.parallel_gripper import ParallelGripper
 from multipanda_py.simulation.saved_fields import load_fields, save_fields
 from multipanda_py.state import ArmState, Vector
 
@@ -23,7 +23,6 @@ REST = 0.05
 """How long the fingers have to rest before a command ends [s]."""
 GRACE = 1.0
 """How long a command may take beyond the way to go [s]."""
-_OPENING = MAX_WIDTH / 2.0
 
 
 class SimGripper:
@@ -43,7 +42,8 @@ class SimGripper:
     Args:
         model: The compiled scene; limits of this hand's actuators are set while it runs.
         data: Its data, with the arm at its start posture.
-        arm: The arm, which has a hand.
+        arm: The arm.
+        gripper: What it carries.
         state: Where the arm's fingers and the answers to commands go.
         period: Of the cycle [s].
 
@@ -63,6 +63,7 @@ class SimGripper:
         model: mujoco.MjModel,
         data: mujoco.MjData,
         arm: ArmDescription,
+        gripper: ParallelGripper,
         state: ArmState,
         period: float,
     ) -> None:
@@ -88,7 +89,8 @@ class SimGripper:
         self._long = round(REST / period)
         self._soon = max(1, self._long // 2)
         self.is_active = False
-        self._force_range[:] = -FINGER_FORCE, FINGER_FORCE
+        self._force_range[:] = -gripper.force, gripper.force
+        self._gripper, self._free_force = gripper, min(FREE_FORCE, gripper.force)
         self._control[:] = arm.finger_opening
 
     def save(self) -> tuple[Vector, dict[str, object]]:
@@ -112,12 +114,13 @@ class SimGripper:
         self._command = command
         answer[2] = 0
         if command.action is Action.HOMING:
-            self._aim([0.0, _OPENING], FREE_FORCE, MAX_SPEED)
+            both_ends = [self._gripper.lower, self._gripper.upper]
+            self._aim(both_ends, self._free_force, self._gripper.speed)
         elif command.action is Action.MOVE:
-            self._aim([command.width / 2.0], FREE_FORCE, command.speed)
+            self._aim([command.width / 2.0], self._free_force, command.speed)
         else:
             # Far enough behind the fingers that the servo presses with the force when closed.
-            closed = -command.force / self._stiffness - 1e-3
+            closed = self._gripper.lower - command.force / self._stiffness - 1e-3
             self._aim([closed], command.force, command.speed)
 
     def step(self) -> None:
@@ -147,12 +150,12 @@ class SimGripper:
         if (self._rest < self._long or not waits) and self._left:
             return
         if len(self._goals) > 1:
-            self._aim(self._goals[1:], FREE_FORCE, MAX_SPEED)
+            self._aim(self._goals[1:], self._free_force, self._gripper.speed)
             return
         self._left = self._rest = 0
         arrived = 2.0 * abs(opening - goal) < TOLERANCE
         if self._command.action is Action.GRASP:
-            stopped = 2.0 * opening > TOLERANCE
+            stopped = 2.0 * (opening - self._gripper.lower) > TOLERANCE
             done = stopped and self._command.holds(2.0 * opening)
             self._answer[2] = done
             self.is_active = stopped

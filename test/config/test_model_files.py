@@ -137,3 +137,59 @@ def test_a_real_franka_is_not_driven_by_files_that_only_have_its_name():
     arm = {"backend": "franka", "robot_ip": "127.0.0.1", "model": model}
     with pytest.raises(ConfigurationError, match="got 'fr3' of files, allowed fr3 for backend"):
         CellConfig.from_dict({"cell": {"name": "c"}, "arms": {"a": arm}})
+
+
+@pytest.fixture
+def with_hand(write, tmp_path):
+    """Return a cell's file, with a gripper's files in a folder beside it."""
+    example = Path(__file__).parents[2] / "examples" / "wide_gripper"
+    shutil.copytree(example, tmp_path / "grippers")
+
+    def make(hand, **arm):
+        path = write("ur5e")
+        data = yaml.safe_load(path.read_text())
+        data["/**"]["ros__parameters"]["arms"]["left"] |= {"hand": hand, **arm}
+        path.write_text(yaml.safe_dump(data))
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize("placement", ["inline", "process"])
+def test_a_gripper_by_its_files_moves_wherever_the_loop_runs(with_hand, placement):
+    hand = {"extra": "grippers/wide_gripper.yaml"}
+    with Cell.from_yaml(with_hand(hand), placement=placement) as cell:
+        gripper = cell.gripper("left")
+        assert gripper.move(0.03).wait().width == pytest.approx(0.03, abs=2e-4)
+
+
+def test_a_cell_with_a_gripper_comes_back_from_json_and_its_urdf_goes_before_the_yaml(with_hand):
+    hand = {"urdf": "grippers/wide_gripper.urdf", "extra": "grippers/wide_gripper.yaml"}
+    config = CellConfig.from_yaml(with_hand(hand))
+    assert CellConfig.model_validate_json(config.model_dump_json()) == config
+    assert CellConfig.from_dict(config.model_dump()) == config
+    assert config.arms["left"].hand.gripper.max_width == pytest.approx(0.11)
+    assert config.arms["right"].hand is True
+
+
+@pytest.mark.parametrize(
+    ("hand", "arm", "sentence"),
+    [
+        ({"extra": "no.yaml"}, {}, r"arms\.left\.hand: got .*no\.yaml: cannot be read"),
+        ({"urdf": "grippers/wide_gripper.urdf"}, {},
+         r"arms\.left\.hand: got .*wide_gripper\.urdf: tcp: got 'tcp', allowed a link fixed to"),
+        ({}, {}, r"arms\.left\.hand: got .*hand: urdf: missing: the path of a file"),
+        ({"file": "x"}, {}, r"arms\.left\.hand\.file: unknown key; known: urdf, extra"),
+        ({"urdf": 3}, {}, r"arms\.left\.hand\.urdf: got 3; .*string"),
+        ("wide", {}, r"arms\.left\.hand: got 'wide'; .*boolean"),
+        (True, {}, r"arms\.left\.hand: got true, allowed false for a ur5e, or the files of a gri"),
+        ({"extra": "grippers/wide_gripper.yaml"},
+         {"backend": "franka", "model": "fr3", "robot_ip": "10.0.0.1"},
+         r"arms\.left\.hand: got files, allowed true or false for backend franka"),
+    ],
+)  # fmt: skip
+def test_files_that_describe_no_gripper_are_refused_where_they_are_named(
+    with_hand, hand, arm, sentence
+):
+    with pytest.raises(ConfigurationError, match=sentence):
+        CellConfig.from_yaml(with_hand(hand, **arm))

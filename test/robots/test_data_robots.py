@@ -185,7 +185,7 @@ def test_unusable_data_are_refused_with_both_numbers(tmp_path, old, new, message
         read_robot(tmp_path / "robot.yaml")
 
 
-def test_the_hand_of_this_package_does_not_fit():
+def test_no_hand_is_made_for_a_ur5e():
     assert not MODELS["ur5e"].has_hand
     with pytest.raises(ConfigurationError, match="got true, allowed false"):
         ArmDescription("arm", "ur5e", hand=True)

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A parallel gripper that is data: its figures, its mass on an arm, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from multipanda_py.dynamics.arm_model import ArmModel
+from multipanda_py.dynamics.gravity import ArmGravity
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.loop.row import row_dtype
+from multipanda_py.pose import Pose
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.franka_hand import FRANKA_HAND
+from multipanda_py.robots.models import DATA, MODELS
+from multipanda_py.robots.read import read_robot
+from multipanda_py.robots.read_gripper import read_gripper
+from multipanda_py.robots.urdf import arm_urdf
+from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.state import ArmState
+
+FOLDER = Path(__file__).parents[2] / "examples" / "wide_gripper"
+YAML = FOLDER / "wide_gripper.yaml"
+
+
+@pytest.fixture
+def changed(tmp_path):
+    """Return the path of the example's YAML with changes in it and its URDF."""
+
+    def change(in_urdf=(), in_yaml=()):
+        for path, changes in ((FOLDER / "wide_gripper.urdf", in_urdf), (YAML, in_yaml)):
+            text = path.read_text()
+            for old, new in changes:
+                assert old in text
+                text = text.replace(old, new)
+            (tmp_path / path.name).write_text(text)
+        return tmp_path / YAML.name
+
+    return change
+
+
+def jaws_in_housing(gripper, q):
+    """Return the centres of mass of both fingers in the body, (2, 3)."""
+    return [
+        np.array(f.origin.position)
+        + f.origin.rotation @ (np.array(f.inertial.com) + q * np.array(f.axis))
+        for f in gripper.fingers
+    ]
+
+
+def test_fingers_are_where_pinocchio_has_them_in_the_urdf_of_the_gripper():
+    gripper = read_gripper(YAML)
+    model = pin.buildModelFromUrdf(str(FOLDER / "wide_gripper.urdf"))
+    data = model.createData()
+    for q in (0.0, 0.02, 0.055):
+        pin.centerOfMass(model, data, np.array([q, -q]))
+        for number, place in enumerate(jaws_in_housing(gripper, q), start=1):
+            body = model.inertias[number]
+            np.testing.assert_allclose(place, data.oMi[number].act(body.lever), atol=1e-12)
+            assert gripper.fingers[number - 1].inertial.mass == pytest.approx(body.mass)
+    assert (gripper.min_width, gripper.max_width) == pytest.approx((0.0, 0.11))
+    assert (gripper.velocity, gripper.speed, gripper.force) == (0.08, 0.16, 60.0)
+    assert [finger.pad for finger in gripper.fingers] == [1, 1]
+
+
+REVERSED = [
+    ('<axis xyz="0 1 0"/>\n    <limit lower="0"', '<axis xyz="0 -2 0"/>\n    <limit lower="0"'),
+    ('lower="0" upper="0.055"', 'lower="-0.055" upper="0"'),
+    ('lower="-0.055" upper="0" velocity="0.08" effort="60"/>\n    <mimic joint="slide_a" '
+     'multiplier="-1"/>', 'lower="0" upper="0"/>\n    <mimic joint="slide_a" multiplier="1"/>'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [REVERSED, [('    <mimic joint="slide_a" multiplier="-1"/>\n', "")]],
+    ids=["positive closes", "no mimic"],
+)
+def test_the_same_gripper_in_other_words_has_its_fingers_at_the_same_places(changed, change):
+    gripper, other = read_gripper(YAML), read_gripper(changed(change))
+    assert (other.lower, other.upper) == pytest.approx((gripper.lower, gripper.upper))
+    for q in (0.0, 0.055):
+        np.testing.assert_allclose(
+            jaws_in_housing(other, q), jaws_in_housing(gripper, q), atol=1e-12
+        )
+
+
+def test_closed_fingers_may_leave_a_width(changed):
+    gripper = read_gripper(changed(in_yaml=[("tcp:", "closed_width: 0.01\ntcp:")]))
+    assert (gripper.min_width, gripper.max_width) == pytest.approx((0.01, 0.12))
+    closed = jaws_in_housing(gripper, gripper.lower)
+    np.testing.assert_allclose(closed, jaws_in_housing(read_gripper(YAML), 0.0), atol=1e-12)
+
+
+def test_the_pad_of_the_franka_hand_is_its_block_of_rubber():
+    assert [finger.contact[finger.pad].color for finger in FRANKA_HAND.fingers] == ["rubber"] * 2
+
+
+def test_an_arm_with_a_gripper_is_carried_as_mujoco_says():
+    base = Pose.from_rpy([0.3, -0.2, 0.5], [0.4, -1.1, 2.0])
+    place = np.array(base.position), np.array(base.rotation)
+    gripper = read_gripper(YAML)
+    arm = ArmDescription("arm", "ur5e", *place, hand=gripper, compensates_gravity=False)
+    bare = ArmDescription("arm", "ur5e", *place, compensates_gravity=False)
+    heavier = [pin.computeTotalMass(pin.buildModelFromXML(arm_urdf(a))) for a in (arm, bare)]
+    own = pin.computeTotalMass(pin.buildModelFromUrdf(str(FOLDER / "wide_gripper.urdf")))
+    # Both leave out what is fixed to the world or the base: the housing of the gripper on its own.
+    assert heavier[0] - heavier[1] == pytest.approx(own + 0.9)
+    world = build_scene([arm]).compile()
+    data = mujoco.MjData(world)
+    row = np.zeros(1, row_dtype(1, 0, 1, arm.n_joints))
+    state = ArmState("arm", arm.limits, row["arms"][0, :1].reshape(()))
+    model = ArmModel(arm)
+    model.attach(state)
+    gravity = ArmGravity(arm, state, 1e-3)
+    n, rng = arm.n_joints, np.random.default_rng(3)
+    for _ in range(20):
+        state.q[:] = rng.uniform(arm.limits.lower, arm.limits.upper)
+        data.qpos[n:] = arm.finger_opening
+        data.qpos[:n] = state.q
+        mujoco.mj_forward(world, data)
+        model.update(state)
+        gravity.update()
+        np.testing.assert_allclose(state.tau_gravity, data.qfrc_bias[:n], atol=1e-6)
+        tcp = data.site("arm_ur5e_hand_tcp").xpos
+        expected = place[1].T @ (tcp - place[0])
+        np.testing.assert_allclose(state.position_ee_in_base, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("in_urdf", "in_yaml", "message"),
+    [
+        ([('"slide_b" type="prismatic"', '"slide_b" type="fixed"'),
+          ('    <mimic joint="slide_a" multiplier="-1"/>\n', "")], [],
+         r"urdf: joints that move: got slide_a \(prismatic\), allowed two prismatic ones"),
+        ([('"slide_b" type="prismatic"', '"slide_b" type="revolute"')], [],
+         "slide_b .revolute that mimics another one., allowed two prismatic"),
+        ([('lower="0" upper="0.055" ', "")], [], "joint slide_a: limit lower: missing"),
+        ([(' effort="60"', "")], [], "joint slide_a: limit effort: missing"),
+        ([('effort="60"', 'effort="0"')], [], "limit effort: got 0, allowed more than 0"),
+        ([('upper="0.055"', 'upper="0"')], [], r"slide_a: limit: got \[0, 0\] m, allowed some"),
+        ([('0 1 0"/>\n    <limit lower="-', '0 0 1"/>\n    <limit lower="-')], [],
+         "joints slide_a and slide_b: got directions .* allowed opposite ones"),
+        ([('multiplier="-1"', 'multiplier="2"')], [], "mimic: got joint slide_a times 2, allowed"),
+        ([('"jaw_b"', '"jaw_a"')], [], "link jaw_a: this name is there twice"),
+        ([('<box size="0.024 0.012 0.07"/>', '<sphere radius="0.01"/>')], [],
+         "link jaw_a: collision: got sphere, allowed box; for others give capsules of jaw_a"),
+        ([], [("tcp: grasp_point", "tcp: palm")], "tcp: got 'palm', allowed .* housing, grasp_po"),
+        ([], [("tcp: grasp_point", "tcp: jaw_a")], "tcp: got 'jaw_a', allowed a link fixed to"),
+        ([], [("mount: [0.0, ", "mount: [")], "mount: got .* allowed a list of 6 numbers"),
+        ([], [("tcp:", "closed_width: -0.1\ntcp:")], "closed_width: got -0.1, allowed 0 m or"),
+        ([], [("tcp:", "width: 0.1\ntcp:")], "width: unknown key; known: urdf, base, tcp"),
+        ([], [("urdf: wide_gripper", "urdf: nowhere")], "nowhere.urdf: cannot be read"),
+        ([], [("urdf: wide_gripper.urdf\n", "")], "yaml: urdf: missing: the path of a file"),
+    ],
+)  # fmt: skip
+def test_what_is_no_parallel_gripper_is_refused_where_it_is_said(
+    changed, in_urdf, in_yaml, message
+):
+    with pytest.raises(ConfigurationError, match=message):
+        read_gripper(changed(in_urdf, in_yaml))
+
+
+def test_an_arm_whose_joint_is_called_as_one_of_the_gripper_is_refused(tmp_path):
+    for kind in ("yaml", "urdf"):
+        text = (DATA / f"ur5e.{kind}").read_text().replace("elbow_joint", "finger_joint1")
+        (tmp_path / f"ur5e.{kind}").write_text(text)
+    robot = read_robot(tmp_path / "ur5e.yaml")
+    with pytest.raises(ConfigurationError, match="got a joint finger_joint1, which is one of"):
+        ArmDescription("arm", robot, hand=read_gripper(YAML))
+    assert ArmDescription("arm", robot).gripper is None
+    assert ArmDescription("arm", MODELS["ur5e"], hand=read_gripper(YAML)).gripper is not None
