@@ -21,11 +21,12 @@ AT_BOX = {
 }
 BESIDE = {
     "ur5e": {
-        "position": [0.3, -0.6, 0.0],
-        "q_start": [-2.4464, -1.3485, 2.1318, -3.9249, -0.6952, -3.1416],
+        "position": [0.3, -0.6, 0.2],
+        "q_start": [-2.4464, -1.3473, 2.1323, -0.785, 0.6952, -1.5708],
     },
 }
-"""Where arms of other kinds stand, and start with the tip of their rods where the FR3's is."""
+"""Where arms of other kinds stand, and start with the tip of their rods where the FR3's is, and
+no link in the table."""
 OTHER = {
     "stiffness": [1500.0] * 3 + [150.0] * 3,
     "relative_stiffness": [900.0] * 3 + [40.0] * 3,
