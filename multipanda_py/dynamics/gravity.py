@@ -45,6 +45,9 @@ class ArmGravity:
         state: Its live state, whose ``tau_gravity`` this fills.
         period: Cycle time [s].
 
+    Attributes:
+        share: s.
+
     Thread: control.
     """
 
@@ -57,7 +60,7 @@ class ArmGravity:
         self._turn: Matrix = np.array(arm.rotation_base_in_world)
         self._up_in_base = self._turn[2]
         self._step = period / RAMP
-        self._mass = self._share = 0.0
+        self._mass = self.share = 0.0
         self._centre_in_world: Vector = np.zeros(3)
 
     def set_load(self, load: Load) -> None:
@@ -72,7 +75,7 @@ class ArmGravity:
             centre_in_world: Live view of where it is, (3,) [m].
         """
         if mass <= 0.0 or self._mass <= 0.0:
-            self._share = 0.0
+            self.share = 0.0
         self._mass, self._centre_in_world = mass, centre_in_world
 
     def update(self) -> None:
@@ -84,9 +87,9 @@ class ArmGravity:
             self._out[:] = tau
 
     def _of_held_thing(self) -> Vector:
-        self._share = min(1.0, self._share + self._step)
+        self.share = min(1.0, self.share + self._step)
         state = self._state
-        force = self._share * self._mass * STANDARD_GRAVITY * self._up_in_base
+        force = self.share * self._mass * STANDARD_GRAVITY * self._up_in_base
         centre = np.dot(self._centre_in_world - self._base, self._turn)
         torque = np.cross(centre - state.position_ee_in_base, force)
         tau: Vector = np.dot(np.concatenate([force, torque]), state.jacobian)

@@ -166,6 +166,7 @@ class ControlLoop:
             tuple(arm.fault for arm in self._arms),
             tuple(arm.released for arm in self._arms),
             tuple(arm.interface for arm in self._arms),
+            tuple(arm.gravity.share if arm.gravity is not None else 0.0 for arm in self._arms),
             tuple(backend.save() for backend in self.backends),
         )
 
@@ -195,6 +196,9 @@ class ControlLoop:
             arm.fault, arm.released = fault, released
             arm.model.update(arm.state)
         self._held.load()
+        for arm, share in zip(self._arms, state.shares):
+            if arm.gravity is not None:
+                arm.gravity.share = share
         self._owners.begin_anew(state.active, now_ns)
         for arm in self._arms:
             arm.blend_left = 0

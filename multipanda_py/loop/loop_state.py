@@ -24,6 +24,7 @@ class LoopState:
         faults: Latched on each arm.
         released: Of each arm, whether even its hold could not produce a torque.
         interfaces: What each arm was commanded.
+        shares: Of each arm, of the weight in its hand that it had taken on.
         backends: What each backend has saved, None if it cannot.
     """
 
@@ -32,4 +33,5 @@ class LoopState:
     faults: tuple[Event, ...]
     released: tuple[bool, ...]
     interfaces: tuple[str, ...]
+    shares: tuple[float, ...]
     backends: tuple[object | None, ...]
