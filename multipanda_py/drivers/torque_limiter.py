@@ -25,11 +25,12 @@ class TorqueLimiter:
 
     Args:
         limits: Largest torques, (n,) [Nm].
-        step: Between two commands [Nm].
+        steps: Between two commands, (n,) [Nm]; a Franka's if None.
     """
 
-    def __init__(self, limits: Sequence[float], step: float = LARGEST_STEP) -> None:
-        self._limits, self._step = list(limits), step
+    def __init__(self, limits: Sequence[float], steps: Sequence[float] | None = None) -> None:
+        self._limits = list(limits)
+        self._steps = [LARGEST_STEP] * len(self._limits) if steps is None else list(steps)
         self.start()
 
     def start(self, tau: Sequence[float] | None = None) -> None:
@@ -65,8 +66,8 @@ class TorqueLimiter:
         return self._bound(wanted, executed)
 
     def _bound(self, tau: Sequence[float], executed: Sequence[float]) -> list[float]:
-        step, bounded = self._step, []
-        for wanted, now, most in zip(tau, executed, self._limits):
+        bounded = []
+        for wanted, now, most, step in zip(tau, executed, self._limits, self._steps):
             if not (-step <= wanted - now <= step and -most <= wanted <= most):
                 wanted = max(max(-most, now - step), min(min(most, now + step), wanted))
             bounded.append(wanted)

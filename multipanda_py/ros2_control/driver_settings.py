@@ -30,7 +30,7 @@ class TopicDriverSettings:
         velocity_limits: Largest speeds, (n,) [rad/s].
         endless: Whether a joint turns without end, (n,).
         torque_limits: Largest torques, (n,) [Nm].
-        torque_step: Between two commands [Nm].
+        torque_steps: Largest between two commands, (n,) [Nm].
         damping: Of an arm without the loop, (n,) [Nm s/rad].
         carries: Whether it has to be carried: it does not compensate gravity itself.
         model: The arm with its tool, as :func:`packed` has it.
@@ -55,7 +55,7 @@ class TopicDriverSettings:
     velocity_limits: list[float]
     endless: list[bool]
     torque_limits: list[float]
-    torque_step: float
+    torque_steps: list[float]
     damping: list[float]
     carries: bool
     model: str
@@ -96,7 +96,7 @@ def driver_settings(
         velocity_limits=arm.limits.velocity.tolist(),
         endless=np.isinf(arm.limits.upper - arm.limits.lower).tolist(),
         torque_limits=arm.limits.torque.tolist(),
-        torque_step=float(arm.limits.torque_rate.min()) / settings.rate,
+        torque_steps=(arm.limits.torque_rate / settings.rate).tolist(),
         carries=not arm.compensates_gravity,
         model=packed(heavy_model(arm)),
         flange_frame=arm.flange_frame,

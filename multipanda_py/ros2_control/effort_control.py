@@ -53,7 +53,7 @@ class EffortControl:
         settings: TopicDriverSettings,
     ) -> None:
         self._loop, self._topics, self._reading = loop, topics, reading
-        self._limiter = TorqueLimiter(settings.torque_limits, settings.torque_step)
+        self._limiter = TorqueLimiter(settings.torque_limits, settings.torque_steps)
         self._budget = int(settings.answer_budget * 1e9)
         self._sent: list[float] | None = None
         self._armed, self._moving = True, False
@@ -230,6 +230,6 @@ class EffortControl:
                 self._rest_blindly()
             resting = self._resting.of(self._reading.q, [0.0] * len(self._sent))
             gap = max(abs(a - b) for a, b in zip(self._sent, resting))
-            if not moves and gap < self._settings.torque_step:
+            if not moves and gap < min(self._settings.torque_steps):
                 break
         self._send(self._resting.of(self._reading.q, [0.0] * len(self._sent)))

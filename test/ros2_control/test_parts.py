@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.drivers.torque_limiter import TorqueLimiter
 from multipanda_py.dynamics.gravity import ArmGravity
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.loop.row import row_dtype
@@ -48,6 +49,17 @@ def test_the_driver_carries_what_the_loop_carries_and_damps_by_the_limits():
     lighter = changed_settings(told, Ros2ControlSettings(), ARM)
     assert json.loads(lighter.to_json())["load_mass"] == 0.0
     assert RestingTorque(unpacked(told), told.damping, carries=False).of(q, [0.0] * 6) == [0.0] * 6
+
+
+def test_large_joints_were_bounded_by_the_torque_rate_of_wrists():
+    """The loop counts on 1800 Nm/s of a UR5e's large joints, and the driver gave them 1000."""
+    told = driver_settings(Ros2ControlSettings(rate=500.0), ARM, [0])
+    limiter = TorqueLimiter(told.torque_limits, told.torque_steps)
+    for sign in (1.0, -1.0):
+        limiter.start()
+        sent = limiter.answer((sign * 28.0 * np.ones(6)).tolist(), [0.0] * 6)
+        np.testing.assert_allclose(sent, sign * ARM.limits.torque_rate / 500.0)
+    assert sent[0] == -3.6
 
 
 def test_without_the_loop_a_moving_arm_comes_to_rest_and_stays():
