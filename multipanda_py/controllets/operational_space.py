@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.bearable_share import BORNE, SURE, BearableShare
 from multipanda_py.control.cartesian_gains import CartesianGains
 from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.ramp import Ramp
@@ -22,6 +23,7 @@ from multipanda_py.targets import CartesianTarget
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _minimum, _maximum = np.minimum, np.maximum
+SURE_SQUARED = SURE * SURE
 SOFT = 1.0
 """Stiffness too small to press with [1/s^2]."""
 _SLOWER = 0.25
@@ -73,8 +75,9 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     of :class:`~multipanda_py.control.stoppable_speed.StoppableSpeed` in every cycle, so that the
     path stays straight; :math:`\Lambda_s` there is :math:`\Lambda_d` for
     :math:`\tfrac14 \lambda^2`, where it ends as the posture brakes less. The posture's pull is
-    bounded to the speed :math:`0.6\, \dot q_{max}`. Like the clip, all this bounds what a large
-    error presses with.
+    bounded to the speed :math:`0.6\, \dot q_{max}`. Nor does the spring ask more of any joint
+    than it bears (:class:`.BearableShare`, ``pull kept``): a wrist that gives way while the others
+    press on is thrown aside. Like the clip, all this bounds what a large error presses with.
 
     Near singular postures (:math:`w_{min} < 0.02` 1/kg) the inertia is damped, see
     :class:`multipanda_py.dynamics.task_inertia.OperationalSpace`. What the damping takes from a
@@ -89,8 +92,11 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     Params, Target = OperationalSpaceParams, CartesianTarget
     default_features = ("nullspace", "coriolis", "joint_limits", "collision_avoidance")
     touches = ("things",)
+    report_names = (BORNE,)
 
     def __init__(self, context: Context, params: OperationalSpaceParams) -> None:
+        self._bearable = [BearableShare(arm.limits) for arm in context.arms]
+        self._pull = np.zeros(6)
         self._error, self._acceleration, self._wrench = PoseError(), np.zeros(6), np.zeros(6)
         self._twist, self._brake = np.zeros(6), np.zeros(6)
         self._root = Ramp(np.sqrt(params.stiffness))
@@ -160,7 +166,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         """Write the joint torques of every arm."""
         if self._root.step():
             self._set_gains()
-        acceleration, brake = self._acceleration, self._brake
+        acceleration, brake, kept = self._acceleration, self._brake, 1.0
         for arm, state in enumerate(states):
             error = self._error.measure(
                 state.position_ee_in_base, state.rotation_ee_in_base,
@@ -177,14 +183,23 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
             wanted = _multiply(self._drift, error, self._wanted)
             if _dot(wanted, wanted) > self._slow2:
                 _multiply(acceleration, self._share_of(arm, state, wanted), acceleration)
-            _subtract(acceleration, _multiply(self._damping, twist, brake), acceleration)
+            _multiply(self._damping, twist, brake)
             if self._in_tool:
                 self._turn(acceleration, state.rotation_ee_in_base.T)
+                self._turn(brake, state.rotation_ee_in_base.T)
             space = state.operational_space()
-            wrench = space.apply_inertia(acceleration, self._wrench)
+            pull = space.apply_inertia(acceleration, self._pull)
+            if (
+                _dot(pull, pull) > SURE_SQUARED
+                and (share := self._bearable[arm].of(pull, state)) < 1
+            ):
+                _multiply(pull, share, pull)
+                kept = min(kept, share)
+            wrench = _subtract(pull, space.apply_inertia(brake, self._wrench), self._wrench)
             if space.damping > 0.0:
                 _add(wrench, self._rest_of(space, arm, state, target.posture[arm]), wrench)
             _dot(wrench, state.jacobian, self.tau[arm])
+        self.report[0] = kept
 
     def _share_of(self, arm: int, state: ArmState, twist: Vector) -> float:
         r"""Return :math:`\nu` for a twist, (6,), along the axes of the gains; turns it."""

@@ -60,7 +60,7 @@ def turned(rng, largest):
 def test_the_equation_in_every_posture(frame):
     rng = np.random.default_rng(6)
     maker = StateMaker(2)
-    damped = slowed = 0
+    damped = slowed = hard = 0
     for _ in range(40):
         params = OperationalSpaceParams(
             rng.uniform(0, 1000, 6), rng.uniform(0.1, 2, 6), frame, np.full(6, 0.3)
@@ -76,6 +76,7 @@ def test_the_equation_in_every_posture(frame):
             turn = turned(rng, 2.0 * far)
             target.rotation_ee_in_base[arm][:] = turn @ states[arm].rotation_ee_in_base
         law.update(states, target, PERIOD)
+        least = 1.0
         for arm, s in enumerate(states):
             r = s.rotation_ee_in_base
             e_p = target.position_ee_in_base[arm] - s.position_ee_in_base
@@ -89,7 +90,10 @@ def test_the_equation_in_every_posture(frame):
             d = np.minimum(2 * z * np.sqrt(k), 80.0)
             nu = speed_share(s, turn @ (k / d * e), turn @ ((k / d) ** 2 * e), d.max())
             slowed += nu < 1.0
-            expected = s.jacobian.T @ inertia @ turn @ (nu * k * e - d * rate)
+            spring = s.jacobian.T @ inertia @ turn @ (nu * k * e)
+            bearable = min(1.0, (0.9 * s.limits.torque / np.abs(spring)).min())
+            least, hard = min(least, bearable), hard + (bearable < 1.0)
+            expected = bearable * spring - s.jacobian.T @ inertia @ turn @ (d * rate)
             exact = np.linalg.inv(s.jacobian @ np.linalg.inv(s.mass) @ s.jacobian.T)
             most = 0.6 * s.limits.velocity
             pull = np.clip(
@@ -98,7 +102,9 @@ def test_the_equation_in_every_posture(frame):
             rest = pull - d.min() / 4 * s.dq
             expected += s.jacobian.T @ (exact - inertia) @ s.jacobian @ rest
             assert np.allclose(law.tau[arm], expected, rtol=1e-8, atol=1e-7)
+        assert law.report[0] == pytest.approx(least)
     assert 10 < damped < 70
+    assert 5 < hard < 70
     assert 20 < slowed < 80
 
 
