@@ -395,6 +395,8 @@ def main() -> None:
     if not todo:
         say("environment .venv is up to date")
         return
+    if VENV.is_symlink():  # it would be emptied, and whoever works with it have none
+        fail(f"{VENV} is a link to {VENV.resolve()} and not up to date: remove the link")
     check_tools(python, system_ros)
     version = ".".join(map(str, python["version"]))
     source = (
