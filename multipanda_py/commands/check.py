@@ -7,6 +7,7 @@ import argparse
 
 from multipanda_py.cell.may_touch import may_touch
 from multipanda_py.cell.same_place import same_place
+from multipanda_py.cell.starts_inside import starts_inside
 from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
@@ -26,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             config = CellConfig.from_yaml(path)
             say(f"{path}: ok: {summary_of(config)}")
-            for sentence in (*same_place(config), *may_touch(config)):
+            for sentence in (*same_place(config), *starts_inside(config), *may_touch(config)):
                 say(f"{path}: note: {sentence}")
         except ConfigurationError as error:
             code = FAILED

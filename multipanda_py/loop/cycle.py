@@ -114,7 +114,10 @@ class ControlLoop:
             with starting(self._who(backend)):
                 backend.connect()
         self._writing = sorted(self.backends, key=lambda backend: not backend.wake_fds)
-        not_ready = [fault for backend in self.backends for fault in backend.faults()]
+        not_ready: list[tuple[int, str]] = []
+        for backend in self.backends:
+            with starting(self._who(backend)):
+                not_ready += [(index, text) for index, text in backend.faults()]
         self._sense(self._all, 0)
         for backend in self.backends:
             with starting(self._who(backend)):
@@ -271,7 +274,7 @@ class ControlLoop:
                 pass_interrupt(error)
                 self._blame(backend, error, now_ns)
             try:
-                faults = backend.faults()
+                faults = [(index, text) for index, text in backend.faults()]
             except BaseException as error:
                 pass_interrupt(error)
                 self._blame(backend, error, now_ns)

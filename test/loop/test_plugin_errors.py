@@ -153,6 +153,18 @@ def test_a_backend_that_failed_at_the_start_was_not_named(make_cell, monkeypatch
         make_cell({"left": {}, "right": {"backend": "mock", "position": [0.0, 1.0, 0.0]}})
 
 
+def test_faults_of_a_backend_that_are_none_ended_the_loop_without_a_name(make_cell, monkeypatch):
+    arms = {"left": {}, "right": {"backend": "mock", "position": [0.0, 1.0, 0.0]}}
+    cell = make_cell(arms)
+    cell.step(5)
+    monkeypatch.setattr(Mock, "faults", lambda self: 5)
+    with pytest.raises(LoopError, match=r"right \(backend Mock\)"):
+        make_cell(arms)
+    cell.step(5)
+    assert cell.state("right").fault
+    assert not cell.state("left").fault
+
+
 def test_a_backend_that_did_not_close_kept_others_from_closing(monkeypatch, capfd):
     arms = {"left": {"backend": "mock"}, "right": {"position": [0.0, 1.0, 0.0]}}
     cell = simple_cell(arms)

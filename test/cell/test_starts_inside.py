@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arms that start inside of something are named before anything moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from multipanda_py.cell.starts_inside import starts_inside
+from multipanda_py.config.cell_file import CellConfig
+
+CONFIG = Path(__file__).resolve().parents[2] / "config"
+
+
+def cell(objects=None, **arm):
+    return CellConfig.from_dict({"arms": {"left": arm}, "objects": objects or {}})
+
+
+def test_an_arm_in_a_box_passed_the_check_and_faulted_at_once():
+    """The box, 0.1 m wide, stands about the vertical of joint 4, from 0.15 to 0.45 m."""
+    box = {"shape": "box", "size": [0.1, 0.1, 0.3], "position": [0.35, 0.0, 0.3]}
+    (sentence,) = starts_inside(cell({"box": box}))
+    assert sentence.startswith("left starts inside box: got left_fr3_")
+    assert sentence.endswith("see arms.left.q_start")
+    box["position"] = [0.35, 0.6, 0.3]
+    assert not starts_inside(cell({"box": box}))
+
+
+def test_an_arm_in_the_floor_is_named():
+    down = [0.0, 1.7, 0.0, -0.3, 0.0, 2.0, 0.785]
+    (sentence, *_) = starts_inside(cell(q_start=down))
+    assert sentence.startswith("left starts inside the floor: got left_fr3_")
+
+
+@pytest.mark.parametrize("name", ["dual_sim", "quad_sim", "four_arms_sim", "positions_sim"])
+def test_arms_of_shipped_cells_start_free(name):
+    assert not starts_inside(CellConfig.from_yaml(CONFIG / f"{name}.yaml"))
