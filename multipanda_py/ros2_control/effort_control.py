@@ -86,6 +86,7 @@ class EffortControl:
         if words[DriverWord.RECOVER] != self._recoveries:
             self._recoveries = words[DriverWord.RECOVER]
             self._armed = True
+            self._reading.forget()
         silence = time.monotonic() - self._heard
         if silence > self._settings.state_timeout:
             if self._wrong:

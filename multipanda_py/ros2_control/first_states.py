@@ -34,7 +34,9 @@ def first_states(
     Raises:
         Refused: If that does not happen, or the states are not those of the arm.
     """
-    reading = JointReading(settings.joint_names, settings.velocity_limits, settings.endless)
+    reading = JointReading(
+        settings.joint_names, settings.velocity_limits, settings.endless, settings.state_timeout
+    )
     times, wrong = [], []
     came = 0
 

@@ -32,6 +32,8 @@ class JointReading:
         names: Of the joints, n.
         fastest: Speed limits, (n,) [rad/s]; without them positions may jump.
         endless: Whether each turns without end, (n,): a whole turn is no jump.
+        longest: Pause between two states from which on a joint may be no farther away [s]: one
+            that has jumped stays refused until :meth:`forget`.
 
     Attributes:
         time: Of the state [s].
@@ -41,11 +43,16 @@ class JointReading:
     """
 
     def __init__(
-        self, names: Sequence[str], fastest: Sequence[float] = (), endless: Sequence[bool] = ()
+        self,
+        names: Sequence[str],
+        fastest: Sequence[float] = (),
+        endless: Sequence[bool] = (),
+        longest: float = math.inf,
     ) -> None:
         self._wanted = list(names)
         self._fastest = list(fastest) or [math.inf] * len(names)
         self._endless = list(endless) or [False] * len(names)
+        self._longest = longest
         self._stamp = -math.inf  # the last one, also if it was not newer
         self._before: list[float] = []  # where joints were at the time, if that is known
         self._names: list[str] = []
@@ -103,12 +110,16 @@ class JointReading:
         if self.is_behind:
             self.time, self._before = self._stamp, []
 
+    def forget(self) -> None:
+        """Take joints to be wherever the next state says: somebody has looked at the arm."""
+        self._before = []
+
     def _check_way(self, q: Sequence[float], period: float) -> None:
         """Refuse positions that no arm can have come to."""
         each = zip(self._wanted, q, self._before, self._fastest, self._endless)
         for name, now, before, fastest, is_endless in each:
             way = math.remainder(now - before, math.tau) if is_endless else now - before
-            most = JUMP + 2.0 * fastest * period
+            most = JUMP + 2.0 * fastest * min(period, self._longest)
             if abs(way) > most:
                 raise StateInvalid(
                     f"joint {name} went from {before:.4g} to {now:.4g} rad in "

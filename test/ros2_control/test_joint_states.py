@@ -69,6 +69,16 @@ def test_a_joint_that_jumps_is_refused_until_it_can_have_come_there():
     assert reading.take(message(1.102, ["b", "a"], [-3.1, 1.0], [0, 0], []))
 
 
+def test_a_joint_that_jumped_was_believed_after_a_while_and_carried_as_if_it_were_there():
+    """65 ms after half a radian, nobody asked: the arm drifted by as much as it braked away."""
+    reading = JointReading(["a"], [3.0], longest=0.05)
+    assert reading.take(message(1.0, ["a"], [0.0], [0], []))
+    with pytest.raises(StateInvalid, match=r"to 0\.5 rad in 200 ms, allowed 0\.4 rad"):
+        reading.take(message(1.2, ["a"], [0.5], [0], []))
+    reading.forget()
+    assert reading.take(message(1.202, ["a"], [0.5], [0], []))
+
+
 def test_stamps_that_have_gone_back_are_followed_when_asked():
     """Those of a simulator that began again, say; what stands still stays refused."""
     reading = JointReading(["a"], [1.0])
