@@ -13,17 +13,14 @@ libfranka at its end.
 
 from __future__ import annotations
 
-import gc
 import os
-import signal
-import sys
 from collections.abc import Callable
 from functools import partial
-from types import FrameType
 from typing import Any, NoReturn
 
+from multipanda_py.drivers.entry import collect_for_good, connect_to_loop
 from multipanda_py.drivers.loop_connection import LoopConnection
-from multipanda_py.drivers.memory import POSITIONS, TORQUES, DriverMemory, DriverWord
+from multipanda_py.drivers.memory import POSITIONS, TORQUES, DriverWord
 from multipanda_py.drivers.priority import take_priority
 from multipanda_py.drivers.refused import Refused
 from multipanda_py.franka.connecting import (
@@ -33,7 +30,8 @@ from multipanda_py.franka.connecting import (
 )
 from multipanda_py.franka.driver_settings import DriverSettings, SettingRefused, apply
 from multipanda_py.franka.errors import fault_of_mode, names_of
-from multipanda_py.franka.torque_control import TorqueControl, publish
+from multipanda_py.franka.motion import publish
+from multipanda_py.franka.torque_control import TorqueControl
 
 _MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStopped": 5,
           "AutomaticErrorRecovery": 6}  # fmt: skip
@@ -202,15 +200,7 @@ def _is_broken_link(error: RuntimeError) -> bool:
 
 def main() -> NoReturn:
     """Run a driver; the process is left without destructors. Thread: main."""
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # not the loop's
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to the owner
-    fd, state_event, torque_event, n_joints = map(int, sys.argv[1:5])
-    loop = LoopConnection(DriverMemory(n_joints, fd), state_event, torque_event)
-
-    def terminate(_signal: int, _frame: FrameType | None) -> None:
-        loop.terminated = True
-
-    signal.signal(signal.SIGTERM, terminate)
+    loop = connect_to_loop()
     try:
         settings = DriverSettings.from_json(loop.first_line())
         os.sched_setaffinity(0, settings.cpus)
@@ -227,9 +217,7 @@ def main() -> NoReturn:
     except (OSError, RuntimeError, ValueError, TypeError) as error:
         loop.say(error=f"{error}", final=not isinstance(error, RuntimeError))
         os._exit(1)
-    gc.collect()
-    gc.freeze()
-    gc.disable()
+    collect_for_good()
     loop.say(ok=True, warnings=warnings, model=found)
     try:
         Driver(robot, loop, settings).run()

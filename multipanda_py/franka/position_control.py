@@ -12,8 +12,8 @@ import numpy as np
 from multipanda_py.drivers.loop_connection import LoopConnection
 from multipanda_py.drivers.memory import POSITIONS, DriverWord
 from multipanda_py.franka.driver_settings import DriverSettings
+from multipanda_py.franka.motion import MOVE, finish, publish, refuse_settings
 from multipanda_py.franka.speed_near_limits import SpeedNearLimits
-from multipanda_py.franka.torque_control import FINISH_TIME, MOVE, publish
 from multipanda_py.limits import ArmLimits
 from multipanda_py.planning.motion_limiter import MotionLimiter
 
@@ -85,28 +85,19 @@ class PositionControl:
                 words[DriverWord.LATE] += not stopping
                 silent = now - answered_at >= SILENCE
                 if limiter.at_rest and (stopping or silent):
-                    self._finish(handle)
+                    finish(loop, handle, self._positions(limiter.q.tolist()))
                     return reason if stopping else ("loop_silent", _silent(now - answered_at))
             handle.writeOnce(self._positions(limiter.q.tolist()))
             if words[DriverWord.ENABLED] != POSITIONS or loop.ended():
                 stopping = True
             if loop.has_lines():
-                for _ in loop.lines():
-                    loop.say(settings="refused", text="the arm is under position control")
+                refuse_settings(loop, "position")
 
     def _catch_up(self, state: Any) -> None:
         """Go on from what the robot executes, if that is not what it was told."""
         executed = np.array(state.q_d)
         if (np.abs(executed - self._limiter.q) > _SAME).any():
             self._limiter.start(executed, np.array(state.dq_d), np.array(state.ddq_d))
-
-    def _finish(self, handle: Any) -> None:
-        """End the motion in answer to the state just read; libfranka waits for the robot."""
-        self._loop.busy(FINISH_TIME)
-        command = self._positions(self._limiter.q.tolist())
-        command.motion_finished = True
-        handle.writeOnce(command)
-        self._loop.busy(0.0)
 
 
 def start_positions(robot: Any) -> Any:

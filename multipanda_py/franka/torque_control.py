@@ -10,20 +10,9 @@ from multipanda_py.drivers.loop_connection import LoopConnection
 from multipanda_py.drivers.memory import TORQUES, DriverWord
 from multipanda_py.drivers.torque_limiter import RAMP_TIME, TorqueLimiter
 from multipanda_py.franka.driver_settings import DriverSettings
+from multipanda_py.franka.motion import MOVE, finish, publish, refuse_settings
 
-MOVE = 2
-"""Mode of a robot that moves."""
-FINISH_TIME = 1.5
-"""libfranka may take so long to end a motion [s]."""
 _HALF = 0.0005  # of a cycle [s]
-
-
-def publish(loop: LoopConnection, state: Any, executing: int, mode: int) -> int:
-    """Hand a state of libfranka to the loop; return the state's number."""
-    return loop.publish(
-        state.time.to_sec(), executing, mode,
-        *state.q, *state.dq, *state.tau_J, *state.tau_ext_hat_filtered,
-    )  # fmt: skip
 
 
 class TorqueControl:
@@ -88,22 +77,13 @@ class TorqueControl:
                 answered_at = now
                 words[DriverWord.ANSWERED] += 1
             if finished:
-                self._finish(handle, tau)
+                finish(loop, handle, self._torques(tau))
                 return reason if stopping else ("loop_silent", _silent(now - answered_at))
             handle.writeOnce(self._torques(tau))
             if words[DriverWord.ENABLED] != TORQUES or loop.ended():
                 stopping = True
             if loop.has_lines():
-                for _ in loop.lines():
-                    loop.say(settings="refused", text="the arm is under torque control")
-
-    def _finish(self, handle: Any, tau: list[float]) -> None:
-        """End the motion in answer to the state just read; libfranka waits for the robot."""
-        self._loop.busy(FINISH_TIME)
-        command = self._torques(tau)
-        command.motion_finished = True
-        handle.writeOnce(command)
-        self._loop.busy(0.0)
+                refuse_settings(loop, "torque")
 
 
 def _silent(seconds: float) -> str:

@@ -7,15 +7,10 @@ Run as ``python -m multipanda_py.ros2_control.driver MEMORY STATE_EVENT TORQUE_E
 
 from __future__ import annotations
 
-import gc
 import os
-import signal
-import sys
-from types import FrameType
 from typing import NoReturn
 
-from multipanda_py.drivers.loop_connection import LoopConnection
-from multipanda_py.drivers.memory import DriverMemory
+from multipanda_py.drivers.entry import collect_for_good, connect_to_loop
 from multipanda_py.drivers.priority import take_priority
 from multipanda_py.drivers.refused import Refused
 from multipanda_py.ros2_control.driver_settings import TopicDriverSettings
@@ -27,15 +22,7 @@ _SETTLING_TIME = 1.0  # what is collected once, and never again [s]
 
 def main() -> NoReturn:
     """Run a driver. Thread: main."""
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # not the loop's
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to the owner
-    fd, state_event, torque_event, n_joints = map(int, sys.argv[1:5])
-    loop = LoopConnection(DriverMemory(n_joints, fd), state_event, torque_event)
-
-    def terminate(_signal: int, _frame: FrameType | None) -> None:
-        loop.terminated = True
-
-    signal.signal(signal.SIGTERM, terminate)
+    loop = connect_to_loop()
     try:
         settings = TopicDriverSettings.from_json(loop.first_line())
         os.sched_setaffinity(0, settings.cpus)
@@ -53,9 +40,7 @@ def main() -> NoReturn:
         loop.say(error=f"{type(error).__name__}: {error}", final=not isinstance(error, OSError))
         os._exit(1)
     loop.busy(_SETTLING_TIME)
-    gc.collect()
-    gc.freeze()
-    gc.disable()
+    collect_for_good()
     loop.busy(0.0)
     loop.say(ok=True, warnings=warnings, model={})
     try:
