@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from multipanda_py.config.backend_section import check_sections
 from multipanda_py.config.bounds import Name
-from multipanda_py.config.model_section import relative_to
+from multipanda_py.config.files import relative_to
 from multipanda_py.config.node_names import NODE, may_reach_node
 from multipanda_py.config.ros_yaml import load, ros_faults
 from multipanda_py.config.rules import Faults, check_cell

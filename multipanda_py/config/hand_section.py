@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, Discriminator, Tag, ValidationError
+from pydantic import AfterValidator, Discriminator, Tag
 
-from multipanda_py.config.model_section import absolute
 from multipanda_py.config.section import Section
 from multipanda_py.robots.parallel_gripper import ParallelGripper
 from multipanda_py.robots.read_gripper import read_gripper
@@ -36,14 +34,6 @@ class HandConfig(Section):
         """
         urdf, extra = (Path(path) if path else None for path in (self.urdf, self.extra))
         return read_gripper(extra, urdf=urdf)
-
-
-def resolved_hand(hand: Any) -> Any:
-    """Return a value for a hand with absolute paths, if it has any."""
-    paths = absolute(hand)
-    with contextlib.suppress(ValidationError):  # which is said by the section itself
-        return HandConfig.model_validate(paths) if isinstance(paths, Mapping) else hand
-    return hand
 
 
 def _readable(files: HandConfig) -> HandConfig:

@@ -24,8 +24,9 @@ from multipanda_py.config.bounds import (
     SpringDamping,
     ThingMass,
 )
-from multipanda_py.config.hand_section import Hand, resolved_hand
-from multipanda_py.config.model_section import Model, resolved, robot_of
+from multipanda_py.config.files import resolved
+from multipanda_py.config.hand_section import Hand, HandConfig
+from multipanda_py.config.model_section import Model, ModelConfig, robot_of
 from multipanda_py.config.section import Section
 from multipanda_py.robots import DEFAULT_MODEL, MODELS, Robot
 from multipanda_py.settings import Settings
@@ -165,7 +166,7 @@ class ArmConfig(Section):
         """Fill in what is not given and depends on the model."""
         if not _is_map(data):
             return data
-        model = resolved(data.get("model", DEFAULT_MODEL))
+        model = resolved(ModelConfig, data.get("model", DEFAULT_MODEL))
         robot = robot_of(model)
         if robot is None:
             return data
@@ -176,7 +177,7 @@ class ArmConfig(Section):
             **data,
             "model": model,
         }
-        filled["hand"] = resolved_hand(filled["hand"])
+        filled["hand"] = resolved(HandConfig, filled["hand"])
         for section, keys in PER_JOINT.items() if robot.n_joints != JOINTS else ():
             place = filled
             if section:

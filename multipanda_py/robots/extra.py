@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import yaml
@@ -16,6 +16,7 @@ from multipanda_py.robots.look import COLORS
 from multipanda_py.robots.shapes import Capsule, Turned, point_of
 
 Vector = NDArray[np.float64]
+Shape = TypeVar("Shape", Capsule, Turned)
 
 SOURCES = ("urdf", "mjcf")
 PER_JOINT = (
@@ -141,16 +142,8 @@ class Extra:
         """
         if "capsules" not in self._data:
             return None
-        found = {}
-        for link, capsules in self._map("capsules").items():
-            if link not in links:
-                raise self._refusal("capsules", f"link {link!r}", ", ".join(links))
-            try:
-                found[link] = tuple(_capsule(*capsule) for capsule in capsules)
-            except (TypeError, ValueError):
-                allowed = "a list of [start, end, radius]: two points, and more than 0 m"
-                raise self._refusal(f"capsules: {link}", f"{capsules!r:.60}", allowed) from None
-        return found
+        allowed = "a list of [start, end, radius]: two points, and more than 0 m"
+        return self._by_link("capsules", links, _capsule, allowed)
 
     def look(self, links: Sequence[str]) -> dict[str, tuple[Turned, ...]]:
         """Return the pictures by link.
@@ -159,18 +152,21 @@ class Extra:
             ConfigurationError: If a link does not exist, or a solid is not colour, start, end,
                 radius, and if need be radius at the end and heights of both domes.
         """
+        allowed = f"a list of [colour, start, end, radius]; colours: {', '.join(COLORS)}"
+        return self._by_link("look", links, _turned, allowed)
+
+    def _by_link(
+        self, key: str, links: Sequence[str], shape: Callable[..., Shape], allowed: str
+    ) -> dict[str, tuple[Shape, ...]]:
+        """Return the shapes of every link that a key names."""
         found = {}
-        for link, solids in self._map("look").items():
+        for link, shapes in self._map(key).items():
             if link not in links:
-                raise self._refusal("look", f"link {link!r}", ", ".join(links))
+                raise self._refusal(key, f"link {link!r}", ", ".join(links))
             try:
-                found[link] = tuple(_turned(*solid) for solid in solids)
+                found[link] = tuple(shape(*numbers) for numbers in shapes)
             except (TypeError, ValueError):
-                raise self._refusal(
-                    f"look: {link}",
-                    f"{solids!r:.60}",
-                    f"a list of [colour, start, end, radius]; colours: {', '.join(COLORS)}",
-                ) from None
+                raise self._refusal(f"{key}: {link}", f"{shapes!r:.60}", allowed) from None
         return found
 
     def sections(self) -> tuple[tuple[int, ...], ...] | None:

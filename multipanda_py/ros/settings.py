@@ -15,7 +15,7 @@ from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.model_section import relative_to
+from multipanda_py.config.files import relative_to
 from multipanda_py.config.ros_yaml import load
 from multipanda_py.exceptions import ConfigurationError
 
