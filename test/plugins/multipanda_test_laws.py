@@ -104,12 +104,16 @@ class UnsteadyPosition(Controllet[Target, UnsteadyParams]):
         for command, state in zip(self.command, states):
             command[:] = state.joint_command[0]
 
-    def update(self, states: Sequence[ArmState], target: Target, period: float) -> None:
-        fault = self.params.fault
+    def break_down(self, fault: str) -> None:
+        """Do what no law may, if that is asked for."""
         if fault == "raise":
             raise RuntimeError("this law broke")
         if fault == "list":
             self.command = [command + 0.1 for command in self.command]
+
+    def update(self, states: Sequence[ArmState], target: Target, period: float) -> None:
+        fault = self.params.fault
+        self.break_down(fault)
         if fault == "item":
             self.command[0] = self.command[0] + self.params.rate * period
             return
@@ -129,10 +133,7 @@ class UnsteadyVelocity(UnsteadyPosition):
 
     def update(self, states: Sequence[ArmState], target: Target, period: float) -> None:
         fault = self.params.fault
-        if fault == "raise":
-            raise RuntimeError("this law broke")
-        if fault == "list":
-            self.command = [command + 0.1 for command in self.command]
+        self.break_down(fault)
         for command in self.command:
             command[:] = {"nan": float("nan"), "jump": 50.0}.get(fault, self.params.rate)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import mujoco
 import numpy as np
 import pytest
+from forces import forces_on
 
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
@@ -16,20 +16,6 @@ pytestmark = pytest.mark.sim
 
 YAML = Path(__file__).parents[2] / "examples" / "wide_gripper" / "wide_gripper.yaml"
 ARM = {"model": "ur5e", "hand": {"extra": str(YAML)}}
-
-
-def forces_on(cell, thing):
-    """Return the normal force of every body that touches a thing, by name [N]."""
-    model, data = cell.simulation.model, cell.simulation.data
-    geom, force, found = model.geom(f"{thing}_geom").id, np.zeros(6), {}
-    for number in range(data.ncon):
-        contact = data.contact[number]
-        if geom in (contact.geom1, contact.geom2):
-            other = contact.geom1 if contact.geom2 == geom else contact.geom2
-            body = model.body(model.geom_bodyid[other]).name
-            mujoco.mj_contactForce(model, data, number, force)
-            found[body] = found.get(body, 0.0) + force[0]
-    return found
 
 
 def test_a_box_of_300_g_is_grasped_lifted_held_and_let_go_of(make_cell):

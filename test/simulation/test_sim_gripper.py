@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 import pytest
+from forces import forces_on
 
 from multipanda_py.gripper_record import Outcome
 from multipanda_py.pose import Pose
@@ -19,20 +19,6 @@ CARTESIAN = "arm/cartesian_impedance_controller"
 def world(cell):
     sim = cell.simulation
     return sim.model, sim.data
-
-
-def forces_on(cell, thing):
-    """Return the normal force of every body that touches a thing, by name [N]."""
-    model, data = world(cell)
-    geom, force, found = model.geom(f"{thing}_geom").id, np.zeros(6), {}
-    for number in range(data.ncon):
-        contact = data.contact[number]
-        if geom in (contact.geom1, contact.geom2):
-            other = contact.geom1 if contact.geom2 == geom else contact.geom2
-            body = model.body(model.geom_bodyid[other]).name
-            mujoco.mj_contactForce(model, data, number, force)
-            found[body] = found.get(body, 0.0) + force[0]
-    return found
 
 
 @pytest.fixture
