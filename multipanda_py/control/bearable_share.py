@@ -12,6 +12,7 @@ from multipanda_py.state import ArmState, Vector
 _multiply, _absolute = np.multiply, np.absolute
 SURE = 5.0
 """Norm of a wrench that every joint can take, whatever its lever [N, Nm]."""
+_SURE_SQUARED = SURE * SURE
 BORNE = Report("pull kept", "-", "least share of the spring's wrench that torque limits leave")
 """What laws that scale their spring down by this share call it."""
 
@@ -42,6 +43,8 @@ class BearableShare:
 
     def of(self, wrench: Vector, state: ArmState) -> float:
         """Return s for a wrench along the axes of the base, (6,) [N, Nm]."""
+        if wrench.dot(wrench) <= _SURE_SQUARED:
+            return 1.0
         load = wrench.dot(state.jacobian, self._load)
         _absolute(_multiply(load, self._per_torque, load), load)
         hardest: float = max(load.tolist())

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.bearable_share import SURE, BearableShare
+from multipanda_py.control.bearable_share import BearableShare
 from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.energy_tank import SpringTank
 from multipanda_py.control.force_control import ForceController, ForceGains
@@ -21,7 +21,6 @@ _dot, _add, _multiply = np.dot, np.add, np.multiply
 
 LEAST_MOBILITY = 0.02
 """Inverse of the largest mass that damping along a force is made for [1/kg]."""
-SURE_SQUARED = SURE * SURE
 MASS_CYCLES = 16
 """Cycles in which the effective mass along a force hardly changes."""
 
@@ -153,11 +152,9 @@ class ForceImpedanceArm:
     def _bound(self, state: ArmState) -> None:
         """Leave of the spring what joints can bear, and damp it as fast and lost ones need."""
         pull, brake, spring = self._of_spring, self._of_brake, self.spring
-        self.borne = 1.0
-        if pull.dot(pull) > SURE_SQUARED:
-            self.borne = share = self._bearable.of(pull, state)
-            if share < 1.0:
-                _multiply(pull, share, pull)
+        self.borne = share = self._bearable.of(pull, state)
+        if share < 1.0:
+            _multiply(pull, share, pull)
         lost = None
         if state.operational_space().damping > 0.0:  # a direction is being lost
             lost = self._lost.damp(state, pull, spring.damping_along)

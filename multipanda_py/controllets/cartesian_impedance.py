@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.bearable_share import BORNE, SURE, BearableShare
+from multipanda_py.control.bearable_share import BORNE, BearableShare
 from multipanda_py.control.cartesian_gains import CartesianGains
 from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.lost_modes import LostModes
@@ -24,8 +24,6 @@ from multipanda_py.targets import MovingCartesianTarget
 
 _add, _multiply, _subtract = np.add, np.multiply, np.subtract
 _TargetT = TypeVar("_TargetT", bound=MovingCartesianTarget)
-
-SURE_SQUARED = SURE * SURE
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,12 +158,11 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
             pull = spring.spring_in_base()
-            if pull.dot(pull) > SURE_SQUARED:
-                bearable = self._bearable[arm].of(pull, state)
-                if bearable < 1.0:
-                    left = _multiply(pull, bearable)
-                    _add(wrench, left - pull, wrench)
-                    pull, pulled = left, min(pulled, bearable)
+            bearable = self._bearable[arm].of(pull, state)
+            if bearable < 1.0:
+                left = _multiply(pull, bearable)
+                _add(wrench, left - pull, wrench)
+                pull, pulled = left, min(pulled, bearable)
             if used > FAST:
                 self._slow_down(arm, used, pull, wrench)
             if state.operational_space().damping > 0.0:  # a direction is being lost

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.bearable_share import BORNE, SURE, BearableShare
+from multipanda_py.control.bearable_share import BORNE, BearableShare
 from multipanda_py.control.cartesian_gains import CartesianGains
 from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.ramp import Ramp
@@ -23,7 +23,6 @@ from multipanda_py.targets import CartesianTarget
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 _minimum, _maximum = np.minimum, np.maximum
-SURE_SQUARED = SURE * SURE
 SOFT = 1.0
 """Stiffness too small to press with [1/s^2]."""
 _SLOWER = 0.25
@@ -189,10 +188,8 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
                 self._turn(brake, state.rotation_ee_in_base.T)
             space = state.operational_space()
             pull = space.apply_inertia(acceleration, self._pull)
-            if (
-                _dot(pull, pull) > SURE_SQUARED
-                and (share := self._bearable[arm].of(pull, state)) < 1
-            ):
+            share = self._bearable[arm].of(pull, state)
+            if share < 1.0:
                 _multiply(pull, share, pull)
                 kept = min(kept, share)
             wrench = _subtract(pull, space.apply_inertia(brake, self._wrench), self._wrench)

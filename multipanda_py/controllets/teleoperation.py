@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.bearable_share import BORNE, SURE, BearableShare
+from multipanda_py.control.bearable_share import BORNE, BearableShare
 from multipanda_py.control.bounded_pose import BoundedPose
 from multipanda_py.control.cartesian_gains import MAX_STIFFNESS
 from multipanda_py.control.cartesian_spring import CartesianSpring
@@ -36,7 +36,6 @@ LATENCY = 0.010
 of delay and 2 ms of lag, and the loop [s]."""
 MOST_BRAKE = (40.0, 1.0)
 """By which the tool of the leader is braked at most [N s/m], [Nm s/rad]."""
-SURE_SQUARED = SURE * SURE
 MAX_POSTURE_TORQUE = 5.0
 """Clamp of what holds the follower's posture [Nm]."""
 
@@ -253,11 +252,10 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
             twist = mapping.twist
             reference.limit(twist)
         wrench = self._spring.wrench(follower, reference.position, reference.rotation, twist)
-        pull, pulled = self._spring.spring_in_base(), 1.0
-        if pull.dot(pull) > SURE_SQUARED:
-            pulled = self._bearable.of(pull, follower)
-            if pulled < 1.0:
-                _add(wrench, _multiply(pull, pulled - 1.0, self._excess), wrench)
+        pull = self._spring.spring_in_base()
+        pulled = self._bearable.of(pull, follower)
+        if pulled < 1.0:
+            _add(wrench, _multiply(pull, pulled - 1.0, self._excess), wrench)
         tau = _dot(wrench, follower.jacobian, self.tau[1])
         _add(tau, self._posture_spring.torque(follower, self._posture), tau)
         sensed = self._tare.take(follower.wrench_ext_in_base, leader, follower)
