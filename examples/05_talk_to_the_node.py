@@ -18,6 +18,8 @@ import math
 import sys
 import time
 from copy import deepcopy
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import rclpy
@@ -37,7 +39,11 @@ def call(node: Node, kind: Any, name: str, **fields: Any) -> Any:
     """Call a service and return its answer, or end with one line if nobody answers."""
     client = node.create_client(kind, name)
     if not client.wait_for_service(timeout_sec=PATIENCE):
-        sys.exit(f"no service {name}: is the cell running, in this ROS domain?")
+        others = [other for other, _ in node.get_service_names_and_types()]
+        others = [other for other in others if other.endswith(Path(name).name)]
+        alike = ", ".join(get_close_matches(f"/{name}", others))
+        alike = alike and f"there is {alike}"
+        sys.exit(f"no service {name}: {alike or 'is the cell running, in this ROS domain?'}")
     future = client.call_async(kind.Request(**fields))
     rclpy.spin_until_future_complete(node, future, timeout_sec=30.0)
     if future.result() is None:

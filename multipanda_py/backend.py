@@ -201,6 +201,11 @@ class Backend(ABC, Generic[SettingsT]):
         """
         self._configured.append((arm, ""))
 
+    def answers_configure(self, arm: int) -> bool:
+        """Return whether an answer is to come for an arm that :meth:`configure` was called for."""
+        own = getattr(self.settings_answers, "__func__", None) is not Backend.settings_answers
+        return own or any(index == arm for index, _ in self._configured)
+
     def settings_answers(self) -> Sequence[tuple[int, str]]:
         """Return arms that have been configured since, and why not if they refuse.
 

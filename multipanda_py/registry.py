@@ -10,7 +10,7 @@ built-in channels by a word, and the default robot by none; they ask here too.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, reduce
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -31,6 +31,18 @@ _BASES = {
     "features": ("feature", "Feature"),
     "backends": ("backend", "Backend"),
 }
+_SEVERAL = {
+    "controllets": {
+        "default_features": "names",
+        "touches": "names",
+        "Target.channels": "names and Channels",
+        "Target.stored": "names and Channels",
+        "Target.far": "names",
+    },
+    "features": {"needs": "names", "channels": "names and Channels"},
+    "backends": {"interfaces": "names"},
+}
+"""What a class declares several of, and what they are."""
 
 
 @cache
@@ -57,7 +69,8 @@ def find(kind: str, name: str) -> type[Any]:
     Raises:
         UnknownName: If there is none; lists the names that exist.
         ConfigurationError: If its module cannot be imported or has no such class; names the
-            file, or the distribution of a plug-in. Whatever else is known stays usable.
+            file, or the distribution of a plug-in. Whatever else is known stays usable. Or if
+            it declares one text where several names belong.
     """
     what = f"{kind.removesuffix('s')} {name!r}"
     if name in built_in(kind):
@@ -84,7 +97,18 @@ def find(kind: str, name: str) -> type[Any]:
             f"{what} of {origin} cannot be loaded: {got}, allowed a class derived from "
             f"multipanda_py.{'.'.join(_BASES[kind])}"
         )
+    for path, several in _SEVERAL[kind].items():
+        declared = _declared(loaded, path)
+        if isinstance(declared, str):  # it would be taken letter by letter
+            raise ConfigurationError(
+                f"{what} of {origin} cannot be loaded: {path}: got {declared!r}, allowed a tuple "
+                f"of {several}: ({declared!r},)"
+            )
     return loaded
+
+
+def _declared(part: object, path: str) -> object:
+    return reduce(lambda found, name: getattr(found, name, ()), path.split("."), part)
 
 
 def built_in_channels() -> Mapping[str, Channel]:

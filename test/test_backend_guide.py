@@ -108,6 +108,7 @@ def test_what_is_not_allowed_is_refused_with_its_path(found: Path, arm, fault: s
         ('number(2.0, unit="Nm s/rad", low=0, high=20, doc="of every joint")', "2.0",
          "friction: got a plain field, allowed one declared with number"),
         ("yield f", "raise RuntimeError  #", "the check of backend 'bus' raises RuntimeError"),
+        ("yield f", "return f", r"bus\.port: missing; backend bus needs it$"),
     ],
 )  # fmt: skip
 def test_a_backend_that_is_none_is_refused_with_the_reason(found: Path, old, new, reason):
@@ -116,6 +117,17 @@ def test_a_backend_that_is_none_is_refused_with_the_reason(found: Path, old, new
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(ConfigurationError, match=rf"arms\.arm.*{reason}"):
         CellConfig.from_dict({"arms": {"arm": {"backend": "bus"}}})
+
+
+def test_settings_that_nobody_would_answer_for_were_waited_for(found: Path):
+    path = found / "bus.py"
+    path.write_text(path.read_text().replace("super().configure(arm, settings)", ""))
+    with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
+        cell.switch([], ["arm/soft"])
+        with pytest.raises(
+            SettingsRejected, match=r"configure of backend Bus .*allowed super\(\)"
+        ):
+            cell.set_robot_settings("arm", friction=3.0)
 
 
 def test_it_is_listed_with_its_settings(found: Path, capsys: pytest.CaptureFixture[str]):

@@ -140,6 +140,21 @@ def test_a_new_file_among_the_backends_that_is_none_is_refused_and_the_rest_is_l
 
 
 @pytest.mark.parametrize(
+    ("kind", "name", "declared"),
+    [("features", "needs", "posture"), ("features", "channels", "wrench"),
+     ("backends", "interfaces", "effort"), ("controllets", "touches", "things")],
+)  # fmt: skip
+def test_one_text_was_taken_letter_by_letter_where_names_belong(
+    monkeypatch: pytest.MonkeyPatch, kind: str, name: str, declared: str
+) -> None:
+    found = {"features": "wrench", "backends": "mock", "controllets": "hold"}[kind]
+    monkeypatch.setattr(registry.find(kind, found), name, declared)
+    forget()
+    with pytest.raises(ConfigurationError, match=f"{name}: got '{declared}', allowed a tuple of"):
+        registry.find(kind, found)
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("raise RuntimeError('no licence')", "RuntimeError: no licence"),
@@ -159,6 +174,11 @@ def test_a_new_file_among_the_backends_that_is_none_is_refused_and_the_rest_is_l
             "from multipanda_py.controllets.hold import Hold\n"
             "class Theirs(Hold):\n    default_features = 'nullspace'\n",
             "default_features: got 'nullspace', allowed a tuple of names",
+        ),
+        (
+            "from multipanda_py.controllets.hold import Hold\n"
+            "class Theirs(Hold):\n    class Target(Hold.Target):\n        channels = 'pose'\n",
+            "Target.channels: got 'pose', allowed a tuple of names and Channels: ('pose',)",
         ),
     ],
 )

@@ -134,7 +134,8 @@ def _check_backends(config: CellConfig, faults: Faults) -> None:
         arms_of.setdefault(arm.backend, []).append(name)
     for backend, arms in arms_of.items():
         try:
-            faults.extend(find_backend(backend).check_arms(config, arms))
+            found = find_backend(backend).check_arms(config, arms)
+            faults.extend([found] if isinstance(found, str) and found else found)
         except ConfigurationError as error:
             faults.extend(
                 f"arms.{name}.backend: got {backend!r}, which does not exist; known: "

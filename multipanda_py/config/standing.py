@@ -9,7 +9,6 @@ from typing import Any
 
 from multipanda_py import registry
 from multipanda_py.controllet import Controllet
-from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.parameter_spec import Spec
 from multipanda_py.parameters import Robots, flag, specs_of
 
@@ -32,13 +31,7 @@ def feature_specs(name: str, params: type, robots: Robots | None = None) -> tupl
 def feature_names(
     law: type[Controllet[Any, Any]], chosen: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the features of an instance: ``chosen`` or the law's own, and the standing ones.
-
-    Raises:
-        ConfigurationError: If the law names them by one text.
-    """
+    """Return the features of an instance: ``chosen`` or the law's own, and the standing ones."""
     names = law.default_features if chosen is None else chosen
-    if isinstance(names, str):
-        raise ConfigurationError(f"default_features: got {names!r}, allowed a tuple of names")
     standing = (n for n in STANDING if registry.find("features", n).stands_before(law))
     return tuple(dict.fromkeys((*names, *standing)))

@@ -73,7 +73,14 @@ class ArmSettings:
                 f"deactivate {owner.name} first"
             )
         try:
-            self._backend_of[arm.index].configure(arm.index, settings)
+            backend = self._backend_of[arm.index]
+            backend.configure(arm.index, settings)
+            if not backend.answers_configure(arm.index):
+                return (
+                    f"{name}: configure of backend {type(backend).__name__} has returned and "
+                    "nothing would answer; allowed super().configure(arm, settings) in it, or "
+                    "settings_answers of its own"
+                )
         except BaseException as error:
             pass_interrupt(error)
             return f"{name}: {error_text(error)}"

@@ -163,9 +163,9 @@ class Mailbox:
         self.words[Word.MAIL] += 1
 
     def report(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
-        """Append an event. Thread: control; happens only when something went wrong."""
+        """Append an event, in one line. Thread: control; only when something went wrong."""
         count = self.words[Word.EVENTS]
-        raw = text.encode("utf-8", "replace")[:_TEXT]
+        raw = " ".join(text.split()).encode("utf-8", "replace")[:_TEXT]
         self._events[count % EVENTS] = (int(event), time_ns, arm, controllet, raw)
         self.words[Word.EVENTS] = count + 1
 

@@ -7,8 +7,13 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import TracebackType
 
 from multipanda_py.exceptions import LoopError, MultipandaError
+from multipanda_py.machine.interruption import Interrupted
+
+_CALLED = ("multipanda_py.joint_vectors", "multipanda_py.context", "multipanda_py.report")
+"""Contracts that refuse what their caller asks for: the fault is in its line."""
 
 
 def pass_interrupt(error: BaseException) -> None:
@@ -22,6 +27,8 @@ def pass_interrupt(error: BaseException) -> None:
 
     Thread: any.
     """
+    if isinstance(error, Interrupted):  # our own handler, which ignores further signals
+        raise error
     if (
         isinstance(error, KeyboardInterrupt)
         and threading.current_thread() is threading.main_thread()
@@ -30,15 +37,22 @@ def pass_interrupt(error: BaseException) -> None:
         raise error
 
 
+def _refuses_for_others(trace: TracebackType) -> bool:
+    """Return whether a line only says what the line that called it has done wrong."""
+    module = str(trace.tb_frame.f_globals.get("__name__", ""))
+    return module in _CALLED or module.split(".", 1)[0] == "numpy"
+
+
 def error_text(error: BaseException) -> str:
-    """Name an exception, what it says, and the line it came from. Thread: any."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
+    """Name an exception, what it says, and the line of the plug-in it came from. Thread: any."""
     where = ""
-    if trace is not None:
-        file = trace.tb_frame.f_code.co_filename.rsplit("/", 1)[-1]
-        where = f" ({file}:{trace.tb_lineno})"
+    found = trace = error.__traceback__
+    while trace is not None:
+        found = found if _refuses_for_others(trace) else trace
+        trace = trace.tb_next
+    if found is not None:
+        file = found.tb_frame.f_code.co_filename.rsplit("/", 1)[-1]
+        where = f" ({file}:{found.tb_lineno})"
     try:
         text = str(error)
     except BaseException as second:

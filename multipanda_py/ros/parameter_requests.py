@@ -8,6 +8,7 @@ executor waiting as long as a parameter takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from rcl_interfaces.msg import ParameterType, SetParametersResult
@@ -86,6 +87,17 @@ def set_work(
         response.result = yield from _set(node, late, request.parameters)
 
 
+def _unknown(node: Node, name: str) -> str:
+    """Say that a node has no such parameter, and which are meant perhaps."""
+    known = sorted(node.get_parameters_by_prefix(""))
+    near = get_close_matches(name, known, cutoff=0.5)
+    meant = f"near: {', '.join(near)}; " if near else ""
+    return shortened(
+        f"{node.get_fully_qualified_name()}: parameter {name!r} does not exist; {meant}"
+        f"known: {', '.join(known)}"
+    )
+
+
 def _set(
     node: Node, late: LateParameters | None, messages: Sequence[Any]
 ) -> Generator[None, None, SetParametersResult]:
@@ -97,6 +109,8 @@ def _set(
             got = f"value.type: got {message.value.type}"
             text = f"{message.name}: {got}, allowed 0 to {_LAST_TYPE}"
             return SetParametersResult(successful=False, reason=shortened(text))
+        if not node.has_parameter(message.name):
+            return SetParametersResult(successful=False, reason=_unknown(node, message.name))
     try:
         parameters = [Parameter.from_parameter_msg(message) for message in messages]
         if late is None:

@@ -12,6 +12,7 @@ from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.exceptions import LoopError, SwitchRejected
 from multipanda_py.features.coriolis import Coriolis
 from multipanda_py.loop.events import Event
+from multipanda_py.machine import interruption
 from multipanda_py.testing import simple_cell
 
 pytestmark = pytest.mark.sim
@@ -30,7 +31,7 @@ def odd(fault):
         ("exit", "SystemExit: this law broke (multipanda_test_laws.py:"),
         ("generator_exit", "GeneratorExit: this law broke (multipanda_test_laws.py:"),
         ("mute", "Mute: its text cannot be had, for ValueError (multipanda_test_laws.py:"),
-        ("notify_number", "TypeError: notify: got int, allowed str (context.py:"),
+        ("notify_number", "TypeError: notify: got int, allowed str (multipanda_test_laws.py:"),
     ],
 )
 def test_an_odd_exception_of_a_law_ended_the_loop(make_cell, fault, text):
@@ -65,7 +66,28 @@ def test_a_torque_of_another_width_ended_the_loop_and_with_it_all_arms(make_cell
     cell.step(3)
     assert cell.active == ("left/hold", "right/joint")
     (event,) = cell.events()
-    assert "arm 0 of a law: got shape (6,), allowed (7,)" in event.text
+    assert "arm 0 of a law: got shape (6,), allowed (7,) (multipanda_test_laws.py:" in event.text
+
+
+def test_an_exception_of_several_lines_broke_the_line_of_its_event(make_cell):
+    cell = make_cell(controllets=LAWS, active=ON)
+    cell.set_parameters("left/odd", {"fault": "lines"})
+    cell.step(3)
+    (event,) = cell.events()
+    assert event.text.startswith("Lines: this law broke because of that (multipanda_test_laws.py:")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_an_inline_start_was_blamed_on_a_law(make_cell, monkeypatch, request, number):
+    for each in interruption.SIGNALS:
+        before = signal.getsignal(each)
+        request.addfinalizer(lambda each=each, before=before: signal.signal(each, before))
+    monkeypatch.setattr(interruption, "_ending", "a program")
+    interruption.end_in_order()
+    monkeypatch.setattr(Coriolis, "on_activate", lambda *_: signal.raise_signal(number))
+    with pytest.raises(interruption.Interrupted) as raised:
+        make_cell(controllets={"joint": LAWS["joint"]}, active=[])
+    assert raised.value.code == 128 + number
 
 
 def test_torques_assigned_to_an_arm_are_written_in_place(make_cell):

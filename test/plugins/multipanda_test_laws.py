@@ -25,8 +25,16 @@ class Mute(RuntimeError):
         raise ValueError("no words")
 
 
-RAISED = {"raise": RuntimeError, "exit": SystemExit, "generator_exit": GeneratorExit,
-          "interrupt": KeyboardInterrupt, "mute": Mute}  # fmt: skip
+class Lines(RuntimeError):
+    """An error of several lines."""
+
+    def __str__(self) -> str:
+        return "this law broke\n  because of\n\tthat\n"
+
+
+RAISED = {"lines": Lines, "raise": RuntimeError, "exit": SystemExit,
+          "generator_exit": GeneratorExit, "interrupt": KeyboardInterrupt,
+          "mute": Mute}  # fmt: skip
 FAULTS = ("none", *RAISED, "nan", "inf", "huge", "activate", "deactivate", "notify",
           "notify_number", "replace", "item", "narrow", "report", "words", "init")  # fmt: skip
 
