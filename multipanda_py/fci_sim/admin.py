@@ -163,9 +163,13 @@ class Admin:
         """Start counting anew."""
         self._unit.robot.cycles.reset()
 
-    def do_log(self) -> Result:
-        """Return the newest commands, oldest first."""
-        return {"commands": self._unit.robot.cycles.log()}
+    def do_keep(self, commands: int = 100) -> None:
+        """Begin a new log, of the newest so many commands."""
+        self._unit.robot.cycles.keep(commands)
+
+    def do_log(self, skip: int = 0, most: int = 1000) -> Result:
+        """Return the log, oldest first, in parts: without the first ones, at most so many."""
+        return {"commands": self._unit.robot.cycles.log(skip, most)}
 
 
 def _vector(name: str, values: Sequence[float], size: int) -> np.ndarray[Any, Any]:

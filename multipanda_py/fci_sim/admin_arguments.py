@@ -146,6 +146,8 @@ _BOUNDS = {
     "at": (0, 1e9),  # cycles
     "states": (0, 1e6),
     "commands": (0, 1e6),
+    "skip": (0, 1e6),
+    "most": (0, 1e6),
     "probability": (0, 1),
     "milliseconds": (0, 10_000),
     "seconds": (0, 86_400),

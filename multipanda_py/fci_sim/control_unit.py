@@ -214,7 +214,7 @@ class ControlUnit:
             if command is None or motion is None:
                 continue
             if command["message_id"] == self.robot.message_id:
-                self.robot.cycles.latency(arrived - self._sent_at)
+                self.robot.cycles.timed(self._sent_at, arrived)
                 self._command = command
             elif motion.asynchronous or command["torque_finished"] or command["motion_finished"]:
                 self._command = command

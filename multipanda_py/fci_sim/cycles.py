@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ class Cycles:
         self.run = self.in_motion = 0
         self._window: deque[bool] = deque(maxlen=WINDOW)
         self._log: deque[dict[str, Any]] = deque(maxlen=WINDOW)
+        self._sent = self._arrived = 0
         self.reset()
 
     def reset(self) -> None:
@@ -72,7 +74,8 @@ class Cycles:
             self._longest_repeat = max(self._longest_repeat, now - self._fresh_at)
         self._fresh_at = now
         self._torque_rate = max(self._torque_rate, float(np.abs(change).max()) * 1e3)
-        self._log.append({"message_id": message_id, "tau": tau.tolist()})
+        self._log.append({"message_id": message_id, "tau": tau.tolist(),
+                          "sent_ns": self._sent, "arrived_ns": self._arrived})  # fmt: skip
 
     def missed(self) -> bool:
         """Count a cycle without a command; return whether it was one too many."""
@@ -88,18 +91,23 @@ class Cycles:
         """Count a command that answers an older state."""
         self._stale += 1
 
-    def latency(self, nanoseconds: int) -> None:
-        """Note the time from sending a state to the arrival of its command."""
-        self._latencies.append(nanoseconds)
+    def timed(self, sent: int, arrived: int) -> None:
+        """Note when a state was sent and when its command arrived, CLOCK_MONOTONIC [ns]."""
+        self._sent, self._arrived = sent, arrived
+        self._latencies.append(arrived - sent)
 
     def lateness(self, nanoseconds: int, shifted: bool) -> None:
         """Note how late a state of the clock was sent, and whether that moved the clock."""
         self._lateness.append(nanoseconds)
         self._late_states += shifted
 
-    def log(self) -> list[dict[str, Any]]:
-        """Return the newest commands, oldest first."""
-        return list(self._log)
+    def keep(self, commands: int) -> None:
+        """Begin a new log, of so many commands."""
+        self._log = deque(maxlen=commands)
+
+    def log(self, skip: int = 0, most: int | None = None) -> list[dict[str, Any]]:
+        """Return the newest commands, oldest first, without the first ones."""
+        return list(islice(self._log, skip, None if most is None else skip + most))
 
     def summary(self) -> dict[str, Any]:
         """Return everything that was counted."""

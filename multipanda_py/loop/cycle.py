@@ -87,7 +87,7 @@ class ControlLoop:
         self._turns = [Turns(arm.state) for arm in arms if arm.state.limits.endless.any()]
         self._held = held
         self._settings = ArmSettings(arms, self._backend_of, mailbox, self._tares)
-        self._is_traced = self._mail = self._cycle = self._answered = 0
+        self._is_traced = self._mail = self._cycle = self._answered = self._control_ns = 0
         self.missed = 0
         """Periods skipped since the start; the pacing counts them."""
 
@@ -242,6 +242,7 @@ class ControlLoop:
         else:
             for index in chosen:
                 self._arms[index].command()
+        self._control_ns = _monotonic_ns() - wake_ns
         for backend in self._writing:
             try:
                 backend.write(chosen)
@@ -345,7 +346,8 @@ class ControlLoop:
         header[0] = self._cycle_end[0] = self._cycle
         header[1], header[2] = wake_ns, deadline_ns
         header[3] = _monotonic_ns() - wake_ns
-        header[4], header[5] = self.missed, self._owners.epoch
+        header[4] = self._control_ns
+        header[5], header[6] = self.missed, self._owners.epoch
         self._mailbox.ring.append(self._row)
         self._words[Word.LOOP_HEARTBEAT] = wake_ns
         if self._answered:  # only now does the newest row show the new owners

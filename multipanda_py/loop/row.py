@@ -82,6 +82,7 @@ ROW_FIELDS = (
     Field("wake_ns", (), "ns", "when the cycle began, CLOCK_MONOTONIC", "i8"),
     Field("deadline_ns", (), "ns", "when it should have begun", "i8"),
     Field("compute_ns", (), "ns", "from wake to this record", "i8"),
+    Field("control_ns", (), "ns", "from wake until the commands are known, not yet written", "i8"),
     Field("missed", (), "", "periods skipped since the start", "i8"),
     Field("epoch", (), "", "counts changes of the active set", "i8"),
     Field("time", (), "s", "time of the controlled world"),
@@ -91,7 +92,7 @@ ROW_FIELDS = (
     Field("reports", ("controllets", REPORT), "", "numbers that each controllet reports"),
     Field("cycle_end", (), "", "the same as `cycle`: a copy in which it differs is torn", "i8"),
 )  # fmt: skip
-HEADER = 6
+HEADER = 7
 """Words at the beginning of a row that the cycle fills last."""
 
 

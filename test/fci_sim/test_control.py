@@ -113,6 +113,24 @@ def test_lockstep_loses_nothing(make_sim, client, new_address, robots):
         assert len(sim.admin(address, "log")["commands"]) == 100
 
 
+def test_the_log_keeps_every_command_with_its_times(make_sim, client, new_address):
+    """In parts, as in one piece; what it was sent and answered at gives the times that count."""
+    address = new_address()
+    sim = make_sim(address)
+    sim.admin(address, "keep", commands=800)
+    client("torque_control", addresses=[address], cycles=1000)
+    parts = [sim.admin(address, "log", skip=at, most=300)["commands"] for at in (0, 300, 600)]
+    assert [len(part) for part in parts] == [300, 300, 200]
+    log = [command for part in parts for command in part]
+    numbers = np.array([command["message_id"] for command in log])
+    assert (np.diff(numbers) == 1).all()
+    sent, arrived = (np.array([c[name] for c in log]) for name in ("sent_ns", "arrived_ns"))
+    assert (np.diff(sent) > 0).all()
+    took = np.percentile((arrived - sent) * 1e-3, [0, 100])
+    assert took[0] >= 0.0
+    assert took[1] <= sim.admin(address, "stats")["latency_us"]["100"] + 0.1
+
+
 def test_lockstep_is_deterministic(make_sim, client, new_address):
     """Two runs, two motions each, give the same states to the last bit."""
     digests = []
