@@ -75,12 +75,14 @@ class AskedOfArm(Asked):
         state: Newest state of the arm.
         limits: Of its joints.
         far: Channels whose targets may be far from the measured state, as the law says.
+        joint_parts: What of channel ``joint`` counts for the law: ``q``, ``dq`` or both.
         jacobian: Returns J of the tool at ``state.q``, (6, n), along the axes of the base.
     """
 
     state: ArmSnapshot
     limits: ArmLimits
     far: tuple[str, ...]
+    joint_parts: tuple[str, ...]
     jacobian: Callable[[], Matrix]
 
 

@@ -53,6 +53,8 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     """What :attr:`report` says, at most twelve; plain texts are reports that nothing reads."""
     default_features: ClassVar[tuple[str, ...]] = ()
     """Features of an instance whose configuration does not name any."""
+    for_features: ClassVar[tuple[str, ...]] = ()
+    """Channels of its target that only features read; without such a feature they are refused."""
     plans_motion: ClassVar[bool] = False
     """Whether the law itself bounds how it moves to its targets; else they are governed."""
     touches: ClassVar[tuple[str, ...]] = ()

@@ -36,6 +36,8 @@ class Feature(Generic[ParamsT]):
     channels: ClassVar[tuple[str | Channel, ...]] = ()
     """Kinds of targets that a controllet takes in addition with this feature: names of built-in
     channels, or its own."""
+    reads: ClassVar[tuple[str, ...]] = ()
+    """Channels of the law that it uses, of those that the law leaves to features."""
     last: ClassVar[bool] = False
     """Whether :meth:`add` judges the torques of all others, and so comes after them."""
 

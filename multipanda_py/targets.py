@@ -46,6 +46,8 @@ class Target:
     far: ClassVar[tuple[str, ...]] = ()
     """Channels whose targets may be far from the measured state: the law itself goes there
     within limits."""
+    joint_parts: ClassVar[tuple[str, ...]] = ("q", "dq")
+    """What of channel ``joint`` counts: positions, velocities. Anything else is refused."""
 
     def __init__(
         self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: Joints = JOINTS
@@ -96,6 +98,12 @@ class JointTarget(Target):
         self.moving[:] = [False] * len(self.moving)
 
 
+class RateTarget(JointTarget):
+    """A joint target of which only the velocities count."""
+
+    joint_parts: ClassVar[tuple[str, ...]] = ("dq",)
+
+
 class HeldPosture(JointTarget):
     """A joint target that nobody can write to: what was measured at activation."""
 
@@ -114,6 +122,7 @@ class TrajectoryTarget(JointTarget):
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("joint", "trajectory")
     far: ClassVar[tuple[str, ...]] = ("joint",)
+    joint_parts: ClassVar[tuple[str, ...]] = ("q",)
 
     def __init__(
         self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: Joints = JOINTS

@@ -74,8 +74,8 @@ class Cell(Closing):
         self._reader = reader
         self._switcher = Switcher(names, connection, reader, counts)
         self._recovery = Recovery(names, connection, reader)
-        self._targets = TargetWriter(names, connection, reader, counts)
         self._parameters = ParameterWriter(names, connection, reader, counts)
+        self._targets = TargetWriter(names, connection, reader, counts, self._parameters.values)
         self._settings = RobotSettings(names, connection, counts)
         self._tare = Tare(names, connection, counts)
         self._holding = Holding(names, connection, reader, counts)

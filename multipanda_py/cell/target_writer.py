@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
+from multipanda_py.cell.unused_channel import refuse_unused
 from multipanda_py.channel import Asked, AskedOfArm
 from multipanda_py.channels.trajectory import Trajectory
 from multipanda_py.config.describe import describe_arm
@@ -31,16 +32,22 @@ class TargetWriter:
         connection: To its loop.
         reader: Of its states.
         counts: Where refusals go.
+        parameters: Returns those of an instance by name.
 
     Attributes:
         frames: The frames that targets may be given in.
     """
 
     def __init__(
-        self, names: CellNames, connection: Connection, reader: StateReader, counts: Counts
+        self,
+        names: CellNames,
+        connection: Connection,
+        reader: StateReader,
+        counts: Counts,
+        parameters: Callable[[str], Mapping[str, Any]],
     ) -> None:
         self._names, self._connection = names, connection
-        self._reader, self._counts = reader, counts
+        self._reader, self._counts, self._parameters = reader, counts, parameters
         self.frames = gate.Frames(names.config)
         self._tools: dict[str, ToolJacobian] = {}
 
@@ -65,7 +72,8 @@ class TargetWriter:
                 wrench are along its axes.
             q: Joint positions, (n,) [rad]: the target of a joint law, the preferred posture
                 of a Cartesian one.
-            dq: Joint velocities, (n,) [rad/s].
+            dq: Joint velocities, (n,) [rad/s]. A law that moves at velocities takes these alone,
+                one that plans its motions to positions takes none but zero.
             twist: Linear and angular velocity of the tool, (6,) [m/s, rad/s].
             wrench: Force and torque that the tool is to exert, (6,) [N, Nm].
             stiffness: Six diagonal elements or a positive semidefinite (6, 6) matrix.
@@ -150,6 +158,7 @@ class TargetWriter:
                 state,
                 limits,
                 spec.law.Target.far,
+                spec.law.Target.joint_parts,
                 lambda: self._tool(arm).at(state.q),
             )
             self._post(spec, spec.config.arms.index(arm), values, asked)
@@ -202,6 +211,7 @@ class TargetWriter:
                 raise TargetRejected(
                     f"{spec.name} takes {takes}, got {name}; switch the controllet first"
                 )
+            refuse_unused(spec, name, self._parameters)
             if channel.shared != (place is None):
                 whose = f"the controllet {spec.name}" if channel.shared else "one of its arms"
                 raise TargetRejected(f"{asked.who}: {name} is asked of {whose}")

@@ -67,11 +67,25 @@ def _check(value: tuple[ArrayLike | None, ArrayLike | None], asked: AskedOfArm) 
     if not (isinstance(value, (tuple, list)) and len(value) == 2):
         raise TargetRejected(f"{asked.state.name}: joint: got {value!r:.60}, allowed (q, dq)")
     q, dq = value
-    state, limits = asked.state, asked.limits
+    state, limits, parts = asked.state, asked.limits, asked.joint_parts
+    where = f"{state.name}: joint: got"
+    if q is not None and "q" not in parts:
+        raise TargetRejected(
+            f"{where} positions, allowed velocities alone: the active law would not go there"
+        )
+    if q is None and "dq" not in parts:
+        raise TargetRejected(f"{where} velocities alone, allowed positions for the active law")
     if q is None:
         here = np.clip(state.q, limits.lower, limits.upper)
         return check_joint(here, dq, state, limits, asked.gate)
-    return check_joint(q, dq, state, limits, asked.gate, "joint" in asked.far)
+    record = check_joint(q, dq, state, limits, asked.gate, "joint" in asked.far)
+    rates = record[limits.n_joints :]
+    if "dq" not in parts and rates.any():
+        raise TargetRejected(
+            f"{where} velocities {rates.tolist()} beside positions, allowed none or zeros: the "
+            "active law plans its own"
+        )
+    return record
 
 
 JOINT = Channel(

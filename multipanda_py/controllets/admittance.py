@@ -144,6 +144,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 
     Params, Target = AdmittanceParams, CartesianTarget
     default_features = ("nullspace", "coriolis", "joint_limits", "collision_avoidance")
+    for_features = ("joint",)
     touches = ("things",)
     report_names = (
         Report("displacement", "m", "of the tool from its target"),

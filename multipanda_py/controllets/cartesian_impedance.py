@@ -85,6 +85,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
 
     Params, Target = CartesianImpedanceParams, MovingCartesianTarget
     default_features = ("nullspace", "coriolis", "wrench", "joint_limits", "collision_avoidance")
+    for_features = ("joint",)
     touches = ("things",)
     report_names = (KEPT, BORNE)
 

@@ -94,6 +94,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     Target = ObjectTarget
     min_arms = 2
     default_features = ("nullspace", "coriolis", "joint_limits", "collision_avoidance")
+    for_features = ("joint",)
     touches = ("things", "hands")
     report_names: ClassVar[tuple[Report | str, ...]] = (
         *OBJECT_POSITION,

@@ -65,6 +65,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
 
     Params, Target = ForceImpedanceParams, ForceTarget
     default_features = ("nullspace", "coriolis", "joint_limits", "collision_avoidance")
+    for_features = ("joint",)
     touches = ("things",)
     report_names = (
         Report("force", "N", "that the tool presses with"),

@@ -15,7 +15,7 @@ from multipanda_py.parameters import number
 from multipanda_py.planning.stopping import stoppable_rate
 from multipanda_py.report import Report
 from multipanda_py.state import ArmState
-from multipanda_py.targets import JointTarget
+from multipanda_py.targets import RateTarget
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,18 @@ class JointRateParams:
     )
 
 
-class JointRate(Controllet[JointTarget, JointRateParams]):
+class JointRate(Controllet[RateTarget, JointRateParams]):
     r"""Command the joint velocities that somebody keeps asking for.
 
     .. math:: |\dot q_c| \le \min\left(s\, \dot q_{max},\; v(d)\right)
 
     with the largest velocity v(d) that leaves room to stop before a position limit
     (:func:`.stoppable_rate`). The arm has them as fast as its limits of acceleration and jerk
-    allow. Velocities must be renewed within ``timeout``, else the arm brakes; positions of a
-    target are not used. As ``joint_velocity``, for arms that take velocities.
+    allow. Velocities must be renewed within ``timeout``, else the arm brakes; a target with
+    positions is refused. As ``joint_velocity``, for arms that take velocities.
     """
 
-    Params, Target = JointRateParams, JointTarget
+    Params, Target = JointRateParams, RateTarget
     command_interface = "velocity"
     plans_motion = True
     default_features: ClassVar[tuple[str, ...]] = ("collision_avoidance",)
@@ -52,17 +52,17 @@ class JointRate(Controllet[JointTarget, JointRateParams]):
         self._age = [np.inf] * context.n_arms
         super().__init__(context, params)
 
-    def on_activate(self, states: Sequence[ArmState], target: JointTarget) -> None:
+    def on_activate(self, states: Sequence[ArmState], target: RateTarget) -> None:
         """Command no motion."""
         for arm, state in enumerate(states):
             target.q[arm][:], target.dq[arm][:] = state.q, 0.0
             self._age[arm] = np.inf
 
-    def on_target(self, channel: str, place: int, target: JointTarget) -> None:
+    def on_target(self, channel: str, place: int, target: RateTarget) -> None:
         """Count from when the velocities came."""
         self._age[place] = 0.0
 
-    def update(self, states: Sequence[ArmState], target: JointTarget, period: float) -> None:
+    def update(self, states: Sequence[ArmState], target: RateTarget, period: float) -> None:
         """Write the joint velocities of every arm."""
         p = self.params
         for arm, (state, wanted, dq) in enumerate(zip(states, target.dq, self.command)):

@@ -18,7 +18,7 @@ from multipanda_py.limits import ArmLimits
 from multipanda_py.parameters import number
 from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
-from multipanda_py.targets import JointTarget
+from multipanda_py.targets import RateTarget
 
 _add, _multiply, _subtract, _sqrt = np.add, np.multiply, np.subtract, np.sqrt
 _minimum, _maximum = np.minimum, np.maximum
@@ -128,7 +128,7 @@ class _Reference:
         _multiply(_subtract(room, period, room), self._braking, room)
 
 
-class JointVelocity(JointImpedanceLaw[JointTarget]):
+class JointVelocity(JointImpedanceLaw[RateTarget]):
     r"""Track joint velocities with a spring and a damper around an integrated posture.
 
     .. math::
@@ -137,11 +137,11 @@ class JointVelocity(JointImpedanceLaw[JointTarget]):
     with the damping of :class:`~multipanda_py.controllets.joint_impedance.JointImpedanceLaw`
     and a reference that keeps to limits of velocity and acceleration, slows down before joint
     limits, and before obstacles by the feature for them, and does not run away from an arm that
-    is held. The positions of a target are not
-    used. Velocities must be renewed within ``timeout``, else the arm brakes and holds.
+    is held. A target with positions is
+    refused. Velocities must be renewed within ``timeout``, else the arm brakes and holds.
     """
 
-    Params, Target = JointVelocityParams, JointTarget
+    Params, Target = JointVelocityParams, RateTarget
     plans_motion = True
     default_features: ClassVar[tuple[str, ...]] = ("coriolis", "collision_avoidance")
     report_names = (
@@ -153,7 +153,7 @@ class JointVelocity(JointImpedanceLaw[JointTarget]):
 
     def __init__(self, context: Context, params: JointVelocityParams) -> None:
         self._references = [_Reference(arm.limits) for arm in context.arms]
-        self._followed = JointTarget(context.n_arms, n_joints=context.joints)
+        self._followed = RateTarget(context.n_arms, n_joints=context.joints)
         self._followed.q = [reference.q for reference in self._references]
         self._followed.dq = [reference.dq for reference in self._references]
         self._lags = context.joint_zeros()
@@ -166,23 +166,23 @@ class JointVelocity(JointImpedanceLaw[JointTarget]):
         for reference in self._references:
             reference.set_bounds(self.params)
 
-    def on_activate(self, states: Sequence[ArmState], target: JointTarget) -> None:
+    def on_activate(self, states: Sequence[ArmState], target: RateTarget) -> None:
         """Brake from the measured velocity, and hold."""
         super().on_activate(states, target)
         for reference, state in zip(self._references, states):
             reference.start(state)
 
     def on_handover(
-        self, states: Sequence[ArmState], target: JointTarget, handovers: Sequence[Handover]
+        self, states: Sequence[ArmState], target: RateTarget, handovers: Sequence[Handover]
     ) -> str:
         """Begin where the joint springs press as before, as far as the leash allows."""
         return super().on_handover(states, self._followed, handovers)
 
-    def on_target(self, channel: str, place: int, target: JointTarget) -> None:
+    def on_target(self, channel: str, place: int, target: RateTarget) -> None:
         """Count from when the velocities came."""
         self._references[place].age = 0.0
 
-    def update(self, states: Sequence[ArmState], target: JointTarget, period: float) -> None:
+    def update(self, states: Sequence[ArmState], target: RateTarget, period: float) -> None:
         """Write the joint torques of every arm."""
         largest = age = 0.0
         for arm, (reference, state, wanted) in enumerate(zip(self._references, states, target.dq)):

@@ -66,6 +66,7 @@ class Nullspace(Feature[NullspaceParams]):
 
     Params = NullspaceParams
     needs = ("posture",)
+    reads = ("joint",)
 
     def __init__(self, context: Context, params: NullspaceParams) -> None:
         self._springs = [PostureSpring(arm.robot) for arm in context.arms]

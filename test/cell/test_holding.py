@@ -46,7 +46,7 @@ def test_what_is_attached_moves_with_the_hand_and_stays_where_it_is_let_go(cell)
     assert cell.held() == {"left": "rod"}
     start = cell.objects()["rod"]
     for _ in range(200):
-        cell.set_target("left", q=cell.state("left").q, dq=[0.5, 0, 0, 0, 0, 0, 1.0])
+        cell.set_target("left", dq=[0.5, 0, 0, 0, 0, 0, 1.0])
         cell.step()
     assert cell.objects()["rod"].distance(start)[0] > 0.01
     assert max(in_tool(cell).distance(before)) < 1e-9

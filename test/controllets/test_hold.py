@@ -57,7 +57,7 @@ def test_a_plain_stop_from_a_legal_joint_velocity_comes_to_rest(make_cell, seed)
     rng = np.random.default_rng(seed)
     velocity = 0.8 * rng.choice([-1.0, 1.0], 7)
     for _ in range(40):
-        cell.set_target("left", q=cell.state("left").q, dq=velocity)
+        cell.set_target("left", dq=velocity)
         cell.step(10)
     assert np.abs(cell.state("left").dq).max() > 0.5
     cell.switch(deactivate=["left/velocity"])

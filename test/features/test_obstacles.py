@@ -54,7 +54,7 @@ def test_joint_velocity_at_full_speed_does_not_push_through(make_cell, crash, pe
     )
     dq = np.sign(way) * cell.loop._arms[0].state.limits.velocity
     for _ in range(150):
-        cell.set_target("left", q=cell.state("left").q, dq=dq)
+        cell.set_target("left", dq=dq)
         cell.step(10)
         clearance.look()
     stopped = cell.state("left")
@@ -63,7 +63,7 @@ def test_joint_velocity_at_full_speed_does_not_push_through(make_cell, crash, pe
     assert np.abs(stopped.q - q).max() > 0.3
     assert np.abs(stopped.dq).max() < 0.5
     for _ in range(30):  # and back
-        cell.set_target("left", q=cell.state("left").q, dq=-0.3 * dq)
+        cell.set_target("left", dq=-0.3 * dq)
         cell.step(10)
     assert np.abs(cell.state("left").q - stopped.q).max() > 0.05
     assert cell.events() == []
@@ -134,7 +134,7 @@ def hostile(cell, law, rng, clearance, seconds=2.0, speed=1.0):
         place = here + (place - here) * min(1.0, 0.14 / max(np.linalg.norm(place - here), 1e-9))
         try:
             if law == "joint_velocity":
-                cell.set_target("left", q=state.q, dq=np.sign(far - state.q) * limits.velocity)
+                cell.set_target("left", dq=np.sign(far - state.q) * limits.velocity)
             elif law == "joint_trajectory":
                 if step % 60 == 0:
                     cell.set_target("left", q=far)

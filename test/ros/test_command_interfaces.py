@@ -142,9 +142,17 @@ def test_a_pose_is_reached_by_commanded_positions(manager, client):
     client.stream(f"{SPACE}/left/target_pose", target, is_there, "the pose")
 
 
+def test_positions_for_a_law_of_velocities_are_refused_in_words(node, manager, client):
+    assert manager.switch(RATE).ok
+    before, said = manager.joints(), "target refused: left: joint: got positions, allowed velo"
+    there = JointState(name=LEFT, position=(before + 0.1).tolist())
+    client.stream(f"{SPACE}/left/target_joint", there, lambda: said in node.log, said)
+    assert np.abs(manager.joints() - before).max() < 1e-3
+
+
 def test_in_motion_a_change_is_refused_in_words_and_holding_first_helps(manager, client):
     assert manager.switch(RATE).ok
-    turn = JointState(name=LEFT, position=manager.joints().tolist(), velocity=[0.0] * 6 + [-0.3])
+    turn = JointState(name=LEFT, velocity=[0.0] * 6 + [-0.3])
     client.stream(f"{SPACE}/left/target_joint", turn, lambda: manager.speed() > 0.25, "motion")
     for strictness in (STRICT, FORCE_AUTO):
         leaving = [RATE] if strictness == STRICT else []

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A target that the active law would not use is refused, and changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.exceptions import TargetRejected
+
+RATES, ZERO = np.full(7, 0.1), np.zeros(7)
+
+
+def one_arm(make_cell, law, **keys):
+    return make_cell({"left": {"hand": False}}, {"law": {"type": law, **keys}}, ["left/law"])
+
+
+def record_of(cell, channel="joint"):
+    """Return the newest record that the loop is given of a channel."""
+    slot = cell._connection.mailbox.targets[cell.spec("left/law").index][channel][0]
+    return slot.newest()
+
+
+def refused(cell, reason, **target):
+    before, count = record_of(cell), cell.rejected["left target"]
+    with pytest.raises(TargetRejected, match=reason):
+        cell.set_target("left", **target)
+    assert cell.rejected["left target"] == count + 1
+    after = record_of(cell)
+    assert (after is None and before is None) or np.array_equal(after, before)
+
+
+@pytest.mark.parametrize("law", ["joint_rate", "joint_velocity"])
+def test_positions_given_to_a_law_of_velocities_were_ignored(make_cell, law):
+    cell = one_arm(make_cell, law)
+    q = cell.state("left").q
+    refused(cell, "left: joint: got positions, allowed velocities alone", q=q)
+    refused(cell, "got positions", q=q, dq=RATES)
+    cell.set_target("left", dq=RATES)
+    np.testing.assert_array_equal(record_of(cell)[7:], RATES)
+
+
+@pytest.mark.parametrize("law", ["joint_position", "joint_trajectory"])
+def test_velocities_given_to_a_law_that_plans_its_own_were_ignored(make_cell, law):
+    """Alone they even were a motion: to where the arm was."""
+    cell = one_arm(make_cell, law)
+    q = cell.state("left").q + 0.1
+    refused(cell, "got velocities alone, allowed positions", dq=RATES)
+    refused(cell, "got velocities alone", dq=ZERO)
+    refused(cell, "velocities .* beside positions, allowed none or zeros", q=q, dq=RATES)
+    cell.set_target("left", q=q, dq=ZERO)  # as joint states of an arm at rest say it
+    np.testing.assert_allclose(record_of(cell)[:7], q)
+
+
+@pytest.mark.parametrize("law", ["cartesian_impedance", "force_impedance", "admittance"])
+def test_a_posture_that_no_feature_looks_at_was_taken(make_cell, law):
+    cell = one_arm(make_cell, law, features=["coriolis"])
+    q = cell.state("left").q
+    refused(cell, "left/law: joint: .* this controllet has no such feature", q=q)
+    full = one_arm(make_cell, law)
+    full.set_target("left", q=q)
+    full.set_parameters("left/law", {"nullspace.enabled": False})
+    refused(full, "nullspace.enabled is false", q=q)
+    full.set_parameters("left/law", {"nullspace.enabled": True})
+    full.set_target("left", q=q + 0.1)
+    np.testing.assert_allclose(record_of(full)[:7], q + 0.1)
+
+
+def test_a_wrench_for_a_feature_that_is_switched_off_was_taken(make_cell):
+    cell = one_arm(make_cell, "cartesian_impedance", params={"wrench": {"enabled": False}})
+    refused(cell, "wrench: .* wrench.enabled is false", wrench=[5.0, 0, 0, 0, 0, 0])
+    cell.set_parameters("left/law", {"wrench.enabled": True})
+    cell.set_target("left", wrench=[5.0, 0, 0, 0, 0, 0])
+    assert record_of(cell, "wrench")[0] == 5.0
+
+
+@pytest.mark.parametrize("law", ["operational_space", "cartesian_pose"])
+def test_a_law_that_uses_the_posture_itself_takes_it_without_the_feature(make_cell, law):
+    cell = one_arm(make_cell, law, features=["coriolis"] if law == "operational_space" else [])
+    q = cell.state("left").q + 0.1
+    cell.set_target("left", q=q)
+    np.testing.assert_allclose(record_of(cell)[:7], q)
