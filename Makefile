@@ -8,7 +8,7 @@ CELL ?= config/dual_sim.yaml
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env sim test check render docs bench robustness chaos soak colcon clean
+.PHONY: help env sim test check count render docs bench robustness chaos soak colcon clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -28,6 +28,9 @@ check: env ## format, lint, types and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
+
+count: env ## compare the instructions of a cycle with those accepted last (ARGS=--accept)
+	$(BIN)/python benchmarks/instructions.py $(ARGS)
 
 render: env ## render a film of the simulated cell, for the README
 	$(BIN)/multipanda render config/dual_sim.yaml -o doc/images/dual_sim.gif --demo --seconds 6 $(ARGS)

@@ -29,8 +29,9 @@ if PLUGINS not in sys.path:
 INLINE = {"backends", "cell", "channels", "config", "control", "controllets", "dynamics",
           "features", "loop", "planning", "robots", "simulation", "fci_sim/test_lost_commands",
           "fci_sim/test_robot", "fci_sim/test_wire", "franka/test_parts", "test/test_packaging",
-          "test/test_paper_tasks", "test/test_parameters", "test/test_pose", "test/test_registry",
-          "test/test_robustness_map", "test/test_rooms"}  # fmt: skip
+          "test/test_instruction_counts", "test/test_paper_tasks", "test/test_parameters",
+          "test/test_pose", "test/test_registry", "test/test_robustness_map",
+          "test/test_rooms"}  # fmt: skip
 """Folders and files whose tests compute in this process alone, but for those marked ``clock``:
 they may run beside one another."""
 WORKSPACE = {"config", "robots", "cell/test_cell", "ros/test_publishers", "ros/test_services",

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs under callgrind: every condition for some cycles, each into a dump of its own.
+
+Start-up runs without instrumentation, which is several times faster.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pinocchio as pin
+from parts.conditions import conditions, laws_of
+from parts.hot import CONFIG
+
+from multipanda_py import Cell
+
+CYCLES = 48
+"""Of each condition; coupled laws take turns over N + 2 cycles."""
+CALIBRATION = "calibration"
+
+
+def calibration() -> Callable[[], None]:
+    """Return a fixed mix of what laws are made of: bytecode, numpy and pinocchio."""
+    model = pin.buildSampleModelManipulator()
+    data, q, v = model.createData(), pin.neutral(model), np.zeros(model.nv)
+    a, x, y = np.ones((6, 7)), np.ones(7), np.ones(6)
+    out, product = np.zeros(6), np.zeros((6, 6))
+
+    def half(value: float) -> float:
+        return min(1.0, max(0.0, 0.5 * value))
+
+    def kernel() -> None:
+        for n in range(40):
+            np.dot(a, x, out)
+            np.multiply(out, y, out)
+            out[n % 6] = half(float(out[0]))
+        for _ in range(10):
+            np.dot(a, a.T, product)
+            pin.crba(model, data, q, pin.Convention.WORLD)
+            pin.nonLinearEffects(model, data, q, v)
+
+    return kernel
+
+
+def inline_cycle() -> Callable[[], None]:
+    """Return the whole cycle of the dual-arm cell: reading, laws, safety, physics, record."""
+    cell = Cell.from_yaml(CONFIG, placement="inline")
+    cell.start()
+    cell.step(300)
+
+    def cycle() -> None:
+        cell.loop.cycle(1, 1)
+
+    return cycle
+
+
+def main(library: str, only: str) -> None:
+    """Count every condition with ``only`` in its name."""
+    blocks = {CALIBRATION: calibration()}
+    blocks |= {name: laws_of(cell) for name, cell in conditions().items() if only in name}
+    if only in "inline cycle":
+        blocks["inline cycle"] = inline_cycle()
+    counters = ctypes.CDLL(library)
+    gc.collect(), gc.freeze(), gc.disable()
+    counters.begin()
+    for name, block in blocks.items():
+        for _ in range(CYCLES // 4):  # adaptive bytecode settles
+            block()
+        counters.zero()
+        for _ in range(CYCLES):
+            block()
+        counters.dump(name.encode())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

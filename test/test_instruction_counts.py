@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CI's guard of the hot path: what it reads from callgrind, and what it lets pass."""
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+
+FOLDER = Path(__file__).parent.parent / "benchmarks"
+sys.path.append(str(FOLDER))
+instructions, callgrind = map(import_module, ("instructions", "parts.callgrind"))
+
+
+def test_six_per_cent_more_fail_and_four_pass():
+    assert instructions.grown({"a": 1.06, "b": 1.04}, {"a": 1.0, "b": 1.0}) == ["a"]
+
+
+def test_a_condition_that_only_one_side_has_fails():
+    assert instructions.grown({"new": 1.0}, {"old": 1.0}) == ["old", "new"]
+
+
+def test_counts_are_in_units_of_the_calibration():
+    # Another build of Python and numpy costs all of them the same factor.
+    here = {"calibration": 800, "law": 400}
+    elsewhere = {name: 3 * count for name, count in here.items()}
+    assert instructions.ratios(here) == instructions.ratios(elsewhere) == {"law": 0.5}
+
+
+def test_a_dump_says_its_condition_and_its_count():
+    dump = (
+        "version: 1\npart: 2\n\ndesc: Timerange: Basic block 1 - 9\n"
+        "desc: Trigger: Client Request: UFIC x 2\n\npositions: line\nevents: Ir\n"
+        "summary: 38043771\n\n\nfn=(1) loop\n16 400\n\ntotals: 38145260\n"
+    )
+    assert callgrind.DUMP.search(dump).groups() == ("UFIC x 2", "38043771")
+    at_the_end = dump.replace("Client Request: UFIC x 2", "Program termination")
+    assert callgrind.DUMP.search(at_the_end) is None
+
+
+def test_accepted_figures_are_those_of_all_conditions():
+    accepted = json.loads(instructions.ACCEPTED.read_text())["ratios"]
+    assert {"DC-NF", "DC-CA-MA", "CDC-MA", "UFIC x 2", "inline cycle"} <= set(accepted)
+    assert all(0.1 < ratio < 10.0 for ratio in accepted.values())
