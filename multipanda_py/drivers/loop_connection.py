@@ -23,7 +23,10 @@ _READING, _HEARTBEAT, _ENABLED = (
 _NONE: tuple[int, ...] = ()
 _monotonic_ns, _select = time.monotonic_ns, select.select
 _signal, _clear = os.eventfd_write, os.eventfd_read
+_yield = os.sched_yield
 _LOOP_TIMEOUT = 20_000_000  # older heartbeats of the loop start no motion [ns]
+_PATIENCE = 250_000
+"""How long an answer is looked for without sleeping: most come in half of that [ns]."""
 
 
 class LoopConnection:
@@ -49,6 +52,7 @@ class LoopConnection:
         self._received = bytearray()
         self._number = self._used = 0
         self._owner = os.getppid()
+        self._patience = 0
         self.terminated = False
         os.set_blocking(1, False)
 
@@ -61,12 +65,12 @@ class LoopConnection:
 
     def lines(self) -> list[str]:
         """Return the lines that have come on standard input since."""
-        if 0 in self._inputs and select.select([0], [], [], 0.0)[0]:
-            self._receive()
-        return self._lines() if self._received else []
+        return self._lines() if self.has_lines() else []
 
     def has_lines(self) -> bool:
-        """Return whether :meth:`wait` came across something on standard input."""
+        """Return whether something has come on standard input since :meth:`lines`."""
+        if 0 in self._inputs and _select([0], _NONE, _NONE, 0.0)[0]:
+            self._receive()
         return len(self._received) > 0
 
     def ended(self) -> bool:
@@ -117,6 +121,11 @@ class LoopConnection:
         """Take no command that was meant for the time before, and only those of a kind."""
         self._used = self._number
         self._answers = self._records[kind - 1]
+        self._patience = 0
+        # On a core that the loop may need, looking would keep away what is looked for.
+        with contextlib.suppress(ProcessLookupError):
+            if not os.sched_getaffinity(self._owner) & os.sched_getaffinity(0):
+                self._patience = _PATIENCE
 
     def wait(self, number: int, until_ns: int) -> tuple[float, ...] | None:
         """Return the loop's torque, (n,) [Nm], or positions [rad], for a state.
@@ -129,6 +138,11 @@ class LoopConnection:
             The command; one for a slightly older state if it came too late for that one; or
             None if there is nothing new.
         """
+        if self._patience:
+            found = self._look(number, until_ns)
+            if found is not None:
+                self._used = number
+                return found[1:]
         found = None
         while (left := until_ns - _monotonic_ns()) > 0:
             ready = _select(self._inputs, _NONE, _NONE, left * 1e-9)[0]
@@ -148,6 +162,22 @@ class LoopConnection:
                 return None
         self._used = int(found[0])
         return found[1:]
+
+    def _look(self, number: int, until_ns: int) -> tuple[float, ...] | None:
+        """Look for the answer to a state without sleeping; return None if it takes too long.
+
+        To fall asleep and be woken takes longer than most laws. Drivers of the same priority have
+        their turn meanwhile.
+        """
+        newest = self._answers.numbers
+        until_ns = min(until_ns, _monotonic_ns() + self._patience)
+        while _monotonic_ns() < until_ns:
+            if newest[0] == number:
+                found = self._answers.read()
+                if found is not None and found[0] == number:
+                    return found
+            _yield()
+        return None
 
     def say(self, **message: Any) -> None:
         """Write a message on standard output, and wake the loop."""
