@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multipanda_py.cell.rest_first import moving_arms, not_at_rest, only_stops
 from multipanda_py.cell.switch_planning import Strictness, SwitchPlan, plan_switch
 from multipanda_py.cell.switch_result import SwitchResult
 from multipanda_py.exceptions import LoopTimeout, SwitchRejected
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import ANY_EPOCH, SwitchStatus, Word
+from multipanda_py.loop.ownership import REST
 
 if TYPE_CHECKING:
     from multipanda_py.cell.switch_turn import SwitchTurn
@@ -28,6 +30,9 @@ class PendingSwitch:
 
     One switch is open at a time; others wait for their turn in :meth:`look`. A stop does not
     wait: it withdraws the open one, fits any active set, and is never withdrawn.
+
+    With ``FORCE_AUTO`` arms that have to rest first, to be commanded something else, are stopped
+    and waited for.
 
     Args:
         turn: Whose place it takes when it is asked for.
@@ -54,7 +59,9 @@ class PendingSwitch:
         self._deadline = time.monotonic() + timeout
         self._tries = self._number = self._events = 0
         self._plan = SwitchPlan([])
-        self._overtaken = False
+        self._overtaken = self._brakes = False
+        self._rested: dict[str, None] = {}
+        self._stopped: list[str] = []
 
     def look(self) -> SwitchResult | None:
         """Return what it did, or None while there is no answer.
@@ -67,9 +74,11 @@ class PendingSwitch:
         try:
             with turn.connection.lock:
                 result = self._look()
-        except (SwitchRejected, LoopTimeout):
+        except (SwitchRejected, LoopTimeout) as error:
             turn.counts.rejected["switch"] += 1
             self._close()
+            if self._stopped:
+                raise type(error)(f"{error}; {self._what_stopped()}") from None
             raise
         if result is not None:
             self._close()
@@ -77,7 +86,7 @@ class PendingSwitch:
 
     def is_over(self) -> bool:
         """Return whether its place is free, also if nobody looks at it any more."""
-        if self._box.words[Word.SWITCH_ACK] == self._number:
+        if self._box.words[Word.SWITCH_ACK] == self._number and not self._brakes:
             return True
         if time.monotonic() < self._deadline + ABANDONED:
             return False
@@ -87,7 +96,8 @@ class PendingSwitch:
 
     def overtake(self) -> None:
         """Withdraw it for the sake of a stop."""
-        if self._number and self._withdraw():
+        withdrawn = bool(self._number) and self._withdraw()
+        if withdrawn or self._brakes:
             self._overtaken = True
 
     def _close(self) -> None:
@@ -97,7 +107,8 @@ class PendingSwitch:
     def _look(self) -> SwitchResult | None:
         words = self._box.words
         if self._overtaken:
-            raise SwitchRejected("a stop came first; nothing has changed")
+            changed = "" if self._stopped else "; nothing has changed"
+            raise SwitchRejected(f"a stop came first{changed}")
         if not self._number:
             return self._ask()
         if words[Word.SWITCH_ACK] != self._number:
@@ -105,9 +116,14 @@ class PendingSwitch:
                 self._give_up()
             return None
         status = SwitchStatus(words[Word.SWITCH_STATUS])
+        if status is SwitchStatus.DONE and self._brakes:
+            self._stopped += self._plan.deactivated
+            self._number = self._tries = 0
+            return self._ask()
         if status is SwitchStatus.DONE:
-            said = [tuple(self._said(kind)) for kind in (Event.HANDED_OVER, Event.NOTICE)]
-            return self._result((words[Word.SWITCH_NS] - self._asked_ns) * 1e-9, *said)
+            handed_over, notices = map(self._said, (Event.HANDED_OVER, Event.NOTICE))
+            delay = (words[Word.SWITCH_NS] - self._asked_ns) * 1e-9
+            return self._result(delay, tuple(handed_over), tuple(notices))
         if status is SwitchStatus.FAILED:
             reasons = self._said(Event.SWITCH_FAILED)
             raise SwitchRejected("; ".join(reasons) or "activation failed")
@@ -144,6 +160,17 @@ class PendingSwitch:
         plan = plan_switch(
             turn.specs, flags, self._activate, self._deactivate, self._rule, turn.unready()
         )
+        self._brakes = False
+        if self._rule is Strictness.FORCE_AUTO:
+            bound = 0.5 * REST if self._rested else REST  # for good: the loop looks again
+            if moving := moving_arms(turn.specs, plan, turn.state, bound):
+                if time.monotonic() > self._deadline:
+                    raise SwitchRejected(not_at_rest(moving, self._timeout))
+                self._rested.update(dict.fromkeys(one.arm for one in moving))
+                self._brakes, turn.open = True, self
+                plan = only_stops(plan, flags)
+                if not plan.deactivated:  # they hold already
+                    return None
         self._plan = plan
         is_sure = not self._is_stop or (before is None and not turn.silence_reason())
         if is_sure and not plan.activated and not plan.deactivated:
@@ -171,10 +198,26 @@ class PendingSwitch:
         said = self._box.events_since(self._events)[1]
         return [e.text for e in said if e.event is event and e.controllet in mine]
 
-    def _result(self, delay: float, *said: tuple[str, ...]) -> SwitchResult:
+    def _result(
+        self, delay: float, handed_over: tuple[str, ...] = (), notices: tuple[str, ...] = ()
+    ) -> SwitchResult:
         plan = self._plan
+        ended = [*self._stopped, *plan.deactivated]
         return SwitchResult(
-            tuple(plan.activated), tuple(plan.deactivated), tuple(plan.skipped), delay, *said
+            tuple(plan.activated),
+            tuple(name for name in ended if name not in plan.activated),
+            tuple(plan.skipped),
+            delay,
+            handed_over,
+            notices,
+            tuple(self._rested),
+        )
+
+    def _what_stopped(self) -> str:
+        """Say what has changed although the rest was refused."""
+        return (
+            f"to bring {' and '.join(self._rested)} to rest, {', '.join(self._stopped)} was "
+            "deactivated; their arms hold"
         )
 
     def _give_up(self) -> None:

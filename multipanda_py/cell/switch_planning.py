@@ -19,7 +19,8 @@ class Strictness(IntEnum):
         BEST_EFFORT: Do what can be done, leave out the rest.
         STRICT: Refuse the whole request if any part of it cannot be done as written.
         AUTO: As STRICT, but what already is as asked for counts as done.
-        FORCE_AUTO: As AUTO, and deactivate whatever owns an arm that is asked for.
+        FORCE_AUTO: As AUTO, and deactivate whatever owns an arm that is asked for; an arm that has
+            to rest first is stopped and waited for.
     """
 
     BEST_EFFORT = 1

@@ -17,6 +17,7 @@ class SwitchResult:
         delay: From the request to the first cycle of the new laws [s].
         handed_over: What the arms were pressing with and go on with, or let go of.
         notices: What the new laws gave notice of in their first cycle.
+        rested: Arms that were brought to rest first, to be commanded something else.
     """
 
     activated: tuple[str, ...]
@@ -25,6 +26,7 @@ class SwitchResult:
     delay: float
     handed_over: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    rested: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
@@ -34,6 +36,8 @@ class SwitchResult:
             f"deactivated: {', '.join(self.deactivated) or 'nothing'}",
             f"{self.delay * 1e3:.3f} ms from request to first cycle",
         ]
+        if self.rested:
+            parts.append(f"{' and '.join(self.rested)} brought to rest first")
         parts += [*self.handed_over, *self.notices]
         if self.skipped:
             parts.append(f"left out: {'; '.join(self.skipped)}")

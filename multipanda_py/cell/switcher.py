@@ -59,7 +59,7 @@ class Switcher:
         self._names, self._connection, self._counts = names, connection, counts
         self._lifecycle = {spec.name: "inactive" for spec in names.specs}
         self._turn = SwitchTurn(
-            names.specs, connection, counts, self._lifecycle, reader.silence_reason
+            names.specs, connection, counts, self._lifecycle, reader.state, reader.silence_reason
         )
 
     def controllets(self) -> list[ControlletInfo]:
@@ -112,10 +112,12 @@ class Switcher:
             activate: Instances to activate.
             deactivate: Instances to deactivate; arms left over hold.
             strictness: Or its name in lower case.
-            timeout: How long the loop may take [s].
+            timeout: How long the loop may take [s], and with ``FORCE_AUTO`` arms to come to rest
+                that are to be commanded something else.
 
         Raises:
-            SwitchRejected: If the request cannot be met; nothing has changed.
+            SwitchRejected: If the request cannot be met; nothing has changed, but for laws that
+                were stopped for the sake of rest: the message names them.
             LoopTimeout: If the loop did not answer in time. The request is withdrawn then; if
                 the loop has begun it already, the message says that it is pending.
         """

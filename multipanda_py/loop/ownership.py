@@ -91,8 +91,8 @@ class Ownership:
 
     def _activate(self, instance: Instance) -> str:
         """Activate an instance; return why it cannot be, or an empty string."""
-        for index in () if instance.spec.is_hold else instance.spec.arms:
-            arm = self._arms[index]
+        arms = [] if instance.spec.is_hold else [self._arms[i] for i in instance.spec.arms]
+        for arm in arms:
             if arm.fault:
                 return (
                     f"{instance.spec.name}: arm {arm.state.name} has a latched fault "
@@ -100,6 +100,7 @@ class Ownership:
                 )
             if arm.busy:
                 return f"{instance.spec.name}: arm {arm.state.name} {arm.busy}"
+        for arm in arms:
             if reason := self._why_not_change(instance, arm):
                 return reason
         try:
@@ -122,7 +123,7 @@ class Ownership:
         return (
             f"{instance.spec.name}: arm {arm.state.name} moves at {speed:.3f} rad/s, allowed "
             f"{REST:g} rad/s {what} from {changing.interface} to {wanted} commands; let it hold "
-            "first"
+            "first, or ask with FORCE_AUTO"
         )
 
     def restart(self, instance: Instance, now_ns: int) -> None:

@@ -146,7 +146,7 @@ def test_a_change_of_interface_in_motion_is_refused_in_words():
         cell.set_parameters("left/unsteady", {"rate": 0.5})
         cell.step(200)
         with pytest.raises(SwitchRejected, match=r"moves at 0\.\d+ rad/s, allowed 0\.02 rad/s to"):
-            switch(cell, "impedance")
+            cell.switch(["left/impedance"], ["left/unsteady"])
         assert cell.state("left").owner == "left/unsteady"
         cell.hold()
         cell.step(500)
@@ -285,7 +285,7 @@ def test_a_moving_arm_may_not_wait_for_another_one_that_changes_its_commands():
             cell.step(50)
         words = r"right moves at 0\.\d+ rad/s, .* while arm left changes from position to effort"
         with pytest.raises(SwitchRejected, match=words):
-            cell.switch(["both"], strictness="FORCE_AUTO")
+            cell.switch(["both"], ["left/position", "right/velocity"])
         assert cell.state("right").owner == "right/velocity"
 
 

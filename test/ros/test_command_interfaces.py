@@ -150,18 +150,25 @@ def test_positions_for_a_law_of_velocities_are_refused_in_words(node, manager, c
     assert np.abs(manager.joints() - before).max() < 1e-3
 
 
+def test_in_motion_a_change_waits_for_rest_if_it_may(manager, client):
+    assert manager.switch(RATE).ok
+    turn = JointState(name=LEFT, velocity=[0.0] * 6 + [-0.3])
+    client.stream(f"{SPACE}/left/target_joint", turn, lambda: manager.speed() > 0.25, "motion")
+    answer = manager.switch(TORQUES, strictness=FORCE_AUTO)
+    assert answer.ok, answer.message
+    assert f"deactivated: {RATE}" in answer.message
+    assert "left brought to rest first" in answer.message
+    assert manager.claims(TORQUES) == named(LEFT, "effort")
+
+
 def test_in_motion_a_change_is_refused_in_words_and_holding_first_helps(manager, client):
     assert manager.switch(RATE).ok
     turn = JointState(name=LEFT, velocity=[0.0] * 6 + [-0.3])
     client.stream(f"{SPACE}/left/target_joint", turn, lambda: manager.speed() > 0.25, "motion")
-    for strictness in (STRICT, FORCE_AUTO):
-        leaving = [RATE] if strictness == STRICT else []
-        answer = manager.switch(TORQUES, strictness=strictness, deactivate=leaving)
-        assert not answer.ok
-        assert "rad/s to change from velocity to effort commands; let it hold first" in (
-            answer.message
-        )
-        assert manager.claims(RATE)
+    answer = manager.switch(TORQUES, strictness=STRICT, deactivate=[RATE])
+    assert not answer.ok
+    assert "rad/s to change from velocity to effort commands; let it hold first" in answer.message
+    assert manager.claims(RATE)
     assert manager.switch(deactivate=[RATE], strictness=STRICT).ok
     client.until(lambda: manager.speed() < 0.01, 5.0, "rest")
     answer = manager.switch(TORQUES, strictness=STRICT)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arms that have to rest before they can be commanded something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from multipanda_py.cell.switch_planning import SwitchPlan
+from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.loop.mailbox import KEEP
+from multipanda_py.loop.ownership import REST
+from multipanda_py.state import ArmSnapshot
+
+
+@dataclass(frozen=True)
+class Moving:
+    """An arm that has to rest first.
+
+    Attributes:
+        law: The instance that waits for it.
+        arm: Its name.
+        speed: Of its fastest joint [rad/s].
+    """
+
+    law: str
+    arm: str
+    speed: float
+
+
+def moving_arms(
+    specs: Sequence[InstanceSpec],
+    plan: SwitchPlan,
+    state: Callable[[str], ArmSnapshot],
+    bound: float,
+) -> list[Moving]:
+    """Return the arms that the loop would refuse to command something else while they move.
+
+    None at all if one of them has a fault: the loop refuses that whether they move or not.
+
+    Args:
+        specs: All instances.
+        plan: What is asked for.
+        state: Returns the newest state of an arm.
+        bound: Speed of a joint that counts as motion [rad/s].
+    """
+    found = []
+    for spec in (spec for spec in specs if spec.name in plan.activated):
+        states = [state(name) for name in spec.config.arms]
+        if any(one.fault for one in states):
+            return []
+        if all(one.interface == spec.law.command_interface for one in states):
+            continue
+        speeds = [(one.name, float(np.abs(one.dq).max())) for one in states]
+        found += [Moving(spec.name, name, speed) for name, speed in speeds if speed > bound]
+    return found
+
+
+def only_stops(plan: SwitchPlan, active: Sequence[bool]) -> SwitchPlan:
+    """Return the part of a plan that stops laws; their arms hold, and come to rest."""
+    kept = [int(was and flag == KEEP) for was, flag in zip(active, plan.flags)]
+    return replace(plan, flags=kept, activated=[])
+
+
+def not_at_rest(moving: Sequence[Moving], timeout: float) -> str:
+    """Say which arms were not at rest in time."""
+    return "; ".join(
+        f"{one.law}: arm {one.arm} moves at {one.speed:.3f} rad/s, allowed {REST:g} rad/s to "
+        f"change what is commanded, {timeout:g} s after this was asked for"
+        for one in moving
+    )
