@@ -40,7 +40,7 @@ def call(node: Node, kind: Any, name: str, **fields: Any) -> Any:
     client = node.create_client(kind, name)
     if not client.wait_for_service(timeout_sec=PATIENCE):
         others = [other for other, _ in node.get_service_names_and_types()]
-        others = [other for other in others if other.endswith(Path(name).name)]
+        others = [o for o in others if o.endswith(Path(name).name) and o != f"/{name}"]
         alike = ", ".join(get_close_matches(f"/{name}", others))
         alike = alike and f"there is {alike}"
         sys.exit(f"no service {name}: {alike or 'is the cell running, in this ROS domain?'}")

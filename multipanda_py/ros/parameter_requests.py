@@ -21,6 +21,11 @@ from multipanda_py.exceptions import SettingsRejected, shortened
 
 Change = Generator[None, None, str]
 """Yields until a change is answered; returns why it is refused, or an empty string."""
+WIDER = {
+    Parameter.Type.INTEGER: Parameter.Type.DOUBLE,
+    Parameter.Type.INTEGER_ARRAY: Parameter.Type.DOUBLE_ARRAY,
+}
+"""Whole numbers are taken for numbers: ``ros2 param set`` sends 400 as an integer."""
 _ASKED = "not asked for yet"
 _LAST_TYPE = ParameterType.PARAMETER_STRING_ARRAY
 
@@ -98,6 +103,20 @@ def _unknown(node: Node, name: str) -> str:
     )
 
 
+def _wrong_type(node: Node, message: Any) -> str:
+    """Say in words what rclpy refuses by the numbers of its types; empty if it will not."""
+    got, kept = Parameter.Type(message.value.type), node.get_parameter(message.name).type_
+    if kept in (got, WIDER.get(got), Parameter.Type.NOT_SET):
+        return ""
+    allowed = node.describe_parameter(message.name).additional_constraints
+    where = f"{node.get_fully_qualified_name()}: {message.name}"
+    return shortened(f"{where}: got {_kind(got)}, allowed {allowed or _kind(kept)}")
+
+
+def _kind(kind: Parameter.Type) -> str:
+    return "nothing" if kind is Parameter.Type.NOT_SET else kind.name.lower().replace("_", " ")
+
+
 def _set(
     node: Node, late: LateParameters | None, messages: Sequence[Any]
 ) -> Generator[None, None, SetParametersResult]:
@@ -111,6 +130,8 @@ def _set(
             return SetParametersResult(successful=False, reason=shortened(text))
         if not node.has_parameter(message.name):
             return SetParametersResult(successful=False, reason=_unknown(node, message.name))
+        if reason := _wrong_type(node, message):
+            return SetParametersResult(successful=False, reason=reason)
     try:
         parameters = [Parameter.from_parameter_msg(message) for message in messages]
         if late is None:

@@ -17,11 +17,7 @@ from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.parameter_spec import Spec
 from multipanda_py.ros.guard import GuardedNode
-
-_AS_DOUBLE = {
-    Parameter.Type.INTEGER: Parameter.Type.DOUBLE,
-    Parameter.Type.INTEGER_ARRAY: Parameter.Type.DOUBLE_ARRAY,
-}
+from multipanda_py.ros.parameter_requests import WIDER
 
 
 def parameter_nodes(main: GuardedNode, cell: Cell) -> Iterator[GuardedNode]:
@@ -110,8 +106,8 @@ def hand_over(node: Node, names: Collection[str], apply: Callable[[dict[str, Any
 
 
 def _widened(parameter: Parameter) -> Parameter:
-    """Take whole numbers for numbers: ``ros2 param set`` sends 400 as an integer."""
-    kind = _AS_DOUBLE.get(parameter.type_)
+    """Take whole numbers for numbers."""
+    kind = WIDER.get(parameter.type_)
     if kind is None:
         return parameter
     value = parameter.value

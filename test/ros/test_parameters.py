@@ -81,7 +81,11 @@ def test_bad_value_is_refused_with_everything_that_came_along(client, value, rea
 
 def test_unknown_option_wrong_type_unknown_name_and_removal_are_refused(client):
     assert "one of base, tool" in put(client, gain_frame="elbow").reason
-    assert not put(client, stiffness="stiff").successful
+    assert put(client, stiffness=1.0).reason == (
+        f"{NODE}: stiffness: got double, allowed 6 numbers, 3 in [0, 5000], then 3 in [0, 300] "
+        "N/m, Nm/rad"
+    )
+    assert "stiffness: got string, allowed 6 numbers" in put(client, stiffness="stiff").reason
     assert f"{NODE}: parameter 'stifness' does not exist; near: stiffness" in (
         put(client, stifness=1.0).reason
     )
