@@ -9,6 +9,7 @@ recording a cycle is a single copy and nothing is gathered twice.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -74,6 +75,7 @@ class ArmState:
     """
 
     __slots__ = (
+        "_reader",
         "_space",
         "_space_is_fresh",
         "coriolis",
@@ -136,6 +138,25 @@ class ArmState:
         self.hessian: Callable[[], Matrix] = partial(np.zeros, (joints, joints, 6))  # no model yet
         self._space: TaskInertia
         self._space_is_fresh = False
+        self._reader: ArmState | None = None
+
+    def for_readers(self) -> ArmState:
+        """Return this state for those who must not write to it; a model is attached already.
+
+        Its arrays are the same and refuse to be written to; only ``jacobian``, which is another
+        array in every cycle, does not.
+
+        Thread: any, before the loop runs.
+        """
+        if self._reader is None:
+            reader = copy(self)
+            for name in self.__slots__:
+                found = getattr(self, name, None)
+                if isinstance(found, np.ndarray):
+                    setattr(reader, name, found.view())
+                    getattr(reader, name).flags.writeable = False
+            self._reader = reader
+        return self._reader
 
     def attach(
         self, mass: Matrix, coriolis: Vector, hessian: Callable[[], Matrix], space: TaskInertia
@@ -160,8 +181,15 @@ class ArmState:
                 )
 
     def invalidate(self) -> None:
-        """Mark the cached operational-space terms as belonging to an older state."""
+        """Mark the cached operational-space terms as belonging to an older state.
+
+        Readers see the new Jacobian from here on.
+        """
         self._space_is_fresh = False
+        reader = self._reader
+        if reader is not None:
+            reader.jacobian = self.jacobian
+            reader._space_is_fresh = False
 
     def operational_space(self) -> TaskInertia:
         """Return the operational-space terms of this state, computed at most once a cycle."""

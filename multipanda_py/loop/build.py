@@ -94,7 +94,7 @@ def make_context(
         period=1.0 / config.cell.rate,
         arms=tuple(descriptions[index] for index in spec.arms),
         other_arms=tuple(descriptions[index] for index in others),
-        other_states=tuple(states[index] for index in others),
+        other_states=tuple(states[index].for_readers() for index in others),
         objects=tuple(describe_objects(config)),
         object_poses=objects,
         touches=spec.law.touches,

@@ -55,7 +55,7 @@ class Instance:
         records: Sequence[NDArray[np.void]],
     ) -> None:
         self.spec = spec
-        self.states = [states[arm] for arm in spec.arms]
+        self.states = [states[arm].for_readers() for arm in spec.arms]
         self.active = False
         self.is_new = self.waits = False
         self._period = context.period

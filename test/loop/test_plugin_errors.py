@@ -90,6 +90,17 @@ def test_a_signal_in_an_inline_start_was_blamed_on_a_law(make_cell, monkeypatch,
     assert raised.value.code == 128 + number
 
 
+def test_a_law_that_wrote_to_its_states_misled_everybody_else(make_cell):
+    cell = make_cell(controllets=LAWS, active=ON)
+    cell.set_parameters("left/odd", {"fault": "sense"})
+    before = cell.state("left").q
+    cell.step(3)
+    assert cell.state("left").q == pytest.approx(before, abs=1e-3)
+    assert cell.active == ("left/hold", "right/joint")
+    (event,) = cell.events()
+    assert "destination is read-only (multipanda_test_laws.py:" in event.text
+
+
 def test_torques_assigned_to_an_arm_are_written_in_place(make_cell):
     cell = make_cell(controllets=LAWS, active=ON)
     cell.set_parameters("left/odd", {"fault": "item", "torque": 1.0})

@@ -36,7 +36,8 @@ RAISED = {"lines": Lines, "raise": RuntimeError, "exit": SystemExit,
           "generator_exit": GeneratorExit, "interrupt": KeyboardInterrupt,
           "mute": Mute}  # fmt: skip
 FAULTS = ("none", *RAISED, "nan", "inf", "huge", "activate", "deactivate", "notify",
-          "notify_number", "replace", "item", "narrow", "report", "words", "init")  # fmt: skip
+          "notify_number", "replace", "sense", "item", "narrow", "report", "words",
+          "init")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class Misbehaving(Controllet[Target, MisbehavingParams]):
                 self.context.notify("this law is at its limit")
         if fault == "replace":
             self.tau = [np.full(state.n_joints, self.params.torque) for state in states]
+        if fault == "sense":
+            states[0].q[:] = 0.0
         if fault == "narrow":
             self.tau[0] = np.zeros(6)
         if fault == "report":
