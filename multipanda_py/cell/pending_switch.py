@@ -207,6 +207,7 @@ class PendingSwitch:
             tuple(plan.activated),
             tuple(name for name in ended if name not in plan.activated),
             tuple(plan.skipped),
+            tuple(plan.missing),
             delay,
             handed_over,
             notices,

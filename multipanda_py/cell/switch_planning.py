@@ -16,7 +16,7 @@ class Strictness(IntEnum):
     """How to treat what cannot be done; numbers as in controller_manager_msgs.
 
     Attributes:
-        BEST_EFFORT: Do what can be done, leave out the rest.
+        BEST_EFFORT: Do what can be done, leave out the rest and say so.
         STRICT: Refuse the whole request if any part of it cannot be done as written.
         AUTO: As STRICT, but what already is as asked for counts as done.
         FORCE_AUTO: As AUTO, and deactivate whatever owns an arm that is asked for; an arm that has
@@ -38,12 +38,14 @@ class SwitchPlan:
         activated: Names that become active, or start anew.
         deactivated: Names that stop.
         skipped: What was left out, and why.
+        missing: Names that were to be active and will not be.
     """
 
     flags: list[int]
     activated: list[str] = field(default_factory=list)
     deactivated: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
 
 
 def plan_switch(
@@ -94,7 +96,8 @@ def plan_switch(
             rivals = []
         if rivals:
             claims = " and ".join(p.name for p in rivals)
-            faults.append(f"{name}: conflicts with {claims} over {_shared(spec, rivals)}")
+            way_out = "" if asked_too else f"; strictness 4 (FORCE_AUTO) would deactivate {claims}"
+            faults.append(f"{name}: conflicts with {claims} over {_shared(spec, rivals)}{way_out}")
             continue
         result.flags[spec.index] = RESTART if active[spec.index] else KEEP
     if faults and strictness is not Strictness.BEST_EFFORT:
@@ -105,7 +108,15 @@ def plan_switch(
             result.activated.append(spec.name)
         elif was and not flag and not spec.is_hold:
             result.deactivated.append(spec.name)
+    owned = {arm for spec, flag in zip(specs, result.flags) if flag for arm in spec.arms}
+    for name in dict.fromkeys(activate):
+        if name not in index or not _will_run(specs[index[name]], result.flags, owned):
+            result.missing.append(name)
     return result
+
+
+def _will_run(spec: InstanceSpec, flags: Sequence[int], owned: Collection[str]) -> bool:
+    return bool(flags[spec.index]) or (spec.is_hold and not owned & set(spec.arms))
 
 
 def _is_known(

@@ -14,6 +14,7 @@ class SwitchResult:
         activated: Instances that became active.
         deactivated: Instances that stopped.
         skipped: What a best-effort switch left out, and why.
+        missing: Instances that were to be active and are not: it did not do what was asked for.
         delay: From the request to the first cycle of the new laws [s].
         handed_over: What the arms were pressing with and go on with, or let go of.
         notices: What the new laws gave notice of in their first cycle.
@@ -23,6 +24,7 @@ class SwitchResult:
     activated: tuple[str, ...]
     deactivated: tuple[str, ...]
     skipped: tuple[str, ...]
+    missing: tuple[str, ...]
     delay: float
     handed_over: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
@@ -31,7 +33,8 @@ class SwitchResult:
     @property
     def message(self) -> str:
         """Say it in a sentence."""
-        parts = [
+        parts = [f"not active: {', '.join(self.missing)}"] if self.missing else []
+        parts += [
             f"active: {', '.join(self.activated) or 'nothing new'}",
             f"deactivated: {', '.join(self.deactivated) or 'nothing'}",
             f"{self.delay * 1e3:.3f} ms from request to first cycle",

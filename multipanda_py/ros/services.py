@@ -69,8 +69,12 @@ class ControllerManager:
             )
             while (result := pending.look()) is None:
                 yield
-            response.ok, message = True, result.message
-            self._logger.info(f"switched: {shortened(message)}")
+            # As ros2_control: best effort that left out what was to be active has failed.
+            response.ok, message = not result.missing, result.message
+            if result.missing:
+                self._logger.warning(f"switched in part: {shortened(message)}")
+            else:
+                self._logger.info(f"switched: {shortened(message)}")
         except MultipandaError as error:
             response.ok, message = False, str(error)
             self._logger.warning(f"switch refused: {message}")

@@ -58,6 +58,10 @@ def active_in(plan: SwitchPlan) -> set[str]:
     return {name for name, flag in zip(NAMES, plan.flags) if flag}
 
 
+def idle_holds(owned: list[int]) -> set[str]:
+    return {plan.name for plan in PLANS if plan.is_hold and not set(plan.arms) & set(owned)}
+
+
 @pytest.mark.parametrize("rule", list(Strictness))
 def test_an_idle_arm_takes_a_law_under_any_rule(rule: Strictness) -> None:
     plan = switch((), ["a/one"], [], rule)
@@ -83,7 +87,17 @@ def test_an_owned_arm_is_not_taken(rule: Strictness) -> None:
 def test_best_effort_leaves_out_what_conflicts() -> None:
     plan = switch(("a/one",), ["ab", "c/two"], [], BEST)
     assert active_in(plan) == {"a/one", "c/two"}
-    assert plan.skipped == ["ab: conflicts with a/one over arm a"]
+    assert plan.missing == ["ab"]
+    assert plan.skipped == [
+        "ab: conflicts with a/one over arm a; strictness 4 (FORCE_AUTO) would deactivate a/one"
+    ]
+
+
+def test_best_effort_misses_only_what_will_not_be_active() -> None:
+    asked = ["a/one", "c/hold", "b/hold", "nonsense", "ab", "bc"]
+    plan = switch(("a/one", "c/two"), asked, ["b/one"], BEST)
+    assert plan.missing == ["c/hold", "nonsense", "ab", "bc"]
+    assert switch(("a/one",), ["a/one", "b/hold"], ["c/two"], BEST).missing == []
 
 
 def test_force_takes_the_arms_from_whoever_owns_them() -> None:
@@ -93,7 +107,7 @@ def test_force_takes_the_arms_from_whoever_owns_them() -> None:
 
 
 def test_force_does_not_choose_between_two_that_are_asked_for() -> None:
-    with pytest.raises(SwitchRejected, match="bc: conflicts with ab over arm b"):
+    with pytest.raises(SwitchRejected, match=r"bc: conflicts with ab over arm b$"):
         switch((), ["ab", "bc"], [], FORCE)
 
 
@@ -158,6 +172,7 @@ def test_no_request_gives_an_arm_two_owners(
     owned = [arm for p in PLANS if plan.flags[p.index] for arm in p.arms]
     assert len(owned) == len(set(owned))
     now = active_in(plan)
+    assert set(plan.missing) == {name for name in on if name not in now | idle_holds(owned)}
     assert set(plan.activated) <= now
     assert set(plan.deactivated) == set(active) - now
     assert now - set(active) <= set(plan.activated) <= set(on)

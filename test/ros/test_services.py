@@ -87,10 +87,11 @@ def test_conflict_is_refused_as_a_whole(cell, client, strictness):
 
 
 @pytest.mark.parametrize("strictness", [0, BEST_EFFORT])
-def test_best_effort_leaves_out_what_cannot_be_done(cell, client, strictness):
+def test_best_effort_leaves_out_what_cannot_be_done_and_is_then_not_ok(cell, client, strictness):
     answer = client.switch([f"left/{JOINT}"], [f"right/{CARTESIAN}"], strictness)
-    assert answer.ok
-    assert "left out" in answer.message
+    assert not answer.ok
+    assert answer.message.startswith(f"not active: left/{JOINT}; active: nothing new; ")
+    assert f"FORCE_AUTO) would deactivate left/{CARTESIAN}" in answer.message
     now = states(client)
     assert now["right/hold"] == now[f"left/{CARTESIAN}"] == "active"
 

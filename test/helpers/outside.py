@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unmodified clients of others: the ``ros2`` command, ``ros2 control``, launch, crisp_py.
+
+They live in an environment of their own, whose path is in ``MULTIPANDA_OUTSIDE_CLIENTS``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from processes import PATIENCE
+
+VARIABLE = "MULTIPANDA_OUTSIDE_CLIENTS"
+# Of the environment that runs the tests; theirs has its own.
+_OURS = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "PYTHONPATH")
+
+
+class Outside:
+    """The environment; everything in it is run as a user would, in a process of its own."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def environment(self, **more):
+        """Return what their processes inherit: the same domain, nothing of our libraries."""
+        mine = {name: value for name, value in os.environ.items() if name not in _OURS}
+        return {**mine, "PATH": f"{self.path / 'bin'}{os.pathsep}{mine['PATH']}", **more}
+
+    def run(self, program, *words, timeout=40.0, **options):
+        """Run one of their programs to its end; return its exit code and all that it said."""
+        done = subprocess.run(
+            [self.path / "bin" / program, *map(str, words)],
+            env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, timeout=PATIENCE * timeout, **options,
+        )  # fmt: skip
+        return done.returncode, done.stdout
+
+    def control(self, verb, *words):
+        """Run ``ros2 control``."""
+        return self.run("ros2", "control", verb, *words)
+
+    def crisp(self, script, timeout=60.0, **options):
+        """Run a script with crisp_py; return its exit code and all that it said."""
+        return self.run("python", "-c", script, timeout=timeout, **options)
+
+
+@pytest.fixture(scope="session")
+def outside():
+    """The clients, or a skip with the reason."""
+    path = os.environ.get(VARIABLE, "")
+    if not path:
+        pytest.skip(f"{VARIABLE} names no environment with clients of others")
+    if not (Path(path) / "bin" / "ros2").exists():
+        pytest.fail(f"{VARIABLE}: got {path}, which has no bin/ros2")
+    return Outside(Path(path))
