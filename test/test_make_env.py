@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -11,9 +13,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+needs_tools = pytest.mark.skipif(
+    not (ROOT / "tools/make_env.py").exists(), reason="no tools beside the tests"
+)
 
 
-@pytest.mark.skipif(not (ROOT / "tools/make_env.py").exists(), reason="no tools beside the tests")
+@needs_tools
 def test_a_linked_environment_of_another_checkout_was_emptied(tmp_path):
     """Worktrees share one by a link: whoever worked with it had none."""
     (checkout := tmp_path / "checkout").mkdir()
@@ -33,3 +38,24 @@ def test_a_linked_environment_of_another_checkout_was_emptied(tmp_path):
     assert done.returncode == 1
     assert f"is a link to {shared}" in done.stderr
     assert {path.name for path in shared.iterdir()} == {"pyvenv.cfg", "thing"}
+
+
+@needs_tools
+def test_ros2_launch_found_nothing_in_a_share_of_linked_folders(tmp_path):
+    """It does not look into a folder that is a link; what older versions linked is replaced."""
+    make_env = runpy.run_path(str(ROOT / "tools/make_env.py"))
+    share = tmp_path / "share/multipanda_py"
+    share.mkdir(parents=True)
+    (share / "launch").symlink_to(ROOT / "launch")
+    (share / "gone.yaml").symlink_to(tmp_path / "nothing")
+    for _ in range(2):  # a second run changes nothing
+        make_env["link_into"](tmp_path)
+        found = {
+            str(Path(folder, name).relative_to(share))
+            for folder, _, names in os.walk(share)
+            for name in names
+        }
+        assert {"package.xml", "launch/sim.launch.py", "config/quad_sim.yaml"} < found
+        assert not any("pycache" in name or name == "gone.yaml" for name in found)
+    assert (share / "launch/sim.launch.py").resolve() == ROOT / "launch/sim.launch.py"
+    assert (tmp_path / "lib/multipanda_py/multimode_controller").is_symlink()

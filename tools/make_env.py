@@ -31,6 +31,7 @@ LOG = VENV / "make_env.log"
 BUILD = VENV / "build"
 NAME = "multipanda_py"
 SUPPORTED = ((3, 10), (3, 11), (3, 12))
+PROGRAMS = ("multimode_controller", "multipanda")
 INTERFACES = ("controller_manager_msgs", "control_msgs")
 # Absent from the PyPI set because rosdep installs them: import name, apt package suffix.
 FROM_APT = {
@@ -301,24 +302,40 @@ def install_package(env: dict[str, str]) -> None:
         [VENV_PYTHON, "-m", "pip", "install", "--no-build-isolation", "--no-deps", "-e", ROOT],
         env,
     )
-    # An editable install copies no data files; launch and ros2 tools look for them here.
-    marker = VENV / "share/ament_index/resource_index/packages" / NAME
-    marker.parent.mkdir(parents=True, exist_ok=True)
-    marker.touch()
-    share = VENV / "share" / NAME
-    share.mkdir(exist_ok=True)
-    for item in ("config", "launch", "urdf", "package.xml"):
-        link = share / item
-        if not link.is_symlink():
-            link.symlink_to(ROOT / item)
-    programs = VENV / "lib" / NAME
-    programs.mkdir(exist_ok=True)
-    for script in ("multimode_controller", "multipanda"):
+    for script in PROGRAMS:
         if not (VENV / "bin" / script).exists():
             fail(f"{VENV / 'bin' / script} was not installed; see setup.py")
-        link = programs / script
+    link_into(VENV)
+
+
+def link_into(prefix: Path) -> None:
+    """Make an ament prefix know this package: an editable install copies no data files.
+
+    Files are linked, not folders: ``ros2 launch`` does not look into a folder that is a link.
+    """
+    marker = prefix / "share/ament_index/resource_index/packages" / NAME
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    marker.touch()
+    share, programs = prefix / "share" / NAME, prefix / "lib" / NAME
+    for old in share.glob("*"):
+        if old.is_dir() and not old.is_symlink():
+            shutil.rmtree(old)
+        else:
+            old.unlink()
+    links = {share / path.relative_to(ROOT): path for path in shared_files()}
+    links.update({programs / script: VENV / "bin" / script for script in PROGRAMS})
+    for link, path in links.items():
+        link.parent.mkdir(parents=True, exist_ok=True)
         if not link.is_symlink():
-            link.symlink_to(VENV / "bin" / script)
+            link.symlink_to(path)
+
+
+def shared_files() -> list[Path]:
+    """Return the files that launch and the ros2 tools look for in the share of this package."""
+    folders = [ROOT / name for name in ("config", "launch", "urdf")]
+    found = [path for folder in folders for path in files_below(folder)]
+    kept = sorted(path for path in found if "__pycache__" not in path.parts)
+    return [ROOT / "package.xml", *kept]
 
 
 def report_missing_apt_packages(env: dict[str, str]) -> None:
@@ -372,7 +389,10 @@ def main() -> None:
         (
             "package",
             f"{NAME}, editable",
-            digest([ROOT / "setup.py", ROOT / "setup.cfg", ROOT / "package.xml"]),
+            digest(
+                [ROOT / "setup.py", ROOT / "setup.cfg", ROOT / "package.xml"],
+                [str(path.relative_to(ROOT)) for path in shared_files()],
+            ),
             lambda: install_package(env),
         )
     )

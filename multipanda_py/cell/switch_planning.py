@@ -115,7 +115,7 @@ def plan_switch(
     return result
 
 
-def _will_run(spec: InstanceSpec, flags: Sequence[int], owned: Collection[str]) -> bool:
+def _will_run(spec: InstanceSpec, flags: Sequence[int], owned: set[int]) -> bool:
     return bool(flags[spec.index]) or (spec.is_hold and not owned & set(spec.arms))
 
 

@@ -3,12 +3,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ament_index_python.packages import get_package_share_directory
-from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable, Shutdown
+from ament_index_python.packages import get_package_share_directory, get_packages_with_prefixes
+from launch.actions import (
+    DeclareLaunchArgument,
+    LogInfo,
+    OpaqueFunction,
+    SetEnvironmentVariable,
+    Shutdown,
+)
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
@@ -16,6 +23,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 from launch import Action, LaunchContext, LaunchDescription
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
+from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.urdf import cell_urdf
 
 BOOLEAN = ["true", "false"]
@@ -39,7 +47,7 @@ def make_launch_description(
     share = Path(get_package_share_directory("multipanda_py"))
     arguments: list[Argument] = [
         ("config_file", str(share / "config" / default_cell),
-         "cell file, which is a ROS 2 parameter file", None),
+         "cell file, which is a ROS 2 parameter file, or the name of one of this package's", None),
         ("namespace", "", "namespace of the cell and everything in it", None),
         argument,
         ("use_rviz", "false", "start RViz", BOOLEAN),
@@ -66,29 +74,54 @@ def _discovery(chosen: str) -> list[SetEnvironmentVariable]:
     return [SetEnvironmentVariable("ROS_AUTOMATIC_DISCOVERY_RANGE", chosen)]
 
 
-def _nodes(chosen: Mapping[str, str], parameters: dict[str, Any]) -> list[Node]:
-    """Return the controller, the transforms of its arms and, if wanted, RViz."""
-    config = CellConfig.from_yaml(chosen["config_file"])
-    arms = describe_arms(config)
-    urdf = ParameterValue(cell_urdf(arms, config.cell.name), value_type=str)
-    common = {"namespace": chosen["namespace"], "output": "screen"}
-    started = [
-        Node(
-            package="multipanda_py",
-            executable="multimode_controller",
-            parameters=[chosen["config_file"], parameters],
-            on_exit=Shutdown(reason="the cell has ended"),
-            **common,
-        ),
-        Node(
-            package="robot_state_publisher",
-            executable="robot_state_publisher",
-            parameters=[{"robot_description": urdf}],
-            **common,
-        ),
-    ]
-    if chosen["use_rviz"] == "true":
-        started.append(
-            Node(package="rviz2", executable="rviz2", arguments=["-f", "world"], **common)
+def _nodes(chosen: Mapping[str, str], parameters: dict[str, Any]) -> list[Action]:
+    """Return the controller, the transforms of its arms and, if wanted, RViz.
+
+    Raises:
+        ConfigurationError: If RViz or the cell file is not there, before anything is started.
+    """
+    installed = get_packages_with_prefixes()
+    if chosen["use_rviz"] == "true" and "rviz2" not in installed:
+        raise ConfigurationError(
+            "use_rviz: got true, but the package rviz2 is not installed; nothing is started"
         )
+    file = str(_cell_file(chosen["config_file"]))
+    config = CellConfig.from_yaml(file)
+    urdf = ParameterValue(cell_urdf(describe_arms(config), config.cell.name), value_type=str)
+    ends_all = Shutdown(reason="the cell has ended")
+    own = [file, parameters]
+    started: list[Action] = [
+        _node(chosen, "multipanda_py", "multimode_controller", parameters=own, on_exit=ends_all)
+    ]
+    if "robot_state_publisher" in installed:
+        described = [{"robot_description": urdf}]
+        started.append(_node(chosen, "robot_state_publisher", parameters=described))
+    else:
+        text = "robot_state_publisher is not installed: there is no robot_description and no /tf"
+        started.append(LogInfo(msg=text))
+    if chosen["use_rviz"] == "true":
+        started.append(_node(chosen, "rviz2", arguments=["-f", "world"]))
     return started
+
+
+def _cell_file(name: str) -> Path:
+    """Return the file of that name, here or else in the package's share."""
+    shipped = Path(get_package_share_directory("multipanda_py")) / "config"
+    for path in (Path(name), shipped / name):
+        if path.is_file():
+            return path
+    known = ", ".join(sorted(path.name for path in shipped.glob("*.yaml")))
+    raise ConfigurationError(f"config_file: got {name!r}, allowed a file or one of {known}")
+
+
+def _node(chosen: Mapping[str, str], package: str, program: str = "", **more: Any) -> Node:
+    """Return a node that ends with the launch, also where that is killed or fails half-way."""
+    ends_with_launch = "setpriv --pdeathsig INT --" if shutil.which("setpriv") else None
+    return Node(
+        package=package,
+        executable=program or package,
+        namespace=chosen["namespace"],
+        output="screen",
+        prefix=ends_with_launch,
+        **more,
+    )

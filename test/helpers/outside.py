@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,13 +39,35 @@ class Outside:
         )  # fmt: skip
         return done.returncode, done.stdout
 
+    def beside(self, *words, prefixes=(), **options):
+        """Start ``ros2`` as where it and this package are in one environment: with our Python.
+
+        Args:
+            words: Of its command line.
+            prefixes: Where packages are looked for.
+            options: Of the process.
+        """
+        site = next(self.path.glob("lib/python3.*/site-packages"))
+        main = (
+            f"import sys; sys.path.append({str(site)!r}); sys.argv[0] = 'ros2'; "
+            "from ros2cli.cli import main; sys.exit(main())"
+        )
+        return subprocess.Popen(
+            [sys.executable, "-c", main, *map(str, words)],
+            env={**os.environ, "AMENT_PREFIX_PATH": os.pathsep.join(map(str, prefixes))},
+            stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, **options,
+        )  # fmt: skip
+
     def control(self, verb, *words):
         """Run ``ros2 control``."""
         return self.run("ros2", "control", verb, *words)
 
     def crisp(self, script, timeout=60.0, **options):
-        """Run a script with crisp_py; return its exit code and all that it said."""
-        return self.run("python", "-c", script, timeout=timeout, **options)
+        """Run a script with crisp_py; return all that it said.
+
+        Its exit code says nothing: its threads do not end with it, and it may abort.
+        """
+        return self.run("python", "-c", script, timeout=timeout, **options)[1]
 
 
 @pytest.fixture(scope="session")
