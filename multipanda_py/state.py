@@ -59,6 +59,7 @@ class ArmState:
             (3, n) [rad, rad/s, rad/s^2]. Of an arm under torque control they mean nothing.
         position_ee_in_base: (3,) [m].
         rotation_ee_in_base: (3, 3).
+        pose_ee_in_base: Both one after the other, the rotation row by row, (12,).
         twist_ee_in_base: Linear then angular velocity, (6,) [m/s, rad/s].
         wrench_ext_in_base: Force and torque that the world exerts on the tool, (6,) [N, Nm].
         fingers: Finger positions, (2,) [m].
@@ -91,6 +92,7 @@ class ArmState:
         "mass",
         "n_joints",
         "name",
+        "pose_ee_in_base",
         "position_ee_in_base",
         "q",
         "q_dq",
@@ -109,16 +111,15 @@ class ArmState:
         Args:
             name: Arm name in the cell.
             limits: Joint limits of its model.
-            record: One element of ``row["arms"]``, shape (), which begins with q and dq.
+            record: One element of ``row["arms"]``, shape (); q and dq are neighbours in it, and
+                so are position and rotation of the tool.
         """
         self.name = name
         self.limits = limits
         self.n_joints = joints = limits.n_joints  # the slot has room for the arm with most
         self.q: Vector = record["q"][:joints]
         self.dq: Vector = record["dq"][:joints]
-        both, size = ("f8", record["q"].size + record["dq"].size), record.dtype.itemsize
-        begins = np.dtype({"names": ["q_dq"], "formats": [both], "itemsize": size})
-        self.q_dq: Vector = record.view(begins)["q_dq"]
+        self.q_dq: Vector = _together(record, "q", "dq")
         self.tau_J: Vector = record["tau_J"][:joints]
         self.tau_ext: Vector = record["tau_ext"][:joints]
         self.tau: Vector = record["tau"][:joints]
@@ -126,6 +127,9 @@ class ArmState:
         self.joint_command: Matrix = record["joint_command"][:, :joints]
         self.position_ee_in_base: Vector = record["position_ee_in_base"]
         self.rotation_ee_in_base: Matrix = record["rotation_ee_in_base"]
+        self.pose_ee_in_base: Vector = _together(
+            record, "position_ee_in_base", "rotation_ee_in_base"
+        )
         self.twist_ee_in_base: Vector = record["twist_ee_in_base"]
         self.wrench_ext_in_base: Vector = record["wrench_ext_in_base"]
         self.fingers: Vector = record["fingers"]
@@ -197,6 +201,14 @@ class ArmState:
             self._space.update(self.mass, self.jacobian)
             self._space_is_fresh = True
         return self._space
+
+
+def _together(record: NDArray[np.void], first: str, second: str) -> Vector:
+    """Return two neighbouring fields of a record as one vector."""
+    fields, size = record.dtype.fields or {}, record[first].size + record[second].size
+    view = {"names": [first], "formats": [("f8", size)], "offsets": [fields[first][1]]}
+    both: Vector = record.view(np.dtype({**view, "itemsize": record.dtype.itemsize}))[first]
+    return both
 
 
 @dataclass(frozen=True, eq=False)

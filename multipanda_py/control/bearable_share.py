@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from multipanda_py.limits import ArmLimits
@@ -10,9 +12,9 @@ from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
 
 _multiply, _absolute = np.multiply, np.absolute
+_norm = math.hypot
 SURE = 5.0
 """Norm of a wrench that every joint can take, whatever its lever [N, Nm]."""
-_SURE_SQUARED = SURE * SURE
 BORNE = Report("pull kept", "-", "least share of the spring's wrench that torque limits leave")
 """What laws that scale their spring down by this share call it."""
 
@@ -43,7 +45,7 @@ class BearableShare:
 
     def of(self, wrench: Vector, state: ArmState) -> float:
         """Return s for a wrench along the axes of the base, (6,) [N, Nm]."""
-        if wrench.dot(wrench) <= _SURE_SQUARED:
+        if _norm(*wrench.tolist()) <= SURE:
             return 1.0
         load = wrench.dot(state.jacobian, self._load)
         _absolute(_multiply(load, self._per_torque, load), load)

@@ -11,7 +11,7 @@ from multipanda_py.control.ramp import Ramp
 from multipanda_py.handover import bounded_error, share_of
 from multipanda_py.state import ArmState, Matrix, Vector
 
-_add, _subtract = np.add, np.subtract
+_subtract = np.subtract
 
 
 class CartesianSpring:
@@ -33,7 +33,8 @@ class CartesianSpring:
         error: Clipped error along the axes of the gains, (6,) [m, rad].
         spring: K times the error, along the axes of the gains, (6,) [N, Nm].
         stiffness: The present K, or K' where that is softer, (6, 6).
-        damper: Damper part, along the axes of the gains, (6,) [N, Nm].
+        brake: What the damper takes, :math:`D (\dot x - \dot x_d)`, along the axes of the gains,
+            (6,) [N, Nm].
         kept: Smallest share of the stiffness that any mode has kept at this posture; 1 is all.
         ratio: The largest damping ratio of all axes.
 
@@ -50,7 +51,7 @@ class CartesianSpring:
         self._ratio, self.ratio = np.ones(6), 1.0
         self._in_tool = False
         self._turned_inertia, self._turn = np.zeros((6, 6)), np.zeros((6, 6))
-        self._twist, self.damper, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
+        self._twist, self.brake, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
 
     def set_shape(self, damping_ratio: Vector, error_clip: Vector, in_tool: bool) -> None:
         """Set damping ratios (6,), error bounds (6,) [m, rad] and the axes of the gains."""
@@ -88,7 +89,7 @@ class CartesianSpring:
             twist: Target velocity, (6,) [m/s, rad/s]; None is rest.
         """
         self.measure(state, position, rotation, twist)
-        wrench = _add(self.spring, self.damper, self._wrench)
+        wrench = _subtract(self.spring, self.brake, self._wrench)
         return self._turn.dot(wrench) if self._in_tool else wrench
 
     def spring_in_base(self) -> Vector:
@@ -98,10 +99,10 @@ class CartesianSpring:
     def damping_along(self, direction: Vector) -> float:
         r"""Return :math:`v^T D v`, the power that D takes from a twist v in the base, (6,).
 
-        Overwrites ``damper``.
+        Overwrites ``brake``.
         """
         along = direction.dot(self._turn) if self._in_tool else direction
-        return -float(self._modal.oppose(along).dot(along))
+        return float(self._modal.apply(along, self.brake).dot(along))
 
     def measure(
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
@@ -124,7 +125,7 @@ class CartesianSpring:
             inertia_inv = turn.T.dot(inertia_inv).dot(turn, self._turned_inertia)
         self._pose_error.clip()
         modal.design(inertia_inv)
-        self.damper = modal.oppose(rate)
+        modal.apply(rate, self.brake)
         self.kept = kept = modal.kept
         self.stiffness = self._asked if kept == 1.0 else modal.stiffness
         self.stiffness.dot(error, self.spring)
@@ -175,4 +176,4 @@ class CartesianSpring:
     @property
     def damping(self) -> Matrix:
         """The present D, along the axes of the gains, (6, 6)."""
-        return np.array(self._modal.matrix())
+        return self._modal.damping.copy()

@@ -17,7 +17,7 @@ from multipanda_py.control.lost_modes import LostModes
 from multipanda_py.control.speed_margin import FAST, SpeedMargin
 from multipanda_py.state import ArmState, Matrix, Vector
 
-_dot, _add, _multiply = np.dot, np.add, np.multiply
+_dot, _add, _multiply, _negative = np.dot, np.add, np.multiply, np.negative
 
 LEAST_MOBILITY = 0.02
 """Inverse of the largest mass that damping along a force is made for [1/kg]."""
@@ -134,7 +134,7 @@ class ForceImpedanceArm:
         stored = 0.5 * float(_dot(spring.error, pull))
         scale = self.tank.soften(stored, float(_dot(pull, motion)))
         _multiply(pull, scale, self._of_spring)
-        self._of_brake[:] = spring.damper
+        _negative(spring.brake, self._of_brake)
         if turn is not None:
             self._impedance[:] = _dot(self._impedance, turn.T, self._turned)
         self._bound(state)
@@ -158,8 +158,8 @@ class ForceImpedanceArm:
         lost = None
         if state.operational_space().damping > 0.0:  # a direction is being lost
             lost = self._lost.damp(state, pull, spring.damping_along)
-        dq, margin = state.dq, self._margin
-        if dq.dot(dq) > margin.slow_squared and (used := margin.used(state)) > FAST:
+        margin = self._margin
+        if (used := margin.used(state)) > FAST:
             _multiply(pull, margin.spring(used), pull)
             _multiply(brake, margin.damper(used, spring.ratio, spring.kept), brake)
         if lost is not None:

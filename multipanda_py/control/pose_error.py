@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pinocchio as pin
 
 from multipanda_py.state import Matrix, Vector
 
 _subtract, _minimum, _maximum = np.subtract, np.minimum, np.maximum
-_log3 = pin.log3
+_log3, _norm = pin.log3, math.hypot
 
 
 class PoseError:
@@ -32,7 +34,7 @@ class PoseError:
 
     def __init__(self) -> None:
         self.value = np.zeros(6)
-        self._position, self._rotation = self.value[:3], self.value[3:]
+        self._position, self._rotation = self.value[:3], self.value.data[3:]
         self._turned = np.zeros((3, 3))
         self.set_bounds(np.full(6, np.inf))
 
@@ -40,7 +42,7 @@ class PoseError:
         """Set the largest error per axis, (6,) [m, rad]."""
         self.bounds = np.array(bounds)
         self._lowest = -self.bounds
-        self._least = float(self.bounds.min()) ** 2
+        self._least = float(self.bounds.min())
 
     def measure(
         self, position: Vector, rotation: Matrix, wanted_position: Vector, wanted_rotation: Matrix
@@ -60,7 +62,7 @@ class PoseError:
     def clip(self) -> Vector:
         """Bound the error in place and return it, (6,) [m, rad]."""
         error = self.value
-        if error.dot(error) > self._least:  # else no element is beyond any bound
+        if _norm(*error.tolist()) > self._least:  # else no element is beyond any bound
             _minimum(error, self.bounds, out=error)
             _maximum(error, self._lowest, out=error)
         return error

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from multipanda_py.control.nullspace_projector import NullspaceProjector
@@ -12,6 +14,7 @@ from multipanda_py.state import ArmState, Vector
 
 _multiply, _subtract, _add = np.multiply, np.subtract, np.add
 _minimum, _maximum = np.minimum, np.maximum
+_norm = math.hypot
 
 MAX_DAMPING, BARE_DAMPING = 12.0, 7.0
 """Damping with which a posture moves no faster than laws may brake (see modal_damping), with a
@@ -59,7 +62,7 @@ class PostureSpring:
         self._stiffness = stiffness
         self._damping = np.minimum(2.0 * damping_ratio * np.sqrt(stiffness), most)
         self._high, self._low = max_torque, -max_torque
-        self._least = float(max_torque.min()) ** 2
+        self._least = float(max_torque.min())
         self._project = self._projectors.get(projector)
 
     def torque(self, state: ArmState, posture: Vector, velocity: Vector | None = None) -> Vector:
@@ -75,7 +78,7 @@ class PostureSpring:
         _subtract(tau, _multiply(state.dq, damping, brake), tau)
         if velocity is not None:
             _add(tau, _multiply(velocity, damping, brake), tau)
-        if tau.dot(tau) > self._least:
+        if _norm(*tau.tolist()) > self._least:
             _minimum(tau, self._high, out=tau)
             _maximum(tau, self._low, out=tau)
         if self._project is not None:

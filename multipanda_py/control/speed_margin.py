@@ -12,6 +12,7 @@ from multipanda_py.limits import ArmLimits
 from multipanda_py.state import ArmState
 
 _multiply, _absolute = np.multiply, np.absolute
+_norm = math.hypot
 
 FAST, FASTEST = 0.35, 0.65
 """Shares of a joint's speed limit between which a damper becomes critical."""
@@ -40,18 +41,20 @@ class SpeedMargin:
         limits: Of the arm.
 
     Attributes:
-        slow_squared: :math:`|\dot q|^2` up to which u is below 0.35 whatever joints move.
+        slow: :math:`\|\dot q\|` up to which u is below 0.35 whatever joints move.
 
     Thread: control.
     """
 
     def __init__(self, limits: ArmLimits) -> None:
         self._per_speed = 1.0 / limits.velocity
-        self.slow_squared = (FAST * float(limits.velocity.min())) ** 2
+        self.slow = FAST * float(limits.velocity.min())
         self._shares = np.zeros_like(limits.velocity)
 
     def used(self, state: ArmState) -> float:
-        """Return u."""
+        """Return u, or 0 where no joint can be faster than 0.35 of its limit."""
+        if not _norm(*state.dq.tolist()) > self.slow:
+            return 0.0
         shares = _multiply(state.dq, self._per_speed, self._shares)
         most: float = max(_absolute(shares, shares).tolist())
         return most

@@ -93,7 +93,6 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         self._springs = [CartesianSpring() for _ in context.arms]
         self._bearable = [BearableShare(arm.limits) for arm in context.arms]
         self._margins = [SpeedMargin(arm.limits) for arm in context.arms]
-        self._slow = min(margin.slow_squared for margin in self._margins)
         self._damper = np.zeros(6)
         self._twist_left = [0] * context.n_arms
         self._forward, self._lost = np.zeros(6), LostModes()
@@ -149,8 +148,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             if self._twist_left[arm] > 0:
                 self._twist_left[arm] -= 1
                 twist = target.twist_ee_in_base[arm]
-            motion, dq = target.motion[arm], state.dq
-            used = self._margins[arm].used(state) if dq.dot(dq) > self._slow else 0.0
+            motion, used = target.motion[arm], self._margins[arm].used(state)
             share = 0.0
             if motion.moving and self.params.feedforward:
                 share = self._followed(arm, used)

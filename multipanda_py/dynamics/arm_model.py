@@ -19,6 +19,8 @@ from multipanda_py.state import ArmState, Matrix
 _crba, _nle = pin.crba, pin.nonLinearEffects
 _update_frame, _frame_jacobian = pin.updateFramePlacement, pin.getFrameJacobian
 _AXES = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+_ROW_BY_ROW = np.array([9, 10, 11, 0, 3, 6, 1, 4, 7, 2, 5, 8])
+"""Where position and rotation, row by row, stand in an SE3 of pinocchio."""
 _add = np.add
 _joint_hessians, _frame_hessian = pin.computeJointKinematicHessians, pin.getFrameKinematicHessian
 
@@ -108,7 +110,8 @@ class ArmModel:
         pin.updateFramePlacements(self._model, self._data)
         self._mass, self._coriolis = self._data.M, self._data.nle
         self._placement = self._data.oMf[self._frame]
-        self._position, self._rotation = self._placement.translation, self._placement.rotation
+        # An SE3 is its rotation, column by column, then its translation.
+        self._pose = np.lib.stride_tricks.as_strided(self._placement.rotation, (12,), (8,))
 
     def attach(self, state: ArmState) -> None:
         """Give a state the live views of this model's terms, and a way to its Hessian."""
@@ -156,8 +159,7 @@ class ArmModel:
         _update_frame(model, data, self._frame)
         jacobian = _frame_jacobian(model, data, self._frame, _AXES)
         state.jacobian = jacobian
-        state.position_ee_in_base[:] = self._position
-        state.rotation_ee_in_base[:] = self._rotation
+        self._pose.take(_ROW_BY_ROW, None, state.pose_ee_in_base, "clip")  # "raise" costs twice
         jacobian.dot(dq, state.twist_ee_in_base)
         gram = jacobian.dot(jacobian.T, self._gram)
         self._solver.compute(_add(gram, self._regular, self._normal))

@@ -22,8 +22,8 @@ POSITION_MARGIN = 0.02
 
 
 def is_finite(vector: Vector) -> bool:
-    """Return whether all elements are finite, in one product: inf and nan both survive it."""
-    return math.isfinite(vector.dot(vector))
+    """Return whether all elements are finite, by their sum: inf and nan both survive it."""
+    return math.isfinite(sum(vector.tolist()))
 
 
 class TorqueGuard:

@@ -15,7 +15,7 @@ def designed(half, inverse, ratio=1.0, bandwidth=np.inf):
     modal = ModalDamping(len(half), bandwidth)
     modal.set_root(half, ratio)
     modal.design(inverse)
-    return modal, modal.matrix().copy()
+    return modal, modal.damping.copy()
 
 
 def root(matrix):

@@ -20,8 +20,8 @@ def test_no_fast_joint_is_among_what_counts_as_slow():
         (state,) = maker.random(rng)
         state.dq[:] = rng.normal(size=7) * rng.choice([0.2, 1.0], 7)
         most = (np.abs(state.dq) / FR3_LIMITS.velocity).max()
-        assert margin.used(state) == pytest.approx(most)
-        assert state.dq @ state.dq > margin.slow_squared or most <= 0.35
+        used = margin.used(state)
+        assert used == pytest.approx(most) or (used == 0.0 and most <= 0.35)
         found += most > 0.35
     assert found > 50
 
