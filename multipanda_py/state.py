@@ -205,9 +205,12 @@ class ArmState:
 
 def _together(record: NDArray[np.void], first: str, second: str) -> Vector:
     """Return two neighbouring fields of a record as one vector."""
-    fields, size = record.dtype.fields or {}, record[first].size + record[second].size
-    view = {"names": [first], "formats": [("f8", size)], "offsets": [fields[first][1]]}
-    both: Vector = record.view(np.dtype({**view, "itemsize": record.dtype.itemsize}))[first]
+    numbers, place = ("f8", record[first].size + record[second].size), record.dtype.fields
+    begin, size = place[first][1] if place else 0, record.dtype.itemsize
+    view = np.dtype(
+        {"names": ["both"], "formats": [numbers], "offsets": [begin], "itemsize": size}
+    )
+    both: Vector = record.view(view)["both"]
     return both
 
 
