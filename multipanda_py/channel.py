@@ -23,7 +23,7 @@ from multipanda_py.exceptions import (
     UnknownName,
 )
 from multipanda_py.limits import ArmLimits
-from multipanda_py.pose import Pose
+from multipanda_py.pose import Pose, are_finite
 from multipanda_py.registry import built_in_channels
 from multipanda_py.report import Reports
 from multipanda_py.state import ArmSnapshot, Matrix, Vector
@@ -224,7 +224,7 @@ class Channel:
             raise TargetRejected(
                 f"{where}: its check raised {type(error).__name__}: {error}"
             ) from error
-        if found.shape != (size,) or not np.isfinite(found).all():
+        if found.shape != (size,) or not are_finite(found):
             raise TargetRejected(
                 f"{where}: its check returned {found.tolist()!s:.60} of shape {found.shape}, "
                 f"allowed {size} finite numbers"
@@ -251,7 +251,7 @@ def finite_numbers(where: str, values: ArrayLike, width: int) -> Vector:
         array = _real(values)
     except (TypeError, ValueError, OverflowError):
         raise TargetRejected(f"{where}: got {values!r:.60}, allowed {width} numbers") from None
-    if array.shape != (width,) or not np.isfinite(array).all():
+    if array.shape != (width,) or not are_finite(array):
         count = f"{len(array)} numbers, " if array.ndim == 1 and len(array) != width else ""
         raise TargetRejected(
             f"{where}: got {count}{array.tolist()}, allowed {width} finite numbers"

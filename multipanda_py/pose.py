@@ -50,14 +50,13 @@ class Pose:
             TargetRejected: If a number is not finite, or the norm is not 1 within
                 ``QUATERNION_TOLERANCE``.
         """
-        quaternion = _finite("quaternion", xyzw, (4,))
-        norm = float(np.linalg.norm(quaternion))
+        x, y, z, w = _finite("quaternion", xyzw, (4,)).tolist()
+        norm = math.hypot(x, y, z, w)
         if abs(norm - 1.0) > QUATERNION_TOLERANCE:
             raise TargetRejected(
                 f"quaternion: got norm {norm:.4g}, allowed 1 +- {QUATERNION_TOLERANCE:g}"
             )
-        rotation = pin.Quaternion(quaternion / norm).toRotationMatrix()
-        rotation.setflags(write=False)
+        rotation = _rotation(x / norm, y / norm, z / norm, w / norm)
         pose = object.__new__(cls)  # a unit quaternion is a rotation: nothing left to check
         object.__setattr__(pose, "position", _finite("position", position, (3,)))
         object.__setattr__(pose, "rotation", rotation)
@@ -100,10 +99,34 @@ class Pose:
         return math.sqrt(step.dot(step)), math.sqrt(turn.dot(turn))
 
 
+def _rotation(x: float, y: float, z: float, w: float) -> Matrix:
+    r"""Return the rotation matrix of a unit quaternion, (3, 3), read-only.
+
+    .. math:: R = 1 + 2 w [v]_\times + 2 [v]_\times^2, \qquad v = (x, y, z)
+    """
+    xw, yw, zw = 2.0 * x * w, 2.0 * y * w, 2.0 * z * w
+    xx, xy, xz = 2.0 * x * x, 2.0 * x * y, 2.0 * x * z
+    yy, yz, zz = 2.0 * y * y, 2.0 * y * z, 2.0 * z * z
+    rotation = np.array(
+        (
+            (1.0 - (yy + zz), xy - zw, xz + yw),
+            (xy + zw, 1.0 - (xx + zz), yz - xw),
+            (xz - yw, yz + xw, 1.0 - (xx + yy)),
+        )
+    )
+    rotation.setflags(write=False)
+    return rotation
+
+
 def _orthonormal(rotation: Matrix) -> Matrix:
     u, _, vt = np.linalg.svd(rotation)
     result: Matrix = u @ vt
     return result
+
+
+def are_finite(array: Vector) -> bool:
+    """Return whether all numbers are finite: their product mostly is, in a third of the time."""
+    return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
 def _finite(what: str, values: ArrayLike, shape: tuple[int, ...]) -> Vector:
@@ -113,7 +136,7 @@ def _finite(what: str, values: ArrayLike, shape: tuple[int, ...]) -> Vector:
         raise TargetRejected(f"{what}: got {values!r:.60}, allowed {shape} numbers") from None
     if array.shape != shape:
         raise TargetRejected(f"{what}: got shape {array.shape}, allowed {shape}")
-    if not np.isfinite(array).all():
+    if not are_finite(array):
         raise TargetRejected(f"{what}: got {array.tolist()}, allowed finite numbers")
     array.setflags(write=False)
     return array

@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from multipanda_py.pose import quaternion_from_rotation
+from multipanda_py.pose import Pose, quaternion_from_rotation
 
 HALF_TURNS = [np.diag(signs) for signs in ([1.0, -1, -1], [-1.0, 1, -1], [-1.0, -1, 1])]
 
@@ -51,6 +51,19 @@ def test_the_same_as_pinocchio_s_at_random_and_at_half_turns() -> None:
         got = np.array(quaternion_from_rotation(rotation))
         got *= np.sign(got @ expected)  # both signs are the same rotation
         np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+def test_a_pose_has_the_rotation_that_pinocchio_makes_of_a_quaternion() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(1000):
+        xyzw = rng.normal(size=4)
+        xyzw /= np.linalg.norm(xyzw)
+        near = xyzw * (1.0 + rng.uniform(-9e-3, 9e-3))
+        expected = pin.Quaternion(xyzw).toRotationMatrix()
+        rotation = Pose.from_quaternion(np.zeros(3), near.tolist()).rotation
+        np.testing.assert_allclose(rotation, expected, atol=1e-14)
+    with pytest.raises(ValueError, match="read-only"):
+        rotation[0, 0] = 0.0
 
 
 def test_back_to_the_same_matrix() -> None:

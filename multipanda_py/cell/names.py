@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.config.instance_spec import InstanceSpec, instance_specs
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.exceptions import UnknownName
+from multipanda_py.limits import ArmLimits
 
 
 class CellNames:
@@ -30,6 +33,10 @@ class CellNames:
         self.descriptions = dict(zip(self.arms, describe_arms(config)))
         self._arm_index = {name: index for index, name in enumerate(self.arms)}
         self._spec_index = {spec.name: spec.index for spec in self.specs}
+        self._specs_of = {
+            name: [spec for spec in self.specs if index in spec.arms]
+            for name, index in self._arm_index.items()
+        }
 
     def arm_index(self, arm: str) -> int:
         """Return the place of an arm in the cell.
@@ -48,6 +55,22 @@ class CellNames:
             UnknownName: If it does not exist.
         """
         return self.config.arms[self.arms[self.arm_index(arm)]]
+
+    def limits(self, arm: str) -> ArmLimits:
+        """Return the limits of an arm's joints.
+
+        Raises:
+            UnknownName: If it does not exist.
+        """
+        return self.descriptions[self.arms[self.arm_index(arm)]].limits
+
+    def specs_of(self, arm: str) -> Sequence[InstanceSpec]:
+        """Return the instances that may own an arm, its hold first.
+
+        Raises:
+            UnknownName: If it does not exist.
+        """
+        return self._specs_of[self.arms[self.arm_index(arm)]]
 
     def spec(self, name: str) -> InstanceSpec:
         """Return what an instance is made of.

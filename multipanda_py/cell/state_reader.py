@@ -3,34 +3,24 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.names import CellNames
+from multipanda_py.cell.snapshots import Snapshots
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.describe import movable_things
 from multipanda_py.exceptions import LoopError
 from multipanda_py.gripper_record import Outcome
-from multipanda_py.loop.events import Event, LoopEvent
-from multipanda_py.loop.row import ARM_FIELDS
+from multipanda_py.loop.events import LoopEvent
 from multipanda_py.loop.statistics import LoopStatistics, summarise
 from multipanda_py.pose import Pose
 from multipanda_py.report import Reports
-from multipanda_py.state import INTERFACES, ArmSnapshot
+from multipanda_py.state import ArmSnapshot, Vector
 
 SILENT = 0.05
 """Silence of the loop from which on nothing is handed to it that nobody waits for [s]."""
-
-_COPIED = [
-    field
-    for field in ARM_FIELDS
-    if field.shape and field.name in {f.name for f in fields(ArmSnapshot)}
-]
-_PER_JOINT = [field.name for field in _COPIED if field.shape == ("joints",)]
-_OF_TOOL = [field.name for field in _COPIED if field.shape != ("joints",)]
 
 
 class StateReader:
@@ -45,6 +35,7 @@ class StateReader:
         self._names, self._connection = names, connection
         self._movable = movable_things(names.config)
         self._events_seen = 0
+        self._snapshots: dict[str, Snapshots] = {}
 
     def silence_reason(self) -> str:
         """Say that the loop stands still, and what its arms do meanwhile; empty if it runs."""
@@ -71,20 +62,12 @@ class StateReader:
         Raises:
             LoopError: If the loop has not run yet.
         """
-        index = self._names.arm_index(arm)
-        row = self._newest()
-        record = row["arms"][index]
-        joints = self._names.config.arms[arm].robot.n_joints
-        fault = int(record["fault"])
-        return ArmSnapshot(
-            name=arm,
-            time=float(row["time"]),
-            owner=self._names.specs[int(record["owner"])].name,
-            fault=Event(fault).name.lower() if fault else "",
-            interface=INTERFACES[int(record["interface"])],
-            **{name: record[name][:joints] for name in _PER_JOINT},
-            **{name: record[name] for name in _OF_TOOL},
-        )
+        if arm not in self._snapshots:
+            index, joints = self._names.arm_index(arm), self._names.limits(arm).n_joints
+            instances = [spec.name for spec in self._names.specs]
+            kind = self._connection.mailbox.ring.rows.dtype
+            self._snapshots[arm] = Snapshots(arm, index, joints, instances, kind)
+        return self._snapshots[arm].of(self._newest_flat())
 
     def pose(self, arm: str) -> Pose:
         """Return the measured pose of the tool in the base of its arm."""
@@ -143,6 +126,12 @@ class StateReader:
 
     def _newest(self) -> NDArray[np.void]:
         """Return a copy of the newest row, once the loop has run a cycle."""
+        rows = self._newest_flat().view(self._connection.mailbox.ring.rows.dtype)
+        row: NDArray[np.void] = rows[0]
+        return row
+
+    def _newest_flat(self) -> Vector:
+        """Return the same, seen as numbers."""
         ring = self._connection.mailbox.ring
         if not ring.count:
             self._connection.wait(lambda: ring.count > 0, 5.0, "the first cycle")

@@ -147,7 +147,7 @@ class TargetWriter:
     def _give_arm(self, arm: str, values: Mapping[str, Any], frame: str = "") -> None:
         """Check values for channels of one arm, and post them together."""
         try:
-            limits = self._names.arm_config(arm).robot.limits
+            limits = self._names.limits(arm)
             self._refuse_if_silent(arm)
             spec, state = self._owner(arm), self._reader.state(arm)
             asked = AskedOfArm(
@@ -196,8 +196,8 @@ class TargetWriter:
         return self._tools[arm]
 
     def _owner(self, arm: str) -> InstanceSpec:
-        flags, index = self._connection.mailbox.active, self._names.arm_index(arm)
-        return next(spec for spec in self._names.specs if flags[spec.index] and index in spec.arms)
+        flags = self._connection.mailbox.active
+        return next(spec for spec in self._names.specs_of(arm) if flags[spec.index])
 
     def _post(
         self, spec: InstanceSpec, place: int | None, values: Mapping[str, Any], asked: Asked

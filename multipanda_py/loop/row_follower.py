@@ -76,7 +76,8 @@ class RowFollower:
 
     def newest(self) -> NDArray[np.void] | None:
         """Return a copy of the newest row, shape (); None if there is none."""
-        return self._ring.newest()
+        row = self._ring.newest()
+        return None if row is None else row.view(self.dtype)[0]
 
     def terms(self, row: NDArray[np.void], arm: str) -> dict[str, Vector]:
         """Return what has made up the torque of an arm in one row, by name, each (joints,) [Nm].

@@ -52,10 +52,10 @@ class RowRing:
         self.flat[count % ROWS] = row
         self._count[0] = count + 1
 
-    def newest(self) -> NDArray[np.void] | None:
-        """Return a copy of the newest row, shape (); None if there is none. Thread: any."""
+    def newest(self) -> NDArray[np.float64] | None:
+        """Return a copy of the newest row as numbers, (n,); None if there is none. Thread: any."""
         while count := self.count:
-            row: NDArray[np.void] = self.rows[(count - 1) % ROWS].copy()
+            row: NDArray[np.float64] = self.flat[(count - 1) % ROWS].copy()
             if self.count - count < ROWS - 1:
                 return row
         return None

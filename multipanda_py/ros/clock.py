@@ -35,18 +35,19 @@ class NodeClock:
     def __init__(self, clock: Clock, steady: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._steady = clock, steady
         self._newest_ns, self._since = -1, 0.0
+        self._may_be_told = clock.clock_type == ClockType.ROS_TIME
 
     @property
     def nanoseconds(self) -> int:
         """The node's time [ns]."""
-        return int(self._clock.now().nanoseconds)
+        if self.comes_from_topic:
+            return int(self._clock.now().nanoseconds)
+        return time.time_ns()  # what rclpy asks as well, on a longer way
 
     @property
     def comes_from_topic(self) -> bool:
         """Whether ``use_sim_time`` is true."""
-        return bool(
-            self._clock.clock_type == ClockType.ROS_TIME and self._clock.ros_time_is_active
-        )
+        return self._may_be_told and bool(self._clock.ros_time_is_active)
 
     @property
     def has_begun(self) -> bool:

@@ -60,16 +60,18 @@ class Targets:
 
     def _receive(self, who: str, channel: str, read: Reader, raw: bytes) -> None:
         self.received[who] += 1
-        counted = self._cell.rejected[f"{who} target"]
         try:
             self._clock.check()
-            request = read(raw, self._names.get(who, ()))
-            if request.stamp_ns is not None:
-                self._clock.check_age(request.stamp_ns, self._max_age)
-            self._cell.set_channel(who, channel, request.value, frame=request.frame)
+            value, frame, stamp_ns = read(raw, self._names.get(who, ()))
+            if stamp_ns is not None:
+                self._clock.check_age(stamp_ns, self._max_age)
         except TargetRejected as error:
-            if self._cell.rejected[f"{who} target"] == counted:  # refused before the cell saw it
-                self._cell.rejected[f"{who} target"] += 1
+            self._cell.rejected[f"{who} target"] += 1  # which the cell does itself
+            self._refuse(who, str(error))
+            return
+        try:
+            self._cell.set_channel(who, channel, value, frame=frame)
+        except TargetRejected as error:
             self._refuse(who, str(error))
 
     def remember(self, who: str, reason: str) -> str:
