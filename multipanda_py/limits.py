@@ -4,17 +4,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
+from typing import SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
 
+NAMES = ("lower", "upper", "velocity", "acceleration", "jerk", "torque", "torque_rate")
+
 
 @dataclass(frozen=True, eq=False)
 class ArmLimits:
     """Limits of the n joints of an arm, each a read-only array of shape (n,).
+
+    Of a joint that slides, read m for rad and N for Nm.
 
     Attributes:
         lower: Smallest position [rad]; -inf for a joint that turns without end.
@@ -24,10 +29,11 @@ class ArmLimits:
         jerk: Largest jerk [rad/s^3].
         torque: Largest torque [Nm].
         torque_rate: Largest change of a commanded torque [Nm/s].
+        slides: Which joints slide; by default none.
 
     Raises:
-        ConfigurationError: If an array is not (n,), a number is not finite where it has to be, or
-            bounds are reversed.
+        ConfigurationError: If an array is not (n,), a number is not finite where it has to be,
+            bounds are reversed, or a joint slides without end.
     """
 
     lower: NDArray[np.float64]
@@ -37,21 +43,30 @@ class ArmLimits:
     jerk: NDArray[np.float64]
     torque: NDArray[np.float64]
     torque_rate: NDArray[np.float64]
+    slides: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
         joints = np.size(self.lower)
-        for field in fields(self):
-            array = np.array(getattr(self, field.name), dtype=np.float64)
-            endless = self.endless if field.name in ("lower", "upper") else False
+        for name in NAMES:
+            array = np.array(getattr(self, name), dtype=np.float64)
+            endless = self.endless if name in ("lower", "upper") else False
             if array.shape != (joints,) or not joints or not (np.isfinite(array) | endless).all():
                 raise ConfigurationError(
-                    f"limits: {field.name}: got {array}, allowed {joints or 'some'} finite numbers"
+                    f"limits: {name}: got {array}, allowed {joints or 'some'} finite numbers"
                 )
-            if field.name not in ("lower", "upper") and (array <= 0.0).any():
-                raise ConfigurationError(f"limits: {field.name} must be positive, got {array}")
+            if name not in ("lower", "upper") and (array <= 0.0).any():
+                raise ConfigurationError(f"limits: {name} must be positive, got {array}")
             array.flags.writeable = False
-            object.__setattr__(self, field.name, array)
+            object.__setattr__(self, name, array)
+        slides = np.array(self.slides if np.size(self.slides) else [False] * joints)
+        slides.flags.writeable = False
+        object.__setattr__(self, "slides", slides)
+        if (slides & self.endless).any():
+            raise ConfigurationError(
+                f"limits: lower and upper: got none for joint {int(slides.argmax()) + 1}, which "
+                "slides; allowed finite numbers"
+            )
         if (self.lower >= self.upper).any():
             raise ConfigurationError(
                 f"limits: lower must be below upper, got {self.lower} and {self.upper}"
@@ -61,6 +76,10 @@ class ArmLimits:
     def n_joints(self) -> int:
         """Number of joints, n."""
         return self.lower.size
+
+    def unit(self, joint: SupportsIndex, of: str = "rad") -> str:
+        """Return a unit such as ``rad/s`` as it is for one joint, counted from 0."""
+        return of.replace("Nm", "N").replace("rad", "m") if self.slides[joint] else of
 
     @property
     def endless(self) -> NDArray[np.bool_]:

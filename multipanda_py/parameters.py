@@ -52,6 +52,9 @@ class Jointed(Protocol):
     def figure(self, name: str) -> tuple[float, ...]:
         """Return a number of every joint."""
 
+    def unit(self, of: str) -> str:
+        """Return a unit of joints that turn, such as Nm/rad, as it is for all of its own."""
+
 
 Robots: TypeAlias = Mapping[str, Jointed]
 """What the arms of an instance are, by the arms' names, in order."""
@@ -137,7 +140,8 @@ class _JointVector:
             for bound in (self.low, self.high)
         )
         default = frozen_vector(values)
-        return Spec("", "vector", default, self.unit, low, high, (), self.doc, per_joint=True)
+        unit = robot.unit(self.unit)
+        return Spec("", "vector", default, unit, low, high, (), self.doc, per_joint=True)
 
 
 def joint_vector(

@@ -43,20 +43,20 @@ def check_joint(
     rate = np.zeros(n) if dq is None else finite_numbers(f"{state.name}: dq", dq, n)
     for joint in range(n):
         where = f"joint {joint + 1} of {state.name}"
-        low, high = limits.lower[joint], limits.upper[joint]
+        low, high, unit = limits.lower[joint], limits.upper[joint], limits.unit(joint)
         if not low <= target[joint] <= high:
             raise TargetRejected(
-                f"{where}: target {target[joint]:.4f} rad is outside [{low:g}, {high:g}]"
+                f"{where}: target {target[joint]:.4f} {unit} is outside [{low:g}, {high:g}]"
             )
         step = abs(target[joint] - state.q[joint])
         if step > gate.joint and not far:
             raise TargetRejected(
-                f"{where}: target is {step:.3f} rad from the measured position, allowed "
-                f"{gate.joint:g} rad (gate.joint)"
+                f"{where}: target is {step:.3f} {unit} from the measured position, allowed "
+                f"{gate.joint:g} {unit} (gate.joint)"
             )
         if abs(rate[joint]) > limits.velocity[joint]:
             raise TargetRejected(
-                f"{where}: target velocity {rate[joint]:.3f} rad/s is outside "
+                f"{where}: target velocity {rate[joint]:.3f} {unit}/s is outside "
                 f"+-{limits.velocity[joint]:g}"
             )
     return np.concatenate([target, rate])

@@ -82,9 +82,10 @@ def check_trajectory(
         q, dq, _ = row[1:].reshape(3, n)
         outside = (q < limits.lower) | (q > limits.upper) | (np.abs(dq) > limits.velocity)
         for joint in np.flatnonzero(outside):
+            unit = limits.unit(joint)
             raise TargetRejected(
-                f"joint {joint + 1} of {state.name}: point {number} has {q[joint]:.4f} rad and "
-                f"{dq[joint]:.3f} rad/s, allowed [{limits.lower[joint]:g}, "
+                f"joint {joint + 1} of {state.name}: point {number} has {q[joint]:.4f} {unit} and "
+                f"{dq[joint]:.3f} {unit}/s, allowed [{limits.lower[joint]:g}, "
                 f"{limits.upper[joint]:g}] and +-{limits.velocity[joint]:g}"
             )
     last = rows[-1, 1 + n : 1 + 2 * n]

@@ -153,10 +153,11 @@ def _postures(
                 f"{name}"
             )
         for joint in range(limits.n_joints):
+            unit = limits.unit(joint)
             if not limits.lower[joint] <= q[joint] <= limits.upper[joint]:
                 raise ConfigurationError(
-                    f"--posture: joint {joint + 1} of {name}: got {q[joint]:g} rad, allowed "
-                    f"[{limits.lower[joint]:g}, {limits.upper[joint]:g}] rad"
+                    f"--posture: joint {joint + 1} of {name}: got {q[joint]:g} {unit}, allowed "
+                    f"[{limits.lower[joint]:g}, {limits.upper[joint]:g}] {unit}"
                 )
     yield np.tile(q, len(arms))
 

@@ -81,10 +81,11 @@ def _report(draft: RobotDraft) -> None:
     robot, limits = draft.robot, draft.robot.limits
     say(f"{robot.name}: {robot.n_joints} joints, {draft.arm.base} to {draft.arm.tip}")
     for i, joint in enumerate(robot.joints):
-        span = "turns without end"
+        span, unit = "turns without end", limits.unit(i)
         if np.isfinite([limits.lower[i], limits.upper[i]]).all():
-            span = f"{limits.lower[i]:.3g} to {limits.upper[i]:.3g} rad"
-        say(f"  {joint.name}: {span}, {limits.velocity[i]:.3g} rad/s, {limits.torque[i]:.4g} Nm")
+            span = f"{limits.lower[i]:.3g} to {limits.upper[i]:.3g} {unit}"
+        torque = f"{limits.torque[i]:.4g} {limits.unit(i, 'Nm')}"
+        say(f"  {joint.name}: {span}, {limits.velocity[i]:.3g} {unit}/s, {torque}")
     for link in robot.links:
         count = len(link.capsules)
         say(f"  {link.name}: {link.inertial.mass:.3g} kg, {count} capsule{'s' * (count != 1)}")

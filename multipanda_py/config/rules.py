@@ -48,8 +48,9 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
         if wrong:
             continue
         for joint in np.flatnonzero((q < limits.lower) | (q > limits.upper)):
+            got = f"{q[joint]:g} {limits.unit(joint)}"
             faults.append(
-                f"arms.{name}.q_start: joint {joint + 1}: got {q[joint]:g} rad, allowed "
+                f"arms.{name}.q_start: joint {joint + 1}: got {got}, allowed "
                 f"[{limits.lower[joint]:g}, {limits.upper[joint]:g}]"
             )
     if not faults:

@@ -20,6 +20,8 @@ MAX_DAMPING, BARE_DAMPING = 12.0, 7.0
 """Damping with which a posture moves no faster than laws may brake (see modal_damping), with a
 projector and without one: the lightest motions weigh 0.1 and 0.06 kg m^2, and less with lighter
 rotors (:func:`.damping_share`) [Nm s/rad]."""
+SLIDING_RATE = 120.0
+"""The same of a joint that slides, over its rotor's inertia [1/s]."""
 
 
 class PostureSpring:
@@ -27,9 +29,10 @@ class PostureSpring:
 
     .. math::
         \tau = N\, \mathrm{clamp}(K_n (q_n - q) + D_n (\dot q_n - \dot q), \pm\tau_{max}), \qquad
-        D_n = \min(2 Z_n K_n^{1/2}, d_{max})
+        D_n = \min(2 Z_n (K_n m)^{1/2}, d_{max})
 
-    with :math:`N` one of :class:`.NullspaceProjector`, or none. The clamp comes first: clamped
+    with :math:`N` one of :class:`.NullspaceProjector`, or none, and m what a joint that slides
+    carries; 1 kg m^2 for one that turns. The clamp comes first: clamped
     after the projection, the torques would not be in the nullspace any more.
 
     Args:
@@ -40,6 +43,8 @@ class PostureSpring:
 
     def __init__(self, robot: Robot) -> None:
         joints, self._light = robot.n_joints, damping_share(robot)
+        self._slides, self._weight = robot.limits.slides, robot.sliding_mass
+        self._most_sliding = SLIDING_RATE * robot.armature
         self._tau, self._brake = np.zeros(joints), np.zeros(joints)
         projector = NullspaceProjector(joints)
         self._projectors = {"kinematic": projector.kinematic, "dynamic": projector.dynamic}
@@ -60,7 +65,8 @@ class PostureSpring:
         if projector != "none":
             most = np.where(self._light < 1.0, most, MAX_DAMPING)
         self._stiffness = stiffness
-        self._damping = np.minimum(2.0 * damping_ratio * np.sqrt(stiffness), most)
+        most = np.where(self._slides, self._most_sliding, most)
+        self._damping = np.minimum(2.0 * damping_ratio * np.sqrt(stiffness * self._weight), most)
         self._high, self._low = max_torque, -max_torque
         self._least = float(max_torque.min())
         self._project = self._projectors.get(projector)

@@ -13,6 +13,7 @@ from multipanda_py.context import Context
 from multipanda_py.control.momentum_brake import MomentumBrake
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import Handover
+from multipanda_py.limits import ArmLimits
 from multipanda_py.parameters import number
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmState, Vector
@@ -89,9 +90,15 @@ class _Anchor:
         self._v, self._damping = np.zeros(n), np.ones(n)
         self._set, self._full = np.zeros(n, bool), np.zeros(n, bool)
         self.tau_bias, self._late, self._time = np.zeros(n), np.zeros(n), 0.0
-        self._torque_rate = float(limits.torque_rate.min())
+        self._take_rate(limits)
         self.brake, self._params = MomentumBrake(limits, params.brake_rate), params
         self.set_gains(params)
+
+    def _take_rate(self, limits: ArmLimits) -> None:
+        """Take the torque rates: the least of the joints that turn, and the own of others."""
+        rate, slides = limits.torque_rate, limits.slides
+        self._torque_rate = float(rate[~slides].min() if not slides.all() else rate.min())
+        self._behind = self.BEHIND * np.where(slides, rate, self._torque_rate)
 
     def set_gains(self, params: HoldParams) -> None:
         """Take the gains over."""
@@ -112,7 +119,7 @@ class _Anchor:
     def start(self, state: ArmState) -> None:
         """Begin to brake, with no anchor and nothing to press on."""
         self.brake.set_limits(state.limits)  # the arm's own torque rate may be lower
-        self._torque_rate = float(state.limits.torque_rate.min())
+        self._take_rate(state.limits)
         self.set_gains(self._params)
         self._q[:], self._e[:], self.tau_bias[:] = state.q, 0.0, 0.0
         self._set[:] = self._full[:] = False
@@ -131,7 +138,7 @@ class _Anchor:
         np.greater_equal(_absolute(tau), 0.95 * self._limit, out=self._full)
         if not self._quiet:
             _subtract(tau, state.tau, self._late)
-            self._full |= _absolute(self._late, self._late) > self.BEHIND * self._torque_rate
+            self._full |= _absolute(self._late, self._late) > self._behind
 
     def _settle(self, state: ArmState) -> None:
         """Give the joints that have become slow their anchors, and take those of fast ones."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 from typing import Any
 
 import eigenpy
@@ -45,6 +46,22 @@ def build_pinocchio(arm: ArmDescription, *, base_in_world: bool = False) -> Any:
     model = pin.buildReducedModel(full, fingers, q)
     model.armature = np.array(arm.robot.armature)
     return model
+
+
+@cache
+def _hessian_is_mislabelled() -> bool:
+    """Find out how this eigenpy hands a third-order tensor over.
+
+    Release 3.13 calls column-major memory row-major. An arm of turning joints in a bent posture
+    tells: a joint does not move the axes of those before it, so the angular part is zero for
+    j <= k.
+    """
+    model = pin.buildSampleModelManipulator()
+    data, q = model.createData(), np.linspace(0.3, 0.9, model.nv)
+    pin.computeJointJacobians(model, data, q)
+    _joint_hessians(model, data)
+    hessian = _frame_hessian(model, data, model.nframes - 1, _AXES)
+    return bool(np.abs(hessian[3:][:, np.tri(len(q)).T.astype(bool)]).max() > 1e-9)
 
 
 class LoadedFlange:
@@ -100,7 +117,7 @@ class ArmModel:
         self._regular = self.WRENCH_REGULARISATION * np.eye(6)
         self._projected = np.zeros(6)
         self._solver = eigenpy.LLT(np.eye(6))
-        self._mislabelled = self._hessian_is_mislabelled()
+        self._mislabelled = _hessian_is_mislabelled()
         self._bind()
 
     def _bind(self) -> None:
@@ -134,19 +151,6 @@ class ArmModel:
     def _relabel(hessian: Matrix) -> Matrix:
         r"""Turn :math:`\partial J_{rj} / \partial q_k` at [r, j, k] into [k, j, r]."""
         return np.ascontiguousarray(hessian.transpose(2, 1, 0))
-
-    def _hessian_is_mislabelled(self) -> bool:
-        """Find out how this eigenpy hands a third-order tensor over.
-
-        Release 3.13 calls column-major memory row-major. The first element that is not zero
-        at a bent posture tells: a joint does not move the axes of those before it, so the
-        angular part is zero for j <= k.
-        """
-        q = np.linspace(0.3, 0.9, self._model.nv)
-        pin.computeJointJacobians(self._model, self._data, q)
-        _joint_hessians(self._model, self._data)
-        hessian = _frame_hessian(self._model, self._data, self._frame, _AXES)
-        return bool(np.abs(hessian[3:][:, np.tri(len(q)).T.astype(bool)]).max() > 1e-9)
 
     def update(self, state: ArmState) -> None:
         """Recompute every model quantity of ``state`` from its ``q``, ``dq`` and ``tau_ext``."""

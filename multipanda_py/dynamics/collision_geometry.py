@@ -29,7 +29,8 @@ class CollisionGeometry:
     what it is placed by: joint positions of all arms, with ``room`` for those of the arm that has
     most, then the objects' poses. A point of an
     arm moves at most :math:`\sum_i r_i |\Delta q_i|`, with :math:`r_i` the farthest that
-    anything beyond joint i can be from it; ``reach`` are these weights, one row per body.
+    anything beyond joint i can be from it, 1 for one that slides; ``reach`` are these weights, one
+    row per body.
 
     What a hand holds is a part of that hand: groups of its own (``held``) have it as a solid that
     moves with the arm's last joint, while the object's groups as a thing of the scene are out.
@@ -85,9 +86,12 @@ class CollisionGeometry:
         own = build_pinocchio(arm, base_in_world=True)
         joint, before, n = 0, self.model.njoints - 1, arm.n_joints
         self.joints.append(slice(before, before + n))
-        for number, turning in enumerate(arm.robot.joints, start=1):
-            axis = np.array(turning.axis)
+        slides = arm.limits.slides
+        for number, part in enumerate(arm.robot.joints, start=1):
+            axis = np.array(part.axis)
             kind = pin.JointModelRZ() if axis[2] == 1.0 else pin.JointModelRevoluteUnaligned(axis)
+            if slides[number - 1]:
+                kind = pin.JointModelPrismaticUnaligned(axis)
             joint = self.model.addJoint(
                 joint, kind, own.jointPlacements[number], f"{index}_{number}"
             )
@@ -110,14 +114,21 @@ class CollisionGeometry:
                         frame.placement * _along(start, end),
                         number,
                         number == 0
-                        or (number == 1 and _is_on_axis(arm, frame.placement, start, end)),
+                        or (
+                            number == 1
+                            and not slides[0]
+                            and _is_on_axis(arm, frame.placement, start, end)
+                        ),
                         is_hand,
                         (arm.name, f"{arm.name}/hand") if is_hand else (arm.name,),
                     )
                 )
         for number in range(n, 0, -1):
-            self.reach[index, self.room * index + number - 1] = extent[number]
+            slide = bool(slides[number - 1])
+            self.reach[index, self.room * index + number - 1] = 1.0 if slide else extent[number]
             step = float(np.linalg.norm(own.jointPlacements[number].translation))
+            if slide:
+                step += float(np.abs([arm.limits.lower, arm.limits.upper])[:, number - 1].max())
             extent[number - 1] = max(extent[number - 1], step + extent[number])
         return solids
 

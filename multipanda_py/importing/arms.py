@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.robots.tree import TURNING, Tree
+from multipanda_py.robots.tree import MOVING, TURNING, Tree
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class ArmEnds:
     Attributes:
         base: Link that it begins with.
         tip: Link that it ends with.
-        joints: Names of the joints that turn, from base to tip.
+        joints: Names of the joints that move, from base to tip.
     """
 
     base: str
@@ -31,9 +31,9 @@ class ArmEnds:
 def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
     """Return the only arm of a description, or of what base and tip leave of it.
 
-    An arm begins with the link before its first turning joint, and ends with the first link that
-    is fixed behind the last one, or with the link of that joint; fingers that slide are no part
-    of it. An arm within a longer one does not count.
+    An arm begins with the link before its first joint, and ends with the first link that is fixed
+    behind the last one that turns, or with the link of that joint: axes that slide are part of it,
+    fingers that do are not. An arm within a longer one does not count.
 
     Raises:
         ConfigurationError: If there is none; or several, which are listed; or base or tip is no
@@ -41,7 +41,7 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
     """
     if base and tip:
         way = tree.path_to(base, tip)
-        return ArmEnds(base, tip, tuple(joint.name for joint in way if joint.kind in TURNING))
+        return ArmEnds(base, tip, tuple(joint.name for joint in way if joint.kind in MOVING))
     if base or tip:
         tree.path_to(base or tip, tip or base)  # refuses what is no link
     found = [_up_from(tree, end, base) for end in ([tip] if tip else _tips(tree))]
@@ -67,7 +67,7 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
 
 def _ends(tree: Tree) -> str:
     """Say which joints are no part of any arm."""
-    others = [j for j in tree.above.values() if j.kind not in (*TURNING, "fixed")]
+    others = [j for j in tree.above.values() if j.kind not in (*MOVING, "fixed")]
     names = ", ".join(f"{joint.name} ({joint.kind})" for joint in others[:10])
     return f"\nan arm ends at joints of other kinds: {names}" if names else ""
 
@@ -84,15 +84,15 @@ def _tips(tree: Tree) -> list[str]:
 
 
 def _up_from(tree: Tree, tip: str, base: str) -> ArmEnds:
-    """Return the arm from a tip up to a base, or as far as joints turn or are fixed."""
+    """Return the arm from a tip up to a base, or as far as joints move or are fixed."""
     joints: list[str] = []
     link = begin = tip
     for _ in tree.above:  # each once at most, even if they go round
         joint = tree.above.get(link)
-        if link == base or joint is None or joint.kind not in (*TURNING, "fixed"):
+        if link == base or joint is None or joint.kind not in (*MOVING, "fixed"):
             break
         link = joint.parent
-        if joint.kind in TURNING:
+        if joint.kind in MOVING:
             joints.insert(0, joint.name)
             begin = link
     return ArmEnds(base if link == base else begin, tip, tuple(joints))

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from multipanda_py.importing.robot_draft import RobotDraft
+from multipanda_py.robots.robot import Robot
 from multipanda_py.robots.shapes import Capsule
 
 _LIMITS = {
@@ -47,6 +48,7 @@ def draft_yaml(draft: RobotDraft, source: str) -> str:
         "# CHECK marks rules of thumb (multipanda_py.robots.defaults): the maker's figures are",
         "# better. One number per joint, from base to tip:",
         f"# {', '.join(joint.name for joint in robot.joints)}",
+        *(_sliding(robot) if robot.limits.slides.any() else ()),
         f"{draft.kind}: {_text(source)}",
         f"base: {_text(draft.arm.base)}",
         f"tip: {_text(draft.arm.tip)}",
@@ -78,6 +80,13 @@ def draft_yaml(draft: RobotDraft, source: str) -> str:
     for key, values in robot.figures.items():
         lines.append(f"  {key}: {_row(values)}  # {_FIGURES.get(key, '')}".rstrip(" #"))
     return "\n".join(lines) + "\n"
+
+
+def _sliding(robot: Robot) -> Iterator[str]:
+    """Say which joints slide."""
+    pairs = zip(robot.joints, robot.limits.slides)
+    names = ", ".join(joint.name for joint, slides in pairs if slides)
+    yield f"# m, N and kg instead of rad, Nm and kg m^2 for what slides: {names}"
 
 
 def _text(value: str) -> str:

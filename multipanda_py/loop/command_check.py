@@ -55,10 +55,11 @@ class CommandCheck:
         if beyond.any():
             joint = int(beyond.argmax())
             got, most = float(step[joint]), float(self._most[joint])
+            unit = self._state.limits.unit(joint)
             text = (
-                f"a step of {got:.4f} rad, allowed +-{most:.4f} rad"
+                f"a step of {got:.4f} {unit}, allowed +-{most:.4f} {unit}"
                 if self._is_position
-                else f"{got:.3f} rad/s, allowed +-{most:.3f} rad/s"
+                else f"{got:.3f} {unit}/s, allowed +-{most:.3f} {unit}/s"
             )
             raise RefusedCommand(
                 Event.COMMAND_JUMP,

@@ -99,14 +99,15 @@ class StateGuard:
             )
         for joint in range(state.n_joints):
             q, dq = float(state.q[joint]), float(state.dq[joint])
+            unit = state.limits.unit(joint)
             if fault is Event.POSITION_LIMIT and not self._low[joint] <= q <= self._high[joint]:
                 return (
-                    f"joint {joint + 1} of {state.name}: {q:.4f} rad is outside "
+                    f"joint {joint + 1} of {state.name}: {q:.4f} {unit} is outside "
                     f"[{self._low[joint]:.4f}, {self._high[joint]:.4f}]"
                 )
             if fault is Event.VELOCITY_LIMIT and abs(dq) > self._speed[joint]:
                 return (
-                    f"joint {joint + 1} of {state.name}: {dq:.3f} rad/s is outside "
+                    f"joint {joint + 1} of {state.name}: {dq:.3f} {unit}/s is outside "
                     f"+-{self._speed[joint]:.3f}"
                 )
         return f"{state.name}: {fault.name.lower()}"

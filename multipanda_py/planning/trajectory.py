@@ -116,9 +116,10 @@ def check_between(rows: Matrix, name: str, limits: ArmLimits) -> None:
         outside = np.argwhere((values < low) | (values > high))
         if len(outside):
             at, joint = outside[0]
+            got = f"{values[at, joint]:.3f} {limits.unit(joint, unit)}"
             raise TargetRejected(
-                f"joint {joint + 1} of {name}: trajectory has {what} {values[at, joint]:.3f} "
-                f"{unit} at {times[at]:.3f} s, allowed [{low[joint]:.4g}, {high[joint]:.4g}]"
+                f"joint {joint + 1} of {name}: trajectory has {what} {got} at {times[at]:.3f} s, "
+                f"allowed [{low[joint]:.4g}, {high[joint]:.4g}]"
             )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm within a description: its turning joints, with what is fixed made one."""
+"""An arm within a description: its joints that move, with what is fixed made one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.load import Load, combined
-from multipanda_py.robots.tree import TURNING, Tree, TreeJoint, check_body, moved
+from multipanda_py.robots.tree import MOVING, SLIDING, Tree, TreeJoint, check_body, moved
 
 Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """Joints that turn, n, and n + 1 links that are one body each.
+    """Joints that turn or slide, n, and n + 1 links that are one body each.
 
     Attributes:
         joints: From base to tip.
@@ -37,6 +37,11 @@ class Chain:
     places: dict[str, tuple[int, Matrix]]
     tip: str
 
+    @property
+    def slides(self) -> NDArray[np.bool_]:
+        """Which joints slide, (n,)."""
+        return np.array([joint.kind == SLIDING for joint in self.joints])
+
 
 def chain_of(tree: Tree, base: str, tip: str) -> Chain:
     """Return the chain from one link of a description to another one.
@@ -46,7 +51,7 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
 
     Raises:
         ConfigurationError: If there is no such chain, a joint of it is neither revolute,
-            continuous nor fixed, none turns, or a link that moves is no body.
+            continuous, prismatic nor fixed, none moves, or a link that moves is no body.
     """
     way = tree.path_to(base, tip)
     joints, origins, links = [], [], [base]
@@ -54,7 +59,7 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
     for joint in way:
         number, pose = places[joint.parent]
         pose = pose @ joint.pose
-        if joint.kind in TURNING:
+        if joint.kind in MOVING:
             joints.append(joint)
             origins.append(pose)
             links.append(joint.child)
@@ -64,7 +69,7 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
         else:
             raise ConfigurationError(
                 f"{tree.path}: joint {joint.name}: got type {joint.kind!r}, allowed "
-                f"{', '.join(map(repr, (*TURNING, 'fixed')))}"
+                f"{', '.join(map(repr, (*MOVING, 'fixed')))}"
             )
     if not joints:
         raise ConfigurationError(

@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.limits import ArmLimits
 from multipanda_py.robots.chain import Chain
-from multipanda_py.robots.chain_motion import link_poses
+from multipanda_py.robots.chain_motion import jacobian, link_poses
 from multipanda_py.robots.shapes import Capsule
 
 Vector = NDArray[np.float64]
@@ -46,9 +47,7 @@ def default_limits(velocity: Vector, torque: Vector) -> dict[str, Vector]:
     }
 
 
-def default_figures(
-    torque: Vector, torque_rate: Vector, mobility: Vector
-) -> dict[str, tuple[float, ...]]:
+def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[float, ...]]:
     r"""Return the numbers per joint that laws begin with; see :data:`.FIGURES` for what they are.
 
     With the torque limit :math:`\tau` and the inertia m of a joint while the others are free to
@@ -63,29 +62,36 @@ def default_figures(
     - tare_torque 4 Nm, a wrist 1.5; unmeasured_torque 8 and 4; at most 0.15 and 0.3 of the torque.
     - lag, slow, growth and settling as those of a Franka's arm and wrist; no friction.
 
+    A joint that slides has what such an arm has at its end, some 0.2 to 0.4 m away: its whole
+    force belongs to 50 mm, contact is 40 N or more, and 20 N s/m, 20 N, 40 N and 3 mm stand for
+    the rest.
+
     Args:
-        torque: Limits, (n,) [Nm].
-        torque_rate: Limits, (n,) [Nm/s].
-        mobility: :math:`(M^{-1})_{ii}`, (n,) [1/(kg m^2)].
+        limits: Of the joints, n.
+        mobility: :math:`(M^{-1})_{ii}`, (n,) [1/(kg m^2), 1/kg].
     """
-    mass = 1.0 / mobility
-    strong = torque >= STRONG * torque.max()
-    n = len(torque)
-    stiffness = np.minimum(np.minimum(7.0 * torque, 900.0 * mass), 0.6 * torque_rate)
-    damping = np.minimum(np.where(strong, 2.0, 0.5), 10.0 * mass)
+    mass, torque, slides, n = 1.0 / mobility, limits.torque, limits.slides, limits.n_joints
+    strong = slides | (torque >= STRONG * np.where(slides, 0.0, torque).max())
+
+    def each(arm: float, wrist: float, slide: float) -> Vector:
+        return np.where(slides, slide, np.where(strong, arm, wrist))
+
+    within = np.minimum(each(7.0, 7.0, 20.0) * torque, 0.6 * limits.torque_rate)
+    stiffness = np.minimum(within, 900.0 * mass)
+    damping = np.minimum(each(2.0, 0.5, 20.0), 10.0 * mass)
     figures = {
         "stiffness": stiffness,
         "most_stiffness": 1.5 * stiffness,
-        "lag": np.where(strong, 0.0065, 0.01),
-        "contact_torque": np.minimum(torque, np.maximum(torque / 6.0, 10.0)),
+        "lag": each(0.0065, 0.01, 0.003),
+        "contact_torque": np.minimum(torque, np.maximum(torque / 6.0, each(10.0, 10.0, 40.0))),
         "barrier_torque": 0.4 * torque,
         "leader_damping": damping,
         "most_leader_damping": np.maximum(40.0 * mass, damping),
-        "tare_torque": np.minimum(np.where(strong, 4.0, 1.5), 0.15 * torque),
-        "unmeasured_torque": np.minimum(np.where(strong, 8.0, 4.0), 0.3 * torque),
-        "slow": np.where(strong, 0.6, 0.35),
-        "growth": np.where(strong, 0.5, 0.0),
-        "settling": np.where(strong, 1.0, 1.6),
+        "tare_torque": np.minimum(each(4.0, 1.5, 20.0), 0.15 * torque),
+        "unmeasured_torque": np.minimum(each(8.0, 4.0, 40.0), 0.3 * torque),
+        "slow": each(0.6, 0.35, 0.6),
+        "growth": each(0.5, 0.0, 0.5),
+        "settling": each(1.0, 1.6, 1.0),
         "friction_phi_1": np.zeros(n),
         "friction_phi_2": np.ones(n),
         "friction_phi_3": np.zeros(n),
@@ -94,7 +100,7 @@ def default_figures(
 
 
 def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vector) -> Vector:
-    """Return a posture to start from, (n,) [rad]: far from singular ones, with the tool up.
+    """Return a posture to start from, (n,) [rad, m]: far from singular ones, with the tool up.
 
     Of 60 postures in the inner half of the joints' ranges (within a quarter turn of zero for
     those that turn without end) it is the one whose Jacobian has the largest smallest singular
@@ -109,10 +115,10 @@ def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vecto
         poses = link_poses(chain, q)
         points = np.array([pose[:3, 3] for pose in poses])
         tip = poses[-1][:3, :3] @ tip_in_last + poses[-1][:3, 3]
-        axes = np.array([p[:3, :3] @ j.axis for p, j in zip(poses[1:], chain.joints)])
         reach = np.linalg.norm(np.diff(np.vstack([points, tip]), axis=0), axis=1).sum()
-        linear = np.cross(axes, tip - points[1:]) / (0.5 * reach)
-        size = np.linalg.svd(np.hstack([linear, axes]), compute_uv=False)[-1]
+        columns = jacobian(chain, poses, tip, len(q))
+        columns[:3] /= 0.5 * reach
+        size = np.linalg.svd(columns, compute_uv=False)[-1]
         height = min(float(points[:, 2].min()), float(tip[2]))
         score = float(size) + min(0.0, height)
         if score > best:

@@ -47,8 +47,8 @@ def read_robot(
     """Return the robot that a URDF or MJCF and a YAML with what that lacks describe.
 
     The arm is the chain of joints from ``base`` to ``tip``; the description may have more than
-    that. Joints are revolute, continuous or fixed, about any axis; what is fixed to a link is part
-    of it. Links keep their names and frames. Pictures are those of the capsules where
+    that. Joints are revolute, continuous, prismatic or fixed, along any axis; what is fixed to a
+    link is part of it. Links keep their names and frames. Pictures are those of the capsules where
     nobody drew others. What neither
     file says follows from limits and inertia (:mod:`~multipanda_py.robots.defaults`).
 
@@ -105,10 +105,11 @@ def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str
     if not extra.says_all("ready"):
         posture = default_ready(chain, tip, limits.lower, limits.upper).tolist()
     ready = extra.per_joint("ready", posture)
-    for joint, q, low, high in zip(joints, ready, limits.lower, limits.upper):
+    for i, (q, low, high) in enumerate(zip(ready, limits.lower, limits.upper)):
         if not low <= q <= high:
             raise ConfigurationError(
-                f"{where}: ready: joint {joint.name}: got {q:g} rad, allowed [{low:g}, {high:g}]"
+                f"{where}: ready: joint {joints[i].name}: got {q:g} {limits.unit(i)}, allowed "
+                f"[{low:g}, {high:g}]"
             )
     capsules = link_capsules(chain, extra, tip)
     mobility = np.array(np.linalg.inv(mass_matrix(chain, armature, ready)).diagonal())
@@ -132,7 +133,7 @@ def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str
         sections=default_sections(len(joints)) if sections is None else sections,
         overlapping=overlapping,
         compensates_gravity=extra.flag("compensates_gravity", True),
-        figures=extra.figures(default_figures(limits.torque, limits.torque_rate, mobility)),
+        figures=extra.figures(default_figures(limits, mobility)),
     )
 
 
@@ -150,7 +151,7 @@ def _limits(chain: Chain, extra: Extra) -> tuple[ArmLimits, Vector]:
     if (armature < 0.0).any():
         raise ConfigurationError(f"{extra.path}: armature: got {armature}, allowed 0 or more")
     try:
-        return ArmLimits(**found), armature
+        return ArmLimits(**found, slides=chain.slides), armature
     except ConfigurationError as error:
         raise ConfigurationError(*(f"{extra.path}: {fault}" for fault in error.faults)) from None
 

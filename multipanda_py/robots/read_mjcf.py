@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.load import NO_LOAD, Load
-from multipanda_py.robots.tree import Tree, TreeJoint, moved, pose_from
+from multipanda_py.robots.tree import SLIDING, Tree, TreeJoint, moved, pose_from
 
 Matrix = NDArray[np.float64]
 
 GRAVITY = (0.0, 0.0, -9.81)
-_KINDS = {mujoco.mjtJoint.mjJNT_SLIDE: "prismatic", mujoco.mjtJoint.mjJNT_BALL: "ball",
-          mujoco.mjtJoint.mjJNT_FREE: "floating"}  # fmt: skip
+_KINDS = {mujoco.mjtJoint.mjJNT_BALL: "ball", mujoco.mjtJoint.mjJNT_FREE: "floating"}
 
 
 def read_mjcf(path: Path) -> Tree:
@@ -104,7 +103,10 @@ def _joint(model: mujoco.MjModel, body: int, anchors: Matrix) -> TreeJoint:
     torque = _torque(model, joint)
     if torque is not None:
         limits["torque"] = torque
-    kind = "revolute" if limited else "continuous"
+    if model.jnt_type[joint] == int(mujoco.mjtJoint.mjJNT_SLIDE):
+        kind = SLIDING
+    else:
+        kind = "revolute" if limited else "continuous"
     return TreeJoint(name, kind, *ends, pose, np.array(model.jnt_axis[joint]), limits)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.load import NO_LOAD, Load
 from multipanda_py.robots.rotations import rotation_from_rpy
-from multipanda_py.robots.tree import Tree, TreeJoint, moved, pose_from
+from multipanda_py.robots.tree import MOVING, Tree, TreeJoint, moved, pose_from
 
 Element = ElementTree.Element
 Matrix = NDArray[np.float64]
@@ -71,7 +71,7 @@ def _joint(joint: Element, path: Path) -> TreeJoint:
     given = "1 0 0" if axis is None else axis.get("xyz", "1 0 0")
     direction = _numbers(given, 3, f"{where}: axis")
     length = float(np.linalg.norm(direction))
-    if kind in ("revolute", "continuous") and length < 1e-6:
+    if kind in MOVING and length < 1e-6:
         raise ConfigurationError(f"{where}: got axis {given!r}, allowed any but zero")
     limit = joint.find("limit")
     limits = {

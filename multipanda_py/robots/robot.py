@@ -8,7 +8,7 @@ depends on the kind of arm, the number of its joints first of all, is asked of i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError, UnknownName
-from multipanda_py.limits import ArmLimits
+from multipanda_py.limits import NAMES, ArmLimits
 from multipanda_py.robots.inertial import Inertial
 from multipanda_py.robots.rotations import rotation_from_rpy, rpy_from_rotation
 from multipanda_py.robots.shapes import Block, Capsule, Point, Turned
@@ -53,12 +53,12 @@ class Origin:
 
 @dataclass(frozen=True)
 class Joint:
-    """A joint that turns; the limits tell whether it does so without end.
+    """A joint; the limits tell whether it slides, or turns without end.
 
     Attributes:
         name: Without the prefix of an arm.
         origin: Its frame in that of the link before it.
-        axis: What it turns about, in its frame, of length 1.
+        axis: What it turns about or slides along, in its frame, of length 1.
     """
 
     name: str
@@ -108,8 +108,9 @@ class Robot:
         joints: From base to flange, n.
         links: From base to the last that moves, n + 1.
         flange: What it carries things with.
-        armature: Inertia of the rotors as seen at the joints under torque control, (n,) [kg m^2].
-        ready: A posture to start from, (n,) [rad].
+        armature: Inertia of the rotors as seen at the joints under torque control, (n,)
+            [kg m^2; kg of a joint that slides].
+        ready: A posture to start from, (n,) [rad, m].
         sections: Numbers of the links of upper arm, forearm and wrist, which are kept apart from
             those of other arms section by section.
         overlapping: Numbers of links that do not follow each other and whose capsules, not the
@@ -174,6 +175,21 @@ class Robot:
         """Number of its joints, n."""
         return len(self.joints)
 
+    def unit(self, of: str) -> str:
+        """Return a unit of joints that turn, such as Nm/rad, as it is for all of its own."""
+        units = [self.limits.unit(joint, of) for joint in range(self.n_joints)]
+        if len({*units}) < 2:
+            return units[0]
+        places = [str(i + 1) for i, slides in enumerate(self.limits.slides) if slides]
+        other = units[int(self.limits.slides.argmax())]
+        return f"{of}; {other} of joint {', '.join(places)}, which slides"
+
+    @property
+    def sliding_mass(self) -> Vector:
+        """What a joint that slides moves, 1 for one that turns, (n,) [kg, kg m^2]."""
+        behind = np.cumsum([link.inertial.mass for link in self.links[:0:-1]])[::-1]
+        return np.where(self.limits.slides, behind + self.armature, 1.0)
+
     def figure(self, name: str) -> tuple[float, ...]:
         """Return a figure of every joint; the limits are figures too, by their names.
 
@@ -182,7 +198,6 @@ class Robot:
         """
         if name in self.figures:
             return self.figures[name]
-        limits = tuple(field.name for field in fields(self.limits))
-        if name not in limits:
-            raise UnknownName(f"figure of robot {self.name}", name, (*self.figures, *limits))
+        if name not in NAMES:
+            raise UnknownName(f"figure of robot {self.name}", name, (*self.figures, *NAMES))
         return tuple(getattr(self.limits, name).tolist())

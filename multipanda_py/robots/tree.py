@@ -16,7 +16,8 @@ from multipanda_py.robots.shapes import Capsule
 
 Matrix = NDArray[np.float64]
 
-TURNING = ("revolute", "continuous")
+TURNING, SLIDING = ("revolute", "continuous"), "prismatic"
+MOVING = (*TURNING, SLIDING)
 """Kinds of joints that an arm may have, beside fixed ones."""
 
 
@@ -30,7 +31,7 @@ class TreeJoint:
         parent: Name of the link before it.
         child: Name of the link behind it, which has its frame.
         pose: Of the child in the parent when the joint is at zero, (4, 4).
-        axis: What it turns about, in the child, (3,).
+        axis: What it turns about or slides along, in the child, (3,).
         limits: What is said of ``lower``, ``upper``, ``velocity``, ``torque`` and ``armature``.
         mimics: Name of the joint that it follows, multiplier and offset; or None.
     """

@@ -90,7 +90,7 @@ def _add_arm(robot: Element, arm: ArmDescription, plain: bool) -> None:
     for i, own in enumerate(kind.joints):
         before, after = (p + part.name for part in kind.links[i : i + 2])
         is_endless = bool(limits.endless[i]) and not plain
-        kind_of = "continuous" if is_endless else "revolute"
+        kind_of = "prismatic" if limits.slides[i] else "continuous" if is_endless else "revolute"
         joint = _add_joint(robot, kind_of, p + own.name, before, after)
         add_joint_origin(joint, own.origin.position, own.origin.rotation)
         add(joint, "axis", xyz=numbers(own.axis, digits=15))

@@ -94,7 +94,8 @@ def _fill_link(
 def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i: int) -> None:
     """Add joint i of the arm, counted from 0, and its motor."""
     name, limits = arm.joint_names[i], arm.limits
-    joint = put(body.add_joint(), name=name, type=mujoco.mjtJoint.mjJNT_HINGE)
+    kind = mujoco.mjtJoint.mjJNT_SLIDE if limits.slides[i] else mujoco.mjtJoint.mjJNT_HINGE
+    joint = put(body.add_joint(), name=name, type=kind)
     put(joint, axis=np.array(arm.robot.joints[i].axis), armature=float(arm.robot.armature[i]))
     if not limits.endless[i]:
         put(joint, limited=True, range=np.array([limits.lower[i], limits.upper[i]]))

@@ -48,7 +48,7 @@ def test_the_yaml_has_every_key_and_says_unit_or_origin(bench):
 @pytest.mark.parametrize(
     ("old", "new", "base", "told"),
     [
-        ('"revolute"', '"prismatic"', "shoulder_link", "joint_1 (prismatic)"),
+        ('"revolute"', '"planar"', "shoulder_link", "joint_1 (planar)"),
         (
             "</joint>",
             '<mimic joint="joint_2"/></joint>',

@@ -57,6 +57,12 @@ def test_the_only_arm_goes_from_its_first_joint_to_the_flange(tmp_path):
     assert find_arm(tree(tmp_path, *ONE), tip="camera").tip == "camera"
 
 
+def test_an_axis_that_slides_is_part_of_the_arm_it_carries(tmp_path):
+    rail = ("rail", "prismatic", "floor", "world")
+    assert find_arm(tree(tmp_path, rail, *ONE)).joints == ("rail", "j1", "j2")
+    assert find_arm(tree(tmp_path, rail, *ONE), "base").joints == ("j1", "j2")
+
+
 def test_joints_that_mimic_others_are_no_arm(tmp_path):
     knuckle = ("knuckle", "revolute", "tool0", "knuckle", '<mimic joint="j2"/>')
     assert find_arm(tree(tmp_path, *ONE, knuckle)).tip == "tool0"

@@ -42,12 +42,12 @@ def joint(rng, name, kind, parent, child):
     )
 
 
-def random_tree(rng, moving):
+def random_tree(rng, moving, kinds_of=("revolute", "continuous")):
     """A chain with fixed joints in between, things fixed beside it, and another arm."""
     parts, parent = [link(rng, "torso")], "torso"
     kinds = []
     for _ in range(moving):
-        kinds += ["fixed"] * rng.integers(0, 3) + [rng.choice(["revolute", "continuous"])]
+        kinds += ["fixed"] * rng.integers(0, 3) + [rng.choice(kinds_of)]
     kinds += ["fixed"] * rng.integers(0, 3)
     for place, kind in enumerate(kinds):
         name = f"l{place}"
@@ -61,7 +61,7 @@ def random_tree(rng, moving):
 
 
 def agree(arm, own, tip, rng):
-    """Compare pose of the tip and mass matrix with those of pinocchio's own model."""
+    """Compare pose and Jacobian of the tip, and mass matrix, with pinocchio's own model."""
     own_data = own.createData()
     model = build_pinocchio(arm)
     model.armature = np.zeros(model.nv)
@@ -74,12 +74,19 @@ def agree(arm, own, tip, rng):
         expected = own_data.oMf[here].homogeneous
         np.testing.assert_allclose(data.oMf[frame].homogeneous, expected, atol=1e-9)
         np.testing.assert_allclose(np.triu(data.M), np.triu(own_data.M), atol=1e-9)
+        columns = [
+            pin.computeFrameJacobian(m, d, q, f, pin.LOCAL_WORLD_ALIGNED)
+            for m, d, f in ((model, data, frame), (own, own_data, here))
+        ]
+        np.testing.assert_allclose(*columns, atol=1e-9)
 
 
+@pytest.mark.parametrize("slides", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_any_axes_and_fixed_joints_in_between(tmp_path, seed):
+def test_any_axes_and_fixed_joints_in_between(tmp_path, seed, slides):
     rng = np.random.default_rng(seed)
-    text, tip = random_tree(rng, 1 + seed)
+    kinds_of = ("revolute", "continuous", "prismatic") if slides else ("revolute", "continuous")
+    text, tip = random_tree(rng, 1 + seed, kinds_of)
     path = tmp_path / "tree.urdf"
     path.write_text(text)
     arm = ArmDescription("arm", read_robot(urdf=path, base="torso", tip=tip))
@@ -88,6 +95,7 @@ def test_any_axes_and_fixed_joints_in_between(tmp_path, seed):
     agree(arm, own, tip, rng)
     kinds = [part.get("type") for part in ElementTree.fromstring(text).findall("joint")]
     assert arm.limits.endless.sum() == kinds.count("continuous")
+    assert arm.limits.slides.sum() == kinds.count("prismatic")
 
 
 def test_a_100_link_tree_of_two_arms_is_read_once_over(tmp_path):
@@ -177,7 +185,7 @@ def urdf(changed):
 
 HEAVY = INERTIAL.replace('iyy="0.03"', 'iyy="0.3"')
 REFUSED = [
-    (turning("b", "one", "two", kind="prismatic"), "joint b: got type 'prismatic', allowed 'rev"),
+    (turning("b", "one", "two", kind="planar"), "joint b: got type 'planar', allowed 'rev"),
     (turning("b", "one", "two", kind="planar"), "joint b: got type 'planar', allowed 'revolute'"),
     (turning("b", "one", "two", LIMIT + '<mimic joint="a"/>'), "'revolute that mimics another"),
     (turning("b", "one", "two", ""), "lower: missing for joint b; its description has none"),
@@ -222,7 +230,9 @@ def test_descriptions_that_are_no_arm_are_refused_with_the_place(tmp_path, chang
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ('<joint name="b"', '<joint type="slide" name="b"', "b: got type 'prismatic', allow"),
+        ('<joint name="b"', '<joint type="ball" name="b"', "b: got type 'ball', allow"),
+        ('<joint name="b"', '<joint type="slide" name="b"',
+         "got none for joint 2, which slides; allowed finite numbers"),
         ('<joint name="b"', '<joint name="c" axis="1 0 0"/><joint name="b"',
          "body two: got 2 joints, allowed one, or none"),
         ("<worldbody>", '<option gravity="0 0 -1.62"/><worldbody>',

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm of which one joint slides: its laws in metres and newtons."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pytest
+from dense_impedance import impedance
+from rail import railed_ur5e, write_rail
+from stopping import StopRig, Throw
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.pose import Pose
+from multipanda_py.testing import StateMaker, check_contract
+
+pytestmark = pytest.mark.sim
+
+K = np.diag([400.0] * 3 + [20.0] * 3)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """What a cell file says of it."""
+    path = write_rail(tmp_path_factory.mktemp("rail"))
+    return {"urdf": str(path.with_suffix(".urdf")), "extra": str(path), "base": "rail",
+            "tip": "tool0"}  # fmt: skip
+
+
+def bare_cell(make_cell, model, law="cartesian_impedance"):
+    """An arm with the law's own answer: no governor in front of it, no posture beside it."""
+    params = {"governor": {"enabled": False}}
+    features = []
+    if law == "cartesian_impedance":
+        features, params["nullspace"] = ["nullspace"], {"stiffness": [0.0] * 7}
+    law = {"type": law, "features": features, "params": params}
+    cell = make_cell({"arm": {"model": model}}, {"law": law}, ["arm/law"])
+    cell.step(200)
+    return cell
+
+
+@pytest.mark.robustness
+def test_hold_comes_to_rest_from_any_motion(model, episodes):
+    """With delay, lag and inertia that is off; from the limits' speeds and forces at once."""
+    rng, late, rigs = np.random.default_rng(5), [], {}
+    for episode in range(episodes(4, 100)):
+        throw = Throw.random(rng, payload=False, limits=railed_ur5e().limits)
+        key = repr(throw.perturbation)
+        rig = rigs.get(key) or rigs.setdefault(key, StopRig(throw.perturbation, model))
+        rig.throw(throw)
+        rest = rig.run(1.3).rest_time(0.05)
+        if rest > 1.2:
+            late.append((episode, rest, throw))
+    for rig in rigs.values():
+        rig.cell.close()
+    assert not late, late
+
+
+def test_a_pushed_tool_gives_way_by_force_over_stiffness(make_cell, model):
+    cell = bare_cell(make_cell, model)
+    before, force = cell.pose("arm"), np.array([2.0, -3.0, 2.5])
+    cell.simulation.apply_wrench("arm_railed_ur5e_tool0", force)
+    cell.step(4000)
+    moved = cell.pose("arm").position - before.position
+    np.testing.assert_allclose(moved, force / 400.0, rtol=0.01, atol=2e-5)
+
+
+def test_a_pushed_joint_gives_way_by_force_over_its_stiffness(make_cell, model):
+    """Newton per metre on the rail, newton metre per radian behind it."""
+    cell = bare_cell(make_cell, model, "joint_impedance")
+    before = cell.state("arm").q
+    force = np.array([0.0, 8.0, 0.0])
+    cell.simulation.apply_wrench("arm_railed_ur5e_tool0", force)
+    cell.step(3000)
+    state = cell.state("arm")
+    (there,) = StateMaker(model=railed_ur5e()).at([state.q])
+    torque = there.jacobian[:3].T @ force
+    stiffness = railed_ur5e().figure("stiffness")
+    np.testing.assert_allclose(state.q - before, torque / stiffness, rtol=0.01, atol=1e-6)
+    assert (state.q - before)[0] == pytest.approx(8.0 / 10800.0, rel=0.01)
+
+
+def test_a_step_is_that_of_the_designed_linear_system(make_cell, model):
+    cell = bare_cell(make_cell, model)
+    pose, size = cell.pose("arm"), 0.005
+    (state,) = StateMaker(model=railed_ur5e()).at([cell.state("arm").q])
+    inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T)
+    _, damping = impedance(inertia, K, np.diag(cell.parameters("arm/law")["damping_ratio"]))
+    cell.set_target("arm", Pose(pose.position + [0.0, size, 0.0], pose.rotation))
+    start, _ = cell.rows()
+    cell.step(800)
+    measured = cell.rows(start)[1]["arms"]["position_ee_in_base"][:, 0, 1] - pose.position[1]
+    e, rate, expected = np.array([0, size, 0, 0, 0, 0.0]), np.zeros(6), []
+    for _ in range(800):
+        expected.append(size - e[1])
+        rate += 1e-3 * np.linalg.solve(inertia, -K @ e - damping @ rate)
+        e += 1e-3 * rate
+    assert np.abs(measured - expected).max() < 0.03 * size
+
+
+@pytest.mark.parametrize("law", ["hold", "joint_impedance", "cartesian_impedance"])
+def test_the_contract_holds_with_a_joint_that_slides(law):
+    check_contract(law, model=railed_ur5e())
+
+
+def test_mujoco_has_the_mass_matrix_and_the_tool_of_pinocchio(make_cell, model):
+    cell = make_cell({"arm": {"model": model}}, {}, [])
+    backend, n = cell.loop.backends[0], 7
+    maker, mass = StateMaker(model=railed_ur5e()), np.zeros((n, n))
+    for q in np.random.default_rng(2).uniform(-0.8, 0.8, (5, n)):
+        (state,) = maker.at([q])
+        backend.data.qpos[:n] = q
+        mujoco.mj_forward(backend.model, backend.data)
+        if hasattr(backend.data, "qM"):
+            mujoco.mj_fullM(backend.model, mass, backend.data.qM)
+        else:  # MuJoCo 4
+            mujoco.mj_fullM(backend.model, backend.data, mass)
+        np.testing.assert_allclose(state.mass, mass, atol=1e-9)
+        site = backend.data.site("arm_railed_ur5e_tool0").xpos
+        np.testing.assert_allclose(state.position_ee_in_base, site, atol=1e-9)
+
+
+def test_a_carriage_stops_in_front_of_what_stands_beside_the_rail(make_cell, model):
+    """How far a body may come in a time is what the rail runs, not an angle times a radius."""
+    wall = {"shape": "box", "size": [0.3, 0.05, 0.3], "position": [0.0, 0.55, 0.3]}
+    law = {"type": "joint_impedance", "features": ["collision_avoidance"]}
+    cell = make_cell({"arm": {"model": model}}, {"law": law}, ["arm/law"],
+                     objects={"wall": wall})  # fmt: skip
+    goal = cell.state("arm").q + [0.39, 0, 0, 0, 0, 0, 0]
+    cell.set_target("arm", q=goal)
+    cell.step(3000)
+    state = cell.state("arm")
+    assert not state.fault
+    assert 0.2 < state.q[0] < 0.45  # the base link has a radius of 75 mm
+    assert not cell.simulation.contact_force("arm_railed_ur5e_carriage").any()
+
+
+def test_a_position_law_runs_the_rail_within_its_limits(make_cell, model):
+    limits = railed_ur5e().limits
+    arm = {"model": model, "interfaces": ["position"]}
+    cell = make_cell({"arm": arm}, {"law": {"type": "joint_position"}}, ["arm/law"])
+    cell.step(5)
+    goal = cell.state("arm").q + [-0.7, 0.3, 0, 0, 0, 0, 0]
+    cell.set_target("arm", q=goal)
+    start, _ = cell.rows()
+    cell.step(4500)
+    commanded = cell.rows(start)[1]["arms"]["joint_command"][:, 0]
+    assert (np.abs(commanded[:, 1]).max(axis=0) <= limits.velocity * (1 + 1e-9)).all()
+    np.testing.assert_allclose(cell.state("arm").q, goal, atol=1e-3)
+
+
+def test_units_are_those_of_the_joint(model):
+    robot = railed_ur5e()
+    assert robot.unit("Nm s/rad") == "Nm s/rad; N s/m of joint 1, which slides"
+    with pytest.raises(ConfigurationError, match=r"q_start: joint 1: got 0\.9 m, allowed \[-0\.8"):
+        CellConfig.from_dict({"arms": {"arm": {"model": model, "q_start": [0.9] + [0.0] * 6}}})
