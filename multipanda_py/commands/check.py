@@ -10,6 +10,7 @@ from multipanda_py.cell.same_place import same_place
 from multipanda_py.cell.starts_inside import starts_inside
 from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.parameter_file import ParameterFile
 from multipanda_py.exceptions import ConfigurationError
 
 SUMMARY = "Check cell files and say everything that is wrong with them."
@@ -27,6 +28,8 @@ def run(options: argparse.Namespace) -> int:
         try:
             config = CellConfig.from_yaml(path)
             say(f"{path}: ok: {summary_of(config)}")
+            for name in ParameterFile.read(path).unread():
+                say(f"{path}: note: parameters of {name} have no effect: no node here has them")
             for sentence in (*same_place(config), *starts_inside(config), *may_touch(config)):
                 say(f"{path}: note: {sentence}")
         except ConfigurationError as error:

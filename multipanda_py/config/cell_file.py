@@ -11,14 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field, ValidationError
 
 from multipanda_py.config.backend_section import check_sections
 from multipanda_py.config.bounds import Name
 from multipanda_py.config.files import relative_to
-from multipanda_py.config.node_names import NODE, may_reach_node
-from multipanda_py.config.ros_yaml import load, ros_faults
+from multipanda_py.config.parameter_file import ParameterFile, merged, with_sections
 from multipanda_py.config.rules import Faults, check_cell
 from multipanda_py.config.section import Section
 from multipanda_py.config.sections import (
@@ -68,14 +66,19 @@ class CellConfig(Section):
         return config
 
     @classmethod
-    def from_yaml(cls, path: str | Path) -> CellConfig:
+    def from_yaml(cls, path: str | Path, namespace: str | None = None) -> CellConfig:
         """Read and check a cell file.
+
+        Args:
+            path: The file.
+            namespace: Of the cell's nodes; None if sections of any are meant.
 
         Raises:
             ConfigurationError: If it cannot be read, is no ROS parameter file, or is faulty.
         """
-        data = _load(path)
-        faults = [f"{path}: {fault}" for fault in ros_faults(data)]
+        file = ParameterFile.read(path)
+        faults = [f"{path}: {fault}" for fault in file.faults]
+        data, _ = with_sections(file.cell, file.others, namespace)
         try:
             config = cls.from_dict(relative_to([Path(path).parent], data), str(path))
         except ConfigurationError as error:
@@ -102,6 +105,7 @@ class CellConfig(Section):
                 yield InstanceConfig(name=name, arms=tuple(declared.arms), **common)
                 continue
             for arm in self.arms:
+                common["params"] = merged(declared.params, declared.params_of.get(arm, {}))
                 yield InstanceConfig(name=f"{arm}/{name}", arms=(arm,), per_arm=True, **common)
 
 
@@ -123,46 +127,3 @@ def _with_checked_sections(data: Any, faults: Faults) -> Any:
             else:
                 result[key] = values
     return {**data, "arms": arms}
-
-
-def _load(path: str | Path) -> dict[str, Any]:
-    try:
-        data = load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(
-            f"{path}: not valid YAML: {' '.join(str(error).split())}"
-        ) from None
-    if isinstance(data, dict):
-        for name, section in data.items():
-            if not _is_node(section) and any(map(_is_node, data.values())):
-                raise ConfigurationError(
-                    f"{path}: {name!r:.60} has no 'ros__parameters:' below it, and ROS 2 refuses "
-                    "the file for it: remove what stands there beside the cell"
-                )
-        for name, section in data.items():
-            if may_reach_node(name) and _has_parameters(section):
-                found: dict[str, Any] = section["ros__parameters"]
-                return found
-        if others := [name for name, section in data.items() if _has_parameters(section)]:
-            named = ", ".join(f"{name!r:.60}" for name in others)
-            raise ConfigurationError(
-                f"{path}: got parameters of {named}, which is not the node of a cell; allowed "
-                f"'/**:' or '{NODE}:'"
-            )
-    raise ConfigurationError(
-        f"{path}: not a ROS 2 parameter file: expected '/**:' with 'ros__parameters:' below it"
-    )
-
-
-def _has_parameters(section: object) -> bool:
-    return isinstance(section, dict) and isinstance(section.get("ros__parameters"), dict)
-
-
-def _is_node(section: object) -> bool:
-    """Return whether parameters of nodes, perhaps in namespaces, are all that is there."""
-    return isinstance(section, dict) and all(
-        isinstance(value, dict) if key == "ros__parameters" else _is_node(value)
-        for key, value in section.items()
-    )

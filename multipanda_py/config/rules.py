@@ -233,7 +233,17 @@ def _check_controllet(
         except ConfigurationError as error:
             faults.extend(f"{where}.features: {name}: {fault}" for fault in error.faults)
     found: dict[str, None] = {}  # the same fault is said once, for all instances that it is of
-    each = {id(robot): {name: robot} for name, robot in robots.items()}
+    if arms is not None and controllet.params_of:
+        faults.append(
+            f"{where}.params_of: got {list(controllet.params_of)}, allowed none beside arms"
+        )
+    for arm in controllet.params_of:
+        if arm not in config.arms:
+            _unknown(faults, f"{where}.params_of", arm, config.arms)
+    each = {
+        name if name in controllet.params_of else id(robot): {name: robot}
+        for name, robot in robots.items()
+    }
     for own in each.values() if arms is None else [robots] if robots else []:
         path = f"{where}.type: {controllet.type}"
         try:
@@ -246,6 +256,9 @@ def _check_controllet(
             continue
         values = flatten(controllet.params)
         found |= dict.fromkeys(check_values(specs, values, f"{where}.params")[1])
+        for name in own if arms is None else ():
+            values = flatten(controllet.params_of.get(name, {}))
+            found |= dict.fromkeys(check_values(specs, values, f"{where}.params_of.{name}")[1])
     faults.extend(found)
 
 

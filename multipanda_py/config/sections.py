@@ -229,6 +229,8 @@ class ControlletConfig(Section):
     features: Annotated[list[str] | None, BeforeValidator(_empty_list)] = None
     """Instead of the law's own; ``['']`` for none, as ROS 2 has no empty lists."""
     params: dict[str, Any] = {}
+    params_of: dict[str, dict[str, Any]] = {}
+    """Other values for single arms, by arm, of a controllet that every arm has."""
     target_timeout: Annotated[float, Field(ge=0, le=3600)] = 0.0
     """Hold the measured state when a stream of targets pauses this long [s]; 0 is never.
 

@@ -86,7 +86,7 @@ def _nodes(chosen: Mapping[str, str], parameters: dict[str, Any]) -> list[Action
             "use_rviz: got true, but the package rviz2 is not installed; nothing is started"
         )
     file = str(_cell_file(chosen["config_file"]))
-    config = CellConfig.from_yaml(file)
+    config = CellConfig.from_yaml(file, chosen["namespace"])
     urdf = ParameterValue(cell_urdf(describe_arms(config), config.cell.name), value_type=str)
     ends_all = Shutdown(reason="the cell has ended")
     own = [file, parameters]

@@ -27,6 +27,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.cell.may_touch import may_touch
 from multipanda_py.cell.same_place import same_place
 from multipanda_py.config.node_names import NODE
+from multipanda_py.config.parameter_file import Parameters
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
 from multipanda_py.machine.dds_memory import remove_leftovers
 from multipanda_py.machine.interruption import Interrupted
@@ -49,7 +50,7 @@ from multipanda_py.ros.running import (
     release,
 )
 from multipanda_py.ros.services import ControllerManager
-from multipanda_py.ros.settings import cell_config, check_files, folders_of, max_target_age
+from multipanda_py.ros.settings import cell_config, folders_of, max_target_age, sections_of_others
 from multipanda_py.ros.stop import Stop
 from multipanda_py.ros.tare import TareServices
 from multipanda_py.ros.targets import Targets
@@ -130,10 +131,10 @@ def main(args: Sequence[str] | None = None) -> int:
         executor, nodes, logger = make_executor(), [node], node.get_logger()
         try:
             signals.check()
-            check_files(sys.argv if args is None else args)
+            others = sections_of_others(sys.argv if args is None else args)
             if freed := remove_leftovers():
                 logger.info(f"freed {freed / 2**20:.1f} MiB that killed ROS processes had left")
-            return _serve(node, signals, started, executor, nodes, args)
+            return _serve(node, signals, started, executor, nodes, args, others)
         except ConfigurationError as error:
             for fault in error.faults:
                 logger.fatal(fault)
@@ -156,10 +157,11 @@ def _serve(
     executor: Executor,
     nodes: list[GuardedNode],
     args: Sequence[str] | None,
+    others: Sequence[tuple[str, Parameters]],
 ) -> int:
     """Run a cell; ``nodes`` gets those that are made on the way."""
     logger = node.get_logger()
-    cell = Cell(cell_config(node, folders_of(sys.argv if args is None else args)))
+    cell = Cell(cell_config(node, folders_of(sys.argv if args is None else args), others))
     with contextlib.ExitStack() as ends:
         ends.callback(cell.close)
         with signals.interruptible():

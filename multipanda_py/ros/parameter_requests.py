@@ -7,6 +7,7 @@ executor waiting as long as a parameter takes.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Generator, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -117,6 +118,16 @@ def _kind(kind: Parameter.Type) -> str:
     return "nothing" if kind is Parameter.Type.NOT_SET else kind.name.lower().replace("_", " ")
 
 
+def _stands(node: Node, asked: Parameter[Any]) -> bool:
+    """Return whether what may only be read is as asked: a file that was dumped loads again."""
+    if not node.describe_parameter(asked.name).read_only:
+        return False
+    stands, wanted = node.get_parameter(asked.name).value, asked.value
+    if isinstance(stands, (array, list)):
+        return isinstance(wanted, (array, list)) and list(stands) == list(wanted)
+    return type(stands) is type(wanted) and bool(stands == wanted)
+
+
 def _set(
     node: Node, late: LateParameters | None, messages: Sequence[Any]
 ) -> Generator[None, None, SetParametersResult]:
@@ -133,7 +144,10 @@ def _set(
         if reason := _wrong_type(node, message):
             return SetParametersResult(successful=False, reason=reason)
     try:
-        parameters = [Parameter.from_parameter_msg(message) for message in messages]
+        asked = [Parameter.from_parameter_msg(message) for message in messages]
+        parameters = [parameter for parameter in asked if not _stands(node, parameter)]
+        if not parameters:
+            return SetParametersResult(successful=True)
         if late is None:
             return node.set_parameters_atomically(parameters)
         reason = yield from late.set(node, parameters)

@@ -16,12 +16,19 @@ from rclpy.node import Node
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.files import relative_to
+from multipanda_py.config.node_names import may_reach_node
+from multipanda_py.config.parameter_file import (
+    LONGEST_AGE,
+    MAX_TARGET_AGE,
+    OF_THE_NODE,
+    Parameters,
+    sections,
+    with_sections,
+)
 from multipanda_py.config.ros_yaml import load
 from multipanda_py.exceptions import ConfigurationError
 
-MAX_TARGET_AGE = "max_target_age"
 _OURS = frozenset(CellConfig.model_fields)
-_OF_RCLPY = {"use_sim_time", "start_type_description_service", "qos_overrides", MAX_TARGET_AGE}
 
 
 def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,11 +58,12 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in tree.items() if name in _OURS}
 
 
-def check_files(args: Sequence[str]) -> None:
-    """Refuse parameter files that ``multipanda check`` refuses, and ROS 2 does not.
+def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
+    """Return what the parameter files say to other nodes than that of the cell: name, values.
 
-    Of a key that stands there twice ROS 2 silently takes the last value, and may have some of
-    the first's parts too: an arm would stand elsewhere than its file says where one looks.
+    Refused are files that ``multipanda check`` refuses, and ROS 2 does not. Of a key that stands
+    there twice ROS 2 silently takes the last value, and may have some of the first's parts too:
+    an arm would stand elsewhere than its file says where one looks.
 
     Args:
         args: The process's arguments.
@@ -63,17 +71,19 @@ def check_files(args: Sequence[str]) -> None:
     Raises:
         ConfigurationError: If a file is not valid.
     """
-    faults = []
+    faults: list[str] = []
+    found: list[tuple[str, Parameters]] = []
     for option, path in itertools.pairwise(args):
         if option == "--params-file":
             try:
-                load(Path(path).read_text(encoding="utf-8"))
+                found.extend(sections(load(Path(path).read_text(encoding="utf-8"))))
             except (OSError, UnicodeDecodeError):
                 continue  # ROS 2 has read it: it is gone since, or not meant for us
             except yaml.YAMLError as error:
                 faults.append(f"{path}: not valid YAML: {' '.join(str(error).split())}")
     if faults:
         raise ConfigurationError(*faults)
+    return [(key, values) for key, values in found if not may_reach_node(key)]
 
 
 def folders_of(args: Sequence[str]) -> list[Path]:
@@ -82,8 +92,12 @@ def folders_of(args: Sequence[str]) -> list[Path]:
     return [Path(path).absolute().parent for option, path in pairs if option == "--params-file"]
 
 
-def cell_config(node: Node, folders: Sequence[Path] = ()) -> CellConfig:
-    """Return the cell that the parameters of a node describe.
+def cell_config(
+    node: Node,
+    folders: Sequence[Path] = (),
+    others: Sequence[tuple[str, Parameters]] = (),
+) -> CellConfig:
+    """Return the cell that the parameters of a node describe, and those for its other nodes.
 
     They become read-only parameters of the node, so that tools can see what runs; what is
     meant to change while it runs belongs to the nodes of the controllets.
@@ -91,30 +105,44 @@ def cell_config(node: Node, folders: Sequence[Path] = ()) -> CellConfig:
     Args:
         node: Gets the parameters.
         folders: Of the parameter files: files that they name are beside them.
+        others: What those files say to other nodes.
 
     Raises:
         ConfigurationError: With every fault of the cell.
     """
     # rclpy can declare overrides by itself, but fails at an empty list such as `features: []`.
     overrides = {name: item.value for name, item in node._parameter_overrides.items()}
-    descriptor = ParameterDescriptor(read_only=True, dynamic_typing=True)
-    for name, value in overrides.items():
-        group = name.split(".")[0]
-        if group in _OURS:
-            node.declare_parameter(name, value, descriptor)
-        elif group not in _OF_RCLPY:
-            node.get_logger().warning(f"parameter {name} is no part of a cell and has no effect")
-    data = nested(overrides)
+    data = relative_to([*folders, Path()], nested(overrides))
     if not data:
         raise ConfigurationError(
             "no cell given: run multimode_controller --ros-args --params-file <cell file>"
         )
-    config = CellConfig.from_dict(relative_to([*folders, Path()], data))
+    for name, value in overrides.items():
+        group = name.split(".")[0]
+        if group in _OURS:
+            _declare(node, name, value, data)
+        elif group not in OF_THE_NODE:
+            node.get_logger().warning(f"parameter {name} is no part of a cell and has no effect")
+    data, strangers = with_sections(data, others, node.get_namespace())
+    for name in strangers:
+        node.get_logger().warning(f"parameters of {name} have no effect: no node here has them")
+    config = CellConfig.from_dict(data)
     if config.cell.placement == "inline":
         raise ConfigurationError(
             "cell: cell.placement: got inline, which nobody would step; allowed process, thread"
         )
     return config
+
+
+def _declare(node: Node, name: str, value: Any, data: Any) -> None:
+    """Declare a parameter that can only be read; paths of files are those that are opened."""
+    for key in name.split(".") if isinstance(value, str) else ():
+        data = data[key]
+    # One of its own: rclpy writes the parameter's name and type into it.
+    descriptor = ParameterDescriptor(
+        description=f"{name} of the cell file", read_only=True, dynamic_typing=True
+    )
+    node.declare_parameter(name, data if isinstance(value, str) else value, descriptor)
 
 
 def max_target_age(node: Node) -> float:
@@ -123,7 +151,7 @@ def max_target_age(node: Node) -> float:
     Raises:
         ConfigurationError: If the parameter is not a number that is allowed.
     """
-    allowed = FloatingPointRange(from_value=0.0, to_value=3600.0)
+    allowed = FloatingPointRange(from_value=0.0, to_value=LONGEST_AGE)
     descriptor = ParameterDescriptor(
         description="refuse targets whose stamp is older than this [s]; 0: never",
         floating_point_range=[allowed],
@@ -132,7 +160,9 @@ def max_target_age(node: Node) -> float:
     try:
         return float(node.declare_parameter(MAX_TARGET_AGE, 1.0, descriptor).value)
     except ParameterException as error:
-        raise ConfigurationError(f"{MAX_TARGET_AGE}: {error}; allowed 0.0 to 3600.0") from None
+        raise ConfigurationError(
+            f"{MAX_TARGET_AGE}: {error}; allowed 0.0 to {LONGEST_AGE}"
+        ) from None
 
 
 def _plain(value: Any) -> Any:

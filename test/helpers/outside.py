@@ -6,6 +6,7 @@ They live in an environment of their own, whose path is in ``MULTIPANDA_OUTSIDE_
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -19,11 +20,26 @@ VARIABLE = "MULTIPANDA_OUTSIDE_CLIENTS"
 _OURS = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "PYTHONPATH")
 
 
+_LINES = """
+import contextlib, io, json, sys
+from ros2cli.cli import main
+answers = []
+for line in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
+        try:
+            problem = main(argv=line.split())
+        except SystemExit as end:
+            problem = end.code
+    answers.append(said.getvalue() + (f"exit: {problem}" if problem else ""))
+print(json.dumps(answers))
+"""
+
+
 class Outside:
     """The environment; everything in it is run as a user would, in a process of its own."""
 
     def __init__(self, path):
-        self.path = path
+        self.path, self.needs_daemon_stopped = path, False
 
     def environment(self, **more):
         """Return what their processes inherit: the same domain, nothing of our libraries."""
@@ -58,8 +74,15 @@ class Outside:
             stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, **options,
         )  # fmt: skip
 
+    def ros2(self, *lines, timeout=60.0):
+        """Run lines of ``ros2`` one after another in one process; return what each has said."""
+        code, said = self.run("python", "-c", _LINES, json.dumps(lines), timeout=timeout)
+        assert code == 0, said
+        return json.loads(said.splitlines()[-1])
+
     def control(self, verb, *words):
-        """Run ``ros2 control``."""
+        """Run ``ros2 control``, which starts a daemon that would stay for two hours."""
+        self.needs_daemon_stopped = True
         return self.run("ros2", "control", verb, *words)
 
     def crisp(self, script, timeout=60.0, **options):
@@ -78,4 +101,7 @@ def outside():
         pytest.skip(f"{VARIABLE} names no environment with clients of others")
     if not (Path(path) / "bin" / "ros2").exists():
         pytest.fail(f"{VARIABLE}: got {path}, which has no bin/ros2")
-    return Outside(Path(path))
+    clients = Outside(Path(path))
+    yield clients
+    if clients.needs_daemon_stopped:
+        clients.ros2("daemon stop")

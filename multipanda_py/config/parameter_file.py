@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A ROS 2 parameter file: what it says to a cell's node, its controllets and its robots.
+
+Each of them has a node, and a file may have a section for any of them, as those that
+``ros2 param dump`` writes. One rule holds wherever a file is read: what a section says goes
+before what the cell says, and node names may have the wildcards of ROS 2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from multipanda_py.config.backend_section import find_backend, section_of
+from multipanda_py.config.node_names import NODE, NODES, may_reach_node
+from multipanda_py.config.ros_yaml import load, ros_faults
+from multipanda_py.config.sections import ArmConfig
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.settings import declared
+
+PARAMETERS = "ros__parameters"
+MAX_TARGET_AGE = "max_target_age"
+LONGEST_AGE = 3600.0
+OF_EVERY_NODE = frozenset({"use_sim_time", "start_type_description_service", "qos_overrides"})
+"""What rclpy itself reads."""
+OF_THE_NODE = OF_EVERY_NODE | {MAX_TARGET_AGE}
+"""What the node of a cell reads beside the cell."""
+
+
+Parameters = dict[str, Any]
+
+
+@dataclass
+class ParameterFile:
+    """What a file says.
+
+    Attributes:
+        cell: The cell, as the sections of its node have it.
+        others: Sections of other nodes: name, or pattern, and parameters.
+        faults: What ROS 2 would refuse or garble, and what its node would.
+    """
+
+    cell: Parameters = field(default_factory=dict)
+    others: list[tuple[str, Parameters]] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, path: str | Path) -> ParameterFile:
+        """Read a file.
+
+        Raises:
+            ConfigurationError: If it cannot be read, or nothing in it is for a cell's node.
+        """
+        data, found = _load(path), cls()
+        for key, values in sections(data):
+            if may_reach_node(key):
+                found.faults += [*ros_faults(values), *node_faults(values)]
+                own = {k: v for k, v in values.items() if k not in OF_THE_NODE}
+                found.cell = merged(found.cell, own)
+            else:
+                found.faults += [f"{key}: {fault}" for fault in ros_faults(values)]
+                found.others.append((key, values))
+        if any(may_reach_node(key) for key, _ in sections(data)):
+            return found
+        if found.others:
+            named = ", ".join(f"{name!r:.60}" for name, _ in found.others)
+            raise ConfigurationError(
+                f"{path}: got parameters of {named}, which is not the node of a cell; allowed "
+                f"'/**:' or '{NODE}:'"
+            )
+        raise ConfigurationError(
+            f"{path}: not a ROS 2 parameter file: expected '/**:' with '{PARAMETERS}:' below it"
+        )
+
+    def unread(self) -> list[str]:
+        """Return the names of the sections that no node of the cell reads."""
+        return with_sections(self.cell, self.others)[1]
+
+
+def sections(data: object, above: str = "") -> Iterator[tuple[str, Parameters]]:
+    """Yield the node name and the parameters of every section of a file, in order."""
+    for key, value in data.items() if isinstance(data, dict) else ():
+        if isinstance(value, dict) and isinstance(value.get(PARAMETERS), dict):
+            yield f"{above}{key}", value[PARAMETERS]
+        elif isinstance(value, dict):
+            yield from sections(value, f"{above}{key}/")
+
+
+def _load(path: str | Path) -> Any:
+    try:
+        data = load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"{path}: not valid YAML: {' '.join(str(error).split())}"
+        ) from None
+    for name, section in data.items() if isinstance(data, dict) else ():
+        if not _is_node(section) and any(map(_is_node, data.values())):
+            raise ConfigurationError(
+                f"{path}: {name!r:.60} has no '{PARAMETERS}:' below it, and ROS 2 refuses "
+                "the file for it: remove what stands there beside the cell"
+            )
+    return data
+
+
+def _is_node(section: object) -> bool:
+    """Return whether parameters of nodes, perhaps in namespaces, are all that is there."""
+    return isinstance(section, dict) and all(
+        isinstance(value, dict) if key == PARAMETERS else _is_node(value)
+        for key, value in section.items()
+    )
+
+
+def node_faults(values: Mapping[str, Any]) -> Iterator[str]:
+    """Say what is wrong with what a node reads beside the cell."""
+    age = values.get(MAX_TARGET_AGE, 1.0)
+    if isinstance(age, bool) or not isinstance(age, (int, float)) or not 0 <= age <= LONGEST_AGE:
+        yield f"{MAX_TARGET_AGE}: got {age!r:.60}, allowed a number in [0, {LONGEST_AGE:g}]"
+    use_sim_time = values.get("use_sim_time", False)
+    if not isinstance(use_sim_time, bool):
+        yield f"use_sim_time: got {use_sim_time!r:.60}, allowed true or false"
+
+
+def with_sections(
+    cell: Parameters, others: Iterable[tuple[str, Parameters]], namespace: str | None = None
+) -> tuple[Parameters, list[str]]:
+    """Lay the sections of controllets and robots over a cell.
+
+    Args:
+        cell: As the sections of its node have it, well formed or not.
+        others: Sections of other nodes.
+        namespace: Of the cell; None if it is not known, and any is right.
+
+    Returns:
+        The cell, and the names of sections that none of its nodes reads.
+    """
+    places, strangers = _places(cell), []
+    for key, values in others:
+        names = [name for name in places if _means(key, name, namespace)]
+        for name in names:
+            place, usual = places[name]
+            layer = {
+                key: value
+                for key, value in values.items()
+                if key not in OF_EVERY_NODE and not (key in usual and value == usual[key])
+            }
+            for step in reversed(place):
+                layer = {step: layer}
+            cell = merged(cell, layer)
+        if not names and key.rsplit("/", 1)[-1] not in NODES:
+            strangers.append(key)
+    return cell, strangers
+
+
+def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> Parameters:
+    """Return nested values with others laid over them."""
+    result = dict(values)
+    for key, value in over.items():
+        below = result.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            value = merged(below, value)
+        result[key] = value
+    return result
+
+
+def _places(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Parameters]]:
+    """Return where in a cell the parameters of each node are, by its name below the cell.
+
+    Beside it are values that a section does not give by naming them: those that robots are told
+    by default, which a dump names too. Given thresholds stop simulated arms, these do not.
+    """
+    found: dict[str, tuple[tuple[str, ...], Parameters]] = {}
+    arms, controllets = (cell.get(key) for key in ("arms", "controllets"))
+    arms = arms if isinstance(arms, Mapping) else {}
+    for name, section in controllets.items() if isinstance(controllets, Mapping) else ():
+        if isinstance(section, Mapping) and "arms" in section:
+            found[name] = ("controllets", name, "params"), {}
+        else:
+            for arm in arms:
+                found[f"{arm}/{name}"] = ("controllets", name, "params_of", arm), {}
+    for arm, arm_section in arms.items():
+        backend = ArmConfig.model_fields["backend"].default
+        if isinstance(arm_section, Mapping):
+            backend = arm_section.get("backend", backend)
+        try:
+            section, settings = section_of(str(backend)), find_backend(str(backend)).Settings
+        except ConfigurationError:  # which the cell's own check says
+            continue
+        usual = {spec.name: np.asarray(spec.default).tolist() for spec in declared(settings)}
+        found[f"{arm}/{section}"] = ("arms", arm, section), usual
+    return found
+
+
+def _means(key: str, name: str, namespace: str | None) -> bool:
+    """Return whether a key of a file is the full name of a node, or a pattern for it."""
+    tokens = key.strip("/").split("/")
+    pattern = "".join(
+        r"(?:/[^/]+)*" if token == "**" else r"/[^/]+" if token == "*" else f"/{re.escape(token)}"
+        for token in tokens
+    )
+    if namespace is None:
+        return re.search(rf"(?:^|/){re.escape(name)}$", key) is not None or _fits(pattern, name)
+    return _fits(pattern, f"{namespace.strip('/')}/{name}")
+
+
+def _fits(pattern: str, name: str) -> bool:
+    return re.fullmatch(pattern, f"/{name.strip('/')}") is not None

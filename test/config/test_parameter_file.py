@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sections of a parameter file for controllets and robots mean the same wherever it is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import instance_specs
+from multipanda_py.config.parameter_file import ParameterFile
+from multipanda_py.exceptions import ConfigurationError
+
+CELL = """
+/**:
+  ros__parameters:
+    max_target_age: 0.5
+    use_sim_time: false
+    arms: {left: {backend: mock}, right: {backend: mock}}
+    controllets:
+      soft:
+        type: cartesian_impedance
+        params:
+          damping_ratio: [0.5, 0.5, 0.5, 0.5, 0.5, 0.5]
+          nullspace: {stiffness: [5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0]}
+      both: {type: cartesian_impedance, arms: [left, right]}
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    """A function that reads the cell with more sections behind it."""
+
+    def read_with(more, namespace=None):
+        path = tmp_path / "cell.yaml"
+        path.write_text(CELL + more)
+        config = CellConfig.from_yaml(path, namespace)
+        return {spec.name: spec.initial_values() for spec in instance_specs(config)}
+
+    return read_with
+
+
+def section(name, **values):
+    lines = "".join(f"    {key}: {value}\n" for key, value in values.items())
+    return f"{name}:\n  ros__parameters:\n{lines}"
+
+
+SOFTER = [100.0] * 6
+
+
+@pytest.mark.parametrize(
+    ("key", "reached"),
+    [
+        ("/left/soft", ["left/soft"]),
+        ("left/soft", ["left/soft"]),
+        ("/both", ["both"]),
+        ("/**/soft", ["left/soft", "right/soft"]),
+        ("/*/soft", ["left/soft", "right/soft"]),
+        ("/lab/left/soft", ["left/soft"]),
+    ],
+)
+def test_a_section_of_a_controllet_was_ignored_in_silence(read, key, reached):
+    values = read(section(key, stiffness=SOFTER))
+    found = [name for name, own in values.items() if list(own.get("stiffness", ())) == SOFTER]
+    assert found == reached
+
+
+def test_a_section_goes_before_the_cell_and_leaves_the_rest(read):
+    values = read(
+        section("/left/soft", **{"nullspace": "{stiffness: [7.0, 7.0, 7.0, 7.0, 7.0, 7.0, 7.0]}"})
+    )
+    assert list(values["left/soft"]["nullspace.stiffness"]) == [7.0] * 7
+    assert list(values["right/soft"]["nullspace.stiffness"]) == [5.0] * 7
+    assert list(values["left/soft"]["damping_ratio"]) == [0.5] * 6
+
+
+def test_only_the_cell_s_own_namespace_counts_where_it_is_known(read):
+    more = section("/lab/left/soft", stiffness=SOFTER)
+    for namespace, is_reached in (("lab", True), ("/lab", True), ("", False), ("other", False)):
+        found = list(read(more, namespace)["left/soft"]["stiffness"])
+        assert (found == SOFTER) is is_reached
+
+
+def test_what_every_node_dumps_is_no_parameter_of_a_law(read):
+    given = {"use_sim_time": "false", "start_type_description_service": "true"}
+    assert (
+        list(read(section("/left/soft", stiffness=SOFTER, **given))["left/soft"]["stiffness"])
+        == SOFTER
+    )
+
+
+def test_a_robot_is_told_what_its_section_says_and_no_default(tmp_path):
+    """A dump has every default; thresholds that are given stop a simulated arm, others do not."""
+    path = tmp_path / "cell.yaml"
+    usual = [20.0, 20.0, 20.0, 25.0, 25.0, 25.0]
+    told = {"load_mass": 0.5, "lower_force_thresholds": usual, "use_sim_time": "false"}
+    file = CELL.replace("left: {backend: mock}", "left: {backend: mujoco}")
+    path.write_text(file + section("/left/franka", **told))
+    settings = CellConfig.from_yaml(path).arms["left"].settings
+    assert (settings.load_mass, settings.given) == (0.5, {"load_mass"})
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (section("/left/soft", stifness=1.0), "params_of.left: parameter 'stifness' does not"),
+        (section("/both", stiffness=[1.0]), "controllets.both.params: stiffness: got"),
+        (section("/left/soft", stiffness="[1, 2.0]"), "/left/soft: stiffness: got integers and"),
+        (section("multimode_controller", max_target_age=-1.0), "max_target_age: got -1.0"),
+        (section("multimode_controller", use_sim_time="maybe"), "use_sim_time: got 'maybe'"),
+    ],
+)
+def test_faults_of_sections_are_said_with_their_place(read, more, words):
+    with pytest.raises(ConfigurationError) as refusal:
+        read(more)
+    assert words in str(refusal.value)
+
+
+def test_values_for_one_arm_are_checked_by_that_arm():
+    soft = {"type": "joint_impedance", "params_of": {"middle": {"stiffness": [1.0] * 7}}}
+    cell = {"arms": {"left": {}, "right": {}}, "controllets": {"soft": soft}}
+    with pytest.raises(ConfigurationError, match=r"params_of: got 'middle', which does not exist"):
+        CellConfig.from_dict(cell)
+    soft["arms"] = ["left"]
+    with pytest.raises(ConfigurationError, match=r"params_of: got \['middle'\], allowed none"):
+        CellConfig.from_dict(cell)
+
+
+def test_a_section_that_no_node_reads_is_named(tmp_path):
+    path = tmp_path / "cell.yaml"
+    path.write_text(CELL + section("/left/sofd", stiffness=SOFTER) + section("rviz2", a=1))
+    assert ParameterFile.read(path).unread() == ["/left/sofd"]
