@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.drivers.driven_backend import DrivenBackend
-from multipanda_py.drivers.memory import POSITIONS, TORQUES
+from multipanda_py.drivers.memory import POSITIONS, TORQUES, VELOCITIES
 from multipanda_py.franka.gripper import FrankaGripper
 from multipanda_py.franka.real_arm import RealArm
 from multipanda_py.franka.requirements import check_real_arms
@@ -60,9 +60,6 @@ class Franka(DrivenBackend[FrankaSettings]):
         return RealArm(state, description, address, self.settings[index], cpus, self._warn)
 
     def engage(self, arm: int, interface: str) -> None:
-        """Have a driver end its motion and begin one of torques, or of positions.
-
-        Velocities go to the robot as the positions that the loop has made of them.
-        """
-        kind = TORQUES if interface == INTERFACES[0] else POSITIONS
-        self.real_arms[arm].link.engage(kind)
+        """Have a driver end its motion, and begin one in the FCI's mode for the interface."""
+        kinds = dict(zip(INTERFACES, (TORQUES, POSITIONS, VELOCITIES)))
+        self.real_arms[arm].link.engage(kinds[interface])

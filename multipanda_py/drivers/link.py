@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from multipanda_py.drivers.memory import HEAD, POSITIONS, TORQUES, DriverMemory, DriverWord
+from multipanda_py.drivers.memory import HEAD, TORQUES, DriverMemory, DriverWord
 from multipanda_py.drivers.settings import AnyDriverSettings
 from multipanda_py.drivers.state import DriverState
 from multipanda_py.drivers.watch import MODEL_DIFFERS, Accept, DriverWatch, Fault
@@ -103,14 +103,14 @@ class DriverLink:
                 np.negative(state[self._felt], arm.tau_ext)
         if not self.executing:
             arm.tau[:] = 0.0
-            if self._kind == POSITIONS:
+            if self._kind != TORQUES:
                 arm.joint_command[0] = arm.q
                 arm.joint_command[1:] = 0.0
 
     def write(self) -> None:
         """Hand the driver the command for the state that was read last, and wake it."""
         self.words[DriverWord.LOOP_HEARTBEAT] = _monotonic_ns()
-        if self._kind == POSITIONS:
+        if self._kind != TORQUES:
             self._memory.position.write(self.number, *self._arm.joint_command[0].tolist())
             os.eventfd_write(self._torque_event, 1)
             return

@@ -45,7 +45,7 @@ class LoopConnection:
     def __init__(self, memory: DriverMemory, state_event: int, torque_event: int) -> None:
         self.words = memory.words
         self._state, self._answers = memory.state, memory.torque
-        self._records = (memory.torque, memory.position)
+        self._torques, self._positions = memory.torque, memory.position
         self._state_event, self._torque_event = state_event, torque_event
         memory.state.repair()
         self._inputs = [torque_event, 0]
@@ -120,7 +120,7 @@ class LoopConnection:
     def begin_motion(self, kind: int = TORQUES) -> None:
         """Take no command that was meant for the time before, and only those of a kind."""
         self._used = self._number
-        self._answers = self._records[kind - 1]
+        self._answers = self._torques if kind == TORQUES else self._positions
         self._patience = 0
         # On a core that the loop may need, looking would keep away what is looked for.
         with contextlib.suppress(ProcessLookupError):

@@ -21,7 +21,7 @@ class DriverWord(IntEnum):
     LOOP_HEARTBEAT = 0
     SHUTDOWN = 1
     ENABLED = 2
-    """What may be executed: nothing (0), :data:`TORQUES` or :data:`POSITIONS`."""
+    """What may be executed, :data:`TORQUES`, :data:`POSITIONS` or :data:`VELOCITIES`, or 0."""
     RECOVER = 3
     """Counts the requests to recover."""
     DRIVER_HEARTBEAT = 8
@@ -40,8 +40,8 @@ class DriverWord(IntEnum):
 _WORDS = 16
 _STATE_AT = 8 * _WORDS
 _SIZE = 4096
-TORQUES, POSITIONS = 1, 2
-"""What a motion executes."""
+TORQUES, POSITIONS, VELOCITIES = 1, 2, 3
+"""What a motion executes. For velocities, too, the loop says to which positions they lead."""
 HEAD = 4
 """Numbers of a state before those of the joints."""
 

@@ -132,9 +132,12 @@ class Admin:
     def do_stats(self) -> Result:
         """Return what was counted, and how the robot is."""
         unit = self._unit
-        robot, gripper = unit.robot, unit.gripper
+        robot, gripper, motion = unit.robot, unit.gripper, unit.robot.motion
         return robot.cycles.summary() | {
             "mode": robot.mode.name.lower(),
+            "generator": motion.generator.name.lower() if motion else "idle",
+            "controller": motion.controller.name.lower() if motion else "other",
+            "q_d": (motion.q_d if motion else robot.hold_q).tolist(),
             "running": unit.running,
             "connected": unit.port.peer is not None,
             "refused": unit.port.refused,

@@ -37,6 +37,7 @@ def driver_settings(
             getattr(description.limits, name).tolist()
             for name in ("lower", "upper", "velocity", "acceleration", "jerk")
         ],
+        motion_controller=options.motion_controller,
         answer_budget=options.answer_budget,
         priority=options.priority,
         cpus=list(cpus),

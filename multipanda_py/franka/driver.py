@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from multipanda_py.drivers.entry import collect_for_good, connect_to_loop
 from multipanda_py.drivers.loop_connection import LoopConnection
-from multipanda_py.drivers.memory import POSITIONS, TORQUES, DriverWord
+from multipanda_py.drivers.memory import TORQUES, DriverWord
 from multipanda_py.drivers.priority import take_priority
 from multipanda_py.drivers.refused import Refused
 from multipanda_py.franka.connecting import (
@@ -165,10 +165,13 @@ class Driver:
         if self._kind not in self._controls:
             # Only for who commands positions: it brings numpy, which takes memory and a while.
             self._loop.busy(_IMPORT_TIME)
-            from multipanda_py.franka.position_control import PositionControl, start_positions
+            from multipanda_py.franka.joint_modes import joint_modes
+            from multipanda_py.franka.position_control import PositionControl
 
-            control = PositionControl(self._loop, self._settings)
-            self._controls[POSITIONS] = control, partial(start_positions, self._robot)
+            follower = self._settings.motion_controller
+            for kind, mode in joint_modes().items():
+                control = PositionControl(self._loop, self._settings, kind, mode)
+                self._controls[kind] = control, partial(mode.start, self._robot, follower)
         return self._controls[self._kind]
 
     def _move(self) -> None:

@@ -26,6 +26,7 @@ class DriverSettings:
         torque_limits: Largest torques, (7,) [Nm].
         motion_limits: Smallest and largest positions, largest velocities, accelerations and jerks
             of commanded positions, (5, 7).
+        motion_controller: Which of the robot's own controllers follows those.
         answer_budget: How long to wait for the loop's torque [s].
         priority: SCHED_FIFO priority, 0 for none.
         cpus: Cores to run on.
@@ -38,6 +39,7 @@ class DriverSettings:
     robot_ip: str
     torque_limits: Numbers
     motion_limits: list[Numbers]
+    motion_controller: str
     answer_budget: float
     priority: int
     cpus: list[int]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One motion under the robot's own joint position control, bounded last and ended at rest."""
+"""One motion under the robot's own joint control, bounded last and ended at rest."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.drivers.loop_connection import LoopConnection
-from multipanda_py.drivers.memory import POSITIONS, DriverWord
+from multipanda_py.drivers.memory import DriverWord
 from multipanda_py.franka.driver_settings import DriverSettings
+from multipanda_py.franka.joint_modes import PERIOD, JointMode
 from multipanda_py.franka.motion import MOVE, finish, publish, refuse_settings
 from multipanda_py.franka.speed_near_limits import SpeedNearLimits
 from multipanda_py.limits import ArmLimits
@@ -21,34 +22,35 @@ SILENCE = 0.02
 """Time without an answer after which the motion ends, once the arm rests [s]."""
 _SAME = 2e-6
 """What positions may differ by that the robot says with seven digits [rad]."""
-_PERIOD = 1e-3
 
 
 class PositionControl:
     """Answer states with the loop's positions; brake where there are none.
 
     The command goes on from what the robot says that it executes, so that a lost one, for which it
-    goes on with constant acceleration, cannot become a step.
+    goes on with constant acceleration, cannot become a step. Velocities are those that
+    lead from there to the loop's positions: what robot and loop add up cannot drift apart.
 
     Args:
         loop: The way to the loop.
         settings: Of the driver.
+        kind: What is executed, as the loop calls it.
+        mode: How the robot takes it.
     """
 
-    def __init__(self, loop: LoopConnection, settings: DriverSettings) -> None:
-        import pylibfranka  # only here: the module can be read without it
-
-        self._loop, self._positions = loop, pylibfranka.JointPositions
+    def __init__(
+        self, loop: LoopConnection, settings: DriverSettings, kind: int, mode: JointMode
+    ) -> None:
+        self._loop, self._kind, self._mode = loop, kind, mode
         self._budget = int(settings.answer_budget * 1e9)
         limits = _limits(settings)
-        self._limiter = MotionLimiter(limits, _PERIOD, fastest=SpeedNearLimits(limits))
+        self._limiter = MotionLimiter(limits, PERIOD, fastest=SpeedNearLimits(limits))
 
     def run(self, handle: Any) -> tuple[str, str] | None:
         """Run until the loop is silent, wants something else or sends what cannot be executed.
 
         Args:
-            handle: What ``start_joint_position_control`` has returned; it must not be used after
-                this.
+            handle: What the mode has started; it must not be used after this.
 
         Returns:
             Kind and sentence of the fault that it ends with, or None.
@@ -57,7 +59,8 @@ class PositionControl:
             RuntimeError: If the robot ends the motion (ControlException), or is gone.
         """
         loop, limiter, words = self._loop, self._limiter, self._loop.words
-        loop.begin_motion(POSITIONS)
+        command = self._mode.command
+        loop.begin_motion(self._kind)
         reason: tuple[str, str] | None = None
         answered_at = -1.0
         stopping = False
@@ -66,7 +69,7 @@ class PositionControl:
             state, _ = handle.readOnce()
             until = time.monotonic_ns() + self._budget
             now = state.time.to_sec()
-            number = publish(loop, state, POSITIONS, MOVE)
+            number = publish(loop, state, self._kind, MOVE)
             if answered_at < 0.0:
                 answered_at = now
                 limiter.start(np.array(state.q_d))
@@ -76,6 +79,7 @@ class PositionControl:
             wanted = None if stopping else loop.wait(number, until)
             if wanted is not None and not math.isfinite(sum(wanted)):
                 stopping, reason, wanted = True, ("position_invalid", _invalid(wanted)), None
+            before = limiter.q.copy()
             if wanted is not None:
                 limiter.follow(np.array(wanted))
                 answered_at = now
@@ -85,26 +89,19 @@ class PositionControl:
                 words[DriverWord.LATE] += not stopping
                 silent = now - answered_at >= SILENCE
                 if limiter.at_rest and (stopping or silent):
-                    finish(loop, handle, self._positions(limiter.q.tolist()))
+                    finish(loop, handle, command(before, limiter.q))
                     return reason if stopping else ("loop_silent", _silent(now - answered_at))
-            handle.writeOnce(self._positions(limiter.q.tolist()))
-            if words[DriverWord.ENABLED] != POSITIONS or loop.ended():
+            handle.writeOnce(command(before, limiter.q))
+            if words[DriverWord.ENABLED] != self._kind or loop.ended():
                 stopping = True
             if loop.has_lines():
-                refuse_settings(loop, "position")
+                refuse_settings(loop, self._mode.name)
 
     def _catch_up(self, state: Any) -> None:
         """Go on from what the robot executes, if that is not what it was told."""
         executed = np.array(state.q_d)
         if (np.abs(executed - self._limiter.q) > _SAME).any():
             self._limiter.start(executed, np.array(state.dq_d), np.array(state.ddq_d))
-
-
-def start_positions(robot: Any) -> Any:
-    """Begin a motion of joint positions, which the robot's joint impedance follows."""
-    import pylibfranka
-
-    return robot.start_joint_position_control(pylibfranka.ControllerMode.JointImpedance)
 
 
 def _limits(settings: DriverSettings) -> ArmLimits:

@@ -62,6 +62,10 @@ class FrankaSettings(LoadSettings):
         doc="Stiffness of the robot's own Cartesian controller, which a robot takes from 10 to "
         "3000 N/m and from 1 to 300 Nm/rad",
     )  # fmt: skip
+    motion_controller: str = choice(
+        "joint_impedance", options=("joint_impedance", "cartesian_impedance"), read_only=True,
+        doc="Which of the robot's own controllers follows commanded positions and velocities",
+    )  # fmt: skip
     load_mass: float = number(
         0.0, unit="kg", low=0, high=5,
         doc="Mass of what the arm carries beyond its tool; it is rated for 3 kg with the tool",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell on a simulated robot in joint position mode: motions, switches, faults, lost commands."""
+"""A cell on a simulated robot's own joint control: motions, switches, faults, lost commands."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ LAWS = {
     "odd": {"type": "unsteady_position"},
     "pose": {"type": "cartesian_pose", "features": [""]},
     "rates": {"type": "unsteady_velocity"},
+    "rate": {"type": "joint_rate", "features": [""], "params": {"timeout": 10.0}},
 }
 STEP = np.array([0.2, 0.15, -0.2, 0.15, 0.2, -0.2, 0.3])
 
@@ -31,10 +32,12 @@ STEP = np.array([0.2, 0.15, -0.2, 0.15, 0.2, -0.2, 0.3])
 class Rig:
     """A robot in lockstep, and a cell on it."""
 
+    def __init__(self, **franka):
+        self._franka = {"answer_budget": 0.4, "priority": 0, **franka}
+
     def __enter__(self):
         self.ip = unused_address()
-        arm = {"backend": "franka", "robot_ip": self.ip, "hand": False,
-               "franka": {"answer_budget": 0.4, "priority": 0}}  # fmt: skip
+        arm = {"backend": "franka", "robot_ip": self.ip, "hand": False, "franka": self._franka}
         self.sim = FciSim([self.ip], lockstep=True)
         self.sim.start()
         self.cell = simple_cell(
@@ -69,6 +72,15 @@ class Rig:
     def is_at(self, goal):
         state = self.cell.state("left")
         return np.abs(state.q - goal).max() < 5e-3 and np.abs(state.dq).max() < 5e-3
+
+    def rates_sum_up(self):
+        """Return how far the robot's own sum of what it was told is from the loop's positions.
+
+        At rest: the robot says with seven digits where it is.
+        """
+        row = self.cell.row()["arms"][0]
+        assert not row["joint_command"][1].any()
+        return np.abs(self.stats()["q_d"] - row["joint_command"][0]).max()
 
     def fault(self):
         return self.cell.state("left").fault
@@ -204,3 +216,67 @@ def test_lost_commands_in_motion_are_made_up_for(rig):
     assert rig.stats()["lost"] >= 4
     assert rig.stats()["errors"] == []
     assert rig.fault() == ""
+
+
+def test_velocities_are_the_robot_s_own_and_add_up_to_the_loop_s_positions(rig):
+    """Over switches and lost commands: to what the robot says it executes, they are added anew."""
+    for _ in range(2):
+        rig.switch("rate")
+        rig.until(lambda: rig.stats()["generator"] == "joint_velocity", "its mode")
+        for sign in (1.0, -1.0):
+            rig.cell.set_target("left", dq=sign * 0.4 * np.sign(STEP))
+            rig.until(lambda s=sign: (s * rig.cell.state("left").dq[0]) > 0.35, "motion")
+            rig.sim.admin(rig.ip, "drop", commands=5)
+        rig.until(lambda: rig.cell.state("left").dq[0] < -0.39, "motion")
+        rig.cell.set_target("left", dq=np.zeros(7))
+        rig.until(lambda: np.abs(rig.cell.state("left").dq).max() < 1e-4, "rest")
+        assert rig.rates_sum_up() < 2e-6
+        rig.switch("position")
+        rig.until(lambda: rig.stats()["generator"] == "joint_position", "its mode")
+        rig.reach(rig.cell.state("left").q + 0.05)
+    assert rig.stats()["lost"] >= 20
+    assert rig.stats()["errors"] == []
+    assert rig.fault() == ""
+
+
+def test_a_silent_loop_leaves_an_arm_that_has_braked_from_its_velocities(rig):
+    rig.switch("rate")
+    rig.cell.set_target("left", dq=0.3 * np.ones(7))
+    rig.until(lambda: np.abs(rig.cell.state("left").dq).max() > 0.25, "motion")
+    os.kill(rig.cell.loop_pid, signal.SIGSTOP)
+    try:
+        rig.until(lambda: rig.stats()["mode"] == "idle", "end of the motion")
+        assert rig.stats()["errors"] == []
+        rig.until(lambda: np.abs(rig.stats()["dq"]).max() < 1e-3, "rest")
+    finally:
+        os.kill(rig.cell.loop_pid, signal.SIGCONT)
+    rig.until(lambda: rig.fault() == "arm_stopped", "fault")
+    assert any("loop_silent" in event.text for event in rig.cell.events())
+
+
+def test_a_reflex_in_velocities_is_recovered_and_they_begin_at_rest(rig):
+    rig.switch("rate")
+    rig.cell.set_target("left", dq=0.3 * np.ones(7))
+    rig.until(lambda: np.abs(rig.cell.state("left").dq).max() > 0.25, "motion")
+    rig.sim.admin(rig.ip, "reflex")
+    rig.until(lambda: rig.fault() == "arm_stopped", "reflex")
+    rig.until(lambda: np.abs(rig.stats()["dq"]).max() < 1e-3, "rest")
+    here = np.array(rig.stats()["q"])
+    rig.recover()
+    rig.switch("rate")
+    rig.until(lambda: rig.stats()["generator"] == "joint_velocity", "its mode")
+    assert np.abs(rig.stats()["q"] - here).max() < 1e-3
+    rig.cell.set_target("left", dq=-0.3 * np.ones(7))
+    rig.until(lambda: rig.cell.state("left").dq[0] < -0.25, "motion")
+    assert rig.stats()["errors"] == []
+
+
+def test_the_robot_s_cartesian_impedance_follows_joint_motions_if_asked():
+    with Rig(motion_controller="cartesian_impedance") as rig:
+        for law, generator in (("position", "joint_position"), ("rate", "joint_velocity")):
+            rig.switch(law)
+            rig.until(lambda g=generator: rig.stats()["generator"] == g, "its mode")
+            assert rig.stats()["controller"] == "cartesian_impedance"
+        rig.switch("impedance")
+        rig.until(lambda: rig.stats()["controller"] == "external", "torques")
+        assert rig.fault() == ""
