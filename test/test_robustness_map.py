@@ -57,6 +57,15 @@ def test_a_spring_without_damper_is_unstable():
     assert found.speed > 0.1  # a push of 0.3 rad/s is never forgotten
 
 
+def test_a_slow_swing_that_dies_down_is_stable_whenever_it_is_looked_at():
+    """It was unstable where half a second at its turning point was compared with one after it."""
+    for phase in np.linspace(0.0, np.pi, 7):
+        time = np.arange(6 * WINDOW) * 1e-3
+        swing = 0.5 * np.cos(2.0 * time + phase) * np.exp(-time / 3.0)
+        assert verdict.judge_rest(Verdict(), "push", speeds(swing))
+        assert not verdict.judge_rest(Verdict(), "push", speeds(swing * np.exp(time / 3.0)))
+
+
 def test_a_law_that_raises_faults_and_rests():
     def break_it(tried, found, rng):
         tried.step(10)
@@ -146,6 +155,35 @@ def test_the_map_is_what_happens_today(name, condition):
     then = written[robustness_map.key((tried, where, 0))]
     assert now["verdict"] == then["verdict"]
     assert now["force"] == pytest.approx(then["force"], rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "condition", "seed"),
+    [
+        ("teleoperation, kinova_gen3", "ideal arm", 1),  # the follower passed its speed limit
+        ("coupled_force_impedance, kinova_gen3", "surface 1e4 N/m", 0),  # it never got there
+        ("hold, kinova_gen3", "payload 3 kg", 0),  # more than the sixth joint has torque for
+        ("hold, iiwa14", "elastic joints, ripple", 0),  # gears of an arm with a quarter its torque
+    ],
+)
+def test_other_arms_stand_what_they_fell_to(name, condition, seed):
+    tried = next(item for item in cases.EVERY_LAW if item.name == name)
+    where = next(item for item in cases.CONDITIONS if item.name == condition)
+    found = scenarios.run(tried, where, seed)
+    assert found.verdict == STABLE
+    if where.surface:
+        assert found.force == pytest.approx(10.0, rel=0.05)
+
+
+def test_conditions_are_those_of_an_fr3_or_fitted_to_the_arm():
+    elastic = next(c for c in cases.CONDITIONS if c.joints)
+    heavy = next(c for c in cases.CONDITIONS if c.perturbation.get("payload") == cases.HEAVY)
+    for condition in cases.CONDITIONS:
+        assert cases.fitted(condition, "fr3") == condition
+    assert cases.fitted(heavy, "kinova_gen3").perturbation == {"payload": 2.0}
+    gears = cases.fitted(elastic, "ur5e").joints
+    assert gears["stiffness"] == [24000.0] * 3 + [14000.0, 9000.0, 9000.0]
+    assert gears["damping"] == pytest.approx([24.0] * 3 + [14.0, 9.0, 9.0])
 
 
 def test_the_page_says_what_the_map_says():

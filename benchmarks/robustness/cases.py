@@ -6,6 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
+from multipanda_py.robots import MODELS
+
 HERE, PEER = "this package", "textbook law, gains of another stack"
 
 
@@ -118,16 +122,10 @@ def laws_on(model: str) -> tuple[Law, ...]:
 EVERY_LAW = tuple(law for model in ("fr3", *OTHERS) for law in laws_on(model))
 
 
-def for_joints(settings: dict[str, Any], joints: int) -> dict[str, Any]:
-    """Return settings of seven joints for an arm of fewer: those of the last ones are left out."""
-    return {
-        key: value[:joints] if isinstance(value, list) and len(value) == 7 else value
-        for key, value in settings.items()
-    }
-
-
 NOISE = {"q": 1e-5, "dq": 2e-3, "tau": 0.1}
 BIAS = [0.5] * 7
+HEAVY = 3.0
+"""What an FR3 may carry [kg]."""
 OFF = {"tau_bias": BIAS, "tau_drift": [0.1] * 7}
 ELASTIC = {
     "stiffness": [14000.0] * 4 + [9000.0] * 3,
@@ -135,6 +133,36 @@ ELASTIC = {
     "ripple": [0.2] * 7,
 }
 """A fair guess at an FR3, see the cell file's reference."""
+STIFFNESS_PER_TORQUE = 160.0
+"""Of gears, over the torque limit of their joint, where that is more than an FR3's: strain wave
+gears have 130 to 160 (catalogue of Harmonic Drive, series CSG, sizes 14 to 32) [1/rad]."""
+BORNE = {"kinova_gen3": 2.0}
+"""The heavy payload where a joint bears no 3 kg in the usual posture: a Gen3's sixth bears
+2.2 kg beside its own weight [kg]."""
+
+
+def fitted(condition: Condition, model: str) -> Condition:
+    """Return a condition, which is given for an FR3, as it is for another kind of arm."""
+    limits, joints = MODELS[model].limits, dict(condition.joints)
+    if "stiffness" in joints and model != "fr3":
+        n = limits.n_joints
+        least = STIFFNESS_PER_TORQUE * limits.torque
+        own = np.maximum(joints["stiffness"][:n], least).tolist()
+        joints |= {"stiffness": own, "damping": [1e-3 * k for k in own]}
+    perturbation = dict(condition.perturbation)
+    if perturbation.get("payload") == HEAVY:
+        perturbation["payload"] = BORNE.get(model, HEAVY)
+    cut = (_for_joints(part, limits.n_joints) for part in (perturbation, condition.noise, joints))
+    perturbation, noise, joints = cut
+    return replace(condition, perturbation=perturbation, noise=noise, joints=joints)
+
+
+def _for_joints(settings: dict[str, Any], joints: int) -> dict[str, Any]:
+    """Return settings of seven joints for an arm of fewer: those of the last ones are left out."""
+    return {
+        key: value[:joints] if isinstance(value, list) and len(value) == 7 else value
+        for key, value in settings.items()
+    }
 
 
 def _late(delay: int, lag: int, **more: Any) -> dict[str, Any]:
@@ -156,7 +184,7 @@ FREE = (
     Condition("torque sensors off by 0.5 Nm, drift", {}, OFF),
     Condition("elastic joints, ripple", joints=ELASTIC),
     Condition("payload 1 kg", {"payload": 1.0}),
-    Condition("payload 3 kg", {"payload": 3.0}),
+    Condition("payload 3 kg", {"payload": HEAVY}),
     Condition("all: 2 + 2 ms, x 0.8, noise, bias, 1 kg",
               _late(2, 2, inertia_scale=0.8, torque_bias=BIAS, payload=1.0), NOISE),
     Condition("step of 0.9 gates", step=0.9),

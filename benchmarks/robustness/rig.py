@@ -14,7 +14,7 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from cases import Condition, Law, for_joints
+from cases import Condition, Law, fitted
 from numpy.typing import NDArray
 
 from multipanda_py import registry
@@ -80,6 +80,7 @@ class Rig:
     """
 
     def __init__(self, law: Law, condition: Condition, seed: int) -> None:
+        condition = fitted(condition, law.model)
         self.law, self.condition = law, condition
         if law.type not in registry.names("controllets"):
             find_textbook_laws()
@@ -93,14 +94,15 @@ class Rig:
                 "position": [0.0, (0.3, -0.3)[i] if law.n_arms == 2 else 0.0, 0.0],
                 "q_start": q.tolist(),
                 "model": law.model,
-                "perturbation": for_joints(condition.perturbation, len(q)),
-                "noise": for_joints(condition.noise, len(q)),
-                "joints": for_joints(condition.joints, len(q)),
+                "perturbation": dict(condition.perturbation),
+                "noise": dict(condition.noise),
+                "joints": dict(condition.joints),
                 "hand": False,
                 "tool": ROD,
             }
-        if law.moves_by == "leader":  # is led by hand: a load or bias would only pull it down
-            for key in ("payload", "torque_bias"):
+        if law.moves_by == "leader":  # is led by hand: what it does not carry would pull it down
+            heavier = () if MODELS[law.model].compensates_gravity else ("inertia_scale",)
+            for key in ("payload", "torque_bias", *heavier):
                 arms["left"]["perturbation"].pop(key, None)
         declared: dict[str, Any] = {"type": law.type, "params": law.settings}
         if law.n_arms == 2:

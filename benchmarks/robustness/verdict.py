@@ -16,7 +16,7 @@ ORDER = (STABLE, LIMITS, FAULTS, UNSTABLE)
 """From good to bad."""
 
 WINDOW = 500
-"""Cycles at the beginning and at the end of a rest that are compared."""
+"""Cycles at the end that tell a speed, or a force, and those before that it is compared with."""
 AT_REST = 0.05
 """Joint speed below which an arm is at rest [rad/s]."""
 DECAYS = 0.9
@@ -66,7 +66,9 @@ class Verdict:
 def judge_rest(
     verdict: Verdict, after: str, speed: Matrix, limited: NDArray[np.bool_] | None = None
 ) -> bool:
-    """Judge the first and last window of a time in which the arm should rest.
+    """Judge the halves of a time in which the arm should rest.
+
+    Not only its ends: a swing of several seconds may be slow where it is looked at first.
 
     Args:
         verdict: Completed by what is found.
@@ -82,9 +84,11 @@ def judge_rest(
         verdict.worsen(UNSTABLE, f"{after}: diverges")
         return False
     size = np.abs(speed)
-    first, last = float(size[:WINDOW].max()), float(size[-WINDOW:].max())
+    half = len(size) // 2
+    first, second = float(size[:half].max()), float(size[half:].max())
+    last = float(size[-WINDOW:].max())
     verdict.speed = max(verdict.speed, last)
-    if last > min(max(AT_REST, DECAYS * first), TOO_FAST):
+    if second > min(max(AT_REST, DECAYS * first), TOO_FAST):
         verdict.worsen(UNSTABLE, f"{after}: moves at {last:.2g} rad/s")
         return False
     share = 0.0 if limited is None else float(np.mean(limited))

@@ -7,8 +7,9 @@ import math
 
 import numpy as np
 
-from multipanda_py.limits import ArmLimits
+from multipanda_py.control.torque_room import TorqueRoom
 from multipanda_py.report import Report
+from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmState, Vector
 
 _multiply, _absolute = np.multiply, np.absolute
@@ -20,18 +21,19 @@ BORNE = Report("pull kept", "-", "least share of the spring's wrench that torque
 
 
 class BearableShare:
-    r"""Find the share of a wrench on the tool that leaves every joint below its torque limit.
+    r"""Find the share of a wrench on the tool that leaves every joint below what it may exert.
 
     .. math::
-        s = \min\left(1, \min_i \frac{\sigma\, \tau_{max,i}}{|(J^T F)_i|} \right), \qquad
+        s = \min\left(1, \min_i \frac{\sigma\, \tau_{room,i}}{|(J^T F)_i|} \right), \qquad
         \sigma = 0.9
 
     A wrench beyond it would lose its direction at the clamp of the torques: an FR3 that presses
     with 140 N at 9 cm from its sixth axis asks 12.3 of 12 Nm there, that joint gives way while
-    the others go on pressing, and the wrist is thrown aside within a second.
+    the others go on pressing, and the wrist is thrown aside within a second. What carries the
+    arm is not there to press with (:class:`.TorqueRoom`).
 
     Args:
-        limits: Of the arm.
+        arm: The arm.
 
     Thread: control.
     """
@@ -39,14 +41,17 @@ class BearableShare:
     SHARE = 0.9
     """Of the torque limits, sigma; the rest is for dampers and features."""
 
-    def __init__(self, limits: ArmLimits) -> None:
-        self._per_torque = 1.0 / (self.SHARE * limits.torque)
-        self._load = np.zeros(len(limits.torque))
+    def __init__(self, arm: ArmDescription) -> None:
+        self._room = TorqueRoom(arm)
+        self._per_torque = 1.0 / (self.SHARE * self._room.torque)
+        self._load = np.zeros(arm.n_joints)
 
     def of(self, wrench: Vector, state: ArmState) -> float:
         """Return s for a wrench along the axes of the base, (6,) [N, Nm]."""
         if _norm(*wrench.tolist()) <= SURE:
             return 1.0
+        if self._room.shrinks:
+            np.divide(1.0 / self.SHARE, self._room.update(state), self._per_torque)
         load = wrench.dot(state.jacobian, self._load)
         _absolute(_multiply(load, self._per_torque, load), load)
         hardest: float = max(load.tolist())

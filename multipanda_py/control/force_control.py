@@ -54,7 +54,8 @@ class ForceController:
             + k_d \dot{\tilde F} \right) + B (v_a - \dot x), \qquad B = \omega_B m
 
     *Contact is looked for with bounded speed*: the feed-forward :math:`F_f` integrates
-    :math:`\tfrac14 \omega_B B (v_a - \dot x)`, never beyond the goal, until contact *c* is felt.
+    :math:`\max(\tfrac14 \omega_B B, \tfrac12 k_h) (v_a - \dot x)`, with the stiffness
+    :math:`k_h` that holds the tool back, never beyond the goal, until contact *c* is felt.
     The peak of an impact at speed *v* on a contact of stiffness *k* is about
     :math:`F + v \sqrt{k m}`, so v is at most a quarter of :math:`F / \sqrt{k m}` with
     ``HARDEST``, or ``SURE_SPEED`` if that is more. *In contact* :math:`v_a` goes to zero and
@@ -112,6 +113,9 @@ class ForceController:
     """With which the goal is followed [N/s]."""
     FALL_RATE = 1000.0
     """With which a feed-forward beyond the goal is taken back out of contact [N/s]."""
+    AGAINST = 0.5
+    """Least gain of the search over a stiffness that holds the tool back: light hands, too, come
+    at a third of the speed that is asked for."""
     REACH = 2.0
     """Where the search ends, in units of ``loss_distance``."""
     PATIENCE = 1.0
@@ -176,7 +180,13 @@ class ForceController:
         return self._touched
 
     def step(
-        self, desired: float, measured: float, distance: float, speed: float, mass: float
+        self,
+        desired: float,
+        measured: float,
+        distance: float,
+        speed: float,
+        mass: float,
+        held_by: float = 0.0,
     ) -> float:
         """Return the force of this cycle [N].
 
@@ -186,6 +196,7 @@ class ForceController:
             distance: Of the tool from the contact point [m].
             speed: Of the tool along the direction of the force [m/s].
             mass: Effective mass along that direction [kg].
+            held_by: Stiffness with which the owner holds the tool back on its way [N/m].
         """
         g, period = self.gains, self._period
         over = desired <= 0.0 and self._aim <= 0.0
@@ -203,7 +214,7 @@ class ForceController:
         self._feel(g, self._aim)
         self.error = self._goal - self._measured
         near = self._shape(g, distance, desired)
-        force = self._advance(near, distance, speed, mass)
+        force = self._advance(near, distance, speed, mass, held_by)
         if self.is_controlled:
             force += self.contact * near * self._pid(g, self._aim)
         return self._afford(force, speed)
@@ -220,7 +231,9 @@ class ForceController:
         self.weight = near
         return near
 
-    def _advance(self, near: float, distance: float, speed: float, mass: float) -> float:
+    def _advance(
+        self, near: float, distance: float, speed: float, mass: float, held_by: float
+    ) -> float:
         """Return feed-forward and damping, and update the former."""
         g, period = self.gains, self._period
         reach = self.REACH * g.loss_distance
@@ -236,7 +249,8 @@ class ForceController:
             self._push += max(-step, min(step, most - self._push))
             stuck = self._integral >= g.integral_limit and self.error > 0.05 * self._goal
         else:
-            self._push = max(0.0, self._push + 0.25 * self.BRAKE_RATE * brake * slow * period)
+            gain = max(0.25 * self.BRAKE_RATE * brake, self.AGAINST * held_by)
+            self._push = max(0.0, self._push + gain * slow * period)
             over = self._push - most
             if over > 0.0:
                 self._push -= min(over, self.FALL_RATE * period)

@@ -49,8 +49,8 @@ class ForceImpedanceArm:
         self._context, self._period = context, context.period
         self._name = context.arms[place].name
         self.spring = CartesianSpring()
-        limits = context.arms[place].limits
-        self._bearable, self._margin = BearableShare(limits), SpeedMargin(limits)
+        arm = context.arms[place]
+        self._bearable, self._margin = BearableShare(arm), SpeedMargin(arm.limits)
         self._lost, self.borne = LostModes(), 1.0
         self.force = ForceController(gains, context.period)
         self.tank = SpringTank(context.period)

@@ -65,8 +65,12 @@ class MomentumBrake:
 
     def set_limits(self, limits: ArmLimits) -> None:
         """Take limits of torque and torque rate over: those of the arm, not only of its model."""
-        self._limit = np.array(limits.torque)
+        self.set_torque(limits.torque)
         self._twice_rate = 2.0 * self.RATE_SHARE * np.array(limits.torque_rate)
+
+    def set_torque(self, torque: Vector) -> None:
+        """Set the largest torques to brake with, (n,) [Nm]."""
+        self._limit = torque
 
     def set_rate(self, rate: float) -> None:
         """Set the bandwidth for small motions [1/s]."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from multipanda_py.limits import ArmLimits
 from multipanda_py.state import ArmState, Vector
 
 _dot, _subtract, _multiply = np.dot, np.subtract, np.multiply
@@ -13,6 +14,17 @@ _minimum, _maximum = np.minimum, np.maximum
 RATE = 40.0
 """With which speed beyond the bound dies away [1/s]: with the other brakes of a floating law
 within what latency stands."""
+
+FASTEST = 0.7
+"""Share of a joint's speed limit from which it is braked, whatever was asked for."""
+
+
+def bound_speeds(most: float, limits: ArmLimits) -> Vector:
+    """Return the joint speeds from which an arm is braked that is to stay below one, (n,) [rad/s].
+
+    A slow joint is braked before its own limit, which is a fault.
+    """
+    return np.minimum(most, FASTEST * limits.velocity)
 
 
 class SpeedBrake:
@@ -33,8 +45,8 @@ class SpeedBrake:
     def __init__(self, joints: int) -> None:
         self._excess, self._brake = np.zeros(joints), np.zeros(joints)
 
-    def add(self, state: ArmState, most: float, tau: Vector) -> None:
-        """Take from ``tau``, (n,) [Nm], what brakes joints faster than ``most`` [rad/s]."""
+    def add(self, state: ArmState, most: Vector, tau: Vector) -> None:
+        """Take from ``tau``, (n,) [Nm], what brakes joints faster than ``most``, (n,) [rad/s]."""
         excess = _maximum(_minimum(state.dq, most, out=self._excess), -most, out=self._excess)
         _subtract(state.dq, excess, excess)
         if excess.any():

@@ -57,7 +57,7 @@ class BearableSqueeze:
     """
 
     def __init__(self, held: HeldObject, context: Context) -> None:
-        shares = [BearableShare(arm.limits) for arm in context.arms]
+        shares = [BearableShare(arm) for arm in context.arms]
         self._hands = list(zip(held.bases, held.inward, shares))
         self._wrench = np.zeros(6)
 

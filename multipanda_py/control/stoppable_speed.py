@@ -8,7 +8,8 @@ import math
 import numpy as np
 
 from multipanda_py.control.speed_margin import SpeedMargin
-from multipanda_py.limits import ArmLimits
+from multipanda_py.control.torque_room import TorqueRoom
+from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmState, Vector
 
 _dot, _multiply, _abs, _maximum = np.dot, np.multiply, np.abs, np.maximum
@@ -33,7 +34,7 @@ class StoppableSpeed:
     .. math::
         \nu_v = \min_i \frac{\sigma\, \dot q_{max,i}}{|(M^{-1} J^T \Lambda_s v)_i|}, \qquad
         \rho = \max_i \frac{|(J^T \Lambda_d D^{-1} K v)_i|}
-        {\sigma \min(\tau_{max,i}, \dot\tau_{max,i} / \max_j d_j)}
+        {\sigma \min(\tau_{room,i}, \dot\tau_{max,i} / \max_j d_j)}
 
     the spring is scaled by
 
@@ -49,24 +50,26 @@ class StoppableSpeed:
     is not the spring's moves joints as well.
 
     Args:
-        limits: Of the arm.
+        arm: The arm; what carries it is not there to brake with (:class:`.TorqueRoom`).
         slower: Share of :math:`\lambda^2` in :math:`\Lambda_s`, see
             :meth:`~multipanda_py.dynamics.task_inertia.TaskInertia.slowed_inertia`.
 
     Thread: control.
     """
 
-    def __init__(self, limits: ArmLimits, slower: float) -> None:
+    def __init__(self, arm: ArmDescription, slower: float) -> None:
+        limits, self._room = arm.limits, TorqueRoom(arm)
         self._per_speed = 1.0 / (FASTEST * limits.velocity)
         self._per_torque = 1.0 / (HARDEST * limits.torque)
         self._per_rate = 1.0 / (HARDEST * limits.torque_rate)
-        self._per_brake = self._per_torque.copy()
+        self._per_brake, self._per_change = self._per_torque.copy(), self._per_rate
         self._slower, self._margin = slower, SpeedMargin(limits)
         self._speed, self._torque = (np.zeros_like(limits.velocity) for _ in range(2))
 
     def set_damping(self, fastest: float) -> None:
         """Take over the largest element of D [1/s]."""
-        _maximum(self._per_torque, self._per_rate * fastest, out=self._per_brake)
+        self._per_change = self._per_rate * fastest
+        _maximum(self._per_torque, self._per_change, out=self._per_brake)
 
     @staticmethod
     def negligible(steepest: float) -> float:
@@ -82,6 +85,9 @@ class StoppableSpeed:
             braking: :math:`D^{-1} K v`, likewise, (6,) [m/s^2, rad/s^2].
         """
         space, speed, torque = state.operational_space(), self._speed, self._torque
+        if self._room.shrinks:
+            np.divide(1.0 / HARDEST, self._room.update(state), self._per_torque)
+            _maximum(self._per_torque, self._per_change, out=self._per_brake)
         _dot(_dot(space.inertia, braking), state.jacobian, torque)
         harder: float = max(_abs(_multiply(torque, self._per_brake, torque), torque).tolist())
         _dot(space.minv_jt, _dot(space.slowed_inertia(self._slower), twist), speed)

@@ -91,7 +91,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
 
     def __init__(self, context: Context, params: CartesianImpedanceParams) -> None:
         self._springs = [CartesianSpring() for _ in context.arms]
-        self._bearable = [BearableShare(arm.limits) for arm in context.arms]
+        self._bearable = [BearableShare(arm) for arm in context.arms]
         self._margins = [SpeedMargin(arm.limits) for arm in context.arms]
         self._damper = np.zeros(6)
         self._twist_left = [0] * context.n_arms

@@ -85,7 +85,9 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         if force.touching or force.is_idle:
             self._contact_width = width
         away = abs(width - self._contact_width)
-        self._pushed = force.step(desired, self.measured, away, closing, self._mass())
+        self._pushed = force.step(
+            desired, self.measured, away, closing, self._mass(), self._formation()
+        )
         self._closing = closing
         self.report[7], self.report[8] = force.tank.energy, force.weight
         return self._pushed
@@ -96,6 +98,12 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         for inertia_inv, inward in zip(self.held.inertia_invs, self.held.inward):
             mobility += float(_dot(inward, _dot(inertia_inv[:3, :3], inward)))
         return 1.0 / max(mobility, LEAST_MOBILITY)
+
+    def _formation(self) -> float:
+        """Return the stiffness with which the formation holds hands back that close [N/m]."""
+        squares = np.square(self.held.inward)
+        across = _dot(squares, self.params.relative_stiffness[:3])
+        return float(across.sum()) / max(float(squares.sum()) ** 2, 1e-12)
 
     def _width(self) -> float:
         """Return twice the mean distance of the hands from their centre [m]."""

@@ -19,7 +19,7 @@ from multipanda_py.control.pose_error import PoseError
 from multipanda_py.control.ramp import Ramp
 from multipanda_py.control.ramped_gains import RampedGains
 from multipanda_py.control.rate_bound import damping_share
-from multipanda_py.control.speed_brake import SpeedBrake
+from multipanda_py.control.speed_brake import SpeedBrake, bound_speeds
 from multipanda_py.parameters import choice, flag, number, vector
 from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import HeldPose
@@ -64,8 +64,12 @@ class GravityCompensationParams:
         doc="viscous damping of every joint, less for light rotors",
     )
     max_speed: float = number(
-        1.0, unit="rad/s", low=0.1, high=10, doc="of a joint, beyond which its motion is braked"
-    )
+        1.0,
+        unit="rad/s",
+        low=0.1,
+        high=10,
+        doc="of a joint, beyond which it is braked; at most 0.7 of its limit",
+    )  # fmt: skip
     gain_time: float = number(
         0.2, unit="s", low=0, high=10, doc="over which a hold sets in, lets go or changes"
     )
@@ -120,6 +124,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         root[3:, 3:] = np.sqrt(p.rotational_stiffness) * np.eye(3) * self._turn_is_held
         self._root.go(root, self.gain_cycles())
         self._error.set_bounds(p.error_clip)
+        self._speeds = [bound_speeds(p.max_speed, arm.limits) for arm in self.context.arms]
         self._viscous = [-p.joint_damping * light for light in self._light]
         # Both brakes act together; the lightest joint motion weighs 0.06 kg m^2.
         self._damping.set_bandwidth(max(BANDWIDTH / 2.0, BANDWIDTH - p.joint_damping / 0.06))
@@ -142,7 +147,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         kept = 1.0
         for arm, state in enumerate(states):
             tau = _multiply(state.dq, self._viscous[arm], self.tau[arm])
-            self._brakes[arm].add(state, self.params.max_speed, tau)
+            self._brakes[arm].add(state, self._speeds[arm], tau)
             if self._root.arrived:
                 self._follow(state, target, arm)
             if not self._floats:

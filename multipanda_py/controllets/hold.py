@@ -11,6 +11,7 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.control.momentum_brake import MomentumBrake
+from multipanda_py.control.torque_room import TorqueRoom
 from multipanda_py.controllet import Controllet
 from multipanda_py.handover import Handover
 from multipanda_py.limits import ArmLimits
@@ -77,7 +78,8 @@ class _Anchor:
 
     def __init__(self, arm: ArmDescription, params: HoldParams, period: float) -> None:
         limits = arm.limits
-        self._limit, self._period = np.array(limits.torque), period
+        self._room, self._period = TorqueRoom(arm), period
+        self._limit, self._whole = self._room.torque, np.array(limits.torque)  # the first live
         self._low, self._high = limits.lower + self.MARGIN, limits.upper - self.MARGIN
         n = arm.n_joints
         # The first: which momentum is slow, by the torque that the brake lets go at it. The
@@ -108,8 +110,8 @@ class _Anchor:
         self.brake.set_rate(share * params.brake_rate)
         self._return = share * params.return_rate
         self._calm(False)
-        self._slow = self.brake.stopping(self._slow_share * self._limit)
-        self._most = self.brake.stopping(self._limit) / self._return
+        self._slow = self.brake.stopping(self._slow_share * self._whole)
+        self._most = self.brake.stopping(self._whole) / self._return
 
     def _calm(self, quiet: bool) -> None:
         """Choose the damping of rest or of motion; the stiffness stays, or a load would drop."""
@@ -129,6 +131,8 @@ class _Anchor:
         """Write the torques of this cycle, (n,) [Nm]."""
         brake, mass = self.brake, state.mass
         brake.weigh(mass)
+        if self._room.shrinks:
+            brake.set_torque(self._room.update(state))
         self._settle(state)
         rate = _multiply(self._deflection(state), self._return, out)
         _add(rate, self._damped(state.dq), rate)

@@ -94,7 +94,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     report_names = (BORNE,)
 
     def __init__(self, context: Context, params: OperationalSpaceParams) -> None:
-        self._bearable = [BearableShare(arm.limits) for arm in context.arms]
+        self._bearable = [BearableShare(arm) for arm in context.arms]
         self._pull = np.zeros(6)
         self._error, self._acceleration, self._wrench = PoseError(), np.zeros(6), np.zeros(6)
         self._twist, self._brake = np.zeros(6), np.zeros(6)
@@ -103,7 +103,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._drift, self._wanted = np.zeros(6), np.zeros(6)
         self._pulls, self._slows = context.joint_zeros(), context.joint_zeros()
         self._braking = np.zeros(6)
-        self._bounds = [StoppableSpeed(arm.limits, _SLOWER) for arm in context.arms]
+        self._bounds = [StoppableSpeed(arm, _SLOWER) for arm in context.arms]
         self._said_damping = 0.0
         super().__init__(context, params)
 

@@ -20,7 +20,8 @@ from multipanda_py.control.motion_mapping import MotionMapping
 from multipanda_py.control.posture_spring import PostureSpring
 from multipanda_py.control.ramped_gains import RampedGains
 from multipanda_py.control.reflection_account import ReflectionAccount
-from multipanda_py.control.speed_brake import SpeedBrake
+from multipanda_py.control.speed_brake import SpeedBrake, bound_speeds
+from multipanda_py.control.speed_margin import SpeedMargin
 from multipanda_py.control.wrench_tare import WrenchTare
 from multipanda_py.parameters import flag, joint_vector, number, vector
 from multipanda_py.report import Report
@@ -102,7 +103,7 @@ class TeleoperationParams:
     )
     leader_speed: float = number(
         1.0, unit="rad/s", low=0.1, high=10,
-        doc="of the leader's joints, beyond which their motion is braked",
+        doc="of the leader's joints, beyond which their motion is braked; at most 0.7 of a limit",
     )  # fmt: skip
     gain_time: float = number(
         0.1, unit="s", low=0, high=10, doc="over which a change of stiffness is spread"
@@ -121,8 +122,10 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     in speed and in its distance from the tool (:class:`.BoundedPose`);
     spring and damper are :class:`.CartesianSpring`, of which the spring asks of no joint more
     than it bears (:class:`.BearableShare`): a wrist that gives way while the others go on
-    pressing is thrown aside. The leader floats, and feels the wrench that the world exerts on
-    the follower
+    pressing is thrown aside. Spring and :math:`\dot x_d` fade out where a joint of the
+    follower comes near its speed limit (:class:`.SpeedMargin`): in another posture than the
+    leader's it may need more speed for the same motion. The leader floats, and feels the wrench
+    that the world exerts on the follower
     (:class:`~multipanda_py.control.force_reflection.ForceReflection`), with gain
     :math:`g \min(1, \alpha)` for forces: where the follower moves less than the leader
     (:math:`\alpha < 1`), forces are scaled like motion. Source: CRISP section III-H, where
@@ -175,7 +178,8 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     def __init__(self, context: Context, params: TeleoperationParams) -> None:
         self._mapping = MotionMapping(*context.rotations_base_in_world)
         self._reference, self._spring = BoundedPose(), CartesianSpring()
-        self._bearable = BearableShare(context.arms[1].limits)
+        self._bearable = BearableShare(context.arms[1])
+        self._margin = SpeedMargin(context.arms[1].limits)
         self._spring.set_shape(params.damping_ratio, np.full(6, math.inf), False)
         self._tare, self._reflection = WrenchTare(context.period), ForceReflection()
         self._account = ReflectionAccount()
@@ -200,6 +204,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         )
         self._reference.set_bounds(p.max_speed, p.max_turn, p.max_distance, p.max_angle)
         self._reflection.set_filter(p.filter_time, self.context.period)
+        self._leader_speeds = bound_speeds(p.leader_speed, self.context.arms[LEADER].limits)
         kept = self._set_reflection()
         self._reflection.set_shape(
             (p.force_deadband, p.max_force, p.feedback * min(1.0, p.scale) * kept[0]),
@@ -248,12 +253,15 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
             )
             reference.advance(mapping.position, mapping.rotation, period)
         reference.tie(follower)
+        slower = self._margin.spring(self._margin.used(follower))
         if engaged:
             twist = mapping.twist
             reference.limit(twist)
+            if slower < 1.0:
+                _multiply(twist, slower, twist)
         wrench = self._spring.wrench(follower, reference.position, reference.rotation, twist)
         pull = self._spring.spring_in_base()
-        pulled = self._bearable.of(pull, follower)
+        pulled = slower * self._bearable.of(pull, follower)
         if pulled < 1.0:
             _add(wrench, _multiply(pull, pulled - 1.0, self._excess), wrench)
         tau = _dot(wrench, follower.jacobian, self.tau[1])
@@ -279,7 +287,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         _multiply(wrench, share, wrench)
         felt = _dot(_subtract(wrench, braked, wrench), leader.jacobian, self._felt)
         _subtract(felt, tau, tau)
-        self._speed_brake.add(leader, self.params.leader_speed, tau)
+        self._speed_brake.add(leader, self._leader_speeds, tau)
         return share
 
     def _close(self, leader: ArmState) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.control.stoppable_speed import StoppableSpeed
+from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.limits import FR3_LIMITS
 from multipanda_py.testing import StateMaker
 
@@ -18,7 +19,7 @@ WAY = np.array([1.0, 0.5, -0.3, 0.2, 0.0, 0.4])
 def test_an_approach_from_afar_is_braked_by_what_was_allowed_and_no_later(steepness):
     """A tool that moves as it is told, integrated: its braking torques, by the mass matrix."""
     state = StateMaker().at([READY])[0]
-    bound = StoppableSpeed(FR3_LIMITS, 0.25)
+    bound = StoppableSpeed(ArmDescription("arm", "fr3"), 0.25)
     bound.set_damping(2.0 * steepness)
     inverse = state.jacobian @ np.linalg.solve(state.mass, state.jacobian.T)
     torque = np.abs(state.jacobian.T @ np.linalg.solve(inverse, WAY))  # of 1 m/s^2 along it
@@ -42,7 +43,7 @@ def test_what_is_negligible_is_not_bounded_in_any_posture():
     for _ in range(300):
         state = maker.random(rng)[0]
         for steepness in (5.0, 20.0, 40.0):
-            bound = StoppableSpeed(FR3_LIMITS, 0.25)
+            bound = StoppableSpeed(ArmDescription("arm", "fr3"), 0.25)
             bound.set_damping(2.0 * steepness)
             twist = rng.normal(size=6)
             twist *= StoppableSpeed.negligible(steepness) / np.linalg.norm(twist)
@@ -51,7 +52,7 @@ def test_what_is_negligible_is_not_bounded_in_any_posture():
 
 def test_a_spring_lets_go_of_joints_that_are_fast_already():
     dq = np.zeros(7)
-    bound = StoppableSpeed(FR3_LIMITS, 0.25)
+    bound = StoppableSpeed(ArmDescription("arm", "fr3"), 0.25)
     bound.set_damping(20.0)
     shares = []
     for part in (0.7, 0.86, 1.0, 1.05):

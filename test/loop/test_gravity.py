@@ -198,3 +198,32 @@ def test_a_reset_to_an_arm_that_held_something_let_it_sag(make_cell):
     for _ in range(3):
         cell.step(1)
         np.testing.assert_allclose(cell.row()["arms"]["tau_gravity"][0, :6], before, atol=0.1)
+
+
+@pytest.mark.parametrize("law", ["coupled_impedance", "teleoperation"])
+def test_two_arms_that_do_not_carry_themselves_rest_and_move_together(make_cell, law):
+    arms = {
+        name: {
+            "model": "ur5e", "compensates_gravity": False, "tool": TOOL, "q_start": BENT["ur5e"],
+            "position": [0.0, y, 0.0],
+        }
+        for name, y in (("left", 0.5), ("right", -0.5))
+    }  # fmt: skip
+    laws = {"law": {"type": law, "arms": list(arms)}}
+    cell = make_cell(arms=arms, controllets=laws, active=["law"])
+    home = [cell.state(name).position_ee_in_base for name in arms]
+    cell.step(200)
+    rest = [cell.state(name).position_ee_in_base for name in arms]
+    np.testing.assert_allclose(rest, home, atol=1e-6)
+    if law == "teleoperation":
+        cell.simulation.apply_wrench("left_ur5e_tool0", [0.0, 0.0, 15.0])
+        cell.step(150)
+        cell.simulation.apply_wrench("left_ur5e_tool0")
+    else:
+        centre = [cell.report("law")[f"object_{axis} [m]"] for axis in "xyz"]
+        cell.set_object_target("law", Pose(np.add(centre, [0.0, 0.0, 0.03]), np.eye(3)))
+    cell.step(900)
+    risen = [cell.state(name).position_ee_in_base[2] for name in arms] - np.array(home)[:, 2]
+    assert risen[0] > 0.02
+    assert risen[0] == pytest.approx(risen[1], abs=2e-3)
+    assert not faults(cell)
