@@ -52,8 +52,8 @@ robustness: env ## doc/robustness.md, then the long form of the seeded random te
 chaos: env ## kill, stop, flood and fuzz the node and write what broke into doc/faults.md (half an hour)
 	$(BIN)/python benchmarks/chaos/run.py --write $(ARGS)
 
-soak: env ## run the node for half an hour and see whether anything grows (ARGS="--minutes 5")
-	$(BIN)/python benchmarks/soak.py $(ARGS)
+soak: env ## run the node for half an hour: what grows, why cycles were late (ARGS="--minutes 5")
+	$(BIN)/python benchmarks/chaos/run.py --only soak $(ARGS)
 
 colcon: env ## build and test in a throw-away colcon workspace
 	tools/colcon_check.sh

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from parts.footprint import ALLOWED, COLUMNS, growth, sample
 from parts.options import duration
-from soak import ALLOWED, COLUMNS, growth, sample
 
 from multipanda_py import Cell
 from multipanda_py.config.cell_file import CellConfig

@@ -6,6 +6,9 @@ load of 14 on two cores.
 
     .venv/bin/python benchmarks/chaos/run.py --seed 7 --faults 200 --inputs 10000
 
+`--only soak` throws nothing: it runs the node for long and says whether it grows, and what
+late cycles were late by (`make soak`).
+
 It goes in parts. With --record FILE what each has found is kept, and a campaign that was ended
 goes on with the next one; files of several campaigns are put together by --merge.
 """
@@ -22,6 +25,7 @@ from pathlib import Path
 import numpy as np
 from campaign import Campaign
 from ledger import Ledger
+from soak import soak
 from stage import ROOT
 
 PAGE = ROOT / "doc" / "faults.md"
@@ -45,7 +49,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--faults", type=int, default=200, metavar="N")
     parser.add_argument("--inputs", type=int, default=10_000, metavar="N")
-    parser.add_argument("--minutes", type=float, default=60.0, help="begin nothing new after that")
+    parser.add_argument(
+        "--minutes", type=float, help="begin nothing new after that (60; soak: 30)"
+    )
+    parser.add_argument("--only", choices=["soak"], help="run it for long instead")
+    parser.add_argument("--png", type=Path, help="draw what the soak has found")
     parser.add_argument(
         "--flood", type=float, default=5.0, help="length of a flood, 0 for none [s]"
     )
@@ -53,6 +61,8 @@ def main() -> int:
     parser.add_argument("--record", type=Path, help="keep what was found here, and go on from it")
     parser.add_argument("--merge", type=Path, nargs="+", help="throw nothing: show these records")
     options = parser.parse_args()
+    if options.only == "soak":
+        return soak(options.minutes or 30.0, options.record, options.png)
     for record in options.merge or ():
         if not record.is_file():
             parser.error(f"{record} is not there: --record FILE writes one")
@@ -84,7 +94,7 @@ def throw(ledger: Ledger, options: argparse.Namespace) -> None:
         kept = json.loads(record.read_text(encoding="utf-8"))
         done = kept["done"]
         ledger.add(kept["ledger"])
-    campaign = Campaign(ledger, options.seed, options.minutes)
+    campaign = Campaign(ledger, options.seed, options.minutes or 60.0)
     try:
         for name, work in campaign.parts(options.faults, options.inputs, options.flood):
             if name in done or campaign.late:
