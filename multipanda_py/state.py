@@ -48,6 +48,7 @@ class ArmState:
         n_joints: Number of its joints, n.
         q: Joint positions, (n,) [rad].
         dq: Joint velocities, (n,) [rad/s].
+        joint_state: Both, (2, n).
         q_dq: Both one after the other, each with room for the joints of the cell's arm that has
             most of them; zero where there is none.
         tau_J: Measured joint torques, gravity included, (n,) [Nm].
@@ -88,6 +89,7 @@ class ArmState:
         "jacobian",
         "jacobian_gram",
         "joint_command",
+        "joint_state",
         "limits",
         "mass",
         "n_joints",
@@ -120,6 +122,7 @@ class ArmState:
         self.q: Vector = record["q"][:joints]
         self.dq: Vector = record["dq"][:joints]
         self.q_dq: Vector = _together(record, "q", "dq")
+        self.joint_state: Matrix = self.q_dq.reshape(2, -1)[:, :joints]
         self.tau_J: Vector = record["tau_J"][:joints]
         self.tau_ext: Vector = record["tau_ext"][:joints]
         self.tau: Vector = record["tau"][:joints]

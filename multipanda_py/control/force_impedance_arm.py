@@ -104,9 +104,9 @@ class ForceImpedanceArm:
         """Book what spring, damper and force did in the last cycle [J]."""
         _add(self._dq, dq, self._mean)
         self._dq[:] = dq
-        works = _dot(self._torques, self._mean, self._works)
+        works = self._torques.dot(self._mean, self._works)
         half = 0.5 * self._period
-        of_spring, of_brake, of_force = (half * work for work in works.tolist())
+        of_spring, of_brake, of_force = [half * work for work in works.tolist()]
         tank, other = self.tank, self.force.tank
         over, other_over = tank.settle(of_spring, tank.held), other.settle(of_force)
         # What dampers and full tanks have to give goes where it is missed most.
@@ -130,20 +130,20 @@ class ForceImpedanceArm:
         if has_subspace:
             subspace.relieve(pull, turn)
         twist = state.twist_ee_in_base
-        motion = twist if turn is None else _dot(twist, turn)
-        stored = 0.5 * float(_dot(spring.error, pull))
-        scale = self.tank.soften(stored, float(_dot(pull, motion)))
+        motion = twist if turn is None else twist.dot(turn)
+        stored = 0.5 * float(spring.error.dot(pull))
+        scale = self.tank.soften(stored, float(pull.dot(motion)))
         _multiply(pull, scale, self._of_spring)
         _negative(spring.brake, self._of_brake)
         if turn is not None:
-            self._impedance[:] = _dot(self._impedance, turn.T, self._turned)
+            self._impedance[:] = self._impedance.dot(turn.T, self._turned)
         self._bound(state)
         if self._size or not self.force.is_idle:
             self._push(state, twist)
-        _dot(self._wrenches, state.jacobian, self._torques)
-        _dot(self._ones, self._torques, tau)
+        self._wrenches.dot(state.jacobian, self._torques)
+        self._ones.dot(self._torques, tau)
         if self.carries:
-            _add(tau, _dot(self.load, state.jacobian, self._carrying), tau)
+            _add(tau, self.load.dot(state.jacobian, self._carrying), tau)
         if scale < 1.0 or self.force.is_throttled:
             self._say_energy(scale)
         elif self._has_said_energy:
@@ -180,8 +180,8 @@ class ForceImpedanceArm:
             inertia_inv = state.operational_space().inertia_inv
             self._mass = 1.0 / max(float(_dot(u, _dot(inertia_inv, u))), LEAST_MOBILITY)
         self._age = (self._age + 1) % MASS_CYCLES
-        measured = -float(_dot(u, state.wrench_ext_in_base))
-        pushed = force.step(self._size, measured, distance, float(_dot(u, twist)), self._mass)
+        measured = -float(u.dot(state.wrench_ext_in_base))
+        pushed = force.step(self._size, measured, distance, float(u.dot(twist)), self._mass)
         _multiply(u, pushed, self._of_force)
         if force.is_idle:
             self.subspace.release()

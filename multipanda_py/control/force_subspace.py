@@ -134,7 +134,7 @@ class ForceSubspace:
         if self.share == 0.0:
             return
         u = self.direction if turn is None else _dot(self.direction, turn)
-        _subtract(wrench, _multiply(u, self.share * float(_dot(u, wrench)), self._part), wrench)
+        _subtract(wrench, _multiply(u, self.share * float(u.dot(wrench)), self._part), wrench)
 
     def _shrink(self, step: float) -> None:
         """Shrink the offset by at most ``step`` [m], and ten times that in rad."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from multipanda_py.state import Matrix, Vector
 
-_dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
+_multiply, _subtract = np.multiply, np.subtract
 
 
 class GraspMap:
@@ -103,32 +103,32 @@ class GraspMap:
             # v_i = v_o + w x r: minus the skew matrix of the lever
             shift[0, 4], shift[0, 5], shift[1, 5] = z, -y, x
             shift[1, 3], shift[2, 3], shift[2, 4] = -z, y, -x
-            _dot(inertias[i], shift, moved)
+            inertias[i].dot(shift, moved)
             scale = -1.0 / max(math.sqrt(x * x + y * y + z * z), 1e-6)
             inward[i] = x, y, z = x * scale, y * scale, z * scale
             sx, sy, sz = sx + x, sy + y, sz + z
         n = len(inward)
         inward -= (sx / n, sy / n, sz / n)  # what does not cancel would move the object
-        self._solver.compute(_dot(shifts.T, self._moved, self._inertia))
+        self._solver.compute(shifts.T.dot(self._moved, self._inertia))
         consistent, press = self._solver.solve(self._moved.T), self._press
-        size = max(float(_dot(press, press)), 1e-12)
-        extra = _multiply(_dot(consistent, press), 1.0 / size, self._extra)
+        size = max(float(press.dot(press)), 1e-12)
+        extra = _multiply(consistent.dot(press), 1.0 / size, self._extra)
         _multiply(extra[:, None], press, self._lasting)
         _subtract(consistent, self._lasting, self._lasting)
         for rest, of_object in ((self._still, self._lasting), (self._slip, consistent)):
-            _subtract(self._all_unit, _dot(shifts, of_object, rest), rest)
+            _subtract(self._all_unit, shifts.dot(of_object, rest), rest)
 
     def measure(self) -> None:
         """Find what of the hands' ways and rates is the object's, and what is not."""
-        _dot(self._of_ways, self._way, self._found)
-        _dot(self._of_rates, self._way_rate, self._changing)
+        self._of_ways.dot(self._way, self._found)
+        self._of_rates.dot(self._way_rate, self._changing)
 
     def share(self) -> list[Vector]:
         r"""Return the wrench of every hand, N of (6,); overwritten by the next call.
 
         .. math:: F = B_n W + (I - B_n A^T) R_1 + (I - B A^T) R_2 + n F_s
         """
-        _dot(self._asked, self._maps, self._shared)
+        self._asked.dot(self._maps, self._shared)
         return self._on_hands
 
     def add_up(self, wrenches: Vector) -> Vector:
@@ -145,7 +145,7 @@ class GraspMap:
         r"""Return :math:`B_n^T \Lambda^{-1} B_n`, (6, 6), from the inverses of the hands'."""
         light = 0.0
         for inverse, force in zip(inertia_invs, self._forces):
-            light += float(_dot(force, _dot(inverse[:3, :3], force)))
+            light += float(force.dot(inverse[:3, :3].dot(force)))
         extra = self._extra
         result: Matrix = self._solver.solve(self._unit)
         result += _multiply(extra[:, None], extra * light)

@@ -38,25 +38,25 @@ class Base:
         if self._aligned:
             out[:] = rotation
         else:
-            _dot(self._turn, rotation, out)
+            self._turn.dot(rotation, out)
 
     def point_to_world(self, position: Vector, out: Vector) -> None:
         """Turn and move a point (3,) [m]."""
-        _add(position if self._aligned else _dot(self._turn, position), self.position, out)
+        _add(position if self._aligned else self._turn.dot(position), self.position, out)
 
     def six_to_world(self, six: Vector) -> Vector:
         """Turn a twist or wrench (6,)."""
-        return six if self._aligned else _dot(self._turn6, six)
+        return six if self._aligned else self._turn6.dot(six)
 
     def six_to_base(self, six: Vector) -> Vector:
         """Turn a wrench (6,) along the axes of the base."""
-        return six if self._aligned else _dot(six, self._turn6)
+        return six if self._aligned else six.dot(self._turn6)
 
     def matrix_to_world(self, matrix: Matrix, out: Matrix) -> Matrix:
         """Turn a matrix (6, 6) that maps twists or wrenches; ``out`` may be left unused."""
         if self._aligned:
             return matrix
-        return _dot(_dot(self._turn6, matrix, self._product), self._turn6.T, out)
+        return self._turn6.dot(matrix, self._product).dot(self._turn6.T, out)
 
 
 class HeldObject:
@@ -102,7 +102,7 @@ class HeldObject:
         self._grasp_backs = [np.eye(3) for _ in range(n)]
         self._said = [np.eye(3) for _ in range(n)]
         self._share = np.full(n, 1.0 / n)
-        self._mean, self._lean = np.zeros(3), np.zeros(3)
+        self._mean = np.zeros(3)
         self._rotation_back = self.rotation.T
         self._apart, self._turned = ways[:, :3], [way[3:] for way in ways]
         self._hand_views, self._rate_views = list(self.hands), list(rates)
@@ -126,8 +126,8 @@ class HeldObject:
         """
         self._sense(states)
         self._average_rotation()
-        levers = _dot(self._grasps, self._rotation_back, self.levers)
-        _dot(self._share, self.hands, self.position)  # the grasps' own mean is zero
+        levers = self._grasps.dot(self._rotation_back, self.levers)
+        self._share.dot(self.hands, self.position)  # the grasps' own mean is zero
         _add(levers, self.position, self._apart)
         _subtract(self._apart, self.hands, self._apart)
         if refresh:
@@ -152,17 +152,15 @@ class HeldObject:
         """Average what the hands say, and take each hand's rotational error from it."""
         said, mean = self._said, self._mean
         for rotation, back, opinion in zip(self._rotations, self._grasp_backs, said):
-            _dot(rotation, back, opinion)
+            rotation.dot(back, opinion)
         first = said[0]
         mean[:] = 0.0
         for opinion in said[1:]:
-            _add(mean, _log3(_dot(first.T, opinion)), mean)
+            _add(mean, _log3(first.T.dot(opinion)), mean)
         _multiply(mean, self._share[0], mean)
-        _dot(first, _exp3(mean), self.rotation)
+        first.dot(_exp3(mean), self.rotation)
         if len(said) == 2:  # the mean is half way between them
-            lean = _dot(first, mean, self._lean)
-            self._turned[0][:] = lean
-            np.negative(lean, self._turned[1])
+            np.negative(first.dot(mean, self._turned[0]), self._turned[1])
             return
         for error, opinion in zip(self._turned, said):
-            error[:] = _log3(_dot(self.rotation, opinion.T))
+            error[:] = _log3(self.rotation.dot(opinion.T))

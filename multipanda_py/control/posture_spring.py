@@ -12,7 +12,7 @@ from multipanda_py.control.rate_bound import damping_share
 from multipanda_py.robots import Robot
 from multipanda_py.state import ArmState, Vector
 
-_multiply, _subtract, _add = np.multiply, np.subtract, np.add
+_subtract = np.subtract
 _minimum, _maximum = np.minimum, np.maximum
 _norm = math.hypot
 
@@ -28,7 +28,8 @@ class PostureSpring:
     r"""Pull the joints of an arm towards a posture without moving the tool.
 
     .. math::
-        \tau = N\, \mathrm{clamp}(K_n (q_n - q) + D_n (\dot q_n - \dot q), \pm\tau_{max}), \qquad
+        \tau = N\, \mathrm{clamp}\left( \begin{bmatrix} K_n & D_n \end{bmatrix}
+        \begin{bmatrix} q_n - q \\ \dot q_n - \dot q \end{bmatrix}, \pm\tau_{max} \right), \qquad
         D_n = \min(2 Z_n (K_n m)^{1/2}, d_{max})
 
     with :math:`N` one of :class:`.NullspaceProjector`, or none, and m what a joint that slides
@@ -45,7 +46,9 @@ class PostureSpring:
         joints, self._light = robot.n_joints, damping_share(robot)
         self._slides, self._weight = robot.limits.slides, robot.sliding_mass
         self._most_sliding = SLIDING_RATE * robot.armature
-        self._tau, self._brake = np.zeros(joints), np.zeros(joints)
+        self._tau, self._gains = np.zeros(joints), np.zeros((joints, 2 * joints))
+        self._goal, self._way = np.zeros((2, joints)), np.zeros((2, joints))
+        self._posture, self._ways, self._moves = self._goal[0].data, self._way.reshape(-1), False
         projector = NullspaceProjector(joints)
         self._projectors = {"kinematic": projector.kinematic, "dynamic": projector.dynamic}
 
@@ -64,9 +67,9 @@ class PostureSpring:
         most = BARE_DAMPING * self._light
         if projector != "none":
             most = np.where(self._light < 1.0, most, MAX_DAMPING)
-        self._stiffness = stiffness
         most = np.where(self._slides, self._most_sliding, most)
-        self._damping = np.minimum(2.0 * damping_ratio * np.sqrt(stiffness * self._weight), most)
+        damping = np.minimum(2.0 * damping_ratio * np.sqrt(stiffness * self._weight), most)
+        self._gains[:] = np.hstack([np.diag(stiffness), np.diag(damping)])
         self._high, self._low = max_torque, -max_torque
         self._least = float(max_torque.min())
         self._project = self._projectors.get(projector)
@@ -79,11 +82,12 @@ class PostureSpring:
             posture: (n,) [rad].
             velocity: Of the posture, (n,) [rad/s]; None is rest.
         """
-        tau, brake, damping = self._tau, self._brake, self._damping
-        _multiply(_subtract(posture, state.q, tau), self._stiffness, tau)
-        _subtract(tau, _multiply(state.dq, damping, brake), tau)
-        if velocity is not None:
-            _add(tau, _multiply(velocity, damping, brake), tau)
+        self._posture[:] = posture
+        if velocity is not None or self._moves:
+            self._moves = velocity is not None
+            self._goal[1] = 0.0 if velocity is None else velocity
+        _subtract(self._goal, state.joint_state, self._way)
+        tau = self._gains.dot(self._ways, self._tau)
         if _norm(*tau.tolist()) > self._least:
             _minimum(tau, self._high, out=tau)
             _maximum(tau, self._low, out=tau)

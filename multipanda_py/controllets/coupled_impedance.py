@@ -30,7 +30,7 @@ from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import ObjectTarget
 
-_dot, _add, _multiply = np.dot, np.add, np.multiply
+_add, _multiply = np.add, np.multiply
 SOFT = 1.0
 """Stiffness too small to carry with [N/m, Nm/rad]."""
 
@@ -198,7 +198,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._set_object_wrench(target)
         wrenches = held.sharing.share()
         for state, base, wrench, tau in zip(states, held.bases, wrenches, self.tau):
-            _dot(base.six_to_base(wrench), state.jacobian, tau)
+            base.six_to_base(wrench).dot(state.jacobian, tau)
         if self._dampers[-1].kept < kept:
             kept, self.softest = self._dampers[-1].kept, -1
         self._report(kept)
@@ -211,10 +211,10 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             if damper.kept < 1.0:
                 if damper.kept < kept:
                     kept, self.softest = damper.kept, place
-                _dot(damper.stiffness, held.errors[place], self._springs[place])
+                damper.stiffness.dot(held.errors[place], self._springs[place])
             damper.apply(rate, brake)
         if self._strains:
-            strain = _dot(self._strain, held.rotation.T, self._strain_in_world)
+            strain = self._strain.dot(held.rotation.T, self._strain_in_world)
             _add(self._springs, strain.reshape(self._springs.shape), self._springs)
         return kept
 
@@ -222,7 +222,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def dissipated(self) -> float:
         """Power that the formation's dampers take [W]."""
         sharing = self.held.sharing
-        return float(_dot(sharing.rates, sharing.dampers))
+        return float(sharing.rates.dot(sharing.dampers))
 
     def _design_dampers(self) -> None:
         """Design one damper anew, in turn; all of them at first and with new gains.
@@ -240,7 +240,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     def squeeze(self, target: ObjectTarget) -> float:
         """Return the internal force of this cycle [N]: the target, as far as borne, smoothed."""
-        asked = float(target.squeeze[0])
+        asked = target.squeeze.item()
         if asked != self._judged:
             self._judge(asked)
         elif not self._turn:
@@ -271,7 +271,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         if damper.kept == 1.0:
             _multiply(self.params.stiffness, error, wrench)
         else:
-            _dot(damper.stiffness, error, wrench)
+            damper.stiffness.dot(error, wrench)
         _add(wrench, damper.apply(sharing.rate), wrench)
 
     def _report(self, kept: float) -> None:
