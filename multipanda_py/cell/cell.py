@@ -134,7 +134,7 @@ class Cell(Closing):
 
     @property
     def warnings(self) -> list[str]:
-        """What the machine refused the loop at its start, in sentences."""
+        """What is odd about its robots, and what the machine refused, in sentences."""
         return self._connection.warnings
 
     @property

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.names import CellNames
+from multipanda_py.cell.odd_robots import odd_robots
 from multipanda_py.exceptions import LoopError, LoopTimeout
 from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.loop_state import LoopState
@@ -30,7 +31,7 @@ class Connection:
 
     Attributes:
         lock: Held by whoever writes to the mailbox: every record has one writer.
-        warnings: What the machine refused the loop at its start, in sentences.
+        warnings: What is odd about robots, and what the machine refused the loop, in sentences.
         started_ns: When the loop was started last, CLOCK_MONOTONIC.
     """
 
@@ -64,7 +65,7 @@ class Connection:
         self._closing = threading.Event()
         self._by_hand = False
         try:
-            self.warnings = self._runner.start()
+            self.warnings = [*odd_robots(config), *self._runner.start()]
         except BaseException:
             self.close()
             raise

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 
 from multipanda_py.cell.may_touch import may_touch
+from multipanda_py.cell.odd_robots import odd_robots
 from multipanda_py.cell.same_place import same_place
 from multipanda_py.cell.starts_inside import starts_inside
 from multipanda_py.commands.output import FAILED, OK, complain, say
@@ -30,7 +31,8 @@ def run(options: argparse.Namespace) -> int:
             say(f"{path}: ok: {summary_of(config)}")
             for name in ParameterFile.read(path).unread():
                 say(f"{path}: note: parameters of {name} have no effect: no node here has them")
-            for sentence in (*same_place(config), *starts_inside(config), *may_touch(config)):
+            notes = (odd_robots, same_place, starts_inside, may_touch)
+            for sentence in (sentence for part in notes for sentence in part(config)):
                 say(f"{path}: note: {sentence}")
         except ConfigurationError as error:
             code = FAILED

@@ -89,7 +89,7 @@ def _report(draft: RobotDraft) -> None:
     for link in robot.links:
         count = len(link.capsules)
         say(f"  {link.name}: {link.inertial.mass:.3g} kg, {count} capsule{'s' * (count != 1)}")
-    for text in (*draft.fit.doubts, *draft.left_out):
+    for text in (*draft.doubts, *draft.fit.doubts, *draft.left_out):
         complain(f"warning: {text}")
 
 

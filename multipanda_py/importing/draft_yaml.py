@@ -42,7 +42,7 @@ def draft_yaml(draft: RobotDraft, source: str) -> str:
         source: The description, as seen from the YAML's folder.
     """
     robot, fit = draft.robot, draft.fit
-    check = {key: "" if key in draft.known else ". CHECK" for key in (*_LIMITS, "armature")}
+    check = {key: "" if key in draft.known else ". CHECK" for key in _LIMITS}
     lines = [
         f"# What {source} lacks, as drafted by `multipanda robot import`.",
         "# CHECK marks rules of thumb (multipanda_py.robots.defaults): the maker's figures are",
@@ -59,7 +59,7 @@ def draft_yaml(draft: RobotDraft, source: str) -> str:
             for key, unit in {**_OVERRIDES, **_LIMITS}.items()
             if key in _LIMITS or key in draft.known
         ),
-        f"# Inertia of the rotors as seen at the joints [kg m^2]{check['armature']}",
+        f"# Inertia of the rotors as seen at the joints [kg m^2]{_armature(draft)}",
         f"armature: {_row(robot.armature)}",
         f"# rad; {draft.ready}.",
         f"ready: {_row(robot.ready)}",
@@ -87,6 +87,18 @@ def _sliding(robot: Robot) -> Iterator[str]:
     pairs = zip(robot.joints, robot.limits.slides)
     names = ", ".join(joint.name for joint, slides in pairs if slides)
     yield f"# m, N and kg instead of rad, Nm and kg m^2 for what slides: {names}"
+
+
+def _armature(draft: RobotDraft) -> str:
+    """Say where the armature is from, and when it is another one."""
+    if "armature" in draft.known:
+        return ""
+    if all("armature" in joint.limits for joint in draft.chain.joints):
+        return (
+            f",\n# that of the {draft.kind.upper()}. CHECK on an arm with joint torque sensors: "
+            "its torque loop leaves less of it"
+        )
+    return ", by the torque limits. CHECK"
 
 
 def _text(value: str) -> str:

@@ -39,6 +39,7 @@ class RobotDraft:
         known: Keys that were given.
         left_out: What hangs on it and is no part of it.
         ready: Where its ready posture is from.
+        doubts: What is possible and odd in the description.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class RobotDraft:
     known: tuple[str, ...]
     left_out: tuple[str, ...]
     ready: str
+    doubts: tuple[str, ...]
 
 
 def draft_robot(
@@ -89,7 +91,7 @@ def draft_robot(
     def read(path: Path | None) -> Robot:
         return read_robot(path, **files, base=arm.base, tip=arm.tip, name=name)
 
-    read(extra)  # what is missing is missing there
+    doubts = read(extra).doubts  # and what is missing is missing there
     chain = chain_of(tree, arm.base, arm.tip)
     shapes = shapes_of(source, list(chain.places), packages)
     fit = fit_capsules(chain, shapes, most_capsules)
@@ -118,7 +120,8 @@ def draft_robot(
         else:
             found["ready"] = np.round(ready, 6).tolist()
     left_out = tuple(_left_out(tree, chain))
-    return RobotDraft(kind, robot(), arm, chain, fit, shapes, tuple(known), left_out, origin)
+    names = tuple(known)
+    return RobotDraft(kind, robot(), arm, chain, fit, shapes, names, left_out, origin, doubts)
 
 
 def _left_out(tree: Tree, chain: Chain) -> Iterator[str]:

@@ -21,6 +21,7 @@ from multipanda_py.robots.defaults import (
     default_ready,
     default_sections,
 )
+from multipanda_py.robots.doubts import doubts
 from multipanda_py.robots.extra import SOURCES, Extra, read_extra
 from multipanda_py.robots.link_shapes import link_capsules, link_looks, picture
 from multipanda_py.robots.load import inertial_of
@@ -133,6 +134,7 @@ def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str
         sections=default_sections(len(joints)) if sections is None else sections,
         overlapping=overlapping,
         compensates_gravity=extra.flag("compensates_gravity", True),
+        doubts=tuple(doubts(source, chain, limits)),
         figures=extra.figures(default_figures(limits, mobility)),
     )
 

@@ -119,6 +119,7 @@ class Robot:
         compensates_gravity: Whether it carries itself, and its tool and load, without being told.
         figures: Numbers per joint, by name, that parameters of laws begin with or are bounded by,
             each (n,).
+        doubts: What is possible and odd in its description, in sentences.
         source: File whose own pictures are shown in simulation, if nobody drew others.
 
     Raises:
@@ -139,6 +140,7 @@ class Robot:
     compensates_gravity: bool = True
     figures: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     source: Path | None = None
+    doubts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the numbers of everything, and make the arrays read-only."""
