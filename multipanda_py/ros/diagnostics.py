@@ -7,6 +7,7 @@ import time
 from collections import Counter
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.clock import Clock
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.instance_spec import InstanceSpec
@@ -94,7 +95,8 @@ class Diagnostics:
     def _tick(self) -> None:
         self.log_events()  # so that a fault does not come without its reason
         message = DiagnosticArray()
-        message.header.stamp = self._node.get_clock().now().to_msg()
+        clock = self._node.get_clock() if self._clock.has_begun else Clock()
+        message.header.stamp = clock.now().to_msg()
         message.status = [self._loop(), *(self._arm(arm) for arm in self._cell.arms)]
         active = self._cell.active
         message.status += [
@@ -157,6 +159,7 @@ class Diagnostics:
             "reason": self.faults[arm].text if state.fault and arm in self.faults else "",
             "refused targets": str(self._cell.rejected[f"{arm} target"]),
             "refused gripper goals": str(self._cell.rejected[f"{arm} gripper"]),
+            "last gripper refusal": self._targets.last_reason.get(f"{arm} gripper", ""),
             "gripper problem": problem or "none",
             "tare [Nm]": self._tare(arm),
             "last refusal": self._targets.last_reason.get(arm, ""),

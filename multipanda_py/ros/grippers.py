@@ -23,6 +23,8 @@ from multipanda_py.grippers.gripper import (
 from multipanda_py.ros.deferred_responses import PlainActionServer, Work
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
+from multipanda_py.ros.said_once import SaidOnce
+from multipanda_py.ros.targets import Targets
 
 PERIOD = 0.05
 """Between two looks at what the grippers do [s]."""
@@ -40,11 +42,13 @@ class GripperServers:
     Args:
         node: Offers the interfaces.
         cell: The cell.
+        targets: Remembers why a goal was refused, as of any target: diagnostics say it, as neither
+            a rejection nor the action's result has words.
     """
 
-    def __init__(self, node: GuardedNode, cell: Cell) -> None:
+    def __init__(self, node: GuardedNode, cell: Cell, targets: Targets) -> None:
         arms = [name for name, arm in cell.config.arms.items() if arm.hand]
-        self._hands = [_Hand(node, cell, arm) for arm in arms]
+        self._hands = [_Hand(node, cell, arm, targets) for arm in arms]
         if self._hands:
             every(node, PERIOD, self._tick)
 
@@ -64,16 +68,17 @@ class _Hand:
     A goal's ``position`` is that of one finger joint, half the width [m], as franka_ros2 and
     MoveIt have it. With ``max_effort`` above zero and a width below the present one the hand
     grasps with that force, within libfranka's default tolerance; else it moves. A goal that
-    cannot be executed is rejected, and the log says why. The newest command counts, whether it
-    came by the action or by a service.
+    cannot be executed is rejected, and log and diagnostics say why. The newest command counts,
+    whether it came by the action or by a service.
     """
 
-    def __init__(self, node: GuardedNode, cell: Cell, arm: str) -> None:
+    def __init__(self, node: GuardedNode, cell: Cell, arm: str, targets: Targets) -> None:
         self._cell, self._arm, self._logger = cell, arm, node.get_logger()
+        self._targets = targets
         self._gripper: Gripper = cell.gripper(arm)
         self._speed = min(SPEED, self._gripper.description.speed)
         self._goals: list[_GripperGoal] = []
-        self._problem = ""
+        self._problem, self._said = "", SaidOnce()
         commands: dict[str, Callable[[], GripperMotion]] = {
             "homing": self._gripper.homing,
             "open": self._open,
@@ -145,9 +150,14 @@ class _Hand:
             fault = f"max_effort: got {effort:g}, allowed [0, {can.most_force:g}] N, 0 to move"
         else:
             return GoalResponse.ACCEPT
-        self._cell.rejected[f"{self._arm} gripper"] += 1
-        self._logger.warning(f"{self._arm}/gripper/gripper_action: goal rejected: {fault}")
+        self._refuse(f"goal rejected: {fault}")
         return GoalResponse.REJECT
+
+    def _refuse(self, reason: str) -> None:
+        whose = f"{self._arm} gripper"
+        self._cell.rejected[whose] += 1
+        self._targets.last_reason[whose] = reason
+        self._logger.warning(f"{self._arm}/gripper/gripper_action: {reason}")
 
     def _begin(self, handle: Any) -> None:
         """Begin a goal; what went on is aborted."""
@@ -159,8 +169,7 @@ class _Hand:
             else:
                 motion = self._gripper.move(width, self._speed)
         except MultipandaError as error:
-            self._cell.rejected[f"{self._arm} gripper"] += 1
-            self._logger.warning(f"{self._arm}/gripper/gripper_action: {error}")
+            self._refuse(str(error))
             self._server.finish(handle, "abort", GripperCommand.Result())
             return
         self._goals.append(_GripperGoal(handle, motion))
@@ -191,5 +200,6 @@ class _Hand:
             how = "canceled"
         else:
             how = "abort"
-            self._logger.warning(f"{self._arm}/gripper/gripper_action: {result.text}")
+            if news := self._said.news(result.text):  # clients send goals at the rate of a stream
+                self._logger.warning(f"{self._arm}/gripper/gripper_action: {news}")
         self._server.finish(goal.handle, how, message)

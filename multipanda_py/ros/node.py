@@ -81,7 +81,7 @@ class MultimodeController:
         self._tare = TareServices(node, cell)
         self._holding = HoldingServices(node, cell)
         self._trajectories = Trajectories(node, cell, clock, targets)
-        self._grippers = GripperServers(node, cell)
+        self._grippers = GripperServers(node, cell, targets)
         nodes.extend(itertools.chain(parameter_nodes(node, cell), robot_nodes(node, cell)))
         self._nodes = nodes
         every(node, WATCH_PERIOD, self._watch)

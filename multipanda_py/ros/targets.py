@@ -14,6 +14,8 @@ from multipanda_py.cell import Cell
 from multipanda_py.channel import Channel
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.ros.clock import NodeClock
+from multipanda_py.ros.held_off import HeldOff
+from multipanda_py.ros.said_once import SaidOnce
 from multipanda_py.ros.target_messages import Reader, reader_of
 
 QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -31,6 +33,7 @@ class Targets:
     Attributes:
         received: Messages so far, by arm or controllet.
         last_reason: Why a target was refused last, by arm or controllet.
+        held_off: Which streams are not taken at present.
 
     Thread: executor.
     """
@@ -41,8 +44,9 @@ class Targets:
         self._names = {name: arm.joint_names for name, arm in cell.descriptions.items()}
         self.received: Counter[str] = Counter()
         self.last_reason: dict[str, str] = {}
+        self.held_off = HeldOff()
         self._warn_at: defaultdict[str, float] = defaultdict(float)
-        self._unsaid: Counter[str] = Counter()
+        self._said = SaidOnce()
         listening: set[tuple[str, str]] = set()
         for spec in cell.specs:
             for channel in spec.channel_table.values():
@@ -65,6 +69,8 @@ class Targets:
             value, frame, stamp_ns = read(raw, self._names.get(who, ()))
             if stamp_ns is not None:
                 self._clock.check_age(stamp_ns, self._max_age)
+            if self.held_off and (reason := self.held_off.refusal(who, channel, value)):
+                raise TargetRejected(reason)
         except TargetRejected as error:
             self._cell.rejected[f"{who} target"] += 1  # which the cell does itself
             self._refuse(who, str(error))
@@ -81,13 +87,8 @@ class Targets:
         return text
 
     def _refuse(self, who: str, reason: str) -> None:
-        """Remember why, and say so at most once per ``WARN_PERIOD``; it is counted already."""
-        text = self.remember(who, reason)
-        now = time.monotonic()
-        if now < self._warn_at[who]:
-            self._unsaid[who] += 1
-            return
-        more = f" ({self._unsaid[who]} more refused since the last warning)"
-        self._logger.warning(f"target refused: {text}{more if self._unsaid[who] else ''}")
-        self._warn_at[who] = now + WARN_PERIOD
-        self._unsaid[who] = 0
+        """Remember why; said once, then counted, for a stream would say it for ever."""
+        text, now = self.remember(who, reason), time.monotonic()
+        if now >= self._warn_at[who] and (news := self._said.news(text)):
+            self._logger.warning(f"target refused: {news}")
+            self._warn_at[who] = now + WARN_PERIOD

@@ -14,6 +14,7 @@ from rclpy.time import Time
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from multipanda_py.cell import Cell
+from multipanda_py.channels.joint import JOINT
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.control.motion_watch import (
     CONTACT,
@@ -47,8 +48,9 @@ TYPES = ("joint_trajectory", "joint_position")
 class Trajectories:
     """``<controllet>/follow_joint_trajectory`` of every controllet that takes trajectories.
 
-    A goal for a controllet that is not active is rejected. One that cannot be followed is
-    accepted and aborted at once, as only a result can say why. A newer goal ends an older one.
+    A goal that cannot be followed, as its controllet is not active or for itself, is accepted and
+    aborted at once: a result says why, a rejection cannot. A newer goal ends an older one. While
+    one is followed its arm takes no other joint targets, which clients may stream all the time.
 
     Args:
         node: Offers the actions.
@@ -110,26 +112,19 @@ class _Follower:
             FollowJointTrajectory,
             f"{spec.name}/follow_joint_trajectory",
             execute_callback=self._begin,
-            goal_callback=self._accept,
+            goal_callback=lambda _: GoalResponse.ACCEPT,
             cancel_callback=self._cancel,
         )
-
-    def _accept(self, request: Any) -> GoalResponse:
-        if self._name in self._cell.active:
-            return GoalResponse.ACCEPT
-        self._cell.rejected[f"{self._arm} target"] += 1
-        reason = (
-            f"{self._name} is not active; switch to it first "
-            f"({self._cell.state(self._arm).owner} has the arm)"
-        )
-        self._targets.remember(self._arm, reason)
-        self._logger.warning(f"goal rejected: {reason}")
-        return GoalResponse.REJECT
 
     def _begin(self, handle: Any) -> None:
         """Hand the goal to the loop, or end it at once."""
         try:
             self._clock.check()
+            if self._name not in self._cell.active:
+                raise TargetRejected(
+                    f"{self._name} is not active; switch to it first "
+                    f"({self._cell.state(self._arm).owner} has the arm)"
+                )
             goal = read_goal(handle.request, self._names, self._clock.nanoseconds)
         except TargetRejected as error:
             self._cell.rejected[f"{self._arm} target"] += 1
@@ -151,6 +146,8 @@ class _Follower:
             return
         self._finish("abort", Result.INVALID_GOAL, "a newer goal came")
         self._goal = _FollowedGoal(handle, _whole_path(goal, state), before)
+        reason = f"joint: {self._name} follows a trajectory; its end comes first"
+        self._targets.held_off.begin(self._arm, JOINT.name, reason)
 
     def _cancel(self, handle: Any) -> CancelResponse:
         goal = self._goal
@@ -227,6 +224,7 @@ class _Follower:
         """End the goal that is being followed, if there is one."""
         goal, self._goal = self._goal, None
         if goal is not None:
+            self._targets.held_off.end(self._arm, JOINT.name)
             if how == "abort" and goal.handle.is_cancel_requested:
                 how = "canceled"
             self._end(goal.handle, how, code, text)

@@ -124,8 +124,9 @@ def test_a_trajectory_is_followed_by_commanded_positions(node, manager, client):
     assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string
     assert np.abs(manager.joints() - start - STEP).max() < 2e-3
     assert manager.switch(TORQUES).ok
-    assert not goals.send(goal).accepted
-    node.wait_for(f"{POSITIONS} is not active; switch to it first ({TORQUES} has the arm)")
+    _, result = goals.run(goal)
+    said = f"{POSITIONS} is not active; switch to it first ({TORQUES} has the arm)"
+    assert result.error_string == said
 
 
 def test_a_pose_is_reached_by_commanded_positions(manager, client):

@@ -96,6 +96,8 @@ def test_rejected_goals_were_not_in_diagnostics(opened, cell, client):
         assert not opened.send(position, 0.0).accepted
     client.until(lambda: counted() >= before + 2, 5.0, "two more")
     assert counted() == before + 2
+    values = client.diagnosis(f"{cell.name}/left")[1]
+    assert values["last gripper refusal"].startswith("goal rejected: position: got nan, allowed [")
 
 
 def test_canceling_stops_the_fingers(opened, client):
@@ -109,13 +111,17 @@ def test_canceling_stops_the_fingers(opened, client):
     assert widths(client)[0] == pytest.approx(result.position, abs=2e-3)
 
 
-def test_a_newer_goal_ends_the_older_one(opened):
-    older = opened.send(0.0)
+def test_a_newer_goal_ends_the_older_one_and_is_said_once(opened, cell):
+    ended = lambda: cell.log.count(": ended by move to")  # noqa: E731
+    older, before = opened.send(0.0), ended()
+    for number in range(10):  # each of which was a line in the log
+        opened.send(0.03 + 0.0005 * number)
     newer = opened.send(0.035)
     assert opened.result(older)[0] == GoalStatus.STATUS_ABORTED
     status, result = opened.result(newer)
     assert status == GoalStatus.STATUS_SUCCEEDED
     assert result.position == pytest.approx(0.035, abs=2e-4)
+    assert ended() - before <= 1, cell.log
 
 
 def test_services_answer_when_the_fingers_are_there_and_do_not_stop_the_node(opened, client):

@@ -106,14 +106,35 @@ def test_waiting_for_a_goal_does_not_keep_the_node_busy(ready, planner, client, 
     assert (cpu() - used) / (time.monotonic() - since) < 0.6
 
 
-def test_goal_for_a_controllet_that_is_not_active_is_rejected(cell, planner, client):
-    q = joints(client)
-    handle = planner.send(goal_through([1.0], [q]))
-    assert not handle.accepted
-    cell.wait_for(
+def test_why_a_goal_came_to_nothing_was_only_in_the_node_s_log(cell, planner, client):
+    """A rejection has no words; a result has."""
+    status, result = planner.run(goal_through([1.0], [joints(client)]))
+    assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, Result.INVALID_GOAL)
+    reason = (
         f"left/{CONTROLLET} is not active; switch to it first "
         "(left/cartesian_impedance_controller has the arm)"
     )
+    assert result.error_string == reason
+    cell.wait_for(reason)
+
+
+def test_a_stream_of_joints_aborted_a_goal_and_took_the_arm_back_after_it(
+    ready, planner, client, cell
+):
+    """Clients repeat their newest target for ever: it counts again when it says something new."""
+    stale = JointState(name=list(NAMES), position=[float(x) for x in ready])
+    handle = planner.send(goal_through([1.0], [ready + STEP]))
+    client.stream("/left/target_joint", stale, lambda: handle.status > 3, "the end of the goal")
+    status, result = planner.result(handle)
+    assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string
+    assert cell.log.count("follows a trajectory; its end comes first") == 1
+    seen = int(client.diagnosis(f"{cell.name}/left")[1]["refused targets"]) + 20
+    counted = lambda: int(client.diagnosis(f"{cell.name}/left")[1]["refused targets"])  # noqa: E731
+    client.stream("/left/target_joint", stale, lambda: counted() > seen, "the stale stream")
+    assert np.abs(joints(client) - ready - STEP).max() < 2e-3
+    fresh = JointState(name=list(NAMES), position=[float(x) for x in ready + 0.5 * STEP])
+    there = lambda: np.abs(joints(client) - ready - 0.5 * STEP).max() < 2e-3  # noqa: E731
+    client.stream("/left/target_joint", fresh, there, "the new posture")
 
 
 def test_why_a_goal_was_refused_was_not_in_diagnostics(ready, planner, client, cell):
@@ -124,7 +145,7 @@ def test_why_a_goal_was_refused_was_not_in_diagnostics(ready, planner, client, c
         planner.run(goal)
         last_refusal_says(client, cell, reason)
     assert client.switch([], [CONTROLLET], 4, "/left").ok
-    assert not planner.send(there_and_back(ready)).accepted
+    planner.run(there_and_back(ready))
     last_refusal_says(client, cell, f"left/{CONTROLLET} is not active")
 
 
