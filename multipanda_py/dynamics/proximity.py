@@ -104,9 +104,12 @@ class Proximity:
 
     def _let_be(self, groups: Iterable[Group]) -> None:
         """Have pairs that are near now begin where they are."""
+        scene, distance = self._scene, self._distance
         for group in groups:
-            group.measure(self._scene.model, self._scene.data)
-            group.begins = [min(r.min_distance, self._distance) for r in group.results]
+            if group.measure(scene.model, scene.data) >= distance:  # as most: no look at each
+                group.begins = [distance] * len(group.results)
+            else:
+                group.begins = [min(r.min_distance, distance) for r in group.results]
 
     def _is_grip_old(self) -> bool:
         """Whether hands hold something else than at the last look at it."""
