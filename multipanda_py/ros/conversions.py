@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from geometry_msgs.msg import TwistStamped, WrenchStamped
+from geometry_msgs.msg import PoseStamped
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 
@@ -18,7 +18,14 @@ from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 
 _ENCAPSULATION = 4
-_LITTLE_ENDIAN = 1
+_ORDERS = {b"\0\0": ">", b"\0\1": "<"}
+"""Byte orders of plain CDR, by its first bytes."""
+_HEADS = {order: struct.Struct(f"{order}iII") for order in "<>"}
+_DOUBLES = {
+    (order, turned): struct.Struct(f"{order}{7 if turned else 6}d")
+    for order in "<>"
+    for turned in (False, True)
+}
 
 
 class StampedPose(NamedTuple):
@@ -35,29 +42,76 @@ class StampedPose(NamedTuple):
     pose: Pose
 
 
+class StampedNumbers(NamedTuple):
+    """A message of a header and doubles as it was sent.
+
+    Attributes:
+        stamp_ns: Time of the header [ns].
+        frame: Frame of the header.
+        numbers: What follows it, in the order of the definition.
+    """
+
+    stamp_ns: int
+    frame: str
+    numbers: list[float]
+
+
 def read_pose(raw: bytes) -> StampedPose:
     """Decode a serialized geometry_msgs/PoseStamped.
-
-    Targets come at up to 1 kHz per arm, and building a tree of message objects costs more
-    than everything that is done with it. The layout is CDR: encapsulation (4 bytes), sec,
-    nanosec, length and characters of frame_id with a final zero, then seven doubles at a
-    multiple of 8: x y z of the position, x y z w of the quaternion.
 
     Raises:
         TargetRejected: If it is cut short, a number is not finite, or the quaternion is
             no unit quaternion.
     """
-    order = "<" if len(raw) > 1 and raw[1] == _LITTLE_ENDIAN else ">"
+    stamp_ns, frame, numbers = read_numbers(PoseStamped, ("position", "orientation"), raw)
+    return StampedPose(stamp_ns, frame, Pose.from_quaternion(numbers[:3], numbers[3:]))
+
+
+def read_numbers(kind: type, parts: tuple[str, str], raw: bytes) -> StampedNumbers:
+    """Decode a serialized message of a header and two vectors, without building objects.
+
+    Targets come at up to 1 kHz per arm, and building a tree of message objects costs more
+    than everything that is done with it. The layout is CDR: encapsulation (4 bytes), sec,
+    nanosec, length and characters of frame_id with a final zero, then doubles at a multiple of 8.
+    Any other encapsulation is left to rclpy.
+
+    Args:
+        kind: Such as PoseStamped.
+        parts: Names of the vectors, three numbers each, or four for an orientation.
+        raw: The message.
+
+    Raises:
+        TargetRejected: If it is no such message.
+    """
+    order = _ORDERS.get(bytes(raw[:2]))
+    if order is None:
+        return _numbers_of(read_message(kind, raw), parts)
     try:
-        seconds, nanoseconds, length = struct.unpack_from(f"{order}iII", raw, _ENCAPSULATION)
+        seconds, nanoseconds, length = _HEADS[order].unpack_from(raw, _ENCAPSULATION)
         text = _ENCAPSULATION + 12
         frame = raw[text : text + length - 1].decode()
         start = _ENCAPSULATION + -(-(12 + length) // 8) * 8
-        x, y, z, *xyzw = struct.unpack_from(f"{order}7d", raw, start)
+        numbers = _DOUBLES[order, parts[1] == "orientation"].unpack_from(raw, start)
     except (struct.error, UnicodeDecodeError) as error:
-        raise TargetRejected(f"message: got no readable PoseStamped ({error})") from None
-    stamp_ns = seconds * 1_000_000_000 + nanoseconds
-    return StampedPose(stamp_ns, frame, Pose.from_quaternion((x, y, z), xyzw))
+        raise TargetRejected(f"message: got no readable {kind.__name__} ({error})") from None
+    return StampedNumbers(seconds * 1_000_000_000 + nanoseconds, frame, list(numbers))
+
+
+def _numbers_of(message: Any, parts: tuple[str, str]) -> StampedNumbers:
+    """Return the same of a message that rclpy has read."""
+    stamp = message.header.stamp
+    body = next(
+        value
+        for name in message.get_fields_and_field_types()
+        if hasattr(value := getattr(message, name), parts[0])
+    )
+    vectors = [getattr(body, part) for part in parts]
+    numbers = [
+        getattr(vector, axis) for vector in vectors for axis in "xyzw" if hasattr(vector, axis)
+    ]
+    return StampedNumbers(
+        stamp.sec * 1_000_000_000 + stamp.nanosec, message.header.frame_id, numbers
+    )
 
 
 def read_message(kind: type, raw: bytes) -> Any:
@@ -110,15 +164,3 @@ def read_joints(
             raise TargetRejected(f"{field}: got {len(values)} numbers for {len(names)} names")
     q, dq = ([values[i] for i in order] if values else None for values in lists.values())
     return q, dq
-
-
-def read_twist(message: TwistStamped) -> list[float]:
-    """Return linear [m/s] and angular [rad/s] velocity, in the frame of the header."""
-    linear, angular = message.twist.linear, message.twist.angular
-    return [linear.x, linear.y, linear.z, angular.x, angular.y, angular.z]
-
-
-def read_wrench(message: WrenchStamped) -> list[float]:
-    """Return force [N] and torque [Nm], in the frame of the header."""
-    force, torque = message.wrench.force, message.wrench.torque
-    return [force.x, force.y, force.z, torque.x, torque.y, torque.z]

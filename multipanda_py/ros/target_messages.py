@@ -20,9 +20,8 @@ from multipanda_py.exceptions import ConfigurationError, MultipandaError, Target
 from multipanda_py.ros.conversions import (
     read_joints,
     read_message,
+    read_numbers,
     read_pose,
-    read_twist,
-    read_wrench,
 )
 
 
@@ -49,6 +48,11 @@ def _pose(raw: bytes, _joints: Sequence[str]) -> Request:
     return Request(stamped.pose, stamped.frame, stamped.stamp_ns)
 
 
+def _numbers(kind: type, parts: tuple[str, str], raw: bytes, _joints: Sequence[str]) -> Request:
+    stamped = read_numbers(kind, parts, raw)
+    return Request(stamped.numbers, stamped.frame, stamped.stamp_ns)
+
+
 def _joint_state(raw: bytes, joints: Sequence[str]) -> Request:
     message = read_message(JointState, raw)
     return Request(read_joints(message, joints), stamp_ns=_nanoseconds(message))
@@ -68,10 +72,13 @@ def _plain(kind: type, read: Callable[[Any], Any], raw: bytes, _joints: Sequence
 READERS: dict[str, tuple[type, Reader]] = {
     "geometry_msgs/msg/PoseStamped": (PoseStamped, _pose),
     "sensor_msgs/msg/JointState": (JointState, _joint_state),
-    "geometry_msgs/msg/TwistStamped": (TwistStamped, partial(_stamped, TwistStamped, read_twist)),
+    "geometry_msgs/msg/TwistStamped": (
+        TwistStamped,
+        partial(_numbers, TwistStamped, ("linear", "angular")),
+    ),
     "geometry_msgs/msg/WrenchStamped": (
         WrenchStamped,
-        partial(_stamped, WrenchStamped, read_wrench),
+        partial(_numbers, WrenchStamped, ("force", "torque")),
     ),
     "std_msgs/msg/Float64MultiArray": (
         Float64MultiArray,

@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from array import array
 
 import numpy as np
 import pytest
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from rclpy.clock import Clock
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 
 from multipanda_py.exceptions import ConfigurationError, TargetRejected
+from multipanda_py.ros import conversions
 from multipanda_py.ros.clock import NodeClock
-from multipanda_py.ros.conversions import read_joints, read_pose
+from multipanda_py.ros.conversions import read_joints, read_numbers, read_pose
 from multipanda_py.ros.settings import nested
 
 NAMES = tuple(f"joint{number}" for number in range(1, 8))
@@ -120,3 +122,51 @@ def test_velocities_may_come_without_positions():
     assert read_joints(message, names) == (None, [1.0, 2.0])
     with pytest.raises(TargetRejected, match="position: got 0 numbers"):
         read_joints(JointState(name=names), names)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [(TwistStamped, ("linear", "angular")), (WrenchStamped, ("force", "torque"))],
+)
+@pytest.mark.parametrize("frame", ["", "world", "left_fr3_link0"])
+def test_six_numbers_are_read_as_they_were_serialized_and_every_cut_is_refused(kind, parts, frame):
+    message = kind()
+    message.header.frame_id = frame
+    message.header.stamp.sec, message.header.stamp.nanosec = 12, 345
+    body = message.twist if kind is TwistStamped else message.wrench
+    for number, name in enumerate(parts):
+        vector = getattr(body, name)
+        vector.x, vector.y, vector.z = (3.0 * number + axis for axis in range(3))
+    raw = serialize_message(message)
+    found = read_numbers(kind, parts, raw)
+    assert found == (12_000_000_345, frame, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    for length in range(len(raw)):
+        with pytest.raises(TargetRejected, match=f"no readable {kind.__name__}"):
+            read_numbers(kind, parts, raw[:length])
+
+
+@pytest.mark.parametrize("kind", [b"\0\6", b"\0\7"])
+def test_a_pose_in_an_encoding_that_few_write_was_read_as_other_numbers(kind):
+    """Extended CDR aligns doubles at a multiple of 4: what rclpy cannot read is refused."""
+    order = ">" if kind[1] == 6 else "<"
+    frame = b"abcd\0"
+    body = struct.pack(f"{order}iII", 12, 345, len(frame)) + frame + bytes(3)
+    body += struct.pack(f"{order}7d", 0.1, -0.2, 0.3, 0.0, 0.0, 0.0, 1.0)
+    got = []
+    with contextlib.suppress(TargetRejected):
+        found = read_pose(kind + b"\0\0" + body)
+        got = [found.stamp_ns, found.frame, *found.pose.position]
+    assert got in ([], [12_000_000_345, "abcd", 0.1, -0.2, 0.3])
+
+
+def test_what_is_left_to_rclpy_is_read_in_the_same_order(monkeypatch):
+    pose, wrench = stamped("world"), WrenchStamped()
+    wrench.header.frame_id = "left"
+    force, torque = wrench.wrench.force, wrench.wrench.torque
+    force.x, force.y, force.z, torque.x, torque.y, torque.z = map(float, range(6))
+    asked = (PoseStamped, ("position", "orientation")), (WrenchStamped, ("force", "torque"))
+    raws = [serialize_message(message) for message in (pose, wrench)]
+    before = [read_numbers(*kind, raw) for kind, raw in zip(asked, raws)]
+    monkeypatch.setattr(conversions, "_ORDERS", {})
+    assert [read_numbers(*kind, raw) for kind, raw in zip(asked, raws)] == before
+    assert before[1].numbers == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
