@@ -252,6 +252,11 @@ class Backend(ABC, Generic[SettingsT]):
         Thread: control.
         """
 
+    @classmethod
+    def interfaces_with(cls, settings: SettingsT) -> tuple[str, ...]:
+        """Return what an arm with these settings can be commanded, of :attr:`interfaces`."""
+        return cls.interfaces
+
     @abstractmethod
     def close(self) -> None:
         """Leave the arms at rest and let go of them; safe to call twice."""

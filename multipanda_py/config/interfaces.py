@@ -32,14 +32,14 @@ def interfaces_of(arm: ArmConfig) -> tuple[str, ...]:
     Raises:
         ConfigurationError: If its backend cannot be loaded.
     """
-    offered = find_backend(arm.backend).interfaces
+    offered = find_backend(arm.backend).interfaces_with(arm.settings)
     return tuple(name for name in INTERFACES if name in (arm.interfaces or offered))
 
 
 def interface_faults(config: CellConfig) -> Iterator[str]:
     """Yield a fault for every arm that is to take what its backend does not offer."""
     for name, arm in config.arms.items():
-        offered = find_backend(arm.backend).interfaces
+        offered = find_backend(arm.backend).interfaces_with(arm.settings)
         for wanted in arm.interfaces:
             if wanted not in offered:
                 yield (

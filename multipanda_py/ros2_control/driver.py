@@ -16,8 +16,16 @@ from multipanda_py.drivers.refused import Refused
 from multipanda_py.ros2_control.driver_settings import TopicDriverSettings
 from multipanda_py.ros2_control.effort_control import EffortControl
 from multipanda_py.ros2_control.first_states import first_states
+from multipanda_py.ros2_control.settings import EFFORT
+from multipanda_py.ros2_control.topic_control import TopicControl
+from multipanda_py.ros2_control.topic_positions import TopicPositions
 
 _SETTLING_TIME = 1.0  # what is collected once, and never again [s]
+
+
+def kind_of_control(settings: TopicDriverSettings) -> type[TopicControl]:
+    """Return what commands the arm."""
+    return EffortControl if settings.command_interface == EFFORT else TopicPositions
 
 
 def main() -> NoReturn:
@@ -32,7 +40,9 @@ def main() -> NoReturn:
             raise Refused(f"ROS 2 cannot be imported: {error}", final=True) from None
         warnings = take_priority(settings.priority, settings.peer)  # the middleware inherits it
         topics = Topics(settings)
-        control = EffortControl(loop, topics, first_states(topics, settings, loop), settings)
+        control = kind_of_control(settings)(
+            loop, topics, first_states(topics, settings, loop), settings
+        )
     except Refused as error:
         loop.say(error=f"{error}", final=error.final)
         os._exit(1)

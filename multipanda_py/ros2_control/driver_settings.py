@@ -15,6 +15,7 @@ import pinocchio as pin
 
 from multipanda_py.dynamics.arm_model import LoadedFlange
 from multipanda_py.dynamics.gravity import heavy_model
+from multipanda_py.limits import ArmLimits
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.load import Load
 from multipanda_py.ros2_control.settings import Ros2ControlSettings
@@ -29,6 +30,8 @@ class TopicDriverSettings:
         joint_names: In its messages, from base to flange, n.
         velocity_limits: Largest speeds, (n,) [rad/s].
         endless: Whether a joint turns without end, (n,).
+        motion_bounds: Of commanded positions: lower and upper ones, velocities,
+            accelerations, jerks, (n,) each.
         torque_limits: Largest torques, (n,) [Nm].
         torque_steps: Largest between two commands, (n,) [Nm].
         damping: Of an arm without the loop, (n,) [Nm s/rad].
@@ -46,6 +49,7 @@ class TopicDriverSettings:
     state_topic: str
     command_topic: str
     command_type: str
+    command_interface: str
     joint_names: list[str]
     rate: float
     state_timeout: float
@@ -54,6 +58,7 @@ class TopicDriverSettings:
     priority: int
     velocity_limits: list[float]
     endless: list[bool]
+    motion_bounds: list[list[float]]
     torque_limits: list[float]
     torque_steps: list[float]
     damping: list[float]
@@ -69,6 +74,13 @@ class TopicDriverSettings:
     def peer(self) -> str:
         """The other side, in words."""
         return f"the arm on {self.state_topic}"
+
+    @property
+    def motion_limits(self) -> ArmLimits:
+        """Limits of commanded positions."""
+        torque = np.array(self.torque_limits)  # which positions have nothing to do with
+        lower, upper, velocity, acceleration, jerk = map(np.array, self.motion_bounds)
+        return ArmLimits(lower, upper, velocity, acceleration, jerk, torque, 1e3 + 0.0 * torque)
 
     @property
     def no_answer(self) -> str:
@@ -95,6 +107,13 @@ def driver_settings(
         joint_names=settings.joint_names.split() or names,
         velocity_limits=arm.limits.velocity.tolist(),
         endless=np.isinf(arm.limits.upper - arm.limits.lower).tolist(),
+        motion_bounds=[
+            bound.tolist()
+            for bound in (
+                arm.limits.lower, arm.limits.upper, arm.limits.velocity, arm.limits.acceleration,
+                arm.limits.jerk,
+            )
+        ],
         torque_limits=arm.limits.torque.tolist(),
         torque_steps=(arm.limits.torque_rate / settings.rate).tolist(),
         carries=not arm.compensates_gravity,
@@ -103,8 +122,8 @@ def driver_settings(
         cpus=list(cpus),
         **{
             name: getattr(settings, name)
-            for name in ("state_topic", "command_topic", "command_type", "rate", "state_timeout",
-                         "answer_budget", "effort", "priority")
+            for name in ("state_topic", "command_topic", "command_type", "command_interface",
+                         "rate", "state_timeout", "answer_budget", "effort", "priority")
         },
         **_live(settings, arm),
     )  # fmt: skip

@@ -78,8 +78,8 @@ def _why_not(topics: Topics, settings: TopicDriverSettings, came: int) -> str:
         )
     if not topics.listeners():
         return (
-            f"nobody takes commands on {settings.command_topic}: activate the effort "
-            "controller of the other side"
+            f"nobody takes commands on {settings.command_topic}: activate the "
+            f"{settings.command_interface} controller of the other side"
         )
     return (
         f"{settings.state_topic}: got {came} messages in {CONNECT_TIME:g} s, allowed {ENOUGH} or "

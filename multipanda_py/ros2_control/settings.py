@@ -9,11 +9,12 @@ from multipanda_py.parameters import choice, integer, number, text
 from multipanda_py.robots.load_settings import LoadSettings
 
 ARRAY, JOINT_STATE = "float64_multi_array", "joint_state"
+EFFORT, POSITION = "effort", "position"
 
 
 @dataclass(frozen=True)
 class Ros2ControlSettings(LoadSettings):
-    """Where a foreign controller manager says what an arm does, and takes efforts.
+    """Where a foreign controller manager says what an arm does, and takes commands.
 
     Load and damping may be changed later; the others are read at the start only.
     """
@@ -24,12 +25,16 @@ class Ros2ControlSettings(LoadSettings):
     )  # fmt: skip
     command_topic: str = text(
         "/effort_controller/commands", read_only=True,
-        doc="Where efforts are taken, such as ~/commands of a JointGroupEffortController",
+        doc="Where commands are taken, such as ~/commands of a JointGroupEffortController",
+    )  # fmt: skip
+    command_interface: str = choice(
+        EFFORT, options=(EFFORT, POSITION), read_only=True,
+        doc="What these are: efforts, or positions as a JointGroupPositionController takes them",
     )  # fmt: skip
     command_type: str = choice(
         ARRAY, options=(ARRAY, JOINT_STATE), read_only=True,
         doc="std_msgs/Float64MultiArray in the order of joint_names, or sensor_msgs/JointState "
-        "with efforts by name",
+        "with efforts or positions by name",
     )  # fmt: skip
     joint_names: str = text(
         "", read_only=True,

@@ -29,7 +29,7 @@ _COMMANDS = QoSProfile(
 
 
 class Topics:
-    """Receive states, send efforts.
+    """Receive states, send commands.
 
     Args:
         settings: Of the driver.
@@ -61,7 +61,7 @@ class Topics:
         self._publisher = self._node.create_publisher(
             type(self._command), settings.command_topic, _COMMANDS
         )
-        self._field = "data" if is_array else "effort"
+        self._field = "data" if is_array else settings.command_interface
 
     def _receive(self, message: JointState) -> None:
         self.on_state(message)
@@ -70,9 +70,9 @@ class Topics:
         """Serve what comes, for so long at most."""
         self._executor.spin_once(timeout_sec=seconds)
 
-    def send(self, tau: Sequence[float]) -> None:
-        """Send efforts, (n,) [Nm]."""
-        setattr(self._command, self._field, array("d", tau))
+    def send(self, command: Sequence[float]) -> None:
+        """Send efforts, (n,) [Nm], or positions [rad]."""
+        setattr(self._command, self._field, array("d", command))
         self._publisher.publish(self._command)
 
     def publishers(self) -> int:

@@ -2,7 +2,7 @@
 """A simulated arm behind ROS 2 topics, as a controller manager offers it; run as a process.
 
 It publishes ``joint_states`` and keeps the last effort on ``commands``, as a
-JointGroupEffortController does; before the first one, and after
+JointGroupEffortController does, or the last position; before the first one, and after
 a silence if it has a watchdog, its brakes are on. Lines of JSON on standard
 input change what it does, and each is answered with what it has seen.
 """
@@ -35,6 +35,12 @@ class Arm:
         mujoco.mj_forward(self.model, self.data)
         self.names = [joint.name for joint in self.arm.robot.joints]
 
+    def follow(self, q, rate):
+        """Be where it is told, as a servo without lag; return the share of its acceleration."""
+        before, dq = self.data.qvel.copy(), (np.array(q) - self.data.qpos) * rate
+        self.data.qpos[:], self.data.qvel[:] = q, dq
+        return float((np.abs(dq - before) * rate / self.arm.limits.acceleration).max())
+
     def step(self, tau, steps):
         self.data.ctrl[:] = tau
         mujoco.mj_step(self.model, self.data, steps)
@@ -52,13 +58,13 @@ def main(options):
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     arm = Arm(options["model"], options["q"], options["heavy"])
-    n, rate = len(options["q"]), options["rate"]
-    seen = {"commands": 0, "refused": 0, "tau": None, "fastest": 0.0}
+    n, rate, interface = len(options["q"]), options["rate"], options["interface"]
+    seen = {"commands": 0, "refused": 0, "tau": None, "fastest": 0.0, "steepest": 0.0}
     told = {"spoil": "", "push": [0.0] * n, "clock": 100, "zero": 0.0}
     fresh = []
 
     def on_command(message):
-        tau = list(message.data if hasattr(message, "data") else message.effort)
+        tau = list(message.data if hasattr(message, "data") else getattr(message, interface))
         if len(tau) != n:
             seen["refused"] += 1
             return
@@ -80,7 +86,9 @@ def main(options):
             answer = {**seen, "q": arm.data.qpos.tolist(), "dq": arm.data.qvel.tolist()}
             sys.stdout.write(json.dumps({**answer, "time": tick / rate}) + "\n")
             sys.stdout.flush()
-            seen["fastest"] = 0.0
+            seen["fastest"] = seen["steepest"] = 0.0
+            if "put" in told:  # where somebody has led it, the other side's controller begun anew
+                seen["tau"], arm.data.qpos[:] = None, told.pop("put")
         message = JointState()
         stamp = tick if told["spoil"] != "old" else min(tick, told.setdefault("at", tick))
         message.header.stamp.sec = int(told["clock"] + stamp // rate)
@@ -90,7 +98,11 @@ def main(options):
         q[0] += told["zero"]
         if told["spoil"] == "nan":
             dq[1] = np.nan
-        tau_J = np.zeros(n) if seen["tau"] is None else np.array(seen["tau"])
+        tau_J = (
+            np.zeros(n)
+            if seen["tau"] is None or interface == "position"
+            else np.array(seen["tau"])
+        )
         message.position = array("d", [0.0, *q[order]])
         message.velocity = array("d", [0.0, *dq[order]])
         message.effort = array("d", [0.0, *tau_J[order]])
@@ -113,8 +125,11 @@ def main(options):
         if fresh:
             last = tick
         if seen["tau"] is not None and (tick - last < WATCHDOG * rate or not options["watchdog"]):
-            arm.data.qfrc_applied[:] = told["push"]
-            arm.step(np.clip(seen["tau"], -200.0, 200.0), round(1000 / rate))
+            if interface == "position":
+                seen["steepest"] = max(seen["steepest"], arm.follow(seen["tau"], rate))
+            else:
+                arm.data.qfrc_applied[:] = told["push"]
+                arm.step(np.clip(seen["tau"], -200.0, 200.0), round(1000 / rate))
             seen["fastest"] = max(seen["fastest"], float(np.abs(arm.data.qvel).max()))
         else:
             arm.data.qvel[:] = 0.0
@@ -126,7 +141,8 @@ class EffortArm:
     def __init__(self, namespace, **options):
         options = {
             "namespace": namespace, "model": "ur5e", "q": [0.4, -1.2, 1.4, -1.3, -1.4, 0.3],
-            "rate": 500, "lockstep": True, "heavy": True, "watchdog": True, **options,
+            "rate": 500, "lockstep": True, "heavy": True, "watchdog": True,
+            "interface": "effort", **options,
         }  # fmt: skip
         self.process = subprocess.Popen(
             [sys.executable, __file__, json.dumps(options)], stdin=subprocess.PIPE,
@@ -134,7 +150,8 @@ class EffortArm:
         )  # fmt: skip
         self.settings = {
             "state_topic": f"{namespace}/joint_states", "command_topic": f"{namespace}/commands",
-            "rate": float(options["rate"]), "answer_budget": 0.1, "state_timeout": 0.4,
+            "command_interface": options["interface"], "rate": float(options["rate"]),
+            "answer_budget": 0.1, "state_timeout": 0.4,
         }  # fmt: skip
 
     def tell(self, **what):

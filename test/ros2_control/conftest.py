@@ -14,19 +14,24 @@ from processes import descendants, runs_module, wait_until
 from multipanda_py.testing import simple_cell
 
 if find_spec("rclpy") is None:
-    collect_ignore_glob = ["test_cell.py"]
+    collect_ignore_glob = ["test_cell.py", "test_positions.py"]
 else:
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"  # nobody else's arms
     os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
 
 _numbers = itertools.count()
 Q = [0.4, -1.2, 1.4, -1.3, -1.4, 0.3]
+LAWS = {
+    "joint": {"type": "joint_impedance"},
+    "cartesian": {"type": "cartesian_impedance"},
+    "bad": {"type": "misbehaving"},
+}
 
 
 class Rig:
     """The arm ``ur`` behind topics, and beside it a simulated arm ``sim``."""
 
-    def __init__(self, settings=None, **options):
+    def __init__(self, settings=None, laws=None, **options):
         name = f"t{os.getpid()}_{next(_numbers)}"
         self.arm = EffortArm(f"/{name}", **options)
         self.cell = simple_cell(
@@ -38,11 +43,7 @@ class Rig:
                 },
                 "sim": {"model": "ur5e", "position": [0.0, -1.0, 0.0], "q_start": Q},
             },
-            {
-                "joint": {"type": "joint_impedance"},
-                "cartesian": {"type": "cartesian_impedance"},
-                "bad": {"type": "misbehaving"},
-            },
+            laws or LAWS,
             name=name, placement="process", rate=500, heartbeat_timeout=60,
             realtime={"priority": 50, "cpu": -2, "lock_memory": False},
         )  # fmt: skip
@@ -82,8 +83,8 @@ class Rig:
 def make_rig():
     made = []
 
-    def make(settings=None, **options):
-        made.append(Rig(settings, **options))
+    def make(settings=None, laws=None, **options):
+        made.append(Rig(settings, laws, **options))
         return made[-1]
 
     yield make
@@ -107,3 +108,9 @@ def rig(shared_rig):
     shared_rig.cell.hold()
     shared_rig.cell.events()
     return shared_rig
+
+
+@pytest.fixture(scope="session")
+def rig_of():
+    """The class, for rigs that a module shares."""
+    return Rig
