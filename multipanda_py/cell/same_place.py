@@ -27,7 +27,7 @@ def same_place(config: CellConfig) -> list[str]:
     for one, other in itertools.combinations(describe_arms(config), 2):
         apart = np.linalg.norm(one.position_base_in_world - other.position_base_in_world)
         upright = one.rotation_base_in_world[:, 2] @ other.rotation_base_in_world[:, 2]
-        if apart < APART and upright > 0.0:
+        if apart < APART and upright > 0.0 and not one.shares_base(other):
             found.append(
                 f"{one.name} and {other.name} stand within one another: got bases {apart:.3f} m "
                 f"apart, expected {APART:g} m at least; see arms.{other.name}.position"

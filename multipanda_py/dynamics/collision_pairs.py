@@ -38,7 +38,7 @@ class CollisionPairs:
         fixed: Sequence[Solid],
         floor: Solid,
     ) -> None:
-        everyone = (*context.arms, *context.other_arms)
+        self._everyone = everyone = (*context.arms, *context.other_arms)
         self._arms, self._movable, self._fixed, self._floor = arms, movable, fixed, floor
         self._n_own, self._world = context.n_arms, len(arms) + len(movable)
         self._joints = [arm.n_joints for arm in everyone]
@@ -53,9 +53,12 @@ class CollisionPairs:
         yield from self._held_groups()
         for a, b in combinations(range(n), 2):
             if a < n_own:
+                mine, theirs = self._arms[a], self._arms[b]
+                if self._everyone[a].shares_base(self._everyone[b]):  # each is kept from its own
+                    mine, theirs = ([s for s in arm if s.own_joint] for arm in (mine, theirs))
                 for here, there in product(self._sections[a], self._sections[b]):
-                    yield from self._group("arms", a, b, _within(self._arms[a], here),
-                                           _within(self._arms[b], there), b < n_own)  # fmt: skip
+                    yield from self._group("arms", a, b, _within(mine, here),
+                                           _within(theirs, there), b < n_own)  # fmt: skip
         for a in range(n_own):
             mine = self._arms[a]
             pairs = [

@@ -119,6 +119,17 @@ class ArmDescription:
             return self.hand
         return self.robot.hand if self.hand else None
 
+    def shares_base(self, other: ArmDescription) -> bool:
+        """Return whether both are arms of one robot, which begin with one and the same link."""
+        mine, theirs = self.robot.links[0], other.robot.links[0]
+        return (
+            mine.name == theirs.name
+            and abs(mine.inertial.mass - theirs.inertial.mass) < 1e-6
+            and self.robot.joints[0].name != other.robot.joints[0].name
+            and np.allclose(self.position_base_in_world, other.position_base_in_world, atol=1e-6)
+            and np.allclose(self.rotation_base_in_world, other.rotation_base_in_world, atol=1e-6)
+        )
+
     @property
     def prefix(self) -> str:
         """Start of every name of this arm in URDF and MJCF, such as ``left_fr3_``."""

@@ -12,7 +12,7 @@ import numpy as np
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.arm import ArmDescription
 from multipanda_py.robots.scene_object import SceneObject
-from multipanda_py.simulation.mjcf_arm import add_arm, add_grip
+from multipanda_py.simulation.mjcf_arm import add_arm, add_grip, add_shared_bases
 from multipanda_py.simulation.mjcf_elements import Materials, put, quaternion
 from multipanda_py.simulation.mjcf_meshes import MeshLibrary
 from multipanda_py.simulation.mjcf_world import world_xml
@@ -67,6 +67,7 @@ def build_scene(
     materials = Materials(spec)
     for arm in arms:
         add_arm(spec, arm, materials, library)
+    add_shared_bases(spec, arms)
     for thing in objects:
         _add_object(spec, thing)
         for arm in arms if thing.mass > 0.0 else ():

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from collections.abc import Sequence
+from itertools import combinations, permutations
 
 import mujoco
 import numpy as np
@@ -207,6 +208,17 @@ def _add_tool(
     pose = tool.pose_tcp_in_flange
     site = put(body.add_site(), name=f"{prefix}tool_tcp", pos=pose[:3, 3].copy())
     put(site, quat=quaternion(pose[:3, :3]), size=np.full(3, 0.005), group=4)
+
+
+def add_shared_bases(spec: mujoco.MjSpec, arms: Sequence[ArmDescription]) -> None:
+    """Let arms of one robot pass through each other's picture of the link that both begin with.
+
+    Each meets its own.
+    """
+    for one, other in permutations(arms, 2):
+        for name in other.capsules if one.shares_base(other) else ():
+            if name != other.base_frame:
+                put(spec.add_exclude(), bodyname1=one.base_frame, bodyname2=name)
 
 
 def _add_excludes(spec: mujoco.MjSpec, arm: ArmDescription) -> None:
