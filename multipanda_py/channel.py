@@ -29,6 +29,7 @@ from multipanda_py.report import Reports
 from multipanda_py.state import ArmSnapshot, Matrix, Vector
 
 if TYPE_CHECKING:
+    from multipanda_py.channels.stream import Stream
     from multipanda_py.config.sections import GateConfig
 
 HERE = Pose.identity()
@@ -74,7 +75,9 @@ class AskedOfArm(Asked):
     Attributes:
         state: Newest state of the arm.
         limits: Of its joints.
-        far: Channels whose targets may be far from the measured state, as the law says.
+        far: Channels whose targets may be far from the measured state: those that the law says,
+            and those of features, such as a preferred posture.
+        stream: Returns what one of its channels was asked for last.
         joint_parts: What of channel ``joint`` counts for the law: ``q``, ``dq`` or both.
         jacobian: Returns J of the tool at ``state.q``, (6, n), along the axes of the base.
     """
@@ -82,6 +85,7 @@ class AskedOfArm(Asked):
     state: ArmSnapshot
     limits: ArmLimits
     far: tuple[str, ...]
+    stream: Callable[[str], Stream]
     joint_parts: tuple[str, ...]
     jacobian: Callable[[], Matrix]
 

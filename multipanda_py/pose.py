@@ -89,6 +89,15 @@ class Pose:
         """Return the inverse transform."""
         return Pose(-self.rotation.T @ self.position, self.rotation.T)
 
+    def clipped(self, position: Vector, rotation: Matrix, step: float, turn: float) -> Pose:
+        """Return the pose, but no further than a step [m] and a turn [rad] from another one."""
+        distance, angle = self.distance_from(position, rotation)
+        axis = pin.log3(rotation.T @ self.rotation)
+        return Pose(
+            position + (self.position - position) * min(1.0, step / max(distance, 1e-12)),
+            _orthonormal(rotation @ pin.exp3(axis * min(1.0, turn / max(angle, 1e-12)))),
+        )
+
     def distance(self, other: Pose) -> tuple[float, float]:
         """Return the distance [m] and the angle [rad] to another pose."""
         return self.distance_from(other.position, other.rotation)

@@ -231,6 +231,11 @@ class Cell(Closing):
         return self._counts.rejected
 
     @property
+    def clipped(self) -> Counter[str]:
+        """Counts targets of streams that were clipped to the gate, by arm and channel."""
+        return self._counts.clipped
+
+    @property
     def withdrawn(self) -> Counter[str]:
         """Counts requests that were given up before the loop took them: ``switch``."""
         return self._counts.withdrawn

@@ -11,9 +11,11 @@ class Counts:
 
     Attributes:
         rejected: Refused requests, by what was refused: ``left target``, ``switch``.
+        clipped: Targets of streams that were clipped to the gate: ``left pose``.
         withdrawn: Requests that were given up before the loop took them: ``switch``.
     """
 
     def __init__(self) -> None:
         self.rejected: Counter[str] = Counter()
+        self.clipped: Counter[str] = Counter()
         self.withdrawn: Counter[str] = Counter()

@@ -16,7 +16,8 @@ class Frames:
     """The frames that targets may be given in, by the cell's own geometry.
 
     Known are ``world`` and every arm's base, by the name of its first link
-    (``left_fr3_link0``). An empty name is the base of the arm that is spoken to.
+    (``left_fr3_link0``). An empty name is the base of the arm that is spoken to, and so are
+    ``base`` and its name without the arm's (``fr3_link0``), as clients of one arm call it.
     """
 
     def __init__(self, config: CellConfig) -> None:
@@ -25,6 +26,10 @@ class Frames:
         self._pose_in_world: Mapping[str, Pose] = {
             "world": Pose.identity(),
             **{self._base_frame[name]: pose for name, pose in bases.items()},
+        }
+        self._own = {
+            arm: {"", base}.union({"base", base.removeprefix(f"{arm}_")} - {*self._pose_in_world})
+            for arm, base in self._base_frame.items()
         }
 
     def base_of(self, arm: str) -> str:
@@ -38,10 +43,10 @@ class Frames:
             TargetRejected: If the frame is unknown; lists the known ones.
         """
         base = self._base_frame[arm]
-        if frame in ("", base):
+        if frame in self._own[arm]:
             return HERE
         if frame not in self._pose_in_world:
-            known = ", ".join(self._pose_in_world)
+            known = ", ".join((*self._pose_in_world, "base"))
             raise TargetRejected(f"{arm}: frame {frame!r} is unknown; known: {known}")
         return self._pose_in_world[base].inverse() @ self._pose_in_world[frame]
 

@@ -16,6 +16,7 @@ from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.cell.unused_channel import refuse_unused
 from multipanda_py.channel import Asked, AskedOfArm
+from multipanda_py.channels.stream import Stream
 from multipanda_py.channels.trajectory import Trajectory
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.instance_spec import InstanceSpec
@@ -50,6 +51,7 @@ class TargetWriter:
         self._reader, self._counts, self._parameters = reader, counts, parameters
         self.frames = gate.Frames(names.config)
         self._tools: dict[str, ToolJacobian] = {}
+        self._streams: dict[tuple[str, str], Stream] = {}
 
     def set_target(
         self,
@@ -157,7 +159,8 @@ class TargetWriter:
                 partial(self._reader.report, spec.name),
                 state,
                 limits,
-                spec.law.Target.far,
+                spec.far_channels,
+                partial(self._stream, arm, spec.name),
                 spec.law.Target.joint_parts,
                 lambda: self._tool(arm).at(state.q),
             )
@@ -183,6 +186,13 @@ class TargetWriter:
         except (TargetRejected, UnknownName):
             self._counts.rejected[f"{name} target"] += 1
             raise
+
+    def _stream(self, arm: str, law: str, channel: str) -> Stream:
+        stream = self._streams.get((arm, channel))
+        if stream is None:
+            stream = Stream(f"{arm} {channel}", self._counts.clipped)
+            self._streams[arm, channel] = stream
+        return stream.of(law)
 
     def _refuse_if_silent(self, who: str) -> None:
         """Refuse what a loop that stands still would do when it goes on, seconds late."""

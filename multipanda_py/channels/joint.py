@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.channel import AskedOfArm, Channel, finite_numbers
+from multipanda_py.channels.stream import Stream
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.limits import ArmLimits
 from multipanda_py.state import ArmSnapshot, Vector
@@ -24,6 +25,7 @@ def check_joint(
     limits: ArmLimits,
     gate: GateConfig,
     far: bool = False,
+    stream: Stream | None = None,
 ) -> Vector:
     """Return the record of channel ``joint`` for a target within limits and the gate.
 
@@ -34,6 +36,7 @@ def check_joint(
         limits: Of its joints.
         gate: How far a target may be.
         far: Whether it may be anywhere within the limits.
+        stream: One that it may go on with; positions are clipped to the gate then.
 
     Raises:
         TargetRejected: If a number is not finite, out of limits or too far away.
@@ -41,6 +44,11 @@ def check_joint(
     n = limits.n_joints
     target = limits.nearest(finite_numbers(f"{state.name}: q", q, n), state.q)
     rate = np.zeros(n) if dq is None else finite_numbers(f"{state.name}: dq", dq, n)
+    step, clipped = target - state.q, None
+    furthest = float(np.abs(step).max())
+    is_near = lambda last: bool(np.abs(target - last).max() <= gate.joint)  # noqa: E731
+    if stream and furthest > gate.joint and not far and stream.goes_on(is_near):
+        clipped = state.q + step * (gate.joint / furthest)
     for joint in range(n):
         where = f"joint {joint + 1} of {state.name}"
         low, high, unit = limits.lower[joint], limits.upper[joint], limits.unit(joint)
@@ -48,18 +56,19 @@ def check_joint(
             raise TargetRejected(
                 f"{where}: target {target[joint]:.4f} {unit} is outside [{low:g}, {high:g}]"
             )
-        step = abs(target[joint] - state.q[joint])
-        if step > gate.joint and not far:
+        if abs(step[joint]) > gate.joint and clipped is None and not far:
             raise TargetRejected(
-                f"{where}: target is {step:.3f} {unit} from the measured position, allowed "
-                f"{gate.joint:g} {unit} (gate.joint)"
+                f"{where}: target is {abs(step[joint]):.3f} {unit} from the measured position, "
+                f"allowed {gate.joint:g} {unit} (gate.joint)"
             )
         if abs(rate[joint]) > limits.velocity[joint]:
             raise TargetRejected(
                 f"{where}: target velocity {rate[joint]:.3f} {unit}/s is outside "
                 f"+-{limits.velocity[joint]:g}"
             )
-    return np.concatenate([target, rate])
+    if stream:
+        stream.asked(target)
+    return np.concatenate([target if clipped is None else clipped, rate])
 
 
 def _check(value: tuple[ArrayLike | None, ArrayLike | None], asked: AskedOfArm) -> Vector:
@@ -78,7 +87,8 @@ def _check(value: tuple[ArrayLike | None, ArrayLike | None], asked: AskedOfArm) 
     if q is None:
         here = np.clip(state.q, limits.lower, limits.upper)
         return check_joint(here, dq, state, limits, asked.gate)
-    record = check_joint(q, dq, state, limits, asked.gate, "joint" in asked.far)
+    far, stream = "joint" in asked.far, asked.stream("joint")
+    record = check_joint(q, dq, state, limits, asked.gate, far, stream)
     rates = record[limits.n_joints :]
     if "dq" not in parts and rates.any():
         raise TargetRejected(

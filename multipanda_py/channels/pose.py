@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multipanda_py.channel import HERE, AskedOfArm, Channel
+from multipanda_py.channels.stream import Stream
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.state import ArmSnapshot, Vector
@@ -16,15 +18,30 @@ if TYPE_CHECKING:
     from multipanda_py.config.sections import GateConfig
 
 
-def check_pose(pose_ee_in_base: Pose, state: ArmSnapshot, gate: GateConfig) -> Vector:
+def check_pose(
+    pose_ee_in_base: Pose, state: ArmSnapshot, gate: GateConfig, stream: Stream | None = None
+) -> Vector:
     """Return the record of channel ``pose`` for a target near the measured pose.
 
+    Args:
+        pose_ee_in_base: The target.
+        state: Of the arm.
+        gate: How far it may be from the measured pose.
+        stream: One that it may go on with; it is clipped to the gate then.
+
     Raises:
-        TargetRejected: If the step from the measured pose is larger than the gate.
+        TargetRejected: If the step from the measured pose is larger than the gate, in a jump.
     """
     distance, angle = pose_ee_in_base.distance_from(
         state.position_ee_in_base, state.rotation_ee_in_base
     )
+    is_far = distance > gate.position or angle > gate.rotation
+    if is_far and stream and stream.goes_on(partial(_is_near, pose_ee_in_base, gate)):
+        stream.asked(pose_ee_in_base)
+        pose_ee_in_base = pose_ee_in_base.clipped(
+            state.position_ee_in_base, state.rotation_ee_in_base, gate.position, gate.rotation
+        )
+        return np.concatenate([pose_ee_in_base.position, pose_ee_in_base.rotation.reshape(-1)])
     if distance > gate.position:
         raise TargetRejected(
             f"{state.name}: target is {distance:.3f} m from the measured pose, allowed "
@@ -35,14 +52,21 @@ def check_pose(pose_ee_in_base: Pose, state: ArmSnapshot, gate: GateConfig) -> V
             f"{state.name}: target is turned {angle:.3f} rad from the measured pose, allowed "
             f"{gate.rotation:g} rad (gate.rotation)"
         )
+    if stream:
+        stream.asked(pose_ee_in_base)
     return np.concatenate([pose_ee_in_base.position, pose_ee_in_base.rotation.reshape(-1)])
+
+
+def _is_near(pose: Pose, gate: GateConfig, other: Pose) -> bool:
+    distance, angle = pose.distance(other)
+    return distance <= gate.position and angle <= gate.rotation
 
 
 def _check(pose: Pose, asked: AskedOfArm) -> Vector:
     if not isinstance(pose, Pose):
         raise TargetRejected(f"{asked.state.name}: pose: got {pose!r:.60}, allowed a Pose")
     placed = pose if asked.frame is HERE else asked.frame @ pose
-    return check_pose(placed, asked.state, asked.gate)
+    return check_pose(placed, asked.state, asked.gate, asked.stream("pose"))
 
 
 POSE = Channel(

@@ -72,6 +72,15 @@ class InstanceSpec:
         return channel_table((*self.law.Target.channels, *extra))
 
     @cached_property
+    def far_channels(self) -> tuple[str, ...]:
+        """Channels whose targets may be far from the measured state.
+
+        They are those that the law says, and those of features, which only lean towards them.
+        """
+        law = self.law.Target
+        return (*law.far, *(name for name in self.channel_table if name not in law.channels))
+
+    @cached_property
     def parameter_sets(self) -> tuple[ParameterSet[Any], ...]:
         """The law's parameters, then each feature's switch and own ones with its prefix."""
         sets: list[ParameterSet[Any]] = [ParameterSet(self.law.Params, robots=self.robots)]

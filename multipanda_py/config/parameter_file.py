@@ -29,7 +29,8 @@ MAX_TARGET_AGE = "max_target_age"
 LONGEST_AGE = 3600.0
 OF_EVERY_NODE = frozenset({"use_sim_time", "start_type_description_service", "qos_overrides"})
 """What rclpy itself reads."""
-OF_THE_NODE = OF_EVERY_NODE | {MAX_TARGET_AGE}
+PLAIN_JOINT_NAMES = "plain_joint_names"
+OF_THE_NODE = OF_EVERY_NODE | {MAX_TARGET_AGE, PLAIN_JOINT_NAMES}
 """What the node of a cell reads beside the cell."""
 
 
@@ -123,9 +124,9 @@ def node_faults(values: Mapping[str, Any]) -> Iterator[str]:
     age = values.get(MAX_TARGET_AGE, 1.0)
     if isinstance(age, bool) or not isinstance(age, (int, float)) or not 0 <= age <= LONGEST_AGE:
         yield f"{MAX_TARGET_AGE}: got {age!r:.60}, allowed a number in [0, {LONGEST_AGE:g}]"
-    use_sim_time = values.get("use_sim_time", False)
-    if not isinstance(use_sim_time, bool):
-        yield f"use_sim_time: got {use_sim_time!r:.60}, allowed true or false"
+    for name in ("use_sim_time", PLAIN_JOINT_NAMES):
+        if not isinstance(value := values.get(name, False), bool):
+            yield f"{name}: got {value!r:.60}, allowed true or false"
 
 
 def with_sections(

@@ -141,22 +141,41 @@ def joint_name_fault(given: Sequence[str], names: Sequence[str]) -> str:
     )
 
 
+def in_full(given: Sequence[str], names: Sequence[str]) -> Sequence[str]:
+    """Return names of an arm's joints as the cell has them, from those without the arm's name.
+
+    Clients of one arm call its joints ``fr3_joint1``, in the arm's namespace.
+
+    Args:
+        given: Names, all without one and the same beginning.
+        names: Those of the cell.
+    """
+    for name in names if given else ():
+        prefix = name.removesuffix(f"_{given[0]}")
+        if prefix != name and {f"{prefix}_{one}" for one in given} <= set(names):
+            return [f"{prefix}_{one}" for one in given]
+    return given
+
+
 def read_joints(
     message: JointState, names: Sequence[str]
 ) -> tuple[list[float] | None, list[float] | None]:
     """Return positions [rad] and velocities [rad/s] in joint order; None where left out.
 
     Args:
-        message: Joints by name, in any order.
+        message: Joints by name, in any order, with the arm's name before them or without.
         names: The names expected, in joint order.
 
     Raises:
         TargetRejected: If a name is missing, unknown or doubled, the lists differ in length, or
             both are empty.
     """
-    if fault := joint_name_fault(message.name, names):
+    given = message.name
+    if joint_name_fault(given, names):
+        given = in_full(given, names)
+    if fault := joint_name_fault(given, names):
         raise TargetRejected(f"name: {fault}")
-    order = [message.name.index(name) for name in names]
+    order = [given.index(name) for name in names]
     lists = {"position": message.position, "velocity": message.velocity}
     for field, values in lists.items():
         needed = field == "position" and not message.velocity

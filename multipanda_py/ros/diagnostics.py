@@ -18,6 +18,7 @@ from multipanda_py.loop.statistics import LoopStatistics
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.guard import PARAMETERS, GuardedNode
 from multipanda_py.ros.running import every
+from multipanda_py.ros.said_once import SaidOnce
 from multipanda_py.ros.targets import Targets
 
 PERIOD = 1.0
@@ -46,6 +47,8 @@ class Diagnostics:
         self._notices: Counter[str] = Counter()
         self._last_notice: dict[str, str] = {}
         self._stuck, self._timeless = False, False
+        self._clipped: Counter[str] = Counter()
+        self._said = SaidOnce()
         every(node, PERIOD, self._tick)
         every(node, LOOK_PERIOD, self._look)
 
@@ -67,12 +70,22 @@ class Diagnostics:
     def _look(self) -> None:
         """Say at once when the loop or the time stands still, and when it goes on."""
         self._look_at_loop()
+        self._look_at_gate()
         worry = self._clock.worry()
         if bool(worry) != self._timeless:
             self._timeless = bool(worry)
             text = f"{worry}; {self._consequence()}" if worry else "/clock goes on"
             self._node.get_logger().warning(text)
             self._tick()
+
+    def _look_at_gate(self) -> None:
+        """Say once that an arm stays behind its stream of targets."""
+        for whose, count in self._cell.clipped.items():
+            if count != self._clipped[whose]:
+                self._clipped[whose] = count
+                text = f"{whose}: the stream is further from the arm than the gate: clipped to it"
+                if news := self._said.news(text):
+                    self._node.get_logger().warning(news)
 
     def _look_at_loop(self) -> None:
         reason = self._cell.silence_reason()
@@ -158,6 +171,9 @@ class Diagnostics:
             "fault": state.fault or "none",
             "reason": self.faults[arm].text if state.fault and arm in self.faults else "",
             "refused targets": str(self._cell.rejected[f"{arm} target"]),
+            "clipped targets": str(
+                sum(n for whose, n in self._cell.clipped.items() if whose.split()[0] == arm)
+            ),
             "refused gripper goals": str(self._cell.rejected[f"{arm} gripper"]),
             "last gripper refusal": self._targets.last_reason.get(f"{arm} gripper", ""),
             "gripper problem": problem or "none",

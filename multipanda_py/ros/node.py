@@ -50,7 +50,13 @@ from multipanda_py.ros.running import (
     release,
 )
 from multipanda_py.ros.services import ControllerManager
-from multipanda_py.ros.settings import cell_config, folders_of, max_target_age, sections_of_others
+from multipanda_py.ros.settings import (
+    cell_config,
+    folders_of,
+    max_target_age,
+    plain_joint_names,
+    sections_of_others,
+)
 from multipanda_py.ros.stop import Stop
 from multipanda_py.ros.tare import TareServices
 from multipanda_py.ros.targets import Targets
@@ -75,7 +81,7 @@ class MultimodeController:
         clock = NodeClock(node.get_clock())
         targets = Targets(node, cell, clock, max_target_age(node))
         self._diagnostics = Diagnostics(node, cell, targets, clock)
-        self._publishers = StatePublishers(node, cell, clock)
+        self._publishers = StatePublishers(node, cell, clock, plain_joint_names(node))
         self._managers = [ControllerManager(node, cell, arm) for arm in ("", *cell.arms)]
         self._recovery = RecoveryServices(node, cell, self._diagnostics)
         self._tare = TareServices(node, cell)

@@ -47,10 +47,12 @@ class _Topic:
 class _ArmTopics:
     """Topics of one arm: joints by name; pose, twist and wrench along its base's axes."""
 
-    def __init__(self, node: Node, cell: Cell, arm: str) -> None:
+    def __init__(self, node: Node, cell: Cell, arm: str, plain_names: bool) -> None:
         base = cell.frames.base_of(arm)
         self.joints = _Topic(node, JointState, f"{arm}/joint_states")
-        self.joints.message.name = list(cell.descriptions[arm].joint_names)
+        prefix = f"{arm}_" if plain_names else ""
+        names = cell.descriptions[arm].joint_names
+        self.joints.message.name = [name.removeprefix(prefix) for name in names]
         self.pose = _Topic(node, PoseStamped, f"{arm}/current_pose", base)
         self.twist = _Topic(node, TwistStamped, f"{arm}/current_twist", base)
         self.wrench = _Topic(node, WrenchStamped, f"{arm}/external_wrench", base)
@@ -91,9 +93,11 @@ class StatePublishers:
     send together leaves it out. Thread: executor.
     """
 
-    def __init__(self, node: Node, cell: Cell, clock: NodeClock) -> None:
+    def __init__(
+        self, node: Node, cell: Cell, clock: NodeClock, plain_names: bool = False
+    ) -> None:
         self._cell, self._clock = cell, clock
-        self._arms = [_ArmTopics(node, cell, arm) for arm in cell.arms]
+        self._arms = [_ArmTopics(node, cell, arm, plain_names) for arm in cell.arms]
         self._merged = _Topic(node, JointState, "joint_states")
         arms = list(cell.descriptions.values())
         self._fingers = [arm.finger_joint_names for arm in arms]

@@ -21,6 +21,7 @@ from multipanda_py.config.parameter_file import (
     LONGEST_AGE,
     MAX_TARGET_AGE,
     OF_THE_NODE,
+    PLAIN_JOINT_NAMES,
     Parameters,
     sections,
     with_sections,
@@ -163,6 +164,23 @@ def max_target_age(node: Node) -> float:
         raise ConfigurationError(
             f"{MAX_TARGET_AGE}: {error}; allowed 0.0 to {LONGEST_AGE}"
         ) from None
+
+
+def plain_joint_names(node: Node) -> bool:
+    """Declare and return whether ``<arm>/joint_states`` names joints without the arm's name.
+
+    Raises:
+        ConfigurationError: If the parameter is not true or false.
+    """
+    descriptor = ParameterDescriptor(
+        description="<arm>/joint_states has fr3_joint1 instead of left_fr3_joint1, for clients "
+        "that know of one arm; the merged joint_states does not",
+        read_only=True,
+    )
+    try:
+        return bool(node.declare_parameter(PLAIN_JOINT_NAMES, False, descriptor).value)
+    except ParameterException as error:
+        raise ConfigurationError(f"{PLAIN_JOINT_NAMES}: {error}; allowed true, false") from None
 
 
 def _plain(value: Any) -> Any:

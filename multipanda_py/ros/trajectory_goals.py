@@ -14,7 +14,7 @@ from control_msgs.action import FollowJointTrajectory
 
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.planning.trajectory import complete, thin
-from multipanda_py.ros.conversions import joint_name_fault
+from multipanda_py.ros.conversions import in_full, joint_name_fault
 from multipanda_py.state import Matrix, Vector
 from multipanda_py.targets import TRAJECTORY_POINTS
 
@@ -129,6 +129,7 @@ def _refuse_extras(goal: Any) -> None:
 
 
 def _order(given: list[str], names: Sequence[str]) -> list[int]:
+    given = list(in_full(given, names))
     if fault := joint_name_fault(given, names):
         raise GoalRefused(Result.INVALID_JOINTS, fault)
     return [given.index(name) for name in names]
@@ -153,7 +154,8 @@ def _tolerances(field: str, given: Sequence[Any], names: Sequence[str]) -> Vecto
     """Return the position tolerances in joint order; 0 where a joint is not named."""
     found = np.zeros(len(names))
     for item in given:
-        if item.name not in names:
+        [name] = in_full([item.name], names)
+        if name not in names:
             raise GoalRefused(Result.INVALID_JOINTS, f"{field}: {item.name} unknown")
         if item.velocity > 0 or item.acceleration > 0:
             raise GoalRefused(
@@ -161,7 +163,7 @@ def _tolerances(field: str, given: Sequence[Any], names: Sequence[str]) -> Vecto
                 f"{field}: {item.name}: only positions are watched; leave velocity and "
                 "acceleration at 0",
             )
-        found[names.index(item.name)] = item.position
+        found[names.index(name)] = item.position
     return found
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from multipanda_py.channel import HERE
 from multipanda_py.channels.joint import JOINT, check_joint
 from multipanda_py.channels.pose import POSE, check_pose
 from multipanda_py.channels.stiffness import check_stiffness
+from multipanda_py.channels.stream import PAUSE, Stream
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.sections import GateConfig
 from multipanda_py.exceptions import TargetRejected
@@ -53,6 +55,18 @@ def test_a_point_of_the_world_is_found_in_a_turned_base() -> None:
     point = frames.base_from("world", "left") @ Pose(np.array([1.0, 3.0, 3.5]), np.eye(3))
     np.testing.assert_allclose(point.position, [1.0, 0.0, 0.5], atol=1e-12)
     np.testing.assert_allclose(point.rotation, turned(2, -math.pi / 2), atol=1e-12)
+
+
+def test_an_arm_s_own_base_has_short_names_which_mean_nothing_to_the_cell() -> None:
+    frames = Frames(CELL)
+    for arm, model in (("left", "fr3"), ("right", "fer")):
+        for name in ("", "base", f"{model}_link0", f"{arm}_{model}_link0"):
+            assert frames.base_from(name, arm) is HERE
+    for frame in ("base", "fr3_link0"):
+        with pytest.raises(TargetRejected, match="is unknown"):
+            frames.world_from(frame)
+    with pytest.raises(TargetRejected, match="is unknown"):
+        frames.base_from("fr3_link0", "right")
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -100,6 +114,57 @@ def test_a_pose_passes_if_and_only_if_it_is_near(
     else:
         with pytest.raises(TargetRejected, match=r"left: target is .*gate\."):
             check_pose(pose, STATE, GATE)
+
+
+class Now:
+    time = 5.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def test_an_arm_that_was_held_back_was_lost_by_its_stream() -> None:
+    """The gate refused all of it, also when the arm was free: only the way back was taken."""
+    clipped: Counter[str] = Counter()
+    stream, here = Stream("left pose", clipped, Now()).of("soft"), STATE.position_ee_in_base
+    for step in np.arange(0.01, 0.5, 0.01):
+        pose = Pose(here + [0.6 * step, 0.8 * step, 0.0], turned(2, 3.0 * step))
+        record = check_pose(pose, STATE, GATE, stream)
+        way = min(step, GATE.position)
+        np.testing.assert_allclose(record[:3], here + [0.6 * way, 0.8 * way, 0.0], atol=1e-12)
+        angle = min(3.0 * step, GATE.rotation)
+        np.testing.assert_allclose(record[3:].reshape(3, 3), turned(2, angle), atol=1e-9)
+    assert clipped["left pose"] == pytest.approx(34, abs=1)
+
+
+def test_what_jumps_pauses_or_was_another_law_s_is_refused_as_before() -> None:
+    now = Now()
+    stream, here = Stream("left pose", Counter(), now), STATE.position_ee_in_base
+    far, further = (Pose(here + [x, 0.0, 0.0], np.eye(3)) for x in (0.16, 0.31))
+    near = Pose(here + [0.1, 0.0, 0.0], np.eye(3))
+    check_pose(near, STATE, GATE, stream.of("soft"))
+    with pytest.raises(TargetRejected, match=r"gate\.position"):
+        check_pose(further, STATE, GATE, stream.of("soft"))  # refused, and so no part of it
+    check_pose(far, STATE, GATE, stream.of("soft"))
+    with pytest.raises(TargetRejected, match=r"gate\.position"):
+        check_pose(far, STATE, GATE, stream.of("stiff"))
+    check_pose(near, STATE, GATE, stream.of("stiff"))
+    now.time += 1.1 * PAUSE
+    with pytest.raises(TargetRejected, match=r"gate\.position"):
+        check_pose(far, STATE, GATE, stream.of("stiff"))
+
+
+def test_a_stream_of_joints_is_clipped_along_its_way_and_never_beyond_limits() -> None:
+    stream = Stream("left joint", Counter(), Now())
+    way = np.array([1.0, 0.5, 0.0, 0.0, -0.25, 0.0, 0.0])
+    for step in np.arange(0.05, 1.0, 0.05):
+        record = check_joint(READY + step * way, None, STATE, LIMIT, GATE, stream=stream)
+        np.testing.assert_allclose(record[:7], READY + min(step, GATE.joint) * way, atol=1e-12)
+    stream = stream.of("another")
+    for step in (0.2, 0.4, 0.6):
+        check_joint(READY - [0, 0, 0, step, 0, 0, 0], None, STATE, LIMIT, GATE, stream=stream)
+    with pytest.raises(TargetRejected, match=r"joint 4 of left: .* is outside"):
+        check_joint(READY - [0, 0, 0, 0.7, 0, 0, 0], None, STATE, LIMIT, GATE, stream=stream)
 
 
 @given(st.lists(st.floats(-0.6, 0.6), min_size=7, max_size=7))

@@ -17,7 +17,7 @@ from sensor_msgs.msg import JointState
 from multipanda_py.exceptions import ConfigurationError, TargetRejected
 from multipanda_py.ros import conversions
 from multipanda_py.ros.clock import NodeClock
-from multipanda_py.ros.conversions import read_joints, read_numbers, read_pose
+from multipanda_py.ros.conversions import in_full, read_joints, read_numbers, read_pose
 from multipanda_py.ros.settings import nested
 
 NAMES = tuple(f"joint{number}" for number in range(1, 8))
@@ -31,6 +31,17 @@ def stamped(frame):
     point.x, point.y, point.z = 0.1, -0.2, 0.3
     turn.x, turn.y, turn.z, turn.w = 0.5, -0.5, 0.5, 0.5
     return message
+
+
+def test_an_arm_s_joints_may_come_without_its_name_but_all_of_them():
+    names = [f"my_left_fr3_joint{number}" for number in range(1, 8)]
+    short = [name.removeprefix("my_left_") for name in names]
+    assert in_full(short[::-1], names) == names[::-1]
+    assert in_full([short[3]], names) == [names[3]]
+    for other in ([], names, [*short[:6], "elbow"], ["joint9"], [*short[:6], names[6]]):
+        assert in_full(other, names) == other
+    message = JointState(name=short[::-1], position=[float(number) for number in range(7)])
+    assert read_joints(message, names)[0] == [6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize("frame", ["", "w", "world", "left_fr3_link0", "élève", "x" * 100])

@@ -115,7 +115,7 @@ def poison(target, case, client):
         return "quaternion: got norm 0"
     if case == "unknown frame":
         target.header.frame_id = "base_link"
-        return "frame 'base_link' is unknown; known: world, left_fr3_link0, right_fr3_link0"
+        return "frame 'base_link' is unknown; known: world, left_fr3_link0, right_fr3_link0, base"
     if case == "too far":
         point.x += 0.5
         return "(gate.position)"
