@@ -37,6 +37,7 @@ setup(
     extras_require={
         "sim": ["mujoco", "imageio", "imageio-ffmpeg", "pillow"],
         "real": ["pylibfranka"],
+        "bench": ["matplotlib"],
         "run": ["numpy", "PyYAML", "pydantic>=2.7", "typing_extensions", "pin", "coal", "ruckig"],
         # colcon runs pytest only for packages that name it here.
         "test": ["pytest", "hypothesis"],

@@ -19,7 +19,9 @@ from multipanda_py.commands.output import FAILED, INTERRUPTED, complain
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.machine.interruption import Interrupted
 
-COMMANDS = ("run", "check", "list", "render", "margin", "robot", "doctor", "fci-sim", "inject")
+COMMANDS = (
+    "run", "check", "list", "render", "margin", "robot", "doctor", "bench", "fci-sim", "inject",
+)  # fmt: skip
 
 
 def make_parser() -> argparse.ArgumentParser:

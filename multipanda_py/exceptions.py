@@ -96,3 +96,7 @@ class SimulationRefused(MultipandaError, ValueError):
 
 class RenderingUnavailable(MultipandaError, RuntimeError):
     """Report that no off-screen OpenGL library was found."""
+
+
+class BenchError(MultipandaError, RuntimeError):
+    """Report what could not be measured, and why."""

@@ -30,6 +30,7 @@ COMES_WITH = {
     "action_msgs": "rclpy",
 }
 PIP_ONLY = {
+    "matplotlib",
     "mujoco",
     "pylibfranka",
     "imageio",

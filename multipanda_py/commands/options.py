@@ -31,3 +31,14 @@ def pixels(text: str) -> int:
     if not text.isdecimal() or int(text) < 2 or int(text) % 2:
         raise argparse.ArgumentTypeError(f"got {text!r}, allowed an even, positive number")
     return int(text)
+
+
+def count(text: str) -> int:
+    """Return a whole number from 1.
+
+    Raises:
+        argparse.ArgumentTypeError: If the text is none.
+    """
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"got {text!r}, allowed a whole number from 1")
+    return int(text)

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import signal
 import sys
 
+_PR_SET_PDEATHSIG = 1
 _SAFE_PATH = (3, 11)
 """First Python with ``-P``."""
 _BOOTSTRAP = (
@@ -34,3 +37,11 @@ def module_command(
     if version >= _SAFE_PATH:
         return [sys.executable, "-P", "-c", _BOOTSTRAP.format(""), module, *arguments]
     return [sys.executable, "-c", _BOOTSTRAP.format("sys.path[0], "), module, *arguments]
+
+
+def end_with_parent() -> None:
+    """Have this process ended by SIGTERM when its parent dies, by SIGKILL too.
+
+    As ``preexec_fn`` of a child, in a program whose main thread starts it.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plots of a report, in the manner of Fig. 3 of the multipanda_ros2 paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multipanda_py.bench.conditions import ARMS, CONDITIONS
+from multipanda_py.bench.paced import Samples
+from multipanda_py.bench.report import PAPER_SWITCH
+from multipanda_py.bench.wired import BARE
+from multipanda_py.exceptions import BenchError
+from multipanda_py.state import Vector
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLORS = ("#3b75af", "#c4663a", "#6b9e5b", "#8a6bab", "#b8a03c", "#6f6f6f")
+WIDTH = 0.36
+_SHOWN = 99.9  # percentile up to which a plot reaches
+_LONGEST_SWITCH = 3.5  # that a plot shows [ms]
+
+
+def draw(report: Mapping[str, Any], samples: Mapping[str, Samples], file: Path) -> None:
+    """Draw loop times, delays, processor time and switching delays.
+
+    Raises:
+        BenchError: If matplotlib is missing, or there is nothing to draw.
+    """
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise BenchError(
+            "no plots without matplotlib: pip install matplotlib; the tables are complete"
+        ) from None
+    if not samples:
+        raise BenchError("no plots: nothing was measured that can be drawn")
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(2, 3, figsize=(15.0, 7.6))
+    paced, wired = samples.get("paced", {}), samples.get("wired", {})
+    _to_robot(axes[0, 0], wired)
+    _loop_times(axes[0, 1], paced)
+    _cores(axes[0, 2], report.get("paced", {}).get("conditions", {}))
+    _answers(axes[1, 0], wired)
+    _lateness(axes[1, 1], paced)
+    _switching(axes[1, 2], paced.get("switching", {}))
+    figure.suptitle(f"{report['machine']['processor']}, {report['machine']['kernel']}", size=10)
+    figure.tight_layout()
+    figure.savefig(file, dpi=120)
+    pyplot.close(figure)
+
+
+def _violins(axes: Axes, groups: Mapping[str, Sequence[Vector]], labels: Sequence[str]) -> None:
+    """Draw distributions beside one another, with median and 99th percentile."""
+    names, top = list(groups), 0.0
+    if not names:
+        axes.text(0.5, 0.5, "not measured", ha="center", transform=axes.transAxes)
+    for k in range(len(labels)):
+        shift = (k - 0.5 * (len(labels) - 1)) * WIDTH
+        for at, name in enumerate(names):
+            values = groups[name][k] if k < len(groups[name]) else np.zeros(0)
+            if not len(values):
+                continue
+            median, p99, end = np.percentile(values, [50, 99, _SHOWN])
+            top = max(top, float(p99))
+            drawn = axes.violinplot(
+                [values[values <= end]], [at + shift], widths=0.9 * WIDTH, showextrema=False
+            )
+            bodies: Any = drawn["bodies"]
+            for body in bodies:
+                body.set(facecolor=COLORS[k], alpha=0.55)
+            axes.hlines(median, at + shift - 0.14, at + shift + 0.14, color="black", lw=1.2)
+            axes.plot(at + shift, p99, marker="_", color="black", ms=6)
+            axes.annotate(
+                f"{median:.0f}", (at + shift, median), (0, 3), textcoords="offset points",
+                ha="center", size=7,
+            )  # fmt: skip
+    axes.set_xticks(range(len(names)), names, size=8)
+    axes.set_ylim(0.0, 1.25 * top or 1.0)
+    axes.set_ylabel("[us]")
+    axes.grid(axis="y", alpha=0.3)
+    handles = [_patch(k) for k in range(len(labels))]
+    axes.legend(handles, labels, fontsize=8, loc="upper left")
+
+
+def _patch(number: int) -> Any:
+    from matplotlib.patches import Patch
+
+    return Patch(facecolor=COLORS[number], alpha=0.55)
+
+
+def _to_robot(axes: Axes, wired: Samples) -> None:
+    groups = {
+        name: [wired[name][f"to {arm}"] for arm in ARMS] for name in CONDITIONS if name in wired
+    }
+    _violins(axes, groups, [f"{arm} arm" for arm in ARMS])
+    axes.set_title("torque known in the loop to torque at the robot; paper: 500 us", size=9)
+
+
+def _answers(axes: Axes, wired: Samples) -> None:
+    groups = {
+        "bare" if name == BARE else name: [wired[name][arm] for arm in ARMS]
+        for name in (*CONDITIONS, BARE)
+        if name in wired
+    }
+    _violins(axes, groups, [f"{arm} arm" for arm in ARMS])
+    axes.set_title("state packet to torque packet; bare: pylibfranka alone", size=9)
+
+
+def _loop_times(axes: Axes, paced: Samples) -> None:
+    groups = {
+        name: [paced[name]["control"], paced[name]["cycle"]]
+        for name in CONDITIONS
+        if name in paced
+    }
+    _violins(axes, groups, ["control: wake-up to torques", "whole cycle with physics"])
+    axes.set_title("control loop, all cycles (bar: median, dash: p99)", size=9)
+
+
+def _lateness(axes: Axes, paced: Samples) -> None:
+    groups = {
+        name: [paced[name]["lateness"], paced[name].get("floor", np.zeros(0))]
+        for name in CONDITIONS
+        if name in paced
+    }
+    _violins(axes, groups, ["our loop", "a loop in C that does nothing"])
+    axes.set_title("lateness of wake-up, same core, priority and load", size=9)
+
+
+def _cores(axes: Axes, conditions: Mapping[str, Any]) -> None:
+    names = [name for name in CONDITIONS if name in conditions]
+    base = np.zeros(len(names))
+    shown = ("loop.process", "ros.node", "ros.motion_generator")
+    for k, process in enumerate(shown):
+        cores = [
+            sum(one["cores"] for one in conditions[name]["processes"] if one["name"] == process)
+            for name in names
+        ]
+        axes.bar(names, cores, 0.55, base, color=COLORS[k], alpha=0.7, label=process)
+        base += cores
+    axes.tick_params(axis="x", labelsize=8)
+    axes.set_ylabel("cores")
+    axes.set_title("processor time, two simulated arms, targets at 2 x 1 kHz", size=9)
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_ylim(0.0, 1.35 * float(base.max()) if len(base) else 1.0)
+    axes.legend(fontsize=8, loc="upper left", ncols=3)
+
+
+def _switching(axes: Axes, switching: Mapping[str, Vector]) -> None:
+    delays = switching.get("delay", np.zeros(0)) * 1e-3
+    from matplotlib.ticker import MaxNLocator
+
+    mean, std = PAPER_SWITCH
+    bins = np.arange(0.0, _LONGEST_SWITCH + 0.05, 0.1)
+    axes.hist(np.minimum(delays, bins[-1]), bins.tolist(), color=COLORS[0], alpha=0.7)
+    if len(delays):
+        axes.axvline(delays.mean(), color=COLORS[0], label=f"mean {delays.mean():.2f} ms")
+    axes.axvline(mean, color=COLORS[1], label=f"paper {mean:.2f} ms")
+    axes.axvspan(mean - std, mean + std, color=COLORS[1], alpha=0.15)
+    axes.set_xlabel(f"[ms]; what took longer is at {_LONGEST_SWITCH:g}")
+    axes.set_ylabel("trials")
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_title("switch request to first cycle of the new law", size=9)
+    axes.legend(fontsize=8)

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report in words and tables, beside the figures of the multipanda_ros2 paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from multipanda_py.bench.conditions import ARMS, CONDITIONS, FORCE
+from multipanda_py.bench.scaling_report import scaling_lines
+from multipanda_py.bench.tables import table, two
+from multipanda_py.bench.wired import BARE
+
+PAPER = {"DC-NF": "< 25", "DC-CA": "above it", "DC-MA": "+ 40 to 60", "DC-CA-MA": "", "C-MA": ""}
+"""Of its section VI-A: time of the control function [us]."""
+PAPER_DELAY = "about 0.5 ms"
+PAPER_SWITCH = (2.117, 0.493)
+"""Mean and standard deviation [ms], 50 trials."""
+PAPER_MEMORY = "0.2 % of 32 GB"
+
+Report = Mapping[str, Any]
+
+
+def markdown(report: Report, picture: str = "") -> str:
+    """Return the report as Markdown.
+
+    Args:
+        report: As :func:`multipanda_py.bench.run.run` returns it.
+        picture: File of the plots, relative to the report; empty: none.
+    """
+    effort = report["effort"]
+    parts = [
+        "# How fast: a report of `multipanda bench`",
+        f"Two FR3 arms, {effort['seconds']:g} s per condition, target poses at 1 kHz over ROS 2 "
+        "from a process of their own. The paper's machine was a Ryzen 7 7735U mini-PC with real "
+        "arms; its laws are C++.",
+        table(("machine", ""), report["machine"].items()),
+    ]
+    if picture:
+        parts.append(f"![loop time, delays, processes, switches]({picture})")
+    for title, lines in (
+        ("Time of the control loop", _loop(report)),
+        ("State to torque, loop to robot", _wired(report)),
+        ("Switching, and from a topic to the loop", _switching(report)),
+        ("Processes", _processes(report)),
+        ("Parts of a cycle, hot", _parts(report)),
+        ("One to eight arms", scaling_lines(report.get("scaling"))),
+        ("Left out", [f"- {name}: {why}" for name, why in report["left_out"].items()]),
+    ):
+        if found := list(lines):
+            parts += [f"## {title}", "\n".join(found)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _loop(report: Report) -> Iterator[str]:
+    hot, cpp = report.get("hot", {}), report.get("cpp", {})
+    conditions = report.get("paced", {}).get("conditions", {})
+    rows = []
+    for name in (*CONDITIONS, FORCE):
+        row = [name, two(hot.get(name), 1), two(cpp.get(name), 1)]
+        found = conditions.get(name)
+        if found is None:
+            row += [""] * 6
+        else:
+            control = found["control_us"]
+            row += [
+                two(control),
+                f"{control['p99.9']:.0f} / {control['max']:.0f}",
+                f"{found['over_300_us']}, {found['missed']} of {found['cycles']}",
+                two(found["cycle_us"]),
+                two(found["lateness_us"]),
+                two(found.get("floor", {}).get("lateness_us")),
+            ]
+        rows.append([*row, PAPER.get(name, "")])
+    if not hot and not conditions:
+        return
+    yield table(
+        ("median / p99 [us]", "laws, hot", "the same in C++", "control, paced", "p99.9 / max",
+         "> 300 us, missed", "whole cycle with physics", "lateness", "lateness of a C loop",
+         "paper"),
+        rows,
+    )  # fmt: skip
+    yield ""
+    yield (
+        "*Laws, hot*: models, laws and features in a loop of their own. *Control*: from wake-up "
+        "until all torques are known, reading, models, checks and safety included, of all cycles "
+        "while targets stream. *> 300 us*: torques known later than that after the tick. "
+        "The C loop does nothing but wake up, on the same core, with the same priority, under the "
+        "same load."
+    )
+    for name, found in conditions.items():
+        if share := found["held"] / max(found["cycles"], 1):
+            yield (
+                f"\n**{name}: in {100.0 * share:.1f} % of the cycles an arm held, as targets "
+                "paused; the machine was too busy.**"
+            )
+
+
+def _wired(report: Report) -> Iterator[str]:
+    found = report.get("wired", {})
+    rows = []
+    for name in (*CONDITIONS, BARE):
+        entry = found.get(name, {})
+        if "trouble" in entry:
+            rows.append([name, f"not measured: {entry['trouble'].splitlines()[0]}", *[""] * 5])
+            continue
+        for arm in ARMS if entry else ():
+            one = entry[arm]
+            correlated = one.get("cross_correlation_us")
+            rows.append([
+                name, arm, two(one["state_to_torque_us"]), two(one.get("loop_to_robot_us")),
+                "" if correlated is None else f"{correlated:.0f}",
+                f"{one['lost_of_10000']:.1f} ({one['longest_run']})",
+                "" if name == BARE else PAPER_DELAY,
+            ])  # fmt: skip
+    if rows:
+        yield table(
+            ("condition", "arm", "state to torque, median / p99 [us]",
+             "loop to robot, median / p99 [us]", "the same by cross-correlation [us]",
+             "lost of 10 000 (in a row)", "paper, by cross-correlation"),
+            rows,
+        )  # fmt: skip
+        yield ""
+        yield (
+            "Two simulated FCI robots, each by its own clock. *State to torque*: from sending a "
+            "state packet to the arrival of the torque that answers it. *Loop to robot*: from the "
+            "moment that the loop has the torque until it arrives; what the paper measured."
+        )
+
+
+def _switching(report: Report) -> Iterator[str]:
+    paced = report.get("paced")
+    if not paced:
+        return
+    switch, (mean, std) = paced["switching"], PAPER_SWITCH
+    used = paced["topic_to_use_us"]
+    yield table(
+        ("", "ours", "paper"),
+        [
+            (f"request to first cycle of the new law, {switch['trials']} trials, mean and "
+             "deviation", f"{switch['mean_ms']:.3f} +- {switch['std_ms']:.3f} ms",
+             f"{mean} +- {std} ms"),
+            ("the same, longest", f"{switch['delay_us']['max'] * 1e-3:.2f} ms", ""),
+            ("topic published to cycle that uses it, median / p99",
+             f"{two(used)} us" if used else "not seen", ""),
+            ("target poses per second and arm", f"{paced['targets_per_second']:.0f}", "1000"),
+            ("start of the node until it is active", f"{paced['start_to_active_s']:.1f} s", ""),
+        ],
+    )  # fmt: skip
+
+
+def _processes(report: Report) -> Iterator[str]:
+    rows: dict[tuple[str, str], list[Mapping[str, float]]] = {}
+    parts = {
+        "simulated arms": report.get("paced", {}).get("conditions", {}),
+        "simulated robots": report.get("wired", {}),
+    }
+    for where, conditions in parts.items():
+        for found in conditions.values():
+            for one in found.get("processes", ()):
+                rows.setdefault((where, one["name"]), []).append(one)
+    if rows:
+        yield table(
+            ("on", "process", "cores, mean", "largest of a condition", "memory, resident [MiB]",
+             "shared pages divided [MiB]"),
+            (
+                (where, f"`{name}`", f"{_mean(found, 'cores'):.2f}",
+                 f"{max(one['cores'] for one in found):.2f}",
+                 f"{_mean(found, 'resident_mib'):.0f}", f"{_mean(found, 'proportional_mib'):.0f}")
+                for (where, name), found in rows.items()
+            ),
+        )  # fmt: skip
+        yield ""
+        yield f"The paper: {PAPER_MEMORY} of memory; processor time in its Fig. 3c only."
+
+
+def _mean(found: Sequence[Mapping[str, float]], key: str) -> float:
+    return sum(one[key] for one in found) / len(found)
+
+
+def _parts(report: Report) -> Iterator[str]:
+    hot, first = report.get("hot", {}), CONDITIONS[0]
+    parts = {name.split(": ")[1]: value for name, value in hot.items() if ": " in name}
+    speed = parts.pop("inline", None)
+    if parts:
+        rows = [(name, two(value, 1)) for name, value in parts.items()]
+        rows.append(("inline, no clock", f"{speed['real_time_factor']:.1f} x real time"))
+        yield table((f"{first}, two arms", "median / p99 [us]"), rows)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the rows of a running loop say of its time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.loop.row_follower import RowFollower
+from multipanda_py.state import Matrix, Vector
+
+SLOW = 300.0
+"""After its deadline a cycle's commands are late for a robot [us]; Franka's figure."""
+_LOOK = 0.2
+PERCENTILES = {"median": 50.0, "p99": 99.0, "p99.9": 99.9, "max": 100.0}
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class CycleTimes:
+    """All cycles of a while; times in ns of CLOCK_MONOTONIC, arrays (n,) if not said.
+
+    Attributes:
+        wake: When each began.
+        deadline: When each should have begun.
+        control: From there until commands were known.
+        compute: From there until all was done.
+        missed: Periods skipped so far.
+        tau: Commanded torques, (n, arms, joints) [Nm].
+        sensed: Cycle of each arm's newest state, (n, arms); the same as ``wake``: a new one.
+        x: Of the reference of the first arm [m].
+    held: Whether an arm held instead of doing as its law says, as when targets pause.
+    dropped: Cycles that could not be read in time.
+    """
+
+    wake: Counts
+    deadline: Counts
+    control: Counts
+    compute: Counts
+    missed: Counts
+    tau: NDArray[np.float64]
+    sensed: Counts
+    x: Vector
+    held: NDArray[np.bool_]
+    dropped: int
+
+
+def watch(rows: RowFollower, seconds: float) -> CycleTimes:
+    """Collect the timing of all cycles of a loop for some time [s]."""
+    rows.take()
+    holds = [k for k, name in enumerate(rows.controllets) if name.endswith("/hold")]
+    dropped, until = rows.dropped, time.monotonic() + seconds
+    parts: list[tuple[NDArray[Any], ...]] = []
+    while time.monotonic() < until:
+        time.sleep(max(0.0, min(_LOOK, until - time.monotonic())))
+        while len(found := rows.take()):
+            arms = found["arms"]
+            heads = [found[name] for name in ("wake_ns", "deadline_ns", "control_ns",
+                                              "compute_ns", "missed")]  # fmt: skip
+            copies = (
+                *heads,
+                arms["tau"],
+                arms["sensed_ns"],
+                arms["target_pose"][:, 0, 0],
+                np.isin(arms["owner"], holds).any(axis=1),
+            )
+            parts.append(tuple(np.array(part) for part in copies))
+    wake, deadline, control, compute, missed, tau, sensed, x, held = (
+        np.concatenate(column) for column in zip(*parts)
+    )
+    dropped = rows.dropped - dropped
+    return CycleTimes(wake, deadline, control, compute, missed, tau, sensed, x, held, dropped)
+
+
+def summary(values: Vector) -> dict[str, float]:
+    """Return percentiles of times; empty if there are none."""
+    if not len(values):
+        return {}
+    found = np.percentile(values, list(PERCENTILES.values()))
+    return {name: round(float(value), 2) for name, value in zip(PERCENTILES, found)}
+
+
+def cycle_times(timing: CycleTimes) -> dict[str, Vector]:
+    """Return control, cycle and lateness of all cycles [us]."""
+    late = timing.wake - timing.deadline
+    found = {"control": timing.control, "cycle": timing.compute, "lateness": late}
+    return {name: np.asarray(values * 1e-3, dtype=np.float64) for name, values in found.items()}
+
+
+def topic_to_use(timing: CycleTimes, sent: Matrix) -> Vector:
+    """Return how long targets took from their publication to the cycle that used them [us].
+
+    Args:
+        timing: Of the loop.
+        sent: When, CLOCK_MONOTONIC [s], and x of every target, (n, 2); which tells them apart.
+    """
+    first = np.flatnonzero(np.diff(timing.x)) + 1  # cycles with a new target
+    by_x = np.argsort(sent[:, 1], kind="stable")
+    ordered = sent[by_x]
+    at = np.clip(np.searchsorted(ordered[:, 1], timing.x[first]), 0, len(ordered) - 1)
+    same = ordered[at, 1] == timing.x[first]
+    took: Vector = timing.wake[first][same] * 1e-3 - ordered[at[same], 0] * 1e6
+    plausible: Vector = took[(took >= 0.0) & (took < 1e5)]  # another target had the same x
+    return plausible

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole node on simulated FCI robots: how long states and torques are under way."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.bench.conditions import ARMS, CONDITIONS, all_conditions
+from multipanda_py.bench.delay import correlated_delay, stamped_delays
+from multipanda_py.bench.node import BenchNode, ros_environment
+from multipanda_py.bench.paced import Samples
+from multipanda_py.bench.processes import UsageMeter
+from multipanda_py.bench.robots import Answers, BenchRobots
+from multipanda_py.bench.rows import CycleTimes, summary, watch
+from multipanda_py.exceptions import BenchError
+from multipanda_py.state import Vector
+
+_MOVING = 20.0  # for both robots to execute torques [s]
+_LEAST_TORQUE = 0.05  # by which that of an arm in motion changes [Nm]
+BARE = "bare pylibfranka"
+
+
+def wired(
+    seconds: float, folder: Path, say: Callable[[str], None]
+) -> tuple[dict[str, Any], Samples]:
+    """Run the node on two robots under each condition, then bare loops.
+
+    Args:
+        seconds: Of each condition.
+        folder: For files.
+        say: Told of progress.
+
+    Returns:
+        Figures by condition and arm, those of the bare loops among them; and what is drawn, by
+        condition: ``left``, ``right`` from state to torque, ``to left``, ``to right`` from the
+        loop to the robot [us].
+    """
+    figures: dict[str, Any] = {}
+    samples: Samples = {}
+    with BenchRobots() as robots:
+        data = all_conditions(robots.arms(), f"bench_fci_{os.getpid()}")
+        with BenchNode(data, folder, ros_environment()) as node:
+            for condition, user in node.under_each(CONDITIONS, folder / "sent.npy"):
+                say(f"measuring {condition} on simulated FCI robots")
+                try:
+                    _wait_for(robots)
+                    meter = UsageMeter([*node.pids, user.pid])
+                    robots.begin(seconds)
+                    timing = watch(node.rows, seconds)
+                    answers = robots.answers()
+                    node.check()
+                    _check_motion(answers)
+                except BenchError as error:  # a machine that is too slow for robots
+                    figures[condition] = {"trouble": f"{error}"}
+                    continue
+                usage = [asdict(one) for one in meter.read()]
+                figures[condition], samples[condition] = _figures(timing, answers, usage)
+        say(f"measuring {BARE}")
+        answers = robots.bare(seconds)
+        figures[BARE] = {arm: _answered(found) for arm, found in answers.items()}
+        samples[BARE] = {arm: _latency(found) for arm, found in answers.items()}
+    return figures, samples
+
+
+def _figures(
+    timing: CycleTimes, answers: dict[str, Answers], usage: list[dict[str, Any]]
+) -> tuple[dict[str, Any], dict[str, Vector]]:
+    figures: dict[str, Any] = {"processes": usage, "not_seen": timing.dropped}
+    drawn: dict[str, Vector] = {}
+    for k, (arm, found) in enumerate(answers.items()):
+        written, tau = _written(timing, k)
+        _, delays = stamped_delays(written, tau, found.arrived, found.tau)
+        correlated = correlated_delay(written, tau, found.arrived, found.tau)
+        figures[arm] = {
+            **_answered(found),
+            "loop_to_robot_us": summary(delays * 1e6),
+            "loop_to_robot_matched": len(delays),
+            "cross_correlation_us": correlated * 1e6,
+        }
+        drawn |= {arm: _latency(found), f"to {arm}": delays * 1e6}
+    return figures, drawn
+
+
+def _wait_for(robots: BenchRobots) -> None:
+    deadline = time.monotonic() + _MOVING
+    while not robots.are_moving():
+        if time.monotonic() > deadline:
+            raise BenchError(f"the robots of {', '.join(ARMS)} did not move in {_MOVING:g} s")
+        time.sleep(0.05)
+
+
+def _check_motion(answers: dict[str, Answers]) -> None:
+    for arm, found in answers.items():
+        if np.ptp(found.tau, axis=0).max() < _LEAST_TORQUE:
+            raise BenchError(f"{arm} did not follow the motion generator")
+
+
+def _written(timing: CycleTimes, arm: int) -> tuple[Vector, Vector]:
+    """Return when the loop has written the commands of an arm [s], and which."""
+    fresh = timing.sensed[:, arm] == timing.wake
+    written = (timing.wake + timing.control)[fresh] * 1e-9
+    return written, timing.tau[fresh, arm]
+
+
+def _latency(found: Answers) -> Vector:
+    latency: Vector = (found.arrived - found.sent) * 1e6
+    return latency
+
+
+def _answered(found: Answers) -> dict[str, Any]:
+    return {
+        "state_to_torque_us": summary(_latency(found)),
+        "cycles": found.cycles,
+        "lost": found.lost,
+        "lost_of_10000": 1e4 * found.lost / max(found.cycles, 1),
+        "longest_run": found.longest_run,
+    }

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure how fast this machine runs a cell, beside the multipanda_ros2 paper."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from multipanda_py.bench.effort import PARTS, QUICK, Effort
+from multipanda_py.commands.options import count, positive
+from multipanda_py.commands.output import FAILED, OK, complain, say
+from multipanda_py.exceptions import BenchError
+from multipanda_py.machine.interruption import end_in_order
+
+SUMMARY = "Measure how fast this machine is, beside the multipanda_ros2 paper; writes a report."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--quick", action="store_true", help="under a minute instead of ten")
+    parser.add_argument(
+        "-o", dest="folder", type=Path, default=Path("bench"), metavar="DIR",
+        help="for report.json, report.md and report.png (default: bench)",
+    )  # fmt: skip
+    parser.add_argument("--seconds", type=positive, metavar="S", help="of each condition")
+    parser.add_argument("--trials", type=count, metavar="N", help="number of switches")
+    parser.add_argument(
+        "--only", nargs="+", choices=PARTS, default=None,
+        help="laws alone, the same in C++, the node on simulated arms, on simulated FCI robots, "
+        "one to eight arms and several cells",
+    )  # fmt: skip
+    parser.add_argument("--scaling", action="store_true", help="the same as --only scaling")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure, write the report, print its tables."""
+    from multipanda_py.bench.plots import draw
+    from multipanda_py.bench.report import markdown
+    from multipanda_py.bench.run import run as measure
+
+    effort = QUICK if options.quick else Effort()
+    only = ("scaling",) if options.scaling else tuple(options.only or ()) or None
+    given = {"seconds": options.seconds, "trials": options.trials, "parts": only}
+    effort = replace(effort, **{name: value for name, value in given.items() if value is not None})
+    options.folder.mkdir(parents=True, exist_ok=True)
+    end_in_order()
+    report, samples = measure(effort, complain)
+    picture = "report.png"
+    try:
+        draw(report, samples, options.folder / picture)
+    except BenchError as error:
+        complain(str(error))
+        picture = ""
+    text = markdown(report, picture)
+    (options.folder / "report.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+    (options.folder / "report.md").write_text(text, "utf-8")
+    say(text)
+    say(f"written: {options.folder}/report.md, report.json{', ' + picture if picture else ''}")
+    return OK if set(PARTS) & set(report) else FAILED

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``multipanda bench`` from its start to its report, and interrupted."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from processes import PATIENCE, descendants, is_running, wait_until
+
+from multipanda_py.bench.conditions import ARMS, CONDITIONS
+
+pytestmark = [
+    pytest.mark.ros,
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("rclpy") is None, reason="needs rclpy"),
+]
+
+
+def bench(folder, *words):
+    command = [sys.executable, "-m", "multipanda_py.cli", "bench", "--quick", "-o", str(folder)]
+    return subprocess.Popen(
+        [*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.timeout(400)
+def test_a_report_has_every_condition(tmp_path):
+    process = bench(tmp_path, "--seconds", "0.2", "--trials", "2", "--only", "paced", "wired")
+    out, err = process.communicate(timeout=90.0 * PATIENCE)
+    assert process.returncode == 0, err
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["left_out"].pop("hot") == "not asked for"
+    if "paced" not in report or "wired" not in report:
+        pytest.skip(f"machine too slow: {report['left_out']}")
+    for condition in CONDITIONS:
+        found = report["paced"]["conditions"][condition]
+        assert found["cycles"] > 0
+        assert found["control_us"]["median"] < found["cycle_us"]["median"]
+        assert {one["name"] for one in found["processes"]} >= {"ros.node", "loop.process"}
+        robots = report["wired"][condition]
+        assert "trouble" in robots or all(robots[arm]["cycles"] > 0 for arm in ARMS)
+    assert report["paced"]["switching"]["trials"] == 2
+    assert (tmp_path / "report.md").read_text() in out
+    assert (tmp_path / "report.png").is_file()
+
+
+@pytest.mark.timeout(200)
+def test_interrupted_it_leaves_no_process(tmp_path):
+    process = bench(tmp_path, "--only", "paced")
+    while "on simulated arms" not in (line := process.stderr.readline()):
+        assert line, "ended before it measured"
+    children = descendants(process.pid)
+    assert children
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30.0 * PATIENCE)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    wait_until(lambda: not any(map(is_running, children)), 10.0, lambda: f"end of {children}")
+    assert not Path(tmp_path / "report.json").exists()

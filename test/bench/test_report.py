@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports: whole tables, and words for what could not be measured."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from multipanda_py.bench import run as bench
+from multipanda_py.bench.conditions import ARMS, CONDITIONS
+from multipanda_py.bench.effort import Effort
+from multipanda_py.bench.plots import draw
+from multipanda_py.bench.report import markdown
+from multipanda_py.bench.rows import summary
+from multipanda_py.bench.scaling import end_of_1_khz
+from multipanda_py.cli import main
+from multipanda_py.exceptions import BenchError
+from multipanda_py.machine.facts import machine_facts
+
+pytestmark = pytest.mark.inline
+VALUES = np.linspace(10.0, 110.0, 101)
+
+
+def figures():
+    """Return a report in which every part is there."""
+    us = summary(VALUES)
+    usage = [{"name": "loop.process", "cores": 0.2, "resident_mib": 9.0, "proportional_mib": 5.0}]
+    condition = {
+        "control_us": us, "cycle_us": us, "lateness_us": us, "cycles": 1500, "over_300_us": 1,
+        "missed": 2, "held": 0, "not_seen": 0, "processes": usage,
+        "floor": {"lateness_us": us, "cycles": 1500, "missed": 0},
+    }  # fmt: skip
+    arm = {"state_to_torque_us": us, "loop_to_robot_us": us, "cross_correlation_us": 61.0,
+           "lost_of_10000": 1.5, "longest_run": 2}  # fmt: skip
+    wired = {name: dict.fromkeys(ARMS, arm) | {"processes": usage} for name in CONDITIONS}
+    wired["C-MA"] = {"trouble": "left did not follow\nand more"}
+    switching = {"trials": 50, "mean_ms": 0.43, "std_ms": 0.2, "delay_us": us, "service_us": us}
+    return {
+        "machine": machine_facts(),
+        "effort": {"seconds": 30.0, "trials": 50},
+        "left_out": {"cpp": "no Eigen"},
+        "hot": {name: {"median_us": 40.0, "p99_us": 60.0} for name in CONDITIONS},
+        "paced": {
+            "conditions": dict.fromkeys(CONDITIONS, condition), "switching": switching,
+            "topic_to_use_us": us, "targets_per_second": 1000.0, "start_to_active_s": 3.0,
+        },
+        "wired": wired,
+    }  # fmt: skip
+
+
+def test_rows_of_a_table_are_as_long_as_its_head():
+    text = markdown(json.loads(json.dumps(figures())), "report.png")
+    assert "](report.png)" in text
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        assert len({line.count("|") for line in table.splitlines()}) == 1, table
+
+
+def test_arms_and_cells_have_a_table_and_the_end_of_1_khz_is_where_lines_cross():
+    report, us = figures(), summary(VALUES)
+    condition = report["paced"]["conditions"]["DC-NF"]
+    one = condition | {"cycle_us": us | {"median": 100.0, "p99": 200.0}}
+    eight = condition | {"cycle_us": us | {"median": 450.0, "p99": 900.0}}
+    end = end_of_1_khz({}, {"1": one, "8": eight})
+    assert end["cycle_median"] == pytest.approx(19.0)
+    assert end["cycle_p99"] == pytest.approx(9.0)
+    assert end["ros_process"] == float("inf")
+    with pytest.raises(BenchError, match="needs two"):
+        end_of_1_khz({}, {"1": one})
+    report["scaling"] = {
+        "hot": {}, "arms": {"1": one, "8": eight}, "end": end, "cells": {"one cell": [one]},
+    }  # fmt: skip
+    text = markdown(report)
+    assert "Where 1 kHz ends" in text
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    assert all(len({line.count("|") for line in t.splitlines()}) == 1 for t in tables)
+
+
+def test_the_report_says_what_was_left_out_and_why():
+    text = markdown(figures())
+    assert "- cpp: no Eigen" in text
+    assert "not measured: left did not follow" in text
+
+
+def test_a_report_of_nothing_names_the_machine():
+    report = {"machine": machine_facts(), "effort": {"seconds": 1.0}, "left_out": {"hot": "no"}}
+    text = markdown(report)
+    assert report["machine"]["processor"] in text
+    assert "control loop" not in text
+
+
+def test_plots_without_figures_are_refused(tmp_path):
+    with pytest.raises(BenchError, match="nothing was measured"):
+        draw(figures(), {}, tmp_path / "report.png")
+
+
+def test_plots_are_drawn_from_what_there_is(tmp_path):
+    times = dict.fromkeys(("control", "cycle", "lateness"), VALUES)  # no compiler, no robots
+    paced = dict.fromkeys(CONDITIONS, times) | {"switching": {"delay": VALUES * 10}}
+    draw(figures(), {"paced": paced}, tmp_path / "report.png")
+    assert (tmp_path / "report.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_what_is_not_installed_is_left_out_and_the_rest_is_measured(monkeypatch):
+    monkeypatch.setattr(bench, "find_spec", lambda name: None)
+    said = []
+    report, samples = bench.run(Effort(parts=("hot", "paced", "wired")), said.append)
+    assert set(report["left_out"]) == {"hot", "cpp", "paced", "wired", "scaling"}
+    assert report["left_out"]["wired"] == (
+        "mujoco, pylibfranka, rclpy, controller_manager_msgs not installed"
+    )
+    assert not samples
+
+
+@pytest.mark.parametrize("words", [["--seconds", "0"], ["--trials", "1.5"], ["--seconds", "nan"]])
+def test_what_cannot_be_measured_is_refused_before_anything_starts(words, capsys, tmp_path):
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "-o", str(tmp_path / "no"), *words])
+    assert ended.value.code == 2
+    assert "allowed" in capsys.readouterr().err
+    assert not (tmp_path / "no").exists()
