@@ -121,7 +121,7 @@ class ForceImpedanceArm:
     ) -> None:
         """Write the torques (n,) [Nm] that take the arm to a pose."""
         self.settle(state.dq)
-        spring, subspace, turn = self.spring, self.subspace, self.spring.turn
+        spring, subspace = self.spring, self.subspace
         has_subspace = not subspace.is_idle
         if has_subspace:
             position, rotation = subspace.target(state, position, rotation, speed)

@@ -33,12 +33,9 @@ class Base:
         self._aligned = bool(np.abs(rotation - np.eye(3)).max() < 1e-12)
         self._product = np.zeros((6, 6))
 
-    def rotation_to_world(self, rotation: Matrix, out: Matrix) -> None:
-        """Turn a rotation (3, 3)."""
-        if self._aligned:
-            out[:] = rotation
-        else:
-            self._turn.dot(rotation, out)
+    def rotation_to_world(self, rotation: Matrix, out: Matrix) -> Matrix:
+        """Turn a rotation (3, 3); ``out`` may be left unused."""
+        return rotation if self._aligned else self._turn.dot(rotation, out)
 
     def point_to_world(self, position: Vector, out: Vector) -> None:
         """Turn and move a point (3,) [m]."""
@@ -98,11 +95,11 @@ class HeldObject:
         self.inertias: list[Matrix] = [np.eye(6) for _ in range(n)]
         self.inertia_invs: list[Matrix] = [np.eye(6) for _ in range(n)]
         self._inertias, self._inverses = ([np.eye(6) for _ in range(n)] for _ in range(2))
-        self._rotations = [np.eye(3) for _ in range(n)]
+        self._rotations, self._turns = ([np.eye(3) for _ in range(n)] for _ in range(2))
         self._grasp_backs = [np.eye(3) for _ in range(n)]
         self._said = [np.eye(3) for _ in range(n)]
         self._share = np.full(n, 1.0 / n)
-        self._mean = np.zeros(3)
+        self._mean, self._beyond = np.zeros(3), np.zeros((n, 3))
         self._rotation_back = self.rotation.T
         self._apart, self._turned = ways[:, :3], [way[3:] for way in ways]
         self._hand_views, self._rate_views = list(self.hands), list(rates)
@@ -128,8 +125,7 @@ class HeldObject:
         self._average_rotation()
         levers = self._grasps.dot(self._rotation_back, self.levers)
         self._share.dot(self.hands, self.position)  # the grasps' own mean is zero
-        _add(levers, self.position, self._apart)
-        _subtract(self._apart, self.hands, self._apart)
+        _add(_subtract(levers, self.hands, self._beyond), self.position, self._apart)
         if refresh:
             self.sharing.refresh(levers, self.inertias)
         self.sharing.measure()
@@ -137,7 +133,7 @@ class HeldObject:
     def _sense(self, states: Sequence[ArmState]) -> None:
         for i, (base, state) in enumerate(zip(self.bases, states)):
             base.point_to_world(state.position_ee_in_base, self._hand_views[i])
-            base.rotation_to_world(state.rotation_ee_in_base, self._rotations[i])
+            self._rotations[i] = base.rotation_to_world(state.rotation_ee_in_base, self._turns[i])
             np.negative(base.six_to_world(state.twist_ee_in_base), self._rate_views[i])
             space = state.operational_space()
             inertia, inverse = space.inertia, space.inertia_inv
@@ -154,10 +150,10 @@ class HeldObject:
         for rotation, back, opinion in zip(self._rotations, self._grasp_backs, said):
             rotation.dot(back, opinion)
         first = said[0]
-        mean[:] = 0.0
-        for opinion in said[1:]:
-            _add(mean, _log3(first.T.dot(opinion)), mean)
-        _multiply(mean, self._share[0], mean)
+        first_back, share = first.T, self._share[0]
+        _multiply(_log3(first_back.dot(said[1])), share, mean)
+        for opinion in said[2:]:
+            _add(mean, share * _log3(first_back.dot(opinion)), mean)
         first.dot(_exp3(mean), self.rotation)
         if len(said) == 2:  # the mean is half way between them
             np.negative(first.dot(mean, self._turned[0]), self._turned[1])

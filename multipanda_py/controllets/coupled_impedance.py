@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from struct import Struct
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -31,6 +32,7 @@ from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import ObjectTarget
 
 _add, _multiply = np.add, np.multiply
+_pack = Struct("4d").pack_into
 SOFT = 1.0
 """Stiffness too small to carry with [N/m, Nm/rad]."""
 
@@ -281,8 +283,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         for ex, ey, ez, rx, ry, rz in self.held.errors.tolist():
             apart = max(apart, ex * ex + ey * ey + ez * ez)
             turned = max(turned, rx * rx + ry * ry + rz * rz)
-        report[3], report[4], report[5] = math.sqrt(apart), math.sqrt(turned), self.measured
-        report[6] = kept
+        _pack(
+            report, 3 * report.itemsize, math.sqrt(apart), math.sqrt(turned), self.measured, kept
+        )
 
 
 class CoupledImpedance(CoupledImpedanceLaw[CoupledImpedanceParams]):

@@ -92,14 +92,13 @@ class TaskInertia:
     """Largest lambda [1/kg]; with it the apparent mass is at most 58 kg in any posture."""
     LOST = 0.01
     """sigma_p: smallest singular value of J down to which projection is exact."""
-    _FAR = THRESHOLD**-2
+    _FAR = 1.0 / THRESHOLD
 
     __slots__ = (
         "_axes",
         "_diagonal",
         "_eigen",
         "_eigen_is_fresh",
-        "_entries",
         "_exact",
         "_jacobian",
         "_kinematic",
@@ -125,7 +124,6 @@ class TaskInertia:
         self._diagonal = self._normal.reshape(-1)[::7]
         self.minv_jt: NDArray[np.float64] = np.zeros((joints, 6))
         self.inertia_inv: NDArray[np.float64] = np.eye(6)
-        self._entries = self.inertia_inv.ravel()
         self.inertia: NDArray[np.float64] = np.eye(6)
         self.damping = self.MAX_DAMPING**2  # nothing is known yet
 
@@ -137,12 +135,11 @@ class TaskInertia:
         self._task.compute(jacobian.dot(self.minv_jt, self.inertia_inv))
         self._eigen_is_fresh = False
         self._exact = inertia = self._task.solve(self._unit)
-        # 1 / |inertia|_F is at most w_min: far from singularities no eigenvalues are needed.
-        entries = inertia.ravel("K")
-        sound = entries.dot(entries) < self._FAR
+        # 1 / trace is at most w_min: far from singularities no eigenvalues are needed.
+        sound = 0.0 < sum(inertia.diagonal().tolist()) < self._FAR
         # A solver that met a negative pivot gives finite nonsense, not an inverse; an arm does
         # not come to such a posture in one cycle, but it may start there.
-        if sound and (not self.damping or abs(_dot(entries, self._entries) - 6.0) < 1e-3):
+        if sound and (not self.damping or abs(np.vdot(inertia, self.inertia_inv) - 6.0) < 1e-3):
             self.damping, self.inertia = 0.0, inertia
         else:
             self._update_damped()

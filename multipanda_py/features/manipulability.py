@@ -17,7 +17,7 @@ from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
 
-_multiply, _add = np.multiply, np.add
+_add = np.add
 _SINGULAR = 1e-16
 
 
@@ -53,7 +53,9 @@ class Manipulability(Feature[ManipulabilityParams]):
     Params = ManipulabilityParams
 
     def __init__(self, context: Context, params: ManipulabilityParams) -> None:
-        self._solver = eigenpy.LDLT(np.eye(6))
+        self._solver, self._scaled = eigenpy.LDLT(np.eye(6)), np.eye(6)
+        self._scale = self._scaled.reshape(-1)[::7]
+        self._inverses = [np.zeros((arm.n_joints, 6)) for arm in context.arms]
         self._taus = context.joint_zeros()
         self._projectors = [NullspaceProjector(arm.n_joints) for arm in context.arms]
         self._unsaid: list[str] = []
@@ -77,10 +79,11 @@ class Manipulability(Feature[ManipulabilityParams]):
             if not _SINGULAR < squared < limit:
                 continue
             m = math.sqrt(squared)
-            hessian, torque = state.hessian(), self._taus[arm]
-            gradient = hessian.reshape(len(torque), -1).dot(solver.solve(jacobian).T.ravel())
-            slope = -2.0 * self.params.gain * (m - self.params.threshold) * m
-            _multiply(gradient, slope, torque)
+            torque, inverse = self._taus[arm], self._inverses[arm]
+            # The slope of the potential goes in with the unit matrix, where it costs least.
+            self._scale.fill(-2.0 * self.params.gain * (m - self.params.threshold) * m)
+            jacobian.T.dot(solver.solve(self._scaled), inverse)
+            state.hessian().reshape(len(torque), -1).dot(inverse.reshape(-1), torque)
             if self.params.in_nullspace:
                 self._projectors[arm].dynamic(state, torque)
             _add(tau[arm], torque, tau[arm])

@@ -31,6 +31,8 @@ from multipanda_py.machine.outputs import say
 from multipanda_py.state import Vector
 
 _monotonic_ns = time.monotonic_ns
+_MAIL, _TRACE = int(Word.MAIL), int(Word.TRACE)  # Python 3.11 finds members of enums by a function
+_LOOP_HEARTBEAT = int(Word.LOOP_HEARTBEAT)
 
 
 class ControlLoop:
@@ -222,7 +224,7 @@ class ControlLoop:
             arm = self._arms[index]
             if fault := arm.check():
                 self._owners.fail(arm.owner, fault, arm.explain(fault), wake_ns, (arm,))
-        mail = self._words[Word.MAIL]
+        mail = self._words[_MAIL]
         if mail != self._mail:
             self._mail = mail
             self._open_mail(wake_ns)
@@ -292,8 +294,8 @@ class ControlLoop:
             arm.model.update(arm.state)
 
     def _open_mail(self, now_ns: int) -> None:
-        if self._words[Word.TRACE] != self._is_traced:
-            self._is_traced = self._words[Word.TRACE]
+        if self._words[_TRACE] != self._is_traced:
+            self._is_traced = self._words[_TRACE]
             for instance in self._instances:
                 instance.trace_terms(bool(self._is_traced))
         for instance in self._instances:  # before a switch, so that it starts with them
@@ -349,7 +351,7 @@ class ControlLoop:
         header[4] = self._control_ns
         header[5], header[6] = self.missed, self._owners.epoch
         self._mailbox.ring.append(self._row)
-        self._words[Word.LOOP_HEARTBEAT] = wake_ns
+        self._words[_LOOP_HEARTBEAT] = wake_ns
         if self._answered:  # only now does the newest row show the new owners
             self._words[Word.SWITCH_ACK] = self._answered
             self._answered = 0

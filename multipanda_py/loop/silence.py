@@ -9,6 +9,8 @@ from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.ownership import Ownership
 
+_HEARTBEAT = int(Word.CLIENT_HEARTBEAT)  # asked for in every cycle
+
 
 class Silence:
     """Hold when the owner has gone silent, or a stream of targets has paused.
@@ -31,7 +33,7 @@ class Silence:
         if self._timeout_ns:
             # While the loop was being built and warmed up the owner could only wait for it.
             self._first_ns = self._first_ns or now_ns
-            silence = now_ns - max(self._words[Word.CLIENT_HEARTBEAT], self._first_ns)
+            silence = now_ns - max(self._words[_HEARTBEAT], self._first_ns)
             is_silent = silence > self._timeout_ns
             if is_silent and not self._is_silent:
                 text = f"the owning process has been silent for {silence / 1e9:.2f} s"
