@@ -230,7 +230,7 @@ class TargetWriter:
             box = self._connection.mailbox
             for name, record in records:
                 box.targets[spec.index][name][place or 0].write(record)
-            box.ring_bell()
+            box.ring_for_targets()
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -283,9 +283,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         for ex, ey, ez, rx, ry, rz in self.held.errors.tolist():
             apart = max(apart, ex * ex + ey * ey + ez * ez)
             turned = max(turned, rx * rx + ry * ry + rz * rz)
-        _pack(
-            report, 3 * report.itemsize, math.sqrt(apart), math.sqrt(turned), self.measured, kept
-        )
+        apart, turned = math.sqrt(apart), math.sqrt(turned)
+        _pack(report.data, 3 * report.itemsize, apart, turned, self.measured, kept)
 
 
 class CoupledImpedance(CoupledImpedanceLaw[CoupledImpedanceParams]):

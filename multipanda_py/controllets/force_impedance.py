@@ -158,7 +158,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         shares = [arm.spring.kept for arm in self._arms]
         least, borne = min(shares), min([arm.borne for arm in self._arms])
         _pack(  # a fifth of what nine assignments cost
-            self.report, 0, force.measured, force.error, force.contact, force.weight,
+            self.report.data, 0, force.measured, force.error, force.contact, force.weight,
             force.tank.energy, arm.tank.free, arm.tank.scale, least, borne,
         )  # fmt: skip
         self.softest = shares.index(least)

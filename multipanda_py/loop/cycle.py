@@ -31,7 +31,8 @@ from multipanda_py.machine.outputs import say
 from multipanda_py.state import Vector
 
 _monotonic_ns = time.monotonic_ns
-_MAIL, _TRACE = int(Word.MAIL), int(Word.TRACE)  # Python 3.11 finds members of enums by a function
+# Numbers, for Python 3.11 finds members of enums by a function.
+_MAIL, _TARGETS, _TRACE = int(Word.MAIL), int(Word.TARGETS), int(Word.TRACE)
 _LOOP_HEARTBEAT = int(Word.LOOP_HEARTBEAT)
 
 
@@ -89,7 +90,8 @@ class ControlLoop:
         self._turns = [Turns(arm.state) for arm in arms if arm.state.limits.endless.any()]
         self._held = held
         self._settings = ArmSettings(arms, self._backend_of, mailbox, self._tares)
-        self._is_traced = self._mail = self._cycle = self._answered = self._control_ns = 0
+        self._is_traced = self._mail = self._targets = 0
+        self._cycle = self._answered = self._control_ns = 0
         self.missed = 0
         """Periods skipped since the start; the pacing counts them."""
 
@@ -224,10 +226,14 @@ class ControlLoop:
             arm = self._arms[index]
             if fault := arm.check():
                 self._owners.fail(arm.owner, fault, arm.explain(fault), wake_ns, (arm,))
+        targets = self._words[_TARGETS]  # before the other bell: what was told first counts first
         mail = self._words[_MAIL]
         if mail != self._mail:
-            self._mail = mail
+            self._mail, self._targets = mail, targets
             self._open_mail(wake_ns)
+        elif targets != self._targets:
+            self._targets = targets
+            self._take_targets(wake_ns)
         if self._recoveries.pending:
             self._recoveries.look(wake_ns)
         if self._owners.changing and self._owners.look_at_changes():
@@ -315,6 +321,9 @@ class ControlLoop:
         self._settings.take(now_ns)
         self._tares.take(now_ns)
         self._held.take(now_ns)
+        self._take_targets(now_ns)
+
+    def _take_targets(self, now_ns: int) -> None:
         for instance in self._owners.active:
             try:
                 if not instance.take_targets(now_ns):

@@ -59,6 +59,7 @@ class Word(IntEnum):
     MAIL = 1
     SHUTDOWN = 2
     TRACE = 3
+    TARGETS = 4
     LOOP_HEARTBEAT = 8
     ROWS = 9
     EVENTS = 10
@@ -161,6 +162,10 @@ class Mailbox:
     def ring_bell(self) -> None:
         """Tell the loop that some record is new. Thread: owner."""
         self.words[Word.MAIL] += 1
+
+    def ring_for_targets(self) -> None:
+        """Tell the loop that targets are new, and nothing else is. Thread: owner."""
+        self.words[Word.TARGETS] += 1
 
     def report(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
         """Append an event, in one line. Thread: control; only when something went wrong."""

@@ -355,3 +355,17 @@ def test_an_owner_that_waited_for_a_slow_start_was_taken_for_silent(make_cell):
     for now in itertools.islice(moments, 200):
         cell.loop.cycle(now, now)
     assert [e for e in cell.events() if e.event is Event.CLIENT_SILENT]
+
+
+def test_what_was_told_before_a_target_counts_no_later_than_it(make_cell):
+    cell = make_cell(controllets=LAWS, active=["left/cart"])
+    mailbox, index = cell.loop._mailbox, cell.spec("left/cart").index
+    for _ in range(3):
+        cell.set_parameters("left/cart", {"damping_ratio": [0.9] * 6})
+        lift(cell, "left", 0.01)
+        cell.step()
+        for slot in (mailbox.parameters[index], mailbox.targets[index]["pose"][0]):
+            assert slot.taken == slot.written > 0
+    lift(cell, "left", 0.02)
+    cell.step()
+    assert mailbox.targets[index]["pose"][0].taken == mailbox.targets[index]["pose"][0].written
