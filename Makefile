@@ -41,8 +41,8 @@ docs: env ## write doc/parameters.md and doc/rows.md from the declarations in th
 	$(BIN)/python -m multipanda_py.commands.row_reference > doc/rows.md.new
 	mv doc/rows.md.new doc/rows.md
 
-bench: env ## measure the control loop
-	$(BIN)/python benchmarks/loop.py $(ARGS)
+bench: env ## measure how fast this machine is, into bench/ (ARGS="--quick")
+	$(BIN)/multipanda bench $(ARGS)
 
 robustness: env ## doc/robustness.md, then the long form of the seeded random tests (hours)
 	$(BIN)/python benchmarks/robustness/map.py

@@ -34,8 +34,8 @@ import rclpy  # noqa: E402
 from clock_loop import ClockLoop  # noqa: E402
 from controller_manager_msgs.srv import SwitchController  # noqa: E402
 from floods import FLOODER  # noqa: E402
+from parts.node import Node, Rows  # noqa: E402
 from parts.options import count  # noqa: E402
-from parts.paced import Node, Rows  # noqa: E402
 from rcl_interfaces.srv import SetParameters  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402

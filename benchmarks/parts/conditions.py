@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost of the laws of one cycle in the conditions of multipanda_ros2, Fig. 3, and for N arms."""
+"""The conditions of ``multipanda bench`` for what compares checkouts: old ones have no bench."""
 
 from __future__ import annotations
 
-import gc
-import os
-import tracemalloc
 from collections.abc import Callable
 from typing import Any
-
-from parts.hot import measure
 
 from multipanda_py import Cell
 from multipanda_py.testing import simple_cell
@@ -66,29 +61,3 @@ def laws_of(cell: Cell) -> Callable[[], None]:
             instance.update()
 
     return laws
-
-
-def benchmark(rounds: int = 12) -> dict[str, Any]:
-    """Return medians and 99th percentiles of every condition, measured in turn."""
-    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})
-    cells = conditions()
-    for n in (1, 2, 4, 8):
-        cells[f"N = {n}"] = row_of_arms(n, BASE)
-        cells[f"N = {n}, CA+MA"] = row_of_arms(n, [*BASE, "collision_avoidance", "manipulability"])
-    blocks = {name: laws_of(cell) for name, cell in cells.items()}
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    results = measure(blocks, rounds, repeat=300)
-    for name, block in blocks.items():
-        tracemalloc.start()
-        block()
-        before = tracemalloc.get_traced_memory()[0]
-        for _ in range(500):
-            block()
-        results[name]["bytes_left_by_500_cycles"] = tracemalloc.get_traced_memory()[0] - before
-        tracemalloc.stop()
-    gc.enable()
-    for cell in cells.values():
-        cell.close()
-    return results
