@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from struct import Struct
 
 import numpy as np
 import pinocchio as pin
@@ -16,6 +17,7 @@ from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import ReferenceMotion
 
 _dot, _exp3, _log3, _subtract = np.dot, pin.exp3, pin.log3, np.subtract
+_pack = Struct("3d").pack_into
 _TINY = 1e-12
 
 
@@ -154,21 +156,21 @@ class GovernedPose(GovernedChannel):
         if is_paced:
             self._hold_back(before, turned, period)
         if linear.moving:
-            self._position[:] = [p - e for p, e in zip(self._point, linear.lag)]
+            _pack(self._position.data, 0, *[p - e for p, e in zip(self._point, linear.lag)])
         if angular.moving:
-            _dot(_exp3(np.array([-e for e in angular.lag])), self._frame, self._rotation)
+            _exp3(np.array([-e for e in angular.lag])).dot(self._frame, self._rotation)
         if self._told is not None:
             self._told.tell(linear, angular, self._goal_rate)
         self.busy = linear.moving or angular.moving
 
     def _turn(self, period: float) -> None:
         angular = self._angular
-        gap = _log3(_dot(self._goal_frame, self._frame.T, self._turned)).tolist()
+        gap = _log3(self._goal_frame.dot(self._frame.T, self._turned)).tolist()
         if angular.step(gap, self._angular_rate, period):
             self._frame = self._goal_frame
         else:
             step = _exp3(np.array([v * period for v in angular.speed]))
-            self._frame = _dot(step, self._frame)
+            self._frame = step.dot(self._frame)
 
     def _hold_back(self, before: list[float], turned: Matrix, period: float) -> None:
         """Let the output move by the share that is allowed, from where it was before."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from struct import Struct
 
 from multipanda_py.control.goal_speed import GoalSpeed
 from multipanda_py.control.tracker import Tracker
 from multipanda_py.state import Vector
 from multipanda_py.targets import ReferenceMotion
 
+_pack = Struct("6d").pack_into
 LEAST = 1e-9
 """Step that is more than rounding [m, rad]."""
 
@@ -85,8 +87,8 @@ class ToldMotion:
         share = self._share(turn, other)
         if share < 1.0:
             other, other_gain = [share * v for v in other], [share * a for a in other_gain]
-        motion.twist[:] = (*rate, *other)
-        motion.acceleration[:] = (*gain, *other_gain)
+        _pack(motion.twist.data, 0, *rate, *other)  # half the time of an assignment
+        _pack(motion.acceleration.data, 0, *gain, *other_gain)
         motion.moving = linear.moving or angular.moving
 
     def _share(self, goal_speed: float, rate: Sequence[float]) -> float:

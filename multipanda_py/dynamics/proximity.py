@@ -169,9 +169,10 @@ class Proximity:
             return self._none
         moved = change.dot(self._weights).tolist()
         steps, speeds = moved[: self._bodies], moved[self._bodies :]
-        if self._is_clear(2.0 * max(steps), 2.0 * max(speeds)):
+        fastest = 2.0 * max(speeds)
+        if self._is_clear(2.0 * max(steps), fastest):
             return self._none
-        return self._look(steps, speeds)
+        return self._look(steps, speeds, min(self.FARTHEST, self._range(fastest)))
 
     def _is_clear(self, step: float, speed: float) -> bool:
         """Whether nothing matters if no two bodies together moved farther [m] or are faster."""
@@ -181,8 +182,10 @@ class Proximity:
     def _range(self, speed: float) -> float:
         return max(self._least, min(self._reach(speed), self.FARTHEST))
 
-    def _look(self, steps: Sequence[float], speeds: Sequence[float]) -> list[Pair]:
-        """Measure the groups whose bodies may have come near."""
+    def _look(
+        self, steps: Sequence[float], speeds: Sequence[float], farthest: float
+    ) -> list[Pair]:
+        """Measure the groups whose bodies may have come as near as ``farthest`` [m]."""
         scene, travel = self._scene, self._travel
         for body, step in enumerate(steps):
             travel[body] += step
@@ -196,7 +199,7 @@ class Proximity:
             if first != second:  # within an arm it is one link as seen from another
                 total, speed = total + travel[second], speed + speeds[second]
             left = group.limit - total
-            if left < self.FARTHEST and left < (matters := self._range(speed)):
+            if left < farthest and left < (matters := self._range(speed)):
                 if not placed:
                     self._place()
                     placed = True
