@@ -103,10 +103,10 @@ def test_colcon_will_run_pytest(setup_arguments):
 def test_shared_files_are_installed(setup_arguments):
     installed = {file for _, files in setup_arguments["data_files"] for file in files}
     shared = {
-        f"{folder}/{path.name}"
+        name_of(path)
         for folder in ("config", "launch", "urdf")
-        for path in (ROOT / folder).glob("[!_.]*")
-        if path.is_file()
+        for path in (ROOT / folder).rglob("[!_.]*")
+        if path.is_file() and "__pycache__" not in path.parts
     }
     assert shared | {"package.xml", "resource/multipanda_py"} <= installed
 

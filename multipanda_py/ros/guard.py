@@ -9,14 +9,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from rcl_interfaces.srv import SetParameters, SetParametersAtomically
+from rcl_interfaces.srv import GetParameters, SetParameters, SetParametersAtomically
 from rclpy.action import ActionServer
 from rclpy.logging import get_logger
 from rclpy.node import Node
 
 from multipanda_py.exceptions import LoopError, shortened
+from multipanda_py.ros.crisp_names import CrispNames
 from multipanda_py.ros.deferred_responses import DeferredResponses, Work, refuse
-from multipanda_py.ros.parameter_requests import LateParameters, set_work
+from multipanda_py.ros.parameter_requests import LateParameters, set_work, value_of
 
 FATAL = (LoopError, MemoryError)
 """What ends the node whoever raises it: the loop is gone, or nothing can be served any more."""
@@ -93,6 +94,7 @@ class GuardedNode(Node):
         guard: What its callbacks raise goes here.
         answers: What is not answered yet.
         late: Who may refuse its parameters later, or None.
+        other_names: Under which its parameters are known too, or None.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class GuardedNode(Node):
         **options: Any,
     ) -> None:
         self.late: LateParameters | None = None
+        self.other_names: CrispNames | None = None
         self.guard = guard or Guard(name)
         self.answers = answers or DeferredResponses(self.guard.note, self.guard.count)
         super().__init__(name, **options)
@@ -124,8 +127,10 @@ class GuardedNode(Node):
             return self.answers.serve(
                 create,
                 srv_name,
-                lambda asked, answer: set_work(self, self.late, asked, answer),
+                lambda asked, answer: set_work(self, self.late, asked, answer, self.other_names),
             )
+        if srv_type is GetParameters:
+            callback = functools.partial(self._get_parameters, callback)
 
         def answer(request: Any, response: Any) -> Any:
             try:
@@ -137,6 +142,13 @@ class GuardedNode(Node):
             return answered
 
         return plain(srv_type, srv_name, answer, **options)
+
+    def _get_parameters(self, plain: Callable[..., Any], request: Any, response: Any) -> Any:
+        names = self.other_names
+        if names is None or not any(name for name in request.names if names.has(name)):
+            return plain(request, response)
+        response.values = [value_of(self, names, name) for name in request.names]
+        return response
 
     def create_subscription(
         self, msg_type: Any, topic: str, callback: Callable[..., Any], *args: Any, **options: Any

@@ -12,13 +12,14 @@ from collections.abc import Callable, Generator, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from rcl_interfaces.msg import ParameterType, SetParametersResult
+from rcl_interfaces.msg import ParameterType, ParameterValue, SetParametersResult
 from rcl_interfaces.srv import SetParameters
 from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from multipanda_py.exceptions import SettingsRejected, shortened
+from multipanda_py.exceptions import ParameterRejected, SettingsRejected, shortened
+from multipanda_py.ros.crisp_names import CrispNames
 
 Change = Generator[None, None, str]
 """Yields until a change is answered; returns why it is refused, or an empty string."""
@@ -77,6 +78,7 @@ def set_work(
     late: LateParameters | None,
     request: Any,
     response: Any,
+    names: CrispNames | None = None,
 ) -> Generator[None, None, None]:
     """Set parameters as a request says: one after another, or together.
 
@@ -85,12 +87,44 @@ def set_work(
         late: Who may refuse them later, or None.
         request: Of ``set_parameters`` or ``set_parameters_atomically``.
         response: Of the same.
+        names: Others under which its parameters are known.
     """
     if isinstance(request, SetParameters.Request):
         for message in request.parameters:
-            response.results.append((yield from _set(node, late, [message])))
+            response.results.append((yield from _set(node, late, [message], names)))
     else:
-        response.result = yield from _set(node, late, request.parameters)
+        response.result = yield from _set(node, late, request.parameters, names)
+
+
+def value_of(node: Node, names: CrispNames, name: str) -> Any:
+    """Return the value of a parameter under one of its names; that of none is not set."""
+    if node.has_parameter(name):
+        return node.get_parameter(name).get_parameter_value()
+    if not names.has(name):
+        return ParameterValue()
+    value = names.get(name, lambda own: node.get_parameter(own).value)
+    return Parameter(name, value=value).get_parameter_value()
+
+
+def _own_names(node: Node, names: CrispNames, messages: Sequence[Any]) -> list[Any]:
+    """Return messages with other names under those that the node has declared.
+
+    Raises:
+        ParameterRejected: If one cannot be.
+    """
+    found: dict[str, Any] = {}
+    pending: dict[str, Any] = {}
+    for message in messages:
+        value = Parameter.from_parameter_msg(message).value
+        if not names.has(message.name, value):
+            found[message.name] = message
+            continue
+        read = lambda own: pending.get(own, node.get_parameter(own).value)  # noqa: E731
+        given = list(value) if isinstance(value, array) else value
+        pending.update(names.ours(message.name, given, read))
+    for name, value in pending.items():
+        found[name] = Parameter(name, value=value).to_parameter_msg()
+    return list(found.values())
 
 
 def _unknown(node: Node, name: str) -> str:
@@ -129,6 +163,28 @@ def _stands(node: Node, asked: Parameter[Any]) -> bool:
 
 
 def _set(
+    node: Node,
+    late: LateParameters | None,
+    messages: Sequence[Any],
+    names: CrispNames | None = None,
+) -> Generator[None, None, SetParametersResult]:
+    if names is None or any(message.value.type > _LAST_TYPE for message in messages):
+        return (yield from _set_own(node, late, messages))
+    try:
+        own = _own_names(node, names, messages)
+    except ParameterRejected as error:
+        return SetParametersResult(successful=False, reason=shortened(str(error)))
+    result = yield from _set_own(node, late, own)
+    for message in messages if result.successful else ():
+        value = Parameter.from_parameter_msg(message).value
+        if names.has(message.name, value):
+            names.keep(message.name, value)
+        else:
+            names.forget(message.name)
+    return result
+
+
+def _set_own(
     node: Node, late: LateParameters | None, messages: Sequence[Any]
 ) -> Generator[None, None, SetParametersResult]:
     for message in messages:

@@ -16,6 +16,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.parameter_spec import Spec
+from multipanda_py.ros.crisp_names import CrispNames
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.parameter_requests import WIDER
 
@@ -76,6 +77,9 @@ def _parameter_node(main: GuardedNode, cell: Cell, instance: InstanceSpec) -> Gu
             spec.name, value.tolist() if spec.kind == "vector" else value, descriptor_of(spec)
         )
     names = {spec.name for spec in instance.parameter_specs}
+    if instance.config.type == "cartesian_impedance" and instance.config.per_arm:
+        joints = cell.descriptions[arm].joint_names
+        node.other_names = CrispNames(names, joints, _saying_once(main, instance.name))
     hand_over(node, names, lambda asked: cell.set_parameters(instance.name, asked))
     return node
 
@@ -117,3 +121,14 @@ def _widened(parameter: Parameter) -> Parameter:
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, array) else value
+
+
+def _saying_once(main: Node, whose: str) -> Callable[[str], None]:
+    heard = set()
+
+    def say(text: str) -> None:
+        if text not in heard:
+            heard.add(text)
+            main.get_logger().info(f"{whose}: {text}")
+
+    return say
