@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write what the C++ reference computes with, and what ours computes from the same.
+
+The cells are those of ``parts/conditions.py``, as ours is timed: at rest where they start. Case 0
+of a condition is that state; the others are random ones, written into the states of the same
+cells, with targets, and with what the laws remember then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import coal
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py import Cell
+from multipanda_py.control.modal_damping import BANDWIDTH
+from multipanda_py.controllets.coupled_impedance import SHARED_BANDWIDTH
+from multipanda_py.features.collision_avoidance import CollisionAvoidance
+from multipanda_py.features.manipulability import Manipulability
+from multipanda_py.features.nullspace import Nullspace
+
+SIDES = ("left", "right")
+CLEAR = 0.002
+"""Distance of bodies below which closest points may jump [m]."""
+COUPLED, FORCE, CARTESIAN = "coupled_impedance", "force_impedance", "cartesian_impedance"
+
+
+class Scenario:
+    """Collect named numbers, and the torques that ours makes of them.
+
+    Attributes:
+        torques: Of every condition, (cases, 14) [Nm].
+        active: Number of cases of a condition in which bodies are near one another.
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self.torques: dict[str, list[np.ndarray]] = {}
+        self.active: dict[str, int] = {}
+
+    def put(self, name: str, *values: Any) -> None:
+        """Write numbers and arrays, row by row, under a name."""
+        flat = np.concatenate([np.ravel(np.asarray(value, float)) for value in values])
+        self._lines.append(f"{name} {' '.join(map(repr, flat.tolist()))}")
+
+    def write(self, path: Path) -> None:
+        """Write the file that the reference reads."""
+        path.write_text("\n".join(self._lines) + "\n")
+
+    def add_arms(self, cell: Cell) -> None:
+        """Describe both arms and the period."""
+        self.put("period", cell.loop.backends[0].period)
+        for side, arm in zip(SIDES, cell.loop.arms):
+            own, limits = arm.model, arm.state.limits
+            model = own._model
+            tool = model.frames[own._frame]
+            placements = [model.jointPlacements[joint] for joint in range(1, 8)]
+            self.put(f"{side}.placements", *[place.homogeneous[:3] for place in placements])
+            for joint in model.joints[1:]:
+                if joint.shortname() != "JointModelRZ":
+                    raise SystemExit(f"{side}: got {joint.shortname()}, allowed joints about z")
+            links = [model.inertias[joint] for joint in range(1, 8)]
+            self.put(
+                f"{side}.inertias",
+                *[part for link in links for part in (link.mass, link.lever, link.inertia)],
+            )
+            self.put(f"{side}.armature", model.armature)
+            self.put(f"{side}.tool", tool.placement.homogeneous[:3])
+            self.put(f"{side}.torque_limit", limits.torque)
+            self.put(f"{side}.velocity_limit", limits.velocity)
+            self.put(f"{side}.base_position", own.arm.position_base_in_world)
+
+    def add(self, name: str, cell: Cell, cases: int, rng: np.random.Generator) -> None:
+        """Add a condition: gains, and cases with the torques that ours makes of them."""
+        instances = cell.loop._owners.active
+        self.torques[name], self.active[name] = [], 0
+        self._add_gains(_one_word(name), instances)
+        self._add_case(name, cell, instances)
+        while len(self.torques[name]) < cases:
+            if self._draw(cell, instances, rng):
+                self._add_case(name, cell, instances)
+
+    def _add_gains(self, name: str, instances: Sequence[Any]) -> None:
+        kind, params = instances[0].spec.config.type, instances[0]._law.params
+        ratio = np.unique(params.damping_ratio)
+        if len(ratio) > 1:
+            raise SystemExit(f"{name}: got damping ratios {ratio}, allowed one for all axes")
+        for key in ("stiffness", "relative_stiffness", "error_clip"):
+            if hasattr(params, key):
+                self.put(f"{name}.{kind}.{key}", getattr(params, key))
+        self.put(f"{name}.{kind}.damping_ratio", ratio)
+        self.put(f"{name}.{kind}.bandwidth", SHARED_BANDWIDTH if kind == COUPLED else BANDWIDTH)
+        for side, instance in zip(SIDES, instances):
+            for feature in instance._features.adding:
+                if isinstance(feature, Nullspace):
+                    spring = feature._springs[0]
+                    self.put(f"{name}.nullspace.stiffness", spring._gains[:, :7].diagonal())
+                    self.put(f"{name}.nullspace.damping", spring._gains[:, 7:].diagonal())
+                    self.put(f"{name}.nullspace.max_torque", spring._high)
+                elif isinstance(feature, Manipulability):
+                    self.put(f"{name}.manipulability.gain", feature.params.gain)
+                    self.put(f"{name}.manipulability.threshold", feature.params.threshold)
+                elif isinstance(feature, CollisionAvoidance):
+                    self._add_solids(f"{name}.{side}.collision_avoidance", feature)
+
+    def _add_solids(self, name: str, feature: CollisionAvoidance) -> None:
+        """Describe every body of every pair: arm, joint, shape, placement."""
+        p = feature.params
+        for key in ("distance", "max_force", "damping_ratio", "stop_distance", "deceleration"):
+            self.put(f"{name}.{key}", getattr(p, key))
+        self.put(f"{name}.bandwidth", p.bandwidth)
+        self.put(f"{name}.weights", feature._near._sums[:7, 0])
+        solids: list[np.ndarray] = []
+        pairs: list[int] = []
+        for group in feature._near.groups:
+            geometry, first = group._geometry, len(solids)
+            solids += [_solid(body) for body in geometry.geometryObjects]
+            for pair in geometry.collisionPairs:
+                pairs += [first + pair.first, first + pair.second]
+            if {*group.begins} != {p.distance}:
+                raise SystemExit(f"{name}: bodies are near where the cell starts")
+        self.put(f"{name}.solids", *solids)
+        self.put(f"{name}.pairs", pairs)
+
+    def _draw(self, cell: Cell, instances: Sequence[Any], rng: np.random.Generator) -> bool:
+        """Put arms and targets anywhere; return whether the reference covers it."""
+        arms, law = cell.loop.arms, instances[0]._law
+        spans = [arm.state.limits.span for arm in arms]
+        postures = [rng.uniform(low + 0.05, high - 0.05) for low, high in spans]
+        if instances[0].spec.config.type == COUPLED:
+            _move(arms, postures, rng, 0.0)
+            law.on_activate(instances[0].states, instances[0]._target)
+            law._all_are_due = True
+            postures = [q + rng.uniform(-0.05, 0.05, 7) for q in postures]
+        _move(arms, postures, rng, rng.choice([0.0, 0.5, 1.5]))
+        if any(arm.state.operational_space().damping > 0.0 for arm in arms):
+            return False
+        for instance in instances:
+            _aim(instance, rng)
+        if not (feature := _avoidance(instances[0])):
+            return True
+        near = []
+        for instance in instances:
+            feature = _avoidance(instance)
+            near += feature._near.find()
+        # Both: pairs that are near, and none.
+        return (not near and rng.random() < 0.1) or (
+            bool(near) and min(pair.distance for pair in near) > CLEAR
+        )
+
+    def _add_case(self, name: str, cell: Cell, instances: Sequence[Any]) -> None:
+        """Write the states of now and the torques of one update."""
+        at, torques = f"{_one_word(name)}.{len(self.torques[name])}", []
+        for side, arm in zip(SIDES, cell.loop.arms):
+            for key in ("q", "dq", "tau_ext"):
+                self.put(f"{at}.{side}.{key}", getattr(arm.state, key))
+        for instance in instances:
+            target, law, kind = instance._target, instance._law, instance.spec.config.type
+            for place, number in enumerate(instance.spec.arms):
+                own = f"{at}.{SIDES[number]}"
+                self.put(f"{own}.posture", target.posture[place])
+                if kind != COUPLED:
+                    self.put(f"{own}.target_position", target.position_ee_in_base[place])
+                    self.put(f"{own}.target_rotation", target.rotation_ee_in_base[place])
+                if kind == FORCE:
+                    self._add_tanks(own, law._arms[place])
+            if kind == COUPLED:
+                self.put(f"{at}.grasps", law.held._grasps)
+                self.put(f"{at}.grasp_backs", *law.held._grasp_backs)
+                self.put(f"{at}.object_position", target.position_object_in_world)
+                self.put(f"{at}.object_rotation", target.rotation_object_in_world)
+            instance.update()
+            torques += [np.array(tau) for tau in instance.tau]
+            if feature := _avoidance(instance):
+                self.active[name] += bool(feature._pairs)
+        self.torques[name].append(np.concatenate(torques))
+
+    def _add_tanks(self, name: str, arm: Any) -> None:
+        for key, tank in (("impedance_tank", arm.tank), ("force_tank", arm.force.tank)):
+            self.put(f"{name}.{key}", tank.energy, tank.granted, tank.limit, tank.power)
+        self.put(f"{name}.held", arm.tank.held)
+        self.put(f"{name}.last_dq", arm._dq)
+        self.put(f"{name}.last_torques", arm._torques)
+
+
+def _one_word(name: str) -> str:
+    return name.replace(" ", "_")
+
+
+def _avoidance(instance: Any) -> CollisionAvoidance | None:
+    found = [f for f in instance._features.adding if isinstance(f, CollisionAvoidance)]
+    return found[0] if found else None
+
+
+def _solid(body: Any) -> np.ndarray:
+    """Return arm, joint, kind, two sizes and the placement, (17,); arm 2 is the world."""
+    joint, shape = body.parentJoint, body.geometry
+    if isinstance(shape, coal.Capsule):
+        form = (0, shape.radius, 2.0 * shape.halfLength)
+    elif isinstance(shape, coal.Sphere):
+        form = (1, shape.radius, 0.0)
+    else:
+        form = (2, shape.d, 0.0)
+    place = ((joint - 1) // 7, (joint - 1) % 7 + 1) if joint else (2, 0)
+    return np.array([*place, *form, *body.placement.homogeneous[:3].ravel()])
+
+
+def _move(
+    arms: Sequence[Any], postures: Sequence[np.ndarray], rng: np.random.Generator, speed: float
+) -> None:
+    for arm, q in zip(arms, postures):
+        arm.state.q[:] = q
+        arm.state.dq[:] = rng.uniform(-speed, speed, 7)
+        arm.state.tau_ext[:] = rng.uniform(-5.0, 5.0, 7)
+        arm.model.update(arm.state)
+
+
+def _aim(instance: Any, rng: np.random.Generator) -> None:
+    """Put the targets near, and the tanks anywhere."""
+    target, law, kind = instance._target, instance._law, instance.spec.config.type
+
+    def turned(rotation: np.ndarray) -> np.ndarray:
+        return pin.exp3(rng.uniform(-0.3, 0.3, 3)) @ rotation
+
+    for place, state in enumerate(instance.states):
+        target.posture[place][:] = state.q + rng.uniform(-0.5, 0.5, 7)
+        if kind == COUPLED:
+            continue
+        moved = state.position_ee_in_base + rng.uniform(-0.1, 0.1, 3)
+        target.position_ee_in_base[place][:] = moved
+        target.rotation_ee_in_base[place][:] = turned(state.rotation_ee_in_base)
+        if kind == FORCE:
+            law._arms[place].tank.energy = rng.uniform(0.0, 12.0)
+            law._arms[place].force.tank.energy = rng.uniform(-0.1, 0.1)
+    if kind == COUPLED:
+        target.position_object_in_world[:] = law.held.position + rng.uniform(-0.1, 0.1, 3)
+        target.rotation_object_in_world[:] = turned(law.held.rotation)
