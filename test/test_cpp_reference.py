@@ -19,6 +19,6 @@ def test_laws_and_reference_agree_on_every_torque():
         pytest.skip(done.stderr.strip())
     found = json.loads(done.stdout)
     assert done.returncode == 0, found
-    assert {"DC-NF", "DC-CA", "DC-MA", "DC-CA-MA", "CDC-MA", "UFIC x 2"} == set(found)
+    assert {"DC-NF", "DC-CA", "DC-MA", "DC-CA-MA", "C-MA", "UFIC x 2"} <= set(found)
     assert all(one["states"] >= 50 and one["worst_nm"] <= 1e-9 for one in found.values())
     assert found["DC-CA-MA"]["arms_near_something"] > 20

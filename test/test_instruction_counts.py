@@ -39,5 +39,5 @@ def test_a_dump_says_its_condition_and_its_count():
 
 def test_accepted_figures_are_those_of_all_conditions():
     accepted = json.loads(instructions.ACCEPTED.read_text())["ratios"]
-    assert {"DC-NF", "DC-CA-MA", "CDC-MA", "UFIC x 2", "inline cycle"} <= set(accepted)
+    assert {"DC-NF", "DC-CA-MA", "C-MA", "UFIC x 2", "inline cycle"} <= set(accepted)
     assert all(0.1 < ratio < 10.0 for ratio in accepted.values())

@@ -24,10 +24,12 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
+from multipanda_py import Cell
+
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 from build import Missing, reference  # noqa: E402
-from parts.conditions import conditions, laws_of  # noqa: E402
+from parts.conditions import BASE, PAIR, conditions, dual, laws_of  # noqa: E402
 from parts.hot import measure  # noqa: E402
 from parts.options import count  # noqa: E402
 from scenario import Scenario  # noqa: E402
@@ -64,6 +66,17 @@ class Reference:
     def close(self) -> None:
         """End the process."""
         self._process.communicate()
+
+
+def stiff() -> dict[str, Cell]:
+    """Return cells for the check alone: so stiff that the dampers are at their bound."""
+    gains = [5000.0] * 3 + [300.0] * 3
+    law = {"type": "cartesian_impedance", "features": BASE, "params": {"stiffness": gains}}
+    params = {"stiffness": gains, "relative_stiffness": gains}
+    coupled = {
+        "type": "coupled_impedance", "arms": list(PAIR), "features": BASE, "params": params,
+    }  # fmt: skip
+    return {"DC, stiff": dual(law), "C, stiff": dual(coupled)}
 
 
 def check(peer: Reference, scenario: Scenario) -> dict[str, dict[str, Any]]:
@@ -135,6 +148,7 @@ def main() -> int:
     cpu = sorted(os.sched_getaffinity(0))[-1]
     os.sched_setaffinity(0, {cpu})
     cells, scenario, rng = conditions(), Scenario(), np.random.default_rng(0)
+    cells |= stiff() if options.check else {}
     blocks = {name: laws_of(cell) for name, cell in cells.items()}
     scenario.add_arms(next(iter(cells.values())))
     for name, cell in cells.items():

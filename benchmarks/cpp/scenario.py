@@ -136,7 +136,7 @@ class Scenario:
             law.on_activate(instances[0].states, instances[0]._target)
             law._all_are_due = True
             postures = [q + rng.uniform(-0.05, 0.05, 7) for q in postures]
-        _move(arms, postures, rng, rng.choice([0.0, 0.5, 1.5]))
+        _move(arms, postures, rng, rng.choice([0.0, 0.5, 2.5]))
         if any(arm.state.operational_space().damping > 0.0 for arm in arms):
             return False
         for instance in instances:

@@ -42,7 +42,7 @@ def conditions() -> dict[str, Cell]:
         "DC-CA": cartesian("collision_avoidance"),
         "DC-MA": cartesian("manipulability"),
         "DC-CA-MA": cartesian("collision_avoidance", "manipulability"),
-        "CDC-MA": dual(coupled),
+        "C-MA": dual(coupled),
         "UFIC x 2": dual({"type": "force_impedance", "features": BASE}),
     }
 
