@@ -57,7 +57,7 @@ def _loop(report: Report) -> Iterator[str]:
     conditions = report.get("paced", {}).get("conditions", {})
     rows = []
     for name in (*CONDITIONS, FORCE):
-        row = [name, two(hot.get(name), 1), two(cpp.get(name), 1)]
+        row = [name, two(hot.get(name), 1), _cpp(cpp.get(name))]
         found = conditions.get(name)
         if found is None:
             row += [""] * 6
@@ -94,6 +94,11 @@ def _loop(report: Report) -> Iterator[str]:
                 f"\n**{name}: in {100.0 * share:.1f} % of the cycles an arm held, as targets "
                 "paused; the machine was too busy.**"
             )
+
+
+def _cpp(found: Mapping[str, float] | None) -> str:
+    ratio = f", {found['ratio']:.1f} times as fast" if found and "ratio" in found else ""
+    return two(found, 1) + ratio
 
 
 def _wired(report: Report) -> Iterator[str]:

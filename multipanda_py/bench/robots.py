@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,9 @@ PRIORITY = 50
 """Of the robots' processes: a robot keeps its time."""
 CLIENT_PRIORITY = 85
 """Of what answers them."""
+_ENOUGH = 4  # cores for robots that leave the loop's alone
 _PART = 200  # commands of a log that are read in one piece: a robot sends them without waiting
+_PAUSE = 0.005  # between two pieces: a robot's priority is above that of the node [s]
 
 
 def may_have_priority() -> bool:
@@ -67,7 +70,8 @@ class BenchRobots(Closing):
             for ip, drift in zip(self.addresses, (0.0, DRIFT))
         ]
         cores = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, other_cpus(RealtimeConfig()))  # they leave the loop's core alone
+        if len(cores) >= _ENOUGH:  # else they would leave the node no time
+            os.sched_setaffinity(0, other_cpus(RealtimeConfig()))
         try:
             for sim in self._sims:
                 sim.start()
@@ -109,6 +113,7 @@ class BenchRobots(Closing):
             log: list[dict[str, Any]] = []
             while part := self._ask(k, "log", skip=len(log), most=_PART)["commands"]:
                 log += part
+                time.sleep(_PAUSE)
             if not log:
                 raise BenchError(f"the robot of {arm} was not answered: {counted[k]}")
             found[arm] = Answers(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import multipanda_py
+from multipanda_py.bench.conditions import COUPLED
 from multipanda_py.bench.effort import Effort
 from multipanda_py.bench.paced import Samples, paced
 from multipanda_py.bench.scaling import ROW, scaling
@@ -26,6 +27,7 @@ from multipanda_py.machine.facts import machine_facts
 
 CPP = Path(multipanda_py.__file__).resolve().parents[1] / "benchmarks" / "cpp" / "run.py"
 """The same laws in C++; in a checkout only, as it needs a compiler."""
+_CPP_NAMES = {"CDC-MA": COUPLED}
 _CPP_TIME = 900.0  # to compile pinocchio's headers and to run [s]
 Say = Callable[[str], None]
 
@@ -99,7 +101,8 @@ def cpp(say: Say) -> dict[str, Any]:
     if not CPP.is_file():
         raise BenchError("only in a checkout of the repository: benchmarks/cpp")
     say("building and measuring the laws in C++")
-    return _json_of([sys.executable, str(CPP), "--json"], _CPP_TIME)
+    found = _json_of([sys.executable, str(CPP), "--json"], _CPP_TIME)
+    return {_CPP_NAMES.get(name, name): figures for name, figures in found.items()}
 
 
 def _json_of(command: list[str], timeout: float) -> dict[str, Any]:
