@@ -16,13 +16,17 @@ from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.cell.unused_channel import refuse_unused
 from multipanda_py.channel import Asked, AskedOfArm
+from multipanda_py.channels.joint import JOINT
 from multipanda_py.channels.stream import Stream
-from multipanda_py.channels.trajectory import Trajectory
+from multipanda_py.channels.trajectory import TRAJECTORY, Trajectory
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.dynamics.tool_jacobian import ToolJacobian
 from multipanda_py.exceptions import TargetRejected, UnknownName
 from multipanda_py.pose import Pose
+
+_EITHER = {JOINT.name: TRAJECTORY.name, TRAJECTORY.name: JOINT.name}
+"""What replaces what, for a law that takes both."""
 
 
 class TargetWriter:
@@ -228,8 +232,14 @@ class TargetWriter:
             records.append((name, channel.record(value, asked)))
         with self._connection.lock:
             box = self._connection.mailbox
+            slots = box.targets[spec.index]
             for name, record in records:
-                box.targets[spec.index][name][place or 0].write(record)
+                slots[name][place or 0].write(record)
+                if TRAJECTORY.name in slots and name in _EITHER:
+                    # One cycle may take both, in whatever order: the newer one counts.
+                    older = slots[_EITHER[name]][place or 0]
+                    if older.taken < older.written:
+                        older.withdraw(older.written)
             box.ring_for_targets()
 
 

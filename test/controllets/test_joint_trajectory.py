@@ -10,7 +10,7 @@ import pytest
 from dense_impedance import impedance
 
 from multipanda_py.control.modal_damping import BANDWIDTH, KEPT
-from multipanda_py.control.motion_watch import CONTACT, MotionState
+from multipanda_py.control.motion_watch import CONTACT, MOTIONS, MotionState
 from multipanda_py.controllets.joint_trajectory import JointTrajectory, JointTrajectoryParams
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.planning.quintic import evaluate
@@ -136,6 +136,21 @@ def test_only_a_law_that_goes_there_smoothly_takes_far_postures(make_cell):
     cell.set_target("left", q=q + STEP)
     with pytest.raises(TargetRejected, match="outside"):
         cell.set_target("left", q=q + 3.0)
+
+
+@pytest.mark.sim
+def test_of_a_posture_and_a_trajectory_in_one_cycle_the_trajectory_was_followed(make_cell):
+    """Also where the posture was asked for last; and both were counted as motions."""
+    cell, q = running(make_cell)
+    cell.set_target("left", q=q - 0.2 * STEP)
+    cell.follow("left", complete([0.0, 0.5], [q, q + 0.1 * STEP]))
+    cell.step(700)
+    assert np.abs(cell.state("left").q - q - 0.1 * STEP).max() < 2e-3
+    assert cell.report("left/jt").value(MOTIONS) == 1
+    cell.follow("left", complete([0.0, 0.5], [q + 0.1 * STEP, q]))
+    cell.set_target("left", q=q - 0.2 * STEP)  # which is the newer one now
+    cell.step(3000)
+    assert np.abs(cell.state("left").q - q + 0.2 * STEP).max() < 2e-3
 
 
 @pytest.mark.sim

@@ -48,7 +48,8 @@ robot.home(goal.tolist())
 rate = robot.node.create_rate(20)
 for _ in range(20):
     rate.sleep()
-home = [told.result.error_code, float(np.abs(robot.joint_values - goal).max())]
+off = float(np.abs(robot.joint_values - goal).max())
+home = [told.result.error_code, told.result.error_string, off]
 
 law = robot.cartesian_controller_parameters_client
 file = tempfile.mktemp()
@@ -114,8 +115,8 @@ def test_home_was_aborted_by_the_joints_that_crisp_py_streams_all_the_time(
     cell, outside, restored
 ):
     """Also: its parameters were unknown, and what it saved could not be loaded again."""
-    (code, off_home), loaded, off = found(outside.crisp(OURS))
-    assert code == 0
+    (code, why, off_home), loaded, off = found(outside.crisp(OURS))
+    assert code == 0, why
     assert off_home < 0.01
     stiffness, frame, clip, posture, damping = loaded
     assert stiffness == [600.0, 400.0, 400.0, 20.0, 20.0, 30.0]
