@@ -15,6 +15,7 @@ from multipanda_py.control.bounded_pose import BoundedPose
 from multipanda_py.control.cartesian_gains import MAX_STIFFNESS
 from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.force_reflection import ForceReflection
+from multipanda_py.control.lost_modes import LostModes
 from multipanda_py.control.modal_damping import KEPT, LEAST_RATIO
 from multipanda_py.control.motion_mapping import MotionMapping
 from multipanda_py.control.posture_spring import PostureSpring
@@ -124,8 +125,9 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     than it bears (:class:`.BearableShare`): a wrist that gives way while the others go on
     pressing is thrown aside. Spring and :math:`\dot x_d` fade out where a joint of the
     follower comes near its speed limit (:class:`.SpeedMargin`): in another posture than the
-    leader's it may need more speed for the same motion. The leader floats, and feels the wrench
-    that the world exerts on the follower
+    leader's it may need more speed for the same motion. Where it is led to the end of its reach,
+    :class:`.LostModes` brakes the swing that the spring drives there. The leader floats, and
+    feels the wrench that the world exerts on the follower
     (:class:`~multipanda_py.control.force_reflection.ForceReflection`), with gain
     :math:`g \min(1, \alpha)` for forces: where the follower moves less than the leader
     (:math:`\alpha < 1`), forces are scaled like motion. Source: CRISP section III-H, where
@@ -179,7 +181,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._mapping = MotionMapping(*context.rotations_base_in_world)
         self._reference, self._spring = BoundedPose(), CartesianSpring()
         self._bearable = BearableShare(context.arms[1])
-        self._margin = SpeedMargin(context.arms[1].limits)
+        self._margin, self._lost = SpeedMargin(context.arms[1].limits), LostModes()
         self._spring.set_shape(params.damping_ratio, np.full(6, math.inf), False)
         self._tare, self._reflection = WrenchTare(context.period), ForceReflection()
         self._account = ReflectionAccount()
@@ -264,6 +266,10 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         pulled = slower * self._bearable.of(pull, follower)
         if pulled < 1.0:
             _add(wrench, _multiply(pull, pulled - 1.0, self._excess), wrench)
+        if follower.operational_space().damping > 0.0:  # a direction is being lost
+            brake = self._lost.damp(follower, pulled * pull, self._spring.damping_along)
+            if brake is not None:
+                _add(wrench, brake, wrench)
         tau = _dot(wrench, follower.jacobian, self.tau[1])
         _add(tau, self._posture_spring.torque(follower, self._posture), tau)
         sensed = self._tare.take(follower.wrench_ext_in_base, leader, follower)

@@ -419,3 +419,26 @@ def test_a_wrist_that_gave_way_threw_the_follower_aside_after_the_leader_was_let
         assert cell.active == ("tele",)
         assert fastest < 2.5
         assert kept < 1.0
+
+
+@pytest.mark.sim
+def test_a_follower_led_beyond_its_reach_swung_for_seconds(make_cell):
+    """Its elbow nearly straight, 5 cm short of its reference: 0.15 rad/s two seconds later."""
+    arms = {
+        "left": {"model": "iiwa14", "position": [0.0, 0.4, 0.0], "hand": False},
+        "right": {"model": "iiwa14", "position": [0.0, -0.4, 0.0], "hand": False,
+                  "q_start": [0.0, 0.8, 0.0, -0.4, 0.0, 1.2, 0.0]},
+    }  # fmt: skip
+    cell = make_cell(arms, LAWS, ["tele"])
+    cell.step(150)
+    cell.simulation.apply_wrench("left_iiwa14_link_ee", [12.0, 0.0, 0.0])
+    cell.step(500)
+    cell.simulation.apply_wrench("left_iiwa14_link_ee")
+    damping = cell.parameters("tele")["leader_damping"]
+    cell.set_parameters("tele", {"leader_damping": 2.0 * damping})
+    cell.step(1500)
+    start, _ = cell.rows()
+    cell.step(500)
+    speeds = np.abs(cell.rows(start)[1]["arms"]["dq"]).max(axis=(0, 2))
+    assert cell.report("tele")["lag [m]"] > 0.04
+    assert (speeds < [0.01, 0.05]).all()
