@@ -331,6 +331,18 @@ class Cell(Closing):
         """Ask for a switch and return at once; its ``look`` answers."""
         return self._switcher.ask_switch(activate, deactivate, strictness, timeout)
 
+    def ask_rest(self, arm: str) -> PendingSwitch:
+        """Let an arm take no law but hold, until :meth:`wake`: see :meth:`.Switcher.ask_rest`."""
+        return self._switcher.ask_rest(arm)
+
+    def wake(self, arm: str) -> None:
+        """Let an arm take laws again; what it does is not changed."""
+        self._switcher.wake(arm)
+
+    def is_resting(self, arm: str) -> bool:
+        """Return whether an arm takes no law but hold."""
+        return self._switcher.is_resting(arm)
+
     def hold(self, timeout: float = 1.0) -> SwitchResult:
         """Deactivate everything: every arm brakes and holds. See :meth:`.Switcher.hold`."""
         return self._switcher.hold(timeout)

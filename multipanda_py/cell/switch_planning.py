@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -54,7 +54,7 @@ def plan_switch(
     activate: Sequence[str],
     deactivate: Sequence[str],
     strictness: Strictness,
-    unavailable: Collection[str] = (),
+    unavailable: Mapping[str, str] | None = None,
 ) -> SwitchPlan:
     """Work out a switch on the present active set.
 
@@ -67,7 +67,7 @@ def plan_switch(
         activate: Names to activate.
         deactivate: Names to deactivate.
         strictness: How to treat what cannot be done.
-        unavailable: Names that are not loaded or not configured.
+        unavailable: Why some cannot be activated, by name.
 
     Raises:
         SwitchRejected: With every reason, one per line.
@@ -75,8 +75,8 @@ def plan_switch(
     index = {spec.name: spec.index for spec in specs}
     result = SwitchPlan([int(flag and not spec.is_hold) for flag, spec in zip(active, specs)])
     faults: list[str] = []
-    usable = [n for n in dict.fromkeys(activate) if _is_known(n, index, unavailable, faults)]
-    stopped = [n for n in dict.fromkeys(deactivate) if _is_known(n, index, (), faults)]
+    usable = [n for n in dict.fromkeys(activate) if _is_known(n, index, unavailable or {}, faults)]
+    stopped = [n for n in dict.fromkeys(deactivate) if _is_known(n, index, {}, faults)]
     for name in stopped:
         if active[index[name]]:
             result.flags[index[name]] = 0
@@ -120,13 +120,13 @@ def _will_run(spec: InstanceSpec, flags: Sequence[int], owned: set[int]) -> bool
 
 
 def _is_known(
-    name: str, index: dict[str, int], unavailable: Collection[str], faults: list[str]
+    name: str, index: dict[str, int], unavailable: Mapping[str, str], faults: list[str]
 ) -> bool:
     if name not in index:
         faults.append(f"{name}: does not exist; known: {', '.join(index)}")
         return False
     if name in unavailable:
-        faults.append(f"{name}: is not loaded and configured")
+        faults.append(f"{name}: {unavailable[name]}")
         return False
     return True
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from multipanda_py.cell.connection import Connection
@@ -22,6 +22,7 @@ class SwitchTurn:
         connection: To the loop; its lock is held by who reads or changes this.
         counts: Where refusals and withdrawals go.
         lifecycle: State of every instance while it is not active, by name.
+        resting: Arms that take no law but hold: set inactive.
         state: Returns the newest state of an arm.
         silence_reason: Says that the loop stands still; an empty string if it runs.
         open: The request that the loop has not answered yet.
@@ -32,11 +33,21 @@ class SwitchTurn:
     connection: Connection
     counts: Counts
     lifecycle: Mapping[str, str]
+    resting: Collection[str]
     state: Callable[[str], ArmSnapshot]
     silence_reason: Callable[[], str]
     open: PendingSwitch | None = None
     stop_number: int = 0
 
-    def unready(self) -> list[str]:
-        """Return instances that are not loaded or not configured."""
-        return [name for name, state in self.lifecycle.items() if state != "inactive"]
+    def unready(self) -> dict[str, str]:
+        """Return why instances cannot be activated, by name."""
+        reasons: dict[str, str] = {}
+        for spec in self.specs:
+            resting = [arm for arm in spec.config.arms if arm in self.resting]
+            if self.lifecycle[spec.name] != "inactive":
+                reasons[spec.name] = "is not loaded and configured"
+            elif resting and not spec.is_hold:
+                reasons[spec.name] = (
+                    f"arm {' and '.join(resting)} is inactive; set it active first"
+                )
+        return reasons

@@ -58,8 +58,15 @@ class Switcher:
     ) -> None:
         self._names, self._connection, self._counts = names, connection, counts
         self._lifecycle = {spec.name: "inactive" for spec in names.specs}
+        self._resting: set[str] = set()
         self._turn = SwitchTurn(
-            names.specs, connection, counts, self._lifecycle, reader.state, reader.silence_reason
+            names.specs,
+            connection,
+            counts,
+            self._lifecycle,
+            self._resting,
+            reader.state,
+            reader.silence_reason,
         )
 
     def controllets(self) -> list[ControlletInfo]:
@@ -98,6 +105,32 @@ class Switcher:
     def lifecycle(self, name: str) -> str:
         """Return the lifecycle state of an instance that is not active."""
         return self._lifecycle[self._names.spec(name).name]
+
+    def ask_rest(self, arm: str) -> PendingSwitch:
+        """Let an arm take no law but hold until :meth:`wake`; its ``look`` says when it holds.
+
+        Other arms of its law hold, too. A switch that is refused or comes too late leaves the
+        arm at rest nevertheless: nothing can be activated on it.
+
+        Raises:
+            UnknownName: If the arm does not exist.
+        """
+        laws = [spec.name for spec in self._names.specs_of(arm) if not spec.is_hold]
+        self._resting.add(arm)
+        return self.ask_switch((), laws, Strictness.AUTO)
+
+    def wake(self, arm: str) -> None:
+        """Let an arm take laws again; what it does is not changed.
+
+        Raises:
+            UnknownName: If the arm does not exist.
+        """
+        self._names.arm_index(arm)
+        self._resting.discard(arm)
+
+    def is_resting(self, arm: str) -> bool:
+        """Return whether an arm takes no law but hold."""
+        return arm in self._resting
 
     def switch(
         self,

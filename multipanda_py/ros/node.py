@@ -37,6 +37,7 @@ from multipanda_py.ros.diagnostics import Diagnostics
 from multipanda_py.ros.grippers import GripperServers
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.holding import HoldingServices
+from multipanda_py.ros.manager_node import manager_node
 from multipanda_py.ros.parameters import parameter_nodes
 from multipanda_py.ros.publishers import StatePublishers
 from multipanda_py.ros.recovery import RecoveryServices
@@ -49,7 +50,6 @@ from multipanda_py.ros.running import (
     make_executor,
     release,
 )
-from multipanda_py.ros.services import ControllerManager
 from multipanda_py.ros.settings import (
     cell_config,
     folders_of,
@@ -73,7 +73,8 @@ class MultimodeController:
     Args:
         node: Carries the interfaces; its namespace is the cell's.
         cell: The started cell.
-        nodes: Gets one for the parameters of every controllet and every robot, beside the node.
+        nodes: Gets, beside the node, one for every controller manager and for the parameters of
+            every controllet and every robot.
     """
 
     def __init__(self, node: GuardedNode, cell: Cell, nodes: list[GuardedNode]) -> None:
@@ -82,7 +83,7 @@ class MultimodeController:
         targets = Targets(node, cell, clock, max_target_age(node))
         self._diagnostics = Diagnostics(node, cell, targets, clock)
         self._publishers = StatePublishers(node, cell, clock, plain_joint_names(node))
-        self._managers = [ControllerManager(node, cell, arm) for arm in ("", *cell.arms)]
+        nodes.extend(manager_node(node, cell, arm) for arm in ("", *cell.arms))
         self._recovery = RecoveryServices(node, cell, self._diagnostics)
         self._tare = TareServices(node, cell)
         self._holding = HoldingServices(node, cell)

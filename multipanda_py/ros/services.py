@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller manager's services: list, switch, load, configure and unload controllets."""
+"""The controller manager's services for controllets: list, switch, load, configure, unload."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import controller_manager_msgs.srv
 from controller_manager_msgs.msg import ControllerState
 from controller_manager_msgs.srv import (
     ConfigureController,
     ListControllers,
+    ListControllerTypes,
     LoadController,
+    ReloadControllerLibraries,
     SwitchController,
     UnloadController,
 )
@@ -26,6 +30,8 @@ DEFAULT_TIMEOUT = 1.0
 """How long the loop may take over a switch when the request does not say [s]."""
 MAX_TIMEOUT = 10.0
 """How long the loop may take at most, whatever the request says [s]."""
+BROADCASTER = "joint_state_broadcaster"
+"""What clients spawn to get joint states, which are there anyway: listed as active for good."""
 
 
 class ControllerManager:
@@ -37,34 +43,54 @@ class ControllerManager:
     others; FORCE_AUTO may still end a law that shares this arm with another one.
 
     Args:
-        node: Offers the services.
+        node: The controller manager; offers the services.
+        main: The node that stands for the cell; resolves names, and logs.
         cell: The cell.
         arm: The arm, or an empty string for the whole cell.
+        prefix: Of the services' names.
 
     Thread: executor.
     """
 
-    def __init__(self, node: GuardedNode, cell: Cell, arm: str = "") -> None:
-        self._cell, self._arm, self._logger = cell, arm, node.get_logger()
+    def __init__(
+        self, node: GuardedNode, main: GuardedNode, cell: Cell, arm: str, prefix: str
+    ) -> None:
+        self._cell, self._arm, self._logger = cell, arm, main.get_logger()
         self._prefix = f"{arm}/" if arm else ""
         self._joints = {name: arm.joint_names for name, arm in cell.descriptions.items()}
-        manager = f"{self._prefix}controller_manager"
-        node.serve(SwitchController, f"{manager}/switch_controller", self._switch)
-        for kind, name, answer in (
+        switch = main.resolve_service_name(f"{prefix}switch_controller")
+        node.serve(SwitchController, switch, self._switch)
+        services = [
             (ListControllers, "list_controllers", self._list),
+            (ListControllerTypes, "list_controller_types", self._list_types),
             (LoadController, "load_controller", self._load),
             (ConfigureController, "configure_controller", self._configure),
             (UnloadController, "unload_controller", self._unload),
-        ):
-            node.create_service(kind, f"{manager}/{name}", answer)
+            (ReloadControllerLibraries, "reload_controller_libraries", self._reload),
+        ]
+        if cleanup := getattr(controller_manager_msgs.srv, "CleanupController", None):
+            services.append((cleanup, "cleanup_controller", self._cleanup))  # since Kilted
+        for kind, name, answer in services:
+            node.create_service(kind, main.resolve_service_name(prefix + name), answer)
+
+    def here(self) -> list[ControlletInfo]:
+        """Return the instances that are known here."""
+        return [info for info in self._cell.controllets() if self._is_here(info)]
+
+    def name_here(self, info: ControlletInfo) -> str:
+        """Return the name by which an instance goes here."""
+        return info.short_name if self._arm else info.name
 
     def _switch(self, request: Any, response: Any) -> Work:
         wait = request.timeout.sec + request.timeout.nanosec * 1e-9
         try:
+            rule = request.strictness or Strictness.BEST_EFFORT
+            if BROADCASTER in request.deactivate_controllers and rule != Strictness.BEST_EFFORT:
+                raise SwitchRejected(f"{BROADCASTER}: joint states are always published")
             pending = self._cell.ask_switch(
-                [self._prefix + name for name in request.activate_controllers],
-                [self._prefix + name for name in request.deactivate_controllers],
-                request.strictness or Strictness.BEST_EFFORT,
+                self._full(request.activate_controllers),
+                self._full(request.deactivate_controllers),
+                rule,
                 min(wait, MAX_TIMEOUT) if wait > 0 else DEFAULT_TIMEOUT,
             )
             while (result := pending.look()) is None:
@@ -82,28 +108,47 @@ class ControllerManager:
             response.message = shortened(message)
 
     def _list(self, request: Any, response: Any) -> Any:
-        response.controller = [
-            self._state_of(info)
-            for info in self._cell.controllets()
-            if info.state != "unloaded" and self._is_here(info)
-        ]
+        loaded = [self._state_of(info) for info in self.here() if info.state != "unloaded"]
+        response.controller = [*loaded, self._broadcaster()]
+        return response
+
+    def _list_types(self, request: Any, response: Any) -> Any:
+        response.types = list(registry.names("controllets"))
+        response.base_classes = ["multipanda_py.controllet.Controllet"] * len(response.types)
+        return response
+
+    def _reload(self, request: Any, response: Any) -> Any:
+        self._logger.warning("refused to reload laws: they are loaded when their cell starts")
+        response.ok = False
         return response
 
     def _load(self, request: Any, response: Any) -> Any:
+        if request.name == BROADCASTER:
+            return self._granted(response)
         return self._change(request.name, ("unloaded",), "unconfigured", response)
 
     def _configure(self, request: Any, response: Any) -> Any:
+        if request.name == BROADCASTER:
+            return self._granted(response)
         return self._change(request.name, ("unconfigured", "inactive"), "inactive", response)
+
+    def _cleanup(self, request: Any, response: Any) -> Any:
+        return self._change(request.name, ("unconfigured", "inactive"), "unconfigured", response)
 
     def _unload(self, request: Any, response: Any) -> Any:
         return self._change(request.name, ("unconfigured", "inactive"), "unloaded", response)
+
+    def _granted(self, response: Any) -> Any:
+        response.ok = True
+        return response
 
     def _change(self, name: str, allowed: tuple[str, ...], state: str, response: Any) -> Any:
         """Move an instance to another lifecycle state; these responses carry no reason."""
         try:
             full = self._prefix + name
-            known = {info.name: info for info in self._cell.controllets() if self._is_here(info)}
-            now = known[full].state if full in known else "unknown here"
+            states = {info.name: info.state for info in self.here()}
+            states[self._prefix + BROADCASTER] = "always active"
+            now = states.get(full, "unknown here")
             if now not in allowed:
                 raise SwitchRejected(f"{full}: is {now}, allowed {' or '.join(allowed)}")
             self._cell.set_lifecycle(full, state)
@@ -113,6 +158,17 @@ class ControllerManager:
             response.ok = False
         return response
 
+    def _full(self, names: Sequence[str]) -> list[str]:
+        return [self._prefix + name for name in names if name != BROADCASTER]
+
+    def _broadcaster(self) -> ControllerState:
+        return ControllerState(
+            name=BROADCASTER,
+            state="active",
+            type=f"{BROADCASTER}/JointStateBroadcaster",
+            update_rate=round(self._cell.config.cell.rate),
+        )
+
     def _is_here(self, info: ControlletInfo) -> bool:
         return not self._arm or (info.per_arm and info.arms == (self._arm,))
 
@@ -120,7 +176,7 @@ class ControllerManager:
         kind = registry.find("controllets", info.type).command_interface
         claims = [f"{joint}/{kind}" for arm in info.arms for joint in self._joints[arm]]
         return ControllerState(
-            name=info.short_name if self._arm else info.name,
+            name=self.name_here(info),
             state=info.state,
             type=info.type,
             is_async=False,

@@ -25,6 +25,7 @@ import contextlib, io, json, sys
 from ros2cli.cli import main
 answers = []
 for line in json.loads(sys.argv[1]):
+    sys.argv = ["ros2", *line.split()]  # some verbs read it
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
         try:
             problem = main(argv=line.split())

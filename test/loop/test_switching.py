@@ -51,7 +51,14 @@ def switch(
     rule: Strictness,
     away: tuple[str, ...] = (),
 ) -> SwitchPlan:
-    return plan_switch(PLANS, flags_of(*active), on, off, rule, away)
+    return plan_switch(
+        PLANS,
+        flags_of(*active),
+        on,
+        off,
+        rule,
+        dict.fromkeys(away, "is not loaded and configured"),
+    )
 
 
 def active_in(plan: SwitchPlan) -> set[str]:
@@ -163,7 +170,7 @@ def test_no_request_gives_an_arm_two_owners(
     before = flags_of(*active)
     given_flags = list(before)
     try:
-        plan = plan_switch(PLANS, before, on, off, rule, away)
+        plan = plan_switch(PLANS, before, on, off, rule, dict.fromkeys(away, "is away"))
     except SwitchRejected:
         assert rule is not BEST
         return

@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
-from controller_manager_msgs.srv import ListControllers
+from controller_manager_msgs.srv import (
+    ListControllers,
+    ListHardwareComponents,
+    SetHardwareComponentState,
+)
 from diagnostic_msgs.msg import DiagnosticStatus
+from lifecycle_msgs.msg import State
 from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
@@ -21,8 +26,14 @@ UNDAMPED = {
 def owners(client, arm):
     service = f"/fault/{arm}/controller_manager/list_controllers"
     return {
-        c.name for c in client.call(ListControllers, service).controller if c.state == "active"
+        c.name for c in client.call(ListControllers, service).controller if c.claimed_interfaces
     }
+
+
+def life(client):
+    service = "/fault/controller_manager/list_hardware_components"
+    answer = client.call(ListHardwareComponents, service)
+    return {component.name: component.state.label for component in answer.component}
 
 
 def swing(client, until):
@@ -57,3 +68,15 @@ def test_fault_is_confined_reported_and_cleared(start, client):
     assert answer.success
     assert answer.message == "left: velocity_limit cleared: the arm holds"
     assert client.switch(["cartesian_impedance_controller"], (), 4, "/fault/left").ok
+
+    swing(client, lambda: life(client)["left"] == "inactive")
+    assert life(client)["right"] == "active"
+    still = client.listen(JointState, "/fault/left/joint_states")
+    client.until(lambda: max(map(abs, still().velocity)) < 0.1, 10.0, "rest")
+    service = "/fault/controller_manager/set_hardware_component_state"
+    answer = client.call(
+        SetHardwareComponentState, service, name="left", target_state=State(label="active")
+    )
+    assert answer.ok, node.log
+    assert life(client)["left"] == "active"
+    assert owners(client, "left") == {"hold"}, "nothing resumes by itself"

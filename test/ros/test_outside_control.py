@@ -41,3 +41,47 @@ def test_crisp_py_s_switcher_believed_in_a_switch_that_a_law_of_two_arms_prevent
     said = outside.crisp(SWITCH)
     assert f"RuntimeError: Failed to switch to controller {JOINT}" in said
     assert "switched twice" not in said
+
+
+def test_ros2_control_lists_sets_and_cleans_up(cell, client, outside):
+    outside.needs_daemon_stopped = True
+    name = f"left/{JOINT}"
+    said = outside.ros2(
+        "control list_hardware_components -v",
+        "control list_hardware_interfaces",
+        "control list_controller_types",
+        "control set_hardware_component_state left inactive",
+        f"control switch_controllers --activate {name} --strict",
+        "control set_hardware_component_state left active",
+        f"control switch_controllers --activate {name} --strict",
+        f"control cleanup_controller right/{JOINT}",
+        f"control set_controller_state right/{JOINT} inactive",
+        "control reload_controller_libraries",
+        "control list_controllers -c /left/controller_manager",
+        "param get /controller_manager update_rate",
+    )
+    assert "plugin name: mujoco" in said[0]
+    assert "left_fr3_joint1/effort [double] [available] [claimed]" in said[0]
+    assert "right_fr3_joint7/velocity" in said[1]
+    assert "joint_trajectory" in said[2]
+    assert "Successfully set left to state" in said[3]
+    assert "arm left is inactive" in said[4]
+    assert "Successfully set left to state" in said[5]
+    assert f"active: {name}" in said[6]
+    assert "Successfully cleaned up" in said[7]
+    assert "Successfully configured" in said[8]
+    assert "exit: " in said[9]
+    assert "joint_state_broadcaster/JointStateBroadcaster" in said[10]
+    assert "1000" in said[11]
+
+
+def test_the_spawner_spawns_a_law_and_the_joint_states(cell, client, outside):
+    assert client.switch((), [CARTESIAN], 2, "/left").ok
+    names = ("joint_state_broadcaster", JOINT)
+    code, said = outside.run(
+        "../lib/controller_manager/spawner",
+        *names, "-c", "/left/controller_manager", "--activate-as-group",
+    )  # fmt: skip
+    assert code == 0, said
+    assert "Configured and activated all" in said
+    assert client.switch((), [JOINT], 2, "/left").ok, "the spawner has activated it"

@@ -34,7 +34,7 @@ def stopped(node):
 
 def active(client, arm="left"):
     answer = client.call(ListControllers, f"{arm}/controller_manager/list_controllers")
-    return {item.name for item in answer.controller if item.state == "active"}
+    return {item.name for item in answer.controller if item.claimed_interfaces}
 
 
 def settle(client, node):
