@@ -24,11 +24,11 @@ _LINES = """
 import contextlib, io, json, sys
 from ros2cli.cli import main
 answers = []
-for line in json.loads(sys.argv[1]):
-    sys.argv = ["ros2", *line.split()]  # some verbs read it
+for line in json.loads(sys.argv.pop()):
+    sys.argv[:] = ["ros2", *line.split()]
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
         try:
-            problem = main(argv=line.split())
+            problem = main()
         except SystemExit as end:
             problem = end.code
     answers.append(said.getvalue() + (f"exit: {problem}" if problem else ""))
@@ -49,6 +49,8 @@ class Outside:
 
     def run(self, program, *words, timeout=40.0, **options):
         """Run one of their programs to its end; return its exit code and all that it said."""
+        if program == "ros2":  # which may start a daemon that would stay for two hours
+            self.needs_daemon_stopped = True
         done = subprocess.run(
             [self.path / "bin" / program, *map(str, words)],
             env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -77,13 +79,13 @@ class Outside:
 
     def ros2(self, *lines, timeout=60.0):
         """Run lines of ``ros2`` one after another in one process; return what each has said."""
+        self.needs_daemon_stopped = True
         code, said = self.run("python", "-c", _LINES, json.dumps(lines), timeout=timeout)
         assert code == 0, said
         return json.loads(said.splitlines()[-1])
 
     def control(self, verb, *words):
-        """Run ``ros2 control``, which starts a daemon that would stay for two hours."""
-        self.needs_daemon_stopped = True
+        """Run ``ros2 control``."""
         return self.run("ros2", "control", verb, *words)
 
     def crisp(self, script, timeout=60.0, **options):

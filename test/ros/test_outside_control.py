@@ -44,7 +44,6 @@ def test_crisp_py_s_switcher_believed_in_a_switch_that_a_law_of_two_arms_prevent
 
 
 def test_ros2_control_lists_sets_and_cleans_up(cell, client, outside):
-    outside.needs_daemon_stopped = True
     name = f"left/{JOINT}"
     said = outside.ros2(
         "control list_hardware_components -v",
@@ -85,3 +84,11 @@ def test_the_spawner_spawns_a_law_and_the_joint_states(cell, client, outside):
     assert code == 0, said
     assert "Configured and activated all" in said
     assert client.switch((), [JOINT], 2, "/left").ok, "the spawner has activated it"
+
+
+def test_why_a_goal_came_to_nothing_was_not_told_to_who_sent_it(cell, outside):
+    action = "/left/joint_trajectory_controller/follow_joint_trajectory"
+    kind = "control_msgs/action/FollowJointTrajectory"
+    _, said = outside.run("ros2", "action", "send_goal", action, kind, "{}")
+    assert "Goal finished with status: ABORTED" in said
+    assert "left/joint_trajectory_controller is not active; switch to it first" in said
