@@ -32,13 +32,14 @@ BUILD = VENV / "build"
 NAME = "multipanda_py"
 SUPPORTED = ((3, 10), (3, 11), (3, 12))
 PROGRAMS = ("multimode_controller", "multipanda")
-INTERFACES = ("controller_manager_msgs", "control_msgs")
+INTERFACES = ("controller_manager_msgs", "control_msgs", "tf2_msgs")
 # Absent from the PyPI set because rosdep installs them: import name, apt package suffix.
 FROM_APT = {
     "pinocchio": "pinocchio",
     "controller_manager_msgs": "controller-manager-msgs",
     "control_msgs": "control-msgs",
     "diagnostic_msgs": "diagnostic-msgs",
+    "tf2_msgs": "tf2-msgs",
     "trajectory_msgs": "trajectory-msgs",
 }
 PROBE = """
@@ -291,7 +292,7 @@ def build_interfaces(env: dict[str, str]) -> None:
         "sys.prefix in _p or os.environ.update({_k: os.pathsep.join([*_p, sys.prefix])})\n"
     )
     modules = ", ".join(f"{name}.{kind}" for name, kind in (
-        ("controller_manager_msgs", "srv"), ("control_msgs", "action"),
+        ("controller_manager_msgs", "srv"), ("control_msgs", "action"), ("tf2_msgs", "msg"),
     ))  # fmt: skip
     run([VENV_PYTHON, "-c", f"import {modules}"], env)
 

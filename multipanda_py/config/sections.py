@@ -295,6 +295,9 @@ class CellSettings(Section):
     heartbeat_timeout: Annotated[float, Field(ge=0.05, le=60)] = 1.0
     """Silence of the owning process after which all arms hold [s]."""
     joint_state_rate: Annotated[float, Field(ge=0.1, le=1000)] = 100.0
+    tf_rate: Annotated[float, Field(ge=0, le=1000)] = 50.0
+    """How often the node sends ``/tf``, ``joint_state_rate`` at most; 0: somebody else does, and
+    ``/tf_static`` too [Hz]."""
     viewer: bool = False
     meshes: str = ""
     """Folder with the obj meshes of mujoco_menagerie's franka_fr3; empty: primitives."""

@@ -11,7 +11,6 @@ from typing import Any
 from ament_index_python.packages import get_package_share_directory, get_packages_with_prefixes
 from launch.actions import (
     DeclareLaunchArgument,
-    LogInfo,
     OpaqueFunction,
     SetEnvironmentVariable,
     Shutdown,
@@ -87,18 +86,22 @@ def _nodes(chosen: Mapping[str, str], parameters: dict[str, Any]) -> list[Action
         )
     file = str(_cell_file(chosen["config_file"]))
     config = CellConfig.from_yaml(file, chosen["namespace"])
-    urdf = ParameterValue(cell_urdf(describe_arms(config), config.cell.name), value_type=str)
     ends_all = Shutdown(reason="the cell has ended")
-    own = [file, parameters]
+    # The node sends /tf itself where nobody else can, or where the cell says how often.
+    elsewhere = (
+        "robot_state_publisher" in installed
+        and "tf_rate" not in config.cell.model_fields_set
+        and "cell.tf_rate" not in parameters
+    )
+    silent = {"cell.tf_rate": 0.0} if elsewhere else {}
+    own = [file, {**silent, **parameters}]
     started: list[Action] = [
         _node(chosen, "multipanda_py", "multimode_controller", parameters=own, on_exit=ends_all)
     ]
-    if "robot_state_publisher" in installed:
+    if elsewhere:
+        urdf = ParameterValue(cell_urdf(describe_arms(config), config.cell.name), value_type=str)
         described = [{"robot_description": urdf}]
         started.append(_node(chosen, "robot_state_publisher", parameters=described))
-    else:
-        text = "robot_state_publisher is not installed: there is no robot_description and no /tf"
-        started.append(LogInfo(msg=text))
     if chosen["use_rviz"] == "true":
         started.append(_node(chosen, "rviz2", arguments=["-f", "world"]))
     return started

@@ -19,7 +19,9 @@ from multipanda_py.cell import Cell
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots.urdf import cell_urdf
 from multipanda_py.ros.clock import NodeClock
+from multipanda_py.ros.fresh_states import FreshStates
 from multipanda_py.ros.running import every
+from multipanda_py.ros.transforms import Transforms
 
 QOS = QoSProfile(depth=1)
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -87,42 +89,32 @@ class _ArmTopics:
 class StatePublishers:
     """Every state topic of the cell, from one timer and one copy of the newest cycle.
 
-    Stamps are the node's time at which the cycle began that a state is from; while the node is
-    told to take its time from ``/clock`` and there is none, nothing is sent. A silent robot has no
-    new states, while the loop goes on for the other arms: nothing is sent of it, and what all arms
-    send together leaves it out. Thread: executor.
+    Each state is sent once, with the time when it was measured (:class:`.FreshStates`). What all
+    arms send together leaves out those that have nothing new. Thread: executor.
     """
 
     def __init__(
         self, node: Node, cell: Cell, clock: NodeClock, plain_names: bool = False
     ) -> None:
-        self._cell, self._clock = cell, clock
+        self._fresh = FreshStates(cell, clock)
+        self._transforms = Transforms(node, cell) if cell.config.cell.tf_rate else None
         self._arms = [_ArmTopics(node, cell, arm, plain_names) for arm in cell.arms]
         self._merged = _Topic(node, JointState, "joint_states")
         arms = list(cell.descriptions.values())
         self._fingers = [arm.finger_joint_names for arm in arms]
         self._names = [[*arm.joint_names, *arm.finger_joint_names] for arm in arms]
         self._in_message: list[int] = []
-        # Where all arms are simulated every cycle has a new state of each.
-        self._by_arm = any(arm.backend == "franka" for arm in cell.config.arms.values())
-        self._sent = [0] * len(cell.arms)
         self._description = node.create_publisher(String, "robot_description", LATCHED)
         self._description.publish(String(data=cell_urdf(arms, cell.config.cell.name)))
         every(node, 1.0 / cell.config.cell.joint_state_rate, self._tick)
 
     def _tick(self) -> None:
-        row = self._cell.row()
-        records, wake_ns = row["arms"], int(row["wake_ns"])
-        sensed = records["sensed_ns"].tolist() if self._by_arm else [wake_ns] * len(self._sent)
-        new = [index for index, ns in enumerate(sensed) if ns != self._sent[index]]
-        if not new:  # the loop stands still, or every robot: nothing is measured
+        fresh = self._fresh.look()
+        if fresh is None:
             return
-        self._sent = sensed
-        if not self._clock.has_begun:  # as of 1970 they would be wrong, and diagnostics say why
-            return
-        stamp = self._clock.stamp
-        for index in new:
-            self._arms[index].send(records[index], stamp(sensed[index]))
+        records, new = fresh.row["arms"], fresh.arms
+        for index, stamp in zip(new, fresh.stamps):
+            self._arms[index].send(records[index], stamp)
         if self._merged.wanted():
             message = self._merged.message
             if new != self._in_message:
@@ -131,7 +123,9 @@ class StatePublishers:
             message.position = self._gather(records, new, "q", "fingers")
             message.velocity = self._gather(records, new, "dq")
             message.effort = self._gather(records, new, "tau_J")
-            self._merged.send(stamp(min(sensed[index] for index in new)))
+            self._merged.send(fresh.stamp)
+        if self._transforms is not None:
+            self._transforms.send(fresh)
 
     def _gather(
         self, records: NDArray[np.void], arms: Iterable[int], field: str, fingers: str = ""

@@ -70,12 +70,29 @@ def test_rviz_that_is_not_installed_left_a_controller_behind(launch):
     assert "process started" not in it.log
 
 
-def test_what_was_launched_ran_on_after_the_launch(launch):
+def test_what_was_launched_ran_on_after_the_launch(launch, client):
     """Also: a cell by its bare name was not found, and robot_state_publisher is no must."""
     it = launch("config_file:=single_sim.yaml")
     it.wait_for("is active")
-    assert "robot_state_publisher is not installed: there is no" in it.log
+    client.until(lambda: client.node.count_publishers("/tf") == 1, what="the node's own /tf")
     left = it.processes()
     assert len(left) >= 2, it.log  # the node and its loop
     it.process.kill()
     wait_until(lambda: not any(map(is_running, left)), 10.0, lambda: f"end of {left}: {it.log}")
+
+
+def test_tf_is_left_to_robot_state_publisher_where_there_is_one(launch, client, tmp_path):
+    program = tmp_path / "prefix" / "lib" / "robot_state_publisher" / "robot_state_publisher"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho takes over\nexec sleep 60\n")
+    program.chmod(0o755)
+    marker = tmp_path / "prefix/share/ament_index/resource_index/packages/robot_state_publisher"
+    marker.parent.mkdir(parents=True)
+    marker.touch()
+    it = launch("config_file:=single_sim.yaml", "namespace:=with_publisher")
+    it.wait_for("is active")
+    it.wait_for("takes over")
+    topic = "/with_publisher/joint_states"
+    client.until(lambda: client.node.count_publishers(topic) == 1, what="the node")
+    names = [info.node_namespace for info in client.node.get_publishers_info_by_topic("/tf")]
+    assert "/with_publisher" not in names

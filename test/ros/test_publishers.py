@@ -33,6 +33,21 @@ def test_joint_states_of_one_arm(cell, client):
     assert -0.001 < age(client, message) < 1.0
 
 
+def test_arms_of_one_cycle_had_stamps_that_differed(cell, client):
+    """The clock was read once for each arm; tf and pairs of cameras go by equal stamps."""
+    stamps, subscriptions = {"left": set(), "right": set()}, []
+    for arm, seen in stamps.items():
+
+        def keep(message, seen=seen):
+            seen.add((message.header.stamp.sec, message.header.stamp.nanosec))
+
+        topic = f"/{arm}/current_twist"
+        subscriptions.append(client.node.create_subscription(TwistStamped, topic, keep, 10))
+    client.until(lambda: len(stamps["left"] & stamps["right"]) > 5, 10.0, "equal stamps")
+    for one in subscriptions:
+        client.node.destroy_subscription(one)
+
+
 def test_merged_joint_states_have_all_arms_and_fingers(cell, client):
     message = client.newest(JointState, "/joint_states")
     one = [f"joint{number}" for number in range(1, 8)] + ["finger_joint1", "finger_joint2"]

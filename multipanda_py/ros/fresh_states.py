@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is new in the newest cycle, and when it was measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.cell import Cell
+from multipanda_py.ros.clock import NodeClock
+
+Stamp = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """New states of one cycle.
+
+    Attributes:
+        row: The newest row.
+        arms: Indices of the arms that have a new state in it.
+        stamps: When each of these was measured, in their order.
+    """
+
+    row: NDArray[np.void]
+    arms: list[int]
+    stamps: list[Stamp]
+
+    @property
+    def stamp(self) -> Stamp:
+        """When the first of them was measured."""
+        return min(self.stamps)
+
+
+class FreshStates:
+    """The newest cycle, for somebody who sends every state once.
+
+    Stamps are the node's time at which the cycle began that a state is from; while the node is
+    told to take its time from ``/clock`` and there is none, there is nothing to send. A silent
+    robot has no new states, while the loop goes on for the other arms. Thread: executor.
+    """
+
+    def __init__(self, cell: Cell, clock: NodeClock) -> None:
+        self._cell, self._clock = cell, clock
+        # Where all arms are simulated every cycle has a new state of each.
+        self._by_arm = any(arm.backend == "franka" for arm in cell.config.arms.values())
+        self._sent = [0] * len(cell.arms)
+
+    def look(self) -> Fresh | None:
+        """Return what is new since the last call, or None where nothing was measured."""
+        row = self._cell.row()
+        if self._by_arm:
+            sensed = row["arms"]["sensed_ns"].tolist()
+        else:
+            sensed = [int(row["wake_ns"])] * len(self._sent)
+        new = [index for index, ns in enumerate(sensed) if ns != self._sent[index]]
+        if not new:  # the loop stands still, or every robot
+            return None
+        self._sent = sensed
+        if not self._clock.has_begun:  # as of 1970 they would be wrong, and diagnostics say why
+            return None
+        # The clocks are read once for what was measured together: stamps of it are equal.
+        stamp_of = {ns: self._clock.stamp(ns) for ns in {sensed[index] for index in new}}
+        return Fresh(row, new, [stamp_of[sensed[index]] for index in new])
+
+
+class Pace:
+    """Which of the cycles that are looked at are sent, where not all are wanted.
+
+    Args:
+        rate: How many a second [Hz]; no more than are looked at.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._period, self._due = round(1e9 / rate), 0
+
+    def is_due(self, row: NDArray[np.void]) -> bool:
+        """Return whether this one is, and count it as sent."""
+        now = int(row["wake_ns"])
+        if now < self._due:
+            return False
+        late = now - self._due
+        self._due = now + self._period - (late if late < self._period else 0)
+        return True
