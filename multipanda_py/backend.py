@@ -55,6 +55,8 @@ class Backend(ABC, Generic[SettingsT]):
     measures_objects: ClassVar[bool] = False
     """Whether it fills ``objects`` with what is; else they are where they were declared, or where
     hands that hold them are."""
+    keeps_time: ClassVar[bool] = False
+    """Whether its world is simulated, so that :attr:`time` is a time that others may live by."""
     answer_periods: ClassVar[int] = 0
     """Periods from a state to the torque that answers it, where the other side takes what has come
     when its next one begins."""

@@ -82,6 +82,7 @@ class Mujoco(Backend[FrankaSettings]):
     Settings, settings_section = FrankaSettings, "franka"
     interfaces = INTERFACES
     measures_objects = True
+    keeps_time = True
     model: mujoco.MjModel
     data: mujoco.MjData
     world: World

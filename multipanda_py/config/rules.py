@@ -137,6 +137,12 @@ def _check_backends(config: CellConfig, faults: Faults) -> None:
         try:
             found = find_backend(backend).check_arms(config, arms)
             faults.extend([found] if isinstance(found, str) and found else found)
+            rate = config.cell.clock_rate
+            if rate and not find_backend(backend).keeps_time:
+                faults.append(
+                    f"cell.clock_rate: got {rate:g} with arms.{arms[0]}.backend: "
+                    f"{backend}, allowed 0: only a simulated world has a time of its own"
+                )
         except ConfigurationError as error:
             faults.extend(
                 f"arms.{name}.backend: got {backend!r}, which does not exist; known: "

@@ -298,6 +298,8 @@ class CellSettings(Section):
     tf_rate: Annotated[float, Field(ge=0, le=1000)] = 50.0
     """How often the node sends ``/tf``, ``joint_state_rate`` at most; 0: somebody else does, and
     ``/tf_static`` too [Hz]."""
+    clock_rate: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    """How often the node sends the time of the simulated world on ``/clock``; 0: never [Hz]."""
     viewer: bool = False
     meshes: str = ""
     """Folder with the obj meshes of mujoco_menagerie's franka_fr3; empty: primitives."""

@@ -34,16 +34,23 @@ class Fresh:
         return min(self.stamps)
 
 
+def world_time(row: NDArray[np.void]) -> Stamp:
+    """Return the time of the simulated world at which a cycle's states were measured."""
+    return divmod(round(float(row["time"]) * 1e9), 1_000_000_000)
+
+
 class FreshStates:
     """The newest cycle, for somebody who sends every state once.
 
     Stamps are the node's time at which the cycle began that a state is from; while the node is
-    told to take its time from ``/clock`` and there is none, there is nothing to send. A silent
-    robot has no new states, while the loop goes on for the other arms. Thread: executor.
+    told to take its time from ``/clock`` and there is none, there is nothing to send. Where the
+    node sends ``/clock`` itself, they are the time of its world. A silent robot has no new states,
+    while the loop goes on for the other arms. Thread: executor.
     """
 
     def __init__(self, cell: Cell, clock: NodeClock) -> None:
         self._cell, self._clock = cell, clock
+        self._is_clock = bool(cell.config.cell.clock_rate)
         # Where all arms are simulated every cycle has a new state of each.
         self._by_arm = any(arm.backend == "franka" for arm in cell.config.arms.values())
         self._sent = [0] * len(cell.arms)
@@ -61,6 +68,8 @@ class FreshStates:
         self._sent = sensed
         if not self._clock.has_begun:  # as of 1970 they would be wrong, and diagnostics say why
             return None
+        if self._is_clock:  # what this node sends on /clock, without the steps
+            return Fresh(row, new, [world_time(row)] * len(new))
         # The clocks are read once for what was measured together: stamps of it are equal.
         stamp_of = {ns: self._clock.stamp(ns) for ns in {sensed[index] for index in new}}
         return Fresh(row, new, [stamp_of[sensed[index]] for index in new])

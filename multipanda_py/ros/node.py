@@ -61,6 +61,7 @@ from multipanda_py.ros.stop import Stop
 from multipanda_py.ros.tare import TareServices
 from multipanda_py.ros.targets import Targets
 from multipanda_py.ros.trajectories import Trajectories
+from multipanda_py.ros.world_clock import WorldClock
 
 NAME = NODE
 WATCH_PERIOD = 0.1
@@ -81,6 +82,7 @@ class MultimodeController:
         self._cell, self._guard, self._answers = cell, node.guard, node.answers
         clock = NodeClock(node.get_clock())
         targets = Targets(node, cell, clock, max_target_age(node))
+        self._world_clock = WorldClock(node, cell, clock) if cell.config.cell.clock_rate else None
         self._diagnostics = Diagnostics(node, cell, targets, clock)
         self._publishers = StatePublishers(node, cell, clock, plain_joint_names(node))
         nodes.extend(manager_node(node, cell, arm) for arm in ("", *cell.arms))

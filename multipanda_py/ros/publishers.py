@@ -16,6 +16,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from multipanda_py.cell import Cell
+from multipanda_py.config.describe import movable_things
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots.urdf import cell_urdf
 from multipanda_py.ros.clock import NodeClock
@@ -104,6 +105,8 @@ class StatePublishers:
         self._fingers = [arm.finger_joint_names for arm in arms]
         self._names = [[*arm.joint_names, *arm.finger_joint_names] for arm in arms]
         self._in_message: list[int] = []
+        things = movable_things(cell.config)
+        self._things = [_Topic(node, PoseStamped, f"objects/{n}/pose", "world") for n in things]
         self._description = node.create_publisher(String, "robot_description", LATCHED)
         self._description.publish(String(data=cell_urdf(arms, cell.config.cell.name)))
         every(node, 1.0 / cell.config.cell.joint_state_rate, self._tick)
@@ -124,6 +127,12 @@ class StatePublishers:
             message.velocity = self._gather(records, new, "dq")
             message.effort = self._gather(records, new, "tau_J")
             self._merged.send(fresh.stamp)
+        for topic, pose in zip(self._things, fresh.row["objects"]):
+            if topic.wanted():
+                place, (w, *xyz) = pose[:3].tolist(), pose[3:].tolist()
+                _fill(topic.message.pose.position, _XYZ, place)
+                _fill(topic.message.pose.orientation, ("x", "y", "z", "w"), (*xyz, w))
+                topic.send(fresh.stamp)
         if self._transforms is not None:
             self._transforms.send(fresh)
 

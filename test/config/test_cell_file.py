@@ -87,6 +87,7 @@ FAULTS: list[tuple[str, Any, str]] = [
     ("objects.left_fr3_hand", THING, "objects.left_fr3_hand: got a name such as the parts of arm"),
     ("objects.world", THING, "objects.world: got the name of the scene itself, allowed another"),
     ("objects.ball.mass", 1e-300, "objects.ball.mass: got 1e-300; should be 0 for a thing that "),
+    ("cell.clock_rate", 100.0, "cell.clock_rate: got 100 with arms.right.backend: mock, all"),
     ("cell.joint_state_rate", 1e-300, "cell.joint_state_rate: got 1e-300; "),
     ("controllets.soft.type", "cartesian_impedence",
      "controllets.soft.type: controllet 'cartesian_impedence' does not exist; known: "),

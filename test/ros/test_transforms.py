@@ -74,3 +74,12 @@ def test_things_of_the_scene_are_in_the_world(tree):
     # It stands on the table.
     assert found["box"][1].translation == pytest.approx([0.6, 0.0, 0.25], abs=2e-3)
     assert in_frame(found, "right_fr3_link0", "world").translation == pytest.approx([0, -0.3, 0])
+
+
+def test_a_thing_that_moves_has_a_topic_of_its_own(tree, client):
+    found, _ = tree
+    message = client.newest(PoseStamped, "/objects/box/pose")
+    assert message.header.frame_id == "world"
+    place = se3(message.pose.position, message.pose.orientation)
+    assert place.isApprox(found["box"][1], 1e-3)
+    assert "/objects/table/pose" not in dict(client.node.get_topic_names_and_types())
