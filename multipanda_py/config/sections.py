@@ -298,6 +298,9 @@ class CellSettings(Section):
     tf_rate: Annotated[float, Field(ge=0, le=1000)] = 50.0
     """How often the node sends ``/tf``, ``joint_state_rate`` at most; 0: somebody else does, and
     ``/tf_static`` too [Hz]."""
+    introspection_rate: Annotated[float, Field(ge=0, le=1000)] = 50.0
+    """How often it sends what torques are made of and what laws report, ``joint_state_rate`` at
+    most; 0: never [Hz]."""
     clock_rate: Annotated[float, Field(ge=0, le=1000)] = 0.0
     """How often the node sends the time of the simulated world on ``/clock``; 0: never [Hz]."""
     viewer: bool = False

@@ -21,6 +21,7 @@ from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots.urdf import cell_urdf
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.fresh_states import FreshStates
+from multipanda_py.ros.introspection import Introspection
 from multipanda_py.ros.running import every
 from multipanda_py.ros.transforms import Transforms
 
@@ -98,7 +99,12 @@ class StatePublishers:
         self, node: Node, cell: Cell, clock: NodeClock, plain_names: bool = False
     ) -> None:
         self._fresh = FreshStates(cell, clock)
-        self._transforms = Transforms(node, cell) if cell.config.cell.tf_rate else None
+        settings = cell.config.cell
+        self._others: list[Transforms | Introspection] = []
+        if settings.tf_rate:
+            self._others.append(Transforms(node, cell))
+        if settings.introspection_rate:
+            self._others.append(Introspection(node, cell))
         self._arms = [_ArmTopics(node, cell, arm, plain_names) for arm in cell.arms]
         self._merged = _Topic(node, JointState, "joint_states")
         arms = list(cell.descriptions.values())
@@ -108,8 +114,8 @@ class StatePublishers:
         things = movable_things(cell.config)
         self._things = [_Topic(node, PoseStamped, f"objects/{n}/pose", "world") for n in things]
         self._description = node.create_publisher(String, "robot_description", LATCHED)
-        self._description.publish(String(data=cell_urdf(arms, cell.config.cell.name)))
-        every(node, 1.0 / cell.config.cell.joint_state_rate, self._tick)
+        self._description.publish(String(data=cell_urdf(arms, settings.name)))
+        every(node, 1.0 / settings.joint_state_rate, self._tick)
 
     def _tick(self) -> None:
         fresh = self._fresh.look()
@@ -133,8 +139,8 @@ class StatePublishers:
                 _fill(topic.message.pose.position, _XYZ, place)
                 _fill(topic.message.pose.orientation, ("x", "y", "z", "w"), (*xyz, w))
                 topic.send(fresh.stamp)
-        if self._transforms is not None:
-            self._transforms.send(fresh)
+        for other in self._others:
+            other.send(fresh)
 
     def _gather(
         self, records: NDArray[np.void], arms: Iterable[int], field: str, fingers: str = ""
