@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -29,7 +29,8 @@ class PendingSwitch:
     """One switch, from the request to its answer. Nothing here waits for the loop.
 
     One switch is open at a time; others wait for their turn in :meth:`look`. A stop does not
-    wait: it withdraws the open one, fits any active set, and is never withdrawn.
+    wait: it withdraws the open one and those that wait, fits any active set, and is never
+    withdrawn.
 
     With ``FORCE_AUTO`` arms that have to rest first, to be commanded something else, are stopped
     and waited for.
@@ -59,7 +60,10 @@ class PendingSwitch:
         self._deadline = time.monotonic() + timeout
         self._tries = self._number = self._events = 0
         self._plan = SwitchPlan([])
+        self._answer: tuple[SwitchStatus, int] | None = None
         self._overtaken = self._brakes = False
+        turn.stops += is_stop
+        self._stops = turn.stops
         self._rested: dict[str, None] = {}
         self._stopped: list[str] = []
 
@@ -99,30 +103,38 @@ class PendingSwitch:
         withdrawn = bool(self._number) and self._withdraw()
         if withdrawn or self._brakes:
             self._overtaken = True
+        self.keep_answer()
+        if self._brakes and self._answer and self._answer[0] is SwitchStatus.DONE:
+            self._stopped += self._plan.deactivated
+
+    def keep_answer(self) -> None:
+        """Read the loop's answer, if it is there: the next request's takes its place."""
+        words = self._box.words
+        if self._number and self._answer is None and words[Word.SWITCH_ACK] == self._number:
+            self._answer = SwitchStatus(words[Word.SWITCH_STATUS]), words[Word.SWITCH_NS]
 
     def _close(self) -> None:
         if self._turn.open is self:
             self._turn.open = None
 
     def _look(self) -> SwitchResult | None:
-        words = self._box.words
         if self._overtaken:
-            changed = "" if self._stopped else "; nothing has changed"
-            raise SwitchRejected(f"a stop came first{changed}")
+            self._refuse_after_stop()
         if not self._number:
             return self._ask()
-        if words[Word.SWITCH_ACK] != self._number:
+        self.keep_answer()
+        if self._answer is None:
             if time.monotonic() > self._deadline:
                 self._give_up()
             return None
-        status = SwitchStatus(words[Word.SWITCH_STATUS])
+        status, answered_ns = self._answer
         if status is SwitchStatus.DONE and self._brakes:
             self._stopped += self._plan.deactivated
             self._number = self._tries = 0
             return self._ask()
         if status is SwitchStatus.DONE:
             handed_over, notices = map(self._said, (Event.HANDED_OVER, Event.NOTICE))
-            delay = (words[Word.SWITCH_NS] - self._asked_ns) * 1e-9
+            delay = (answered_ns - self._asked_ns) * 1e-9
             return self._result(delay, tuple(handed_over), tuple(notices))
         if status is SwitchStatus.FAILED:
             reasons = self._said(Event.SWITCH_FAILED)
@@ -135,8 +147,11 @@ class PendingSwitch:
     def _ask(self) -> SwitchResult | None:
         """Write the request to the loop, unless another one is open."""
         turn, box = self._turn, self._box
+        if self._stops != turn.stops and not self._is_stop:
+            self._refuse_after_stop()
         before = turn.open
-        if before is not None and before.is_over():  # and nobody has looked, after an interrupt
+        if before is not None and before.is_over():  # and nobody has looked yet
+            before.keep_answer()
             before = turn.open = None
         if before is not None and before is not self:
             if not self._is_stop:
@@ -178,12 +193,17 @@ class PendingSwitch:
         self._tries += 1
         self._events = box.words[Word.EVENTS]
         head = [ANY_EPOCH if self._is_stop else epoch, self._asked_ns]
+        self._answer = None
         self._number = box.switch.write(np.array([*head, *plan.flags], dtype=np.float64))
         box.ring_bell()
         turn.open = self
         if self._is_stop:
             turn.stop_number = self._number
         return None
+
+    def _refuse_after_stop(self) -> NoReturn:
+        changed = "" if self._stopped else "; nothing has changed"
+        raise SwitchRejected(f"a stop came first{changed}")
 
     def _said(self, event: Event) -> list[str]:
         """Return what the loop said since of arms that this switch gives to somebody else."""
@@ -217,8 +237,8 @@ class PendingSwitch:
     def _what_stopped(self) -> str:
         """Say what has changed although the rest was refused."""
         return (
-            f"to bring {' and '.join(self._rested)} to rest, {', '.join(self._stopped)} was "
-            "deactivated; their arms hold"
+            f"to bring {' and '.join(self._rested)} to rest, {', '.join(self._stopped)} "
+            f"{'was' if len(self._stopped) == 1 else 'were'} deactivated; their arms hold"
         )
 
     def _give_up(self) -> None:

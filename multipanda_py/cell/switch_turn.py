@@ -26,7 +26,8 @@ class SwitchTurn:
         state: Returns the newest state of an arm.
         silence_reason: Says that the loop stands still; an empty string if it runs.
         open: The request that the loop has not answered yet.
-        stop_number: Of the last stop that was asked for.
+        stop_number: Of the last stop that was written for the loop.
+        stops: How many were asked for: what was asked for before them is not carried out.
     """
 
     specs: Sequence[InstanceSpec]
@@ -38,6 +39,7 @@ class SwitchTurn:
     silence_reason: Callable[[], str]
     open: PendingSwitch | None = None
     stop_number: int = 0
+    stops: int = 0
 
     def unready(self) -> dict[str, str]:
         """Return why instances cannot be activated, by name."""

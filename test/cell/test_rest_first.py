@@ -108,6 +108,42 @@ def test_a_stop_comes_before_what_waits_for_rest(cell):
     assert cell.active == ("left/hold", "right/hold")
 
 
+@pytest.mark.parametrize("looks", [0, 3])
+def test_a_switch_that_waited_behind_one_that_brakes_went_on_after_a_stop(cell, looks):
+    first = cell.ask_switch(["left/torques"], strictness="force_auto", timeout=10.0)
+    second = cell.ask_switch(["right/velocity"], strictness="force_auto", timeout=10.0)
+    for _ in range(looks):
+        assert first.look() is None
+        assert second.look() is None
+        cell.step(1)
+    cell.hold()
+    for pending in (second, first):
+        with pytest.raises(SwitchRejected, match="a stop came first"):
+            pending.look()
+    cell.step(500)
+    assert cell.active == ("left/hold", "right/hold")
+    cell.switch(["right/velocity"])
+
+
+def test_a_stop_over_laws_that_were_ended_for_rest_was_said_to_have_changed_nothing(cell):
+    pending = cell.ask_switch(["left/torques"], strictness="force_auto", timeout=10.0)
+    assert pending.look() is None
+    cell.step(1)
+    cell.hold()
+    with pytest.raises(SwitchRejected, match="first; to bring left to rest, left/rate was"):
+        pending.look()
+
+
+def test_a_switch_that_was_done_before_a_stop_was_said_to_be_pending(cell):
+    pending = cell.ask_switch(["right/velocity"], ["right/torques"], timeout=10.0)
+    assert pending.look() is None
+    cell.step(1)
+    cell.hold()
+    answer = pending.look()
+    assert answer is not None
+    assert (answer.activated, answer.deactivated) == (("right/velocity",), ("right/torques",))
+
+
 def test_another_switch_waits_for_its_turn_meanwhile(cell):
     first = cell.ask_switch(["left/torques"], strictness="force_auto", timeout=10.0)
     second = cell.ask_switch(["right/velocity"], strictness="force_auto", timeout=10.0)
