@@ -24,6 +24,14 @@ BESIDE = {
         "position": [0.3, -0.6, 0.2],
         "q_start": [-2.4464, -1.3473, 2.1323, -0.785, 0.6952, -1.5708],
     },
+    "kinova_gen3": {
+        "position": [0.2, -0.6, 0.2],
+        "q_start": [-1.0395, 1.0494, -2.7085, -1.9875, 0.7031, 1.7119, -1.9457],
+    },
+    "iiwa14": {
+        "position": [0.2, -0.7, 0.0],
+        "q_start": [-1.3539, -1.2176, 1.7772, -1.791, -0.2914, -1.4978, -0.2671],
+    },
 }
 """Where arms of other kinds stand, and start with the tip of their rods where the FR3's is, and
 no link in the table."""
