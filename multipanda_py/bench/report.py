@@ -8,7 +8,7 @@ from typing import Any
 
 from multipanda_py.bench.conditions import ARMS, CONDITIONS, FORCE
 from multipanda_py.bench.scaling_report import scaling_lines
-from multipanda_py.bench.tables import table, two
+from multipanda_py.bench.tables import missed, table, two
 from multipanda_py.bench.wired import BARE
 
 PAPER = {"DC-NF": "< 25", "DC-CA": "above it", "DC-MA": "+ 40 to 60", "DC-CA-MA": "", "C-MA": ""}
@@ -66,7 +66,7 @@ def _loop(report: Report) -> Iterator[str]:
             row += [
                 two(control),
                 f"{control['p99.9']:.0f} / {control['max']:.0f}",
-                f"{found['over_300_us']}, {found['missed']} of {found['cycles']}",
+                f"{found['over_300_us']}, {missed(found)}",
                 two(found["cycle_us"]),
                 two(found["lateness_us"]),
                 two(found.get("floor", {}).get("lateness_us")),

@@ -18,6 +18,7 @@ from multipanda_py.exceptions import BenchError
 from multipanda_py.fci_sim.process import FciSim
 from multipanda_py.machine.closing import Closing
 from multipanda_py.machine.realtime import other_cpus
+from multipanda_py.machine.rights import SYS_NICE, has_capability
 from multipanda_py.state import Matrix, Vector
 
 DRIFT = 300.0
@@ -34,7 +35,9 @@ _PAUSE = 0.005  # between two pieces: a robot's priority is above that of the no
 def may_have_priority() -> bool:
     """Return whether this user gets real-time priorities."""
     _, hard = resource.getrlimit(resource.RLIMIT_RTPRIO)
-    return os.geteuid() == 0 or hard == resource.RLIM_INFINITY or hard >= CLIENT_PRIORITY
+    if has_capability(SYS_NICE):
+        return True
+    return hard == resource.RLIM_INFINITY or hard >= CLIENT_PRIORITY
 
 
 @dataclass(frozen=True)

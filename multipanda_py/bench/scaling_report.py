@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from multipanda_py.bench.tables import table, two
+from multipanda_py.bench.tables import missed, table, two
 
 Figures = Mapping[str, Any]
 
@@ -61,7 +61,7 @@ def _paced(found: Figures) -> list[str]:
         two(found["control_us"]),
         two(found["cycle_us"]),
         two(found["lateness_us"]),
-        f"{found['over_300_us']}, {found['missed']} of {found['cycles']}"
+        f"{found['over_300_us']}, {missed(found)}"
         + (f"; {found['held']} held" if found["held"] else ""),
         ", ".join(f"{value:.2f}" for value in cores.values()),
         f"{memory:.0f}",

@@ -18,3 +18,8 @@ def two(figures: Mapping[str, float] | None, digits: int = 0) -> str:
         return ""
     first, second = list(figures.values())[:2]
     return f"{first:.{digits}f} / {second:.{digits}f}"
+
+
+def missed(figures: Mapping[str, int]) -> str:
+    """Return how many periods passed without a cycle, of all periods."""
+    return f"{figures['missed']} of {figures['missed'] + figures['cycles']}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from multipanda_py.exceptions import BenchError
 from multipanda_py.machine.interruption import end_in_order
 
 SUMMARY = "Measure how fast this machine is, beside the multipanda_ros2 paper; writes a report."
+
+_ROOM = 2**20  # of a report and its picture, 0.2 MiB with --quick
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,17 +48,32 @@ def run(options: argparse.Namespace) -> int:
     given = {"seconds": options.seconds, "trials": options.trials, "parts": only}
     effort = replace(effort, **{name: value for name, value in given.items() if value is not None})
     options.folder.mkdir(parents=True, exist_ok=True)
+    _check_room(options.folder)
     end_in_order()
     report, samples = measure(effort, complain)
     picture = "report.png"
     try:
         draw(report, samples, options.folder / picture)
-    except BenchError as error:
-        complain(str(error))
+    except (BenchError, OSError) as error:
+        complain(f"{error}")
         picture = ""
     text = markdown(report, picture)
+    say(text)  # before what a full disk may refuse
     (options.folder / "report.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
     (options.folder / "report.md").write_text(text, "utf-8")
-    say(text)
     say(f"written: {options.folder}/report.md, report.json{', ' + picture if picture else ''}")
     return OK if set(PARTS) & set(report) else FAILED
+
+
+def _check_room(folder: Path) -> None:
+    """Find out before ten minutes of measuring whether a report can be written.
+
+    Raises:
+        BenchError: If not.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
+            if probe.write(bytes(_ROOM)) < _ROOM:
+                raise BenchError(f"{folder}: no room for a report")
+    except OSError as error:
+        raise BenchError(f"{folder}: no report can be written: {error.strerror}") from error

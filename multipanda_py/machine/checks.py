@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from multipanda_py.machine.dds_memory import leftovers
+from multipanda_py.machine.rights import IPC_LOCK, SYS_NICE, has_capability
 
 FCI_PORT = 1337
 PAUSE = 0.005
@@ -61,8 +62,8 @@ def examine_machine() -> Iterator[Finding]:
         "install a PREEMPT_RT kernel (Ubuntu Pro: pro enable realtime-kernel); without it a "
         "cycle may be milliseconds late",
     )  # fmt: skip
-    yield _limit("rtprio", resource.RLIMIT_RTPRIO, 85)
-    yield _limit("memlock", resource.RLIMIT_MEMLOCK, 2**30)
+    yield _limit("rtprio", resource.RLIMIT_RTPRIO, 85, SYS_NICE)
+    yield _limit("memlock", resource.RLIMIT_MEMLOCK, 2**30, IPC_LOCK)
     cores = len(os.sched_getaffinity(0))
     yield Finding(cores >= 2, "cores", str(cores), "the loop wants a core of its own")
     yield _governor()
@@ -91,16 +92,22 @@ def _leftovers() -> Finding:
     )  # fmt: skip
 
 
-def _limit(name: str, which: int, wanted: int) -> Finding:
+def _limit(name: str, which: int, wanted: int, capability: int) -> Finding:
     _, hard = resource.getrlimit(which)
     limit = "unlimited" if hard == resource.RLIM_INFINITY else str(hard)
-    ok = os.geteuid() == 0 or hard == resource.RLIM_INFINITY or hard >= wanted
+    free, root = has_capability(capability), os.geteuid() == 0
+    ok = free or hard == resource.RLIM_INFINITY or hard >= wanted
     value = "98" if name == "rtprio" else "unlimited"
+    fix = f"add '@realtime - {name} {value}' to /etc/security/limits.conf, join group realtime"
+    if root:
+        fix = f"have the container allow it: --ulimit {name}={98 if name == 'rtprio' else -1}"
+    unbound = "root" if root else "no limit"
     return Finding(
-        ok, f"limit {name}", "root" if os.geteuid() == 0 else limit,
-        f"add '@realtime - {name} {value}' to /etc/security/limits.conf, join group realtime "
-        "and log in again",
-    )  # fmt: skip
+        ok,
+        f"limit {name}",
+        unbound if free else limit,
+        fix + ("" if root else " and log in again"),
+    )
 
 
 def _governor() -> Finding:

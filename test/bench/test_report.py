@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,6 +81,14 @@ def test_arms_and_cells_have_a_table_and_the_end_of_1_khz_is_where_lines_cross()
     assert all(len({line.count("|") for line in t.splitlines()}) == 1 for t in tables)
 
 
+def test_more_cycles_were_missed_than_there_had_been():
+    """827 of 179, as those that were left out were not among what they were compared with."""
+    report = figures()
+    condition = report["paced"]["conditions"]["DC-NF"] | {"cycles": 179, "missed": 827}
+    report["paced"]["conditions"] = {"DC-NF": condition}
+    assert ", 827 of 1006 |" in markdown(report)
+
+
 def test_the_report_says_what_was_left_out_and_why():
     text = markdown(figures())
     assert "- cpp: no Eigen" in text
@@ -121,3 +132,25 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(words, capsys
     assert ended.value.code == 2
     assert "allowed" in capsys.readouterr().err
     assert not (tmp_path / "no").exists()
+
+
+def no_room(*words, **options):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_folder_that_takes_no_report_was_found_out_after_ten_minutes(
+    monkeypatch, capsys, tmp_path
+):
+    monkeypatch.setattr(bench, "run", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(tempfile, "TemporaryFile", no_room)
+    assert main(["bench", "-o", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f"multipanda bench: {tmp_path}: no report can be written: No space left on device"
+    ]
+
+
+def test_what_was_measured_was_lost_when_the_disk_filled_up(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(bench, "run", lambda *_: (figures(), {}))
+    monkeypatch.setattr(Path, "write_text", no_room)
+    assert main(["bench", "-o", str(tmp_path)]) == 1
+    assert "Time of the control loop" in capsys.readouterr().out
