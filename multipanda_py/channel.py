@@ -116,6 +116,8 @@ class Channel:
         topic: Name below the arm or controllet, by default ``target_<name>``.
         method: How the documentation calls it on the handle.
         per_joint: Floats of a record for every joint of the arm, in addition to ``width``.
+        later: Whether its records say when they count: the second number is the time [s], 0 for
+            at once, the third how many arms of the law begin together.
 
     Raises:
         ConfigurationError: If a name or width cannot be; says what was got and what is allowed.
@@ -135,6 +137,7 @@ class Channel:
     topic: str = ""
     method: str = ""
     per_joint: int = 0
+    later: bool = False
 
     def __post_init__(self) -> None:
         if not self.topic:

@@ -131,7 +131,7 @@ class TrajectoryTarget(JointTarget):
         records = list(zip(self.data["trajectory"], self.joints))
         self.count: list[Vector] = [data[:1] for data, _ in records]
         self.points: list[Matrix] = [
-            data[1 : -(2 * n + 1)].reshape(TRAJECTORY_POINTS, 1 + 3 * n) for data, n in records
+            data[3 : -(2 * n + 1)].reshape(TRAJECTORY_POINTS, 1 + 3 * n) for data, n in records
         ]
         self.tolerances: list[Vector] = [data[-(2 * n + 1) :] for data, n in records]
 

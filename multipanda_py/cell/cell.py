@@ -32,6 +32,7 @@ from multipanda_py.cell.switch_result import SwitchResult
 from multipanda_py.cell.switcher import ControlletInfo, Switcher
 from multipanda_py.cell.tare import TARE_TIMEOUT, Tare
 from multipanda_py.cell.target_writer import TargetWriter
+from multipanda_py.channels.trajectory import Trajectory
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.grippers.gripper import Gripper
@@ -395,15 +396,21 @@ class Cell(Closing):
         path_tolerance: ArrayLike | None = None,
         goal_tolerance: ArrayLike | None = None,
         goal_time: float | None = None,
+        start: float | None = None,
     ) -> None:
-        """Give an arm's controllet a trajectory that starts now: :meth:`.TargetWriter.follow`."""
+        """Give an arm's controllet a trajectory: see :meth:`.TargetWriter.follow`."""
         self._targets.follow(
             arm,
             points,
             path_tolerance=path_tolerance,
             goal_tolerance=goal_tolerance,
             goal_time=goal_time,
+            start=start,
         )
+
+    def follow_together(self, name: str, trajectories: Mapping[str, Trajectory]) -> None:
+        """Give every arm of a controllet one: see :meth:`.TargetWriter.follow_together`."""
+        self._targets.follow_together(name, trajectories)
 
     def set_object_target(
         self, name: str, pose: Pose | None = None, *, squeeze: float | None = None, frame: str = ""

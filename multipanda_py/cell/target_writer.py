@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 
@@ -24,9 +25,16 @@ from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.dynamics.tool_jacobian import ToolJacobian
 from multipanda_py.exceptions import TargetRejected, UnknownName
 from multipanda_py.pose import Pose
+from multipanda_py.state import Vector
 
 _EITHER = {JOINT.name: TRAJECTORY.name, TRAJECTORY.name: JOINT.name}
 """What replaces what, for a law that takes both."""
+
+
+class _Record(NamedTuple):
+    channel: str
+    place: int
+    values: Vector
 
 
 class TargetWriter:
@@ -99,8 +107,9 @@ class TargetWriter:
         path_tolerance: ArrayLike | None = None,
         goal_tolerance: ArrayLike | None = None,
         goal_time: float | None = None,
+        start: float | None = None,
     ) -> None:
-        """Give the controllet that owns an arm a trajectory, which starts now.
+        """Give the controllet that owns an arm a trajectory, which starts now or later.
 
         Args:
             arm: The arm.
@@ -112,12 +121,49 @@ class TargetWriter:
                 where it is 0, the controllet's parameter; negative for none.
             goal_tolerance: Largest error at the end, likewise.
             goal_time: Time after the end to come within that [s], likewise.
+            start: Time of the controlled world, as in :attr:`.ArmSnapshot.time`, at which it
+                begins [s]: arms that are given one start in one cycle. A newer target takes its
+                place until then. By default, and if it is past, at once.
 
         Raises:
             TargetRejected: If it is not acceptable; the arm keeps what it has.
         """
-        asked_for = Trajectory(points, path_tolerance, goal_tolerance, goal_time)
+        asked_for = Trajectory(points, path_tolerance, goal_tolerance, goal_time, start)
         self._give_arm(arm, {"trajectory": asked_for})
+
+    def follow_together(self, name: str, trajectories: Mapping[str, Trajectory]) -> None:
+        """Give every arm of a controllet a trajectory; all begin in one cycle, or none does.
+
+        Args:
+            name: The controllet, which has to be active.
+            trajectories: By arm, each as for :meth:`follow`. No points at all ask for a stop.
+
+        Raises:
+            TargetRejected: If one is not acceptable; every arm keeps what it has.
+        """
+        try:
+            spec = self._names.spec(name)
+            self._refuse_if_silent(name)
+            if not self._connection.mailbox.active[spec.index]:
+                raise TargetRejected(f"{name}: is not active; switch to it first")
+            arms = spec.config.arms
+            if set(trajectories) != set(arms):
+                raise TargetRejected(
+                    f"{name}: trajectories: got {', '.join(trajectories) or 'none'}, allowed one "
+                    f"for each of {', '.join(arms)}"
+                )
+            now = self._reader.state(arms[0]).time
+            start = max(now, *(one.start or 0.0 for one in trajectories.values()))
+            records = [
+                self._records(spec, spec.config.arms.index(arm), {TRAJECTORY.name: one}, asked)
+                for arm in arms
+                for asked in [self._asked(arm, spec)]
+                for one in [trajectories[arm]._replace(start=start, together=len(arms))]
+            ]
+        except (TargetRejected, UnknownName):
+            self._counts.rejected[f"{name} target"] += 1
+            raise
+        self._write(spec, list(itertools.chain.from_iterable(records)))
 
     def set_object_target(
         self, name: str, pose: Pose | None = None, *, squeeze: float | None = None, frame: str = ""
@@ -153,25 +199,30 @@ class TargetWriter:
     def _give_arm(self, arm: str, values: Mapping[str, Any], frame: str = "") -> None:
         """Check values for channels of one arm, and post them together."""
         try:
-            limits = self._names.limits(arm)
+            self._names.arm_index(arm)
             self._refuse_if_silent(arm)
-            spec, state = self._owner(arm), self._reader.state(arm)
-            asked = AskedOfArm(
-                arm,
-                self._names.config.gate,
-                self.frames.base_from(frame, arm),
-                partial(self._reader.report, spec.name),
-                state,
-                limits,
-                spec.far_channels,
-                partial(self._stream, arm, spec.name),
-                spec.law.Target.joint_parts,
-                lambda: self._tool(arm).at(state.q),
-            )
-            self._post(spec, spec.config.arms.index(arm), values, asked)
+            spec = self._owner(arm)
+            asked = self._asked(arm, spec, frame)
+            records = self._records(spec, spec.config.arms.index(arm), values, asked)
         except (TargetRejected, UnknownName):
             self._counts.rejected[f"{arm} target"] += 1
             raise
+        self._write(spec, records)
+
+    def _asked(self, arm: str, spec: InstanceSpec, frame: str = "") -> AskedOfArm:
+        state = self._reader.state(arm)
+        return AskedOfArm(
+            arm,
+            self._names.config.gate,
+            self.frames.base_from(frame, arm),
+            partial(self._reader.report, spec.name),
+            state,
+            self._names.limits(arm),
+            spec.far_channels,
+            partial(self._stream, arm, spec.name),
+            spec.law.Target.joint_parts,
+            lambda: self._tool(arm).at(state.q),
+        )
 
     def _give_controllet(self, name: str, values: Mapping[str, Any], frame: str = "") -> None:
         """Check values for channels of a whole controllet, and post them together."""
@@ -186,10 +237,11 @@ class TargetWriter:
                 self.frames.world_from(frame),
                 partial(self._reader.report, name),
             )
-            self._post(spec, None, values, asked)
+            records = self._records(spec, None, values, asked)
         except (TargetRejected, UnknownName):
             self._counts.rejected[f"{name} target"] += 1
             raise
+        self._write(spec, records)
 
     def _stream(self, arm: str, law: str, channel: str) -> Stream:
         stream = self._streams.get((arm, channel))
@@ -213,10 +265,10 @@ class TargetWriter:
         flags = self._connection.mailbox.active
         return next(spec for spec in self._names.specs_of(arm) if flags[spec.index])
 
-    def _post(
+    def _records(
         self, spec: InstanceSpec, place: int | None, values: Mapping[str, Any], asked: Asked
-    ) -> None:
-        """Check everything, then hand it over in one cycle; ``place`` is None for all arms."""
+    ) -> list[_Record]:
+        """Check everything, and return what goes to the loop; ``place`` is None for all arms."""
         records = []
         for name, value in values.items():
             channel = spec.channel_table.get(name)
@@ -229,15 +281,19 @@ class TargetWriter:
             if channel.shared != (place is None):
                 whose = f"the controllet {spec.name}" if channel.shared else "one of its arms"
                 raise TargetRejected(f"{asked.who}: {name} is asked of {whose}")
-            records.append((name, channel.record(value, asked)))
+            records.append(_Record(name, place or 0, channel.record(value, asked)))
+        return records
+
+    def _write(self, spec: InstanceSpec, records: Sequence[_Record]) -> None:
+        """Hand records over in one go."""
         with self._connection.lock:
             box = self._connection.mailbox
             slots = box.targets[spec.index]
-            for name, record in records:
-                slots[name][place or 0].write(record)
+            for name, place, record in records:
+                slots[name][place].write(record)
                 if TRAJECTORY.name in slots and name in _EITHER:
                     # One cycle may take both, in whatever order: the newer one counts.
-                    older = slots[_EITHER[name]][place or 0]
+                    older = slots[_EITHER[name]][place]
                     if older.taken < older.written:
                         older.withdraw(older.written)
             box.ring_for_targets()

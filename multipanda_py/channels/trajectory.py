@@ -23,6 +23,11 @@ REST = 1e-3
 """Fastest that a joint may be at the end of a trajectory [rad/s]."""
 MAX_TOLERANCE = 7.0
 """Largest tolerance [rad]; no joint can be further off, and a negative one means none."""
+MAX_DELAY = 10.0
+"""How long after its arrival a motion may begin [s]: enough to start arms together; an arm that
+moves an hour later because two clocks differ is a danger."""
+STILL = 0.02
+"""Fastest joint of an arm that begins to move later: it has to rest until then [rad/s]."""
 MAX_GOAL_TIME = 3600.0
 """Longest wait for the goal [s]."""
 
@@ -35,12 +40,16 @@ class Trajectory(NamedTuple):
         path_tolerance: [rad], None for the law's own.
         goal_tolerance: [rad], likewise.
         goal_time: [s], likewise.
+        start: Time of the controlled world at which it begins [s]; None for at once.
+        together: How many arms of the law begin with it.
     """
 
     points: ArrayLike
     path_tolerance: ArrayLike | None = None
     goal_tolerance: ArrayLike | None = None
     goal_time: float | None = None
+    start: float | None = None
+    together: int = 1
 
 
 def check_trajectory(
@@ -100,8 +109,33 @@ def check_trajectory(
         here = np.concatenate([[0.0], state.q, state.dq, np.zeros(n)])
         check_between(np.vstack([here, rows]), state.name, limits)
     record[0] = len(rows)
-    record[1 : 1 + rows.size] = rows.reshape(-1)
+    record[3 : 3 + rows.size] = rows.reshape(-1)
     return record
+
+
+def check_start(start: float | None, state: ArmSnapshot) -> float:
+    """Return when a trajectory begins, 0 for at once [s].
+
+    Raises:
+        TargetRejected: If that is too far away, or the arm moves until then.
+    """
+    if start is None:
+        return 0.0
+    try:
+        ahead = float(start) - state.time
+    except (TypeError, ValueError, OverflowError):
+        ahead = np.nan
+    if not ahead <= MAX_DELAY or np.isinf(ahead):
+        raise TargetRejected(
+            f"{state.name}: start: got {start!r:.60}, allowed a time up to "
+            f"{state.time + MAX_DELAY:.3f} s, {MAX_DELAY:g} s from now"
+        )
+    if ahead > 0.0 and np.abs(state.dq).max() > STILL:
+        raise TargetRejected(
+            f"{state.name}: start: got one in {ahead:.3f} s, and the arm moves; allowed at rest, "
+            "or a start at once"
+        )
+    return float(start)
 
 
 def check_tolerances(
@@ -146,8 +180,9 @@ def check_tolerances(
 
 
 def _check(asked_for: Trajectory, asked: AskedOfArm) -> Vector:
-    points, path, goal, goal_time = asked_for
+    points, path, goal, goal_time, start, together = asked_for
     record = check_trajectory(points, asked.state, asked.limits, asked.gate)
+    record[1:3] = check_start(start, asked.state), together
     tolerances = check_tolerances(path, goal, goal_time, asked.who, asked.limits.n_joints)
     record[-len(tolerances) :] = tolerances
     return record
@@ -155,13 +190,15 @@ def _check(asked_for: Trajectory, asked: AskedOfArm) -> Vector:
 
 TRAJECTORY = Channel(
     "trajectory",
-    1 + TRAJECTORY_POINTS + 1,
+    3 + TRAJECTORY_POINTS + 1,
     "points in time: positions, velocities, accelerations",
     check=_check,
     message="control_msgs/action/FollowJointTrajectory",
     topic="follow_joint_trajectory",
     method="follow(arm, points)",
     per_joint=3 * TRAJECTORY_POINTS + 2,
+    later=True,
 )
-"""Number of points, 0 to stop; t, q, dq, ddq of each; then tolerances of the path (n) and of the
+"""Number of points, 0 to stop; when it begins, 0 for at once, and how many arms with it; t, q,
+dq, ddq of each point; then tolerances of the path (n) and of the
 goal (n) [rad], and time to come within the latter [s]: 0 as the law's, negative none."""

@@ -9,7 +9,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from multipanda_py.parameters import joint_vector, number
+from multipanda_py.context import Context
+from multipanda_py.parameters import JointVector, joint_vector, number
 from multipanda_py.planning.joint_motion import JointMotion
 from multipanda_py.report import Report
 from multipanda_py.state import ArmState, Vector
@@ -40,7 +41,7 @@ MOTION_REPORTS = (
 
 
 class MotionState(IntEnum):
-    """How a motion is doing, as reported."""
+    """How a motion is doing, as reported; beyond ``DONE`` it ended before its goal."""
 
     IDLE = 0
     RUNNING = 1
@@ -60,11 +61,11 @@ class MotionParams:
         doc="share of the speed limits for going to a posture; acceleration by its square, "
         "jerk by its cube",
     )  # fmt: skip
-    path_tolerance: Vector = joint_vector(
+    path_tolerance: JointVector = joint_vector(
         0.2, unit="rad", low=0, high=7,
         doc="largest error on the way, per joint; beyond it the arm stops; 0 is any",
     )  # fmt: skip
-    goal_tolerance: Vector = joint_vector(
+    goal_tolerance: JointVector = joint_vector(
         0.05, unit="rad", low=0, high=7,
         doc="largest error at the end, per joint; 0 is any",
     )  # fmt: skip
@@ -73,7 +74,7 @@ class MotionParams:
         doc="time after the end to come within goal_tolerance, or to wait for an obstacle to go; "
         "0 is any",
     )  # fmt: skip
-    contact_torque: Vector = joint_vector(
+    contact_torque: JointVector = joint_vector(
         "contact_torque", unit="Nm", low=0, high="torque",
         doc="external joint torque against the motion at which the arm stops; 0 is any",
     )  # fmt: skip
@@ -95,35 +96,42 @@ class MotionWatch:
     Args:
         motion: Of the arm.
         n_joints: Of the arm.
+        place: Of the arm in its law.
+
+    Attributes:
+        state: How the newest motion is doing.
 
     Thread: control.
     """
 
-    def __init__(self, motion: JointMotion, n_joints: int) -> None:
-        self._motion = motion
+    def __init__(self, motion: JointMotion, n_joints: int, place: int = 0) -> None:
+        self._motion, self._place = motion, place
         self._to_goal = np.zeros(n_joints)
         self._felt, self._slack = np.zeros(n_joints), np.zeros(n_joints)
         self._contact = (0, 0.0)
         self._asked = np.zeros(2 * n_joints + 1)
         self._path_bound, self._goal_bound = np.zeros(n_joints), np.zeros(n_joints)
         self._path_least = self._goal_time = np.inf
-        self._state = MotionState.IDLE
+        self.state = MotionState.IDLE
         self._ends_as = MotionState.IDLE
         self._motions, self._largest, self._late = 0, 0.0, 0.0
         self._blocked = 0.0
 
-    def set_params(self, params: MotionParams) -> None:
+    def set_params(self, params: MotionParams, context: Context) -> None:
         """Take speed and tolerances over."""
         self._params = params
         self._motion.set_speed(params.speed)
-        most = params.contact_torque
+        most, self._own_path, self._own_goal = (
+            context.per_arm(value)[self._place]
+            for value in (params.contact_torque, params.path_tolerance, params.goal_tolerance)
+        )
         self._slack[:] = np.where(most > 0.0, 1.0 / np.where(most > 0.0, most, 1.0), 0.0)
         self._set_tolerances()
 
     def _set_tolerances(self) -> None:
         """Choose what the trajectory asks for, else the parameters; zero and none are inf."""
         p, asked = self._params, self._asked
-        own = np.concatenate([p.path_tolerance, p.goal_tolerance, [p.goal_time]])
+        own = np.concatenate([self._own_path, self._own_goal, [p.goal_time]])
         bounds = np.where(asked == 0.0, own, asked)
         bounds[bounds <= 0.0] = np.inf
         self._path_bound[:], self._goal_bound[:] = np.split(bounds[:-1], 2)
@@ -132,27 +140,43 @@ class MotionWatch:
     def start(self, q: Vector, dq: Vector) -> None:
         """Come to rest from positions (n,) [rad] and velocities (n,) [rad/s], and forget."""
         self._motion.rest(q, dq)
-        self._state = self._ends_as = MotionState.IDLE
+        self.state = self._ends_as = MotionState.IDLE
         self._motions, self._largest = 0, 0.0
         self._contact = (0, 0.0)
 
     def begin(self, channel: str, target: TrajectoryTarget) -> None:
         """Begin a motion, or a stop."""
-        motion, count = self._motion, int(target.count[0][0])
+        motion, place = self._motion, self._place
+        count = int(target.count[place][0])
         self._ends_as = MotionState.DONE
         if channel == "joint":
             self._asked[:] = 0.0
-            motion.go_to(target.q[0])
+            motion.go_to(target.q[place])
         elif count:
-            self._asked[:] = target.tolerances[0]
-            motion.follow(target.points[0], count)
+            self._asked[:] = target.tolerances[place]
+            motion.follow(target.points[place], count)
         else:
             self._ends_as = MotionState.IDLE
             motion.stop()
         self._set_tolerances()
-        self._state, self._largest, self._late = MotionState.RUNNING, 0.0, 0.0
+        self.state, self._largest, self._late = MotionState.RUNNING, 0.0, 0.0
         self._blocked, self._contact = 0.0, (0, 0.0)
         self._motions += 1
+
+    @property
+    def stops(self) -> bool:
+        """Whether a motion is to come to rest on its way, and not at its goal."""
+        return self._ends_as is MotionState.IDLE
+
+    def stop(self) -> None:
+        """Come to rest on the way, as the motion of another arm has ended before its goal."""
+        self._motion.stop()
+        self._ends_as = MotionState.IDLE
+
+    def forget(self) -> None:
+        """Report the end of the last motion no more."""
+        if self.state is not MotionState.RUNNING:
+            self.state = MotionState.IDLE
 
     def judge(self, state: ArmState, error: Vector, period: float, report: Vector) -> None:
         """Compare errors with tolerances, and report.
@@ -166,7 +190,7 @@ class MotionWatch:
         motion = self._motion
         to_goal = _subtract(motion.goal, state.q, self._to_goal).tolist()
         goal_error = max(max(to_goal), -min(to_goal))
-        if self._state is MotionState.RUNNING:
+        if self.state is MotionState.RUNNING:
             errors = error.tolist()
             largest = max(max(errors), -min(errors))
             self._largest = max(self._largest, largest)
@@ -180,7 +204,7 @@ class MotionWatch:
                 self._wait(state, period)
         report[0], report[1] = motion.time + self._late, motion.duration
         report[2], report[3] = self._largest, goal_error
-        report[4], report[5] = self._state, self._motions
+        report[4], report[5] = self.state, self._motions
         report[6], report[7] = self._contact
 
     def _wait(self, state: ArmState, period: float) -> None:
@@ -213,12 +237,12 @@ class MotionWatch:
     def _settle(self, state: ArmState, goal_error: float, period: float) -> None:
         """End a motion that has arrived, or wait for it."""
         if self._ends_as is MotionState.IDLE or (np.abs(self._to_goal) <= self._goal_bound).all():
-            self._state = self._ends_as
+            self.state = self._ends_as
         elif self._late > self._goal_time:
             self._give_way(state, MotionState.GOAL_TOLERANCE_VIOLATED)
         else:
             self._late += period
 
     def _give_way(self, state: ArmState, reason: MotionState) -> None:
-        self._state = reason
+        self.state = reason
         self._motion.give_way(state.q, state.dq)

@@ -44,7 +44,7 @@ class JointPosition(Controllet[TrajectoryTarget, MotionParams]):
 
     def on_parameters(self) -> None:
         """Prepare the speed and the tolerances."""
-        self._watch.set_params(self.params)
+        self._watch.set_params(self.params, self.context)
 
     def on_activate(self, states: Sequence[ArmState], target: TrajectoryTarget) -> None:
         """Go on from what was commanded, and come to rest; at rest that is where the arm is."""

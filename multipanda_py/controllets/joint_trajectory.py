@@ -12,7 +12,14 @@ import numpy as np
 
 from multipanda_py.context import Context
 from multipanda_py.control.modal_damping import KEPT
-from multipanda_py.control.motion_watch import MOTION_REPORTS, MotionParams, MotionWatch
+from multipanda_py.control.motion_watch import (
+    MOTION_REPORTS,
+    MOTIONS,
+    STATE,
+    MotionParams,
+    MotionState,
+    MotionWatch,
+)
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
 from multipanda_py.handover import Handover
 from multipanda_py.parameters import flag
@@ -21,6 +28,7 @@ from multipanda_py.state import ArmState
 from multipanda_py.targets import TrajectoryTarget
 
 _dot, _add = np.dot, np.add
+_STATE, _MOTIONS = MOTION_REPORTS.index(STATE), MOTION_REPORTS.index(MOTIONS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,54 +70,103 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     by default: its estimate is worth little near singular postures. A load that the robot was
     not told of counts as external; tell it, or tare.
 
+    Several arms move on one clock: where one has to slow down for something in its way, all do,
+    and a motion that ends before its goal brings the others to rest on their ways, within their
+    limits of acceleration and jerk. Trajectories that are given together begin in one cycle.
+
     Reported are the present motion's time, duration, errors and
     :class:`MotionState`, how many motions there were since the activation, and for a contact
-    the joint (0 for the force) with its torque.
+    the joint (0 for the force) with its torque: of several arms the largest, the state that is
+    not as asked for, all motions, and joints numbered through.
     """
 
     Params, Target = JointTrajectoryParams, TrajectoryTarget
     plans_motion = True
     default_features: ClassVar[tuple[str, ...]] = ("coriolis", "collision_avoidance")
-    max_arms = 1
     report_names = (*MOTION_REPORTS, KEPT)
     params: JointTrajectoryParams
 
     def __init__(self, context: Context, params: JointTrajectoryParams) -> None:
-        self._motion = JointMotion(context.arms[0].limits)
-        self._reference = TrajectoryTarget(1, n_joints=context.n_joints)
-        self._reference.q, self._reference.dq = [self._motion.q], [self._motion.dq]
-        self._planned = np.zeros(context.n_joints)
-        self._watch = MotionWatch(self._motion, context.n_joints)
-        self._pace = partial(self.pace, 0)
+        self._motions = [JointMotion(arm.limits) for arm in context.arms]
+        self._reference = TrajectoryTarget(context.n_arms, n_joints=context.joints)
+        self._reference.q = [motion.q for motion in self._motions]
+        self._reference.dq = [motion.dq for motion in self._motions]
+        self._planned = context.joint_zeros()
+        joints = context.joints
+        self._watches = [
+            MotionWatch(motion, n, place)
+            for place, (motion, n) in enumerate(zip(self._motions, joints))
+        ]
+        self._first_joint = np.cumsum([0, *joints]).tolist()
+        self._reports = np.zeros((context.n_arms, len(MOTION_REPORTS)))
+        self._paces = [partial(self.pace, arm) for arm in range(context.n_arms)]
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
         """Prepare the damping, the speed and the tolerances."""
         super().on_parameters()
-        self._watch.set_params(self.params)
+        for watch in self._watches:
+            watch.set_params(self.params, self.context)
 
     def on_activate(self, states: Sequence[ArmState], target: TrajectoryTarget) -> None:
         """Come to rest from the measured state, and hold there."""
         super().on_activate(states, target)
-        self._watch.start(states[0].q, states[0].dq)
+        for watch, state in zip(self._watches, states):
+            watch.start(state.q, state.dq)
 
     def on_handover(
         self, states: Sequence[ArmState], target: TrajectoryTarget, handovers: Sequence[Handover]
     ) -> str:
         """Begin where the joint springs press as before; what comes next starts from there."""
         words = super().on_handover(states, self._reference, handovers)
-        self._motion.rest(self._motion.q.copy(), states[0].dq)
+        for motion, state in zip(self._motions, states):
+            motion.rest(motion.q.copy(), state.dq)
         return words
 
     def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
         """Begin a motion, or a stop."""
-        self._watch.begin(channel, target)
+        for watch in self._watches:
+            watch.forget()
+        self._watches[place].begin(channel, target)
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
         """Write the joint torques."""
-        motion, state, tau = self._motion, states[0], self.tau[0]
-        motion.advance(period, self._pace)
+        motions, feedforward = self._motions, self.params.feedforward
+        if len(motions) == 1:
+            motions[0].advance(period, self._paces[0])
+        else:
+            self._advance_together(period)
         super().update(states, self._reference, period)
-        if self.params.feedforward and motion.moving:
-            _add(tau, _dot(state.mass, motion.ddq, self._planned), tau)
-        self._watch.judge(state, self._springs[0].error, period, self.report)
+        for arm, motion in enumerate(motions):
+            if feedforward and motion.moving:
+                tau = self.tau[arm]
+                _add(tau, _dot(states[arm].mass, motion.ddq, self._planned[arm]), tau)
+        if len(motions) == 1:
+            self._watches[0].judge(states[0], self._springs[0].error, period, self.report)
+        else:
+            self._judge_together(states, period)
+
+    def _advance_together(self, period: float) -> None:
+        """Move every reference on at the rate that the slowest may have."""
+        rate = min(map(JointMotion.allowed, self._motions, self._paces))
+        for motion in self._motions:
+            motion.advance(period, lambda _: rate)
+
+    def _judge_together(self, states: Sequence[ArmState], period: float) -> None:
+        """Judge every arm, stop all with one that has ended before its goal, and report."""
+        reports, watches = self._reports, self._watches
+        for watch, state, spring, report in zip(watches, states, self._springs, reports):
+            watch.judge(state, spring.error, period, report)
+        found = [watch.state for watch in watches]
+        worst = max(found)
+        if worst > MotionState.DONE:
+            for watch in watches:
+                if watch.state is MotionState.RUNNING and not watch.stops:
+                    watch.stop()
+        elif MotionState.RUNNING in found:
+            worst = MotionState.RUNNING
+        width, touched = len(MOTION_REPORTS), found.index(worst)
+        joint, size = reports[touched, -2:]
+        np.max(reports, axis=0, out=self.report[:width])
+        self.report[_STATE], self.report[_MOTIONS] = worst, reports[:, _MOTIONS].sum()
+        self.report[width - 2 : width] = joint and joint + self._first_joint[touched], size

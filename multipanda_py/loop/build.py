@@ -62,7 +62,9 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
         records = [arms[i].record for i in spec.arms]
         with starting(f"{spec.name} ({spec.config.type})"):
             report = reports[spec.index]
-            instances.append(Instance(spec, context, states, mailbox, report, records))
+            instances.append(
+                Instance(spec, context, states, mailbox, report, records, row["time"])
+            )
     blend_cycles = round(config.cell.blend_time * config.cell.rate)
     timeout = 0 if config.cell.placement == "inline" else config.cell.heartbeat_timeout
     backends = build_backends(config, states, objects, descriptions)

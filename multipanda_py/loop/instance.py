@@ -16,6 +16,7 @@ from multipanda_py.joint_vectors import JointVectors
 from multipanda_py.loop.command_check import CommandCheck
 from multipanda_py.loop.derating import Derating
 from multipanda_py.loop.feature_set import FeatureSet
+from multipanda_py.loop.later_targets import LaterTargets
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.safety import is_finite
 from multipanda_py.loop.torque_terms import TorqueTerms
@@ -53,6 +54,7 @@ class Instance:
         mailbox: Mailbox,
         report: Vector,
         records: Sequence[NDArray[np.void]],
+        clock: Vector,
     ) -> None:
         self.spec = spec
         self.states = [states[arm].for_readers() for arm in spec.arms]
@@ -87,8 +89,11 @@ class Instance:
         self._trace = Trace(self._target.data, records)
         self._terms = TorqueTerms(self.tau, records, 1 + len(spec.features))
         self._parameter_mail = mailbox.parameters[spec.index]
+        channels = spec.channel_table
+        self._later = LaterTargets(clock)
+        self._waiting = self._later.waiting
         self._target_mail = [
-            (slot, self._target.data[channel][place], channel, place)
+            (slot, self._target.data[channel][place], channel, place, channels[channel].later)
             for channel, slots in mailbox.targets[spec.index].items()
             for place, slot in enumerate(slots)
         ]
@@ -117,6 +122,7 @@ class Instance:
         """
         for slot, *_ in self._target_mail:
             slot.skip()
+        self._later.clear()
         self._target.clear()
         self._law.report[:] = 0.0
         self.notices.clear()
@@ -172,20 +178,28 @@ class Instance:
         sound = True
         if self.waits:
             return sound
-        for slot, data, channel, place in self._target_mail:
+        for slot, data, channel, place, may_wait in self._target_mail:
             values = slot.take()
             if values is None:
                 continue
             if is_finite(values):
-                data[:] = values
-                self._newest_ns, self._idle = now_ns, False
-                for feature in self._features.listening:
-                    feature.on_target(channel, place, self._target)
-                self._law.on_target(channel, place, self._target)
-                self._keep_goal(data, values)
+                self._newest_ns = now_ns
+                if self._waiting:
+                    self._later.replace(place)
+                if not may_wait or not self._later.keep(channel, place, data, values):
+                    self._give(channel, place, data, values)
             else:
                 sound = False
         return sound
+
+    def _give(self, channel: str, place: int, data: Vector, values: Vector) -> None:
+        """Let a target count."""
+        data[:] = values
+        self._idle = False
+        for feature in self._features.listening:
+            feature.on_target(channel, place, self._target)
+        self._law.on_target(channel, place, self._target)
+        self._keep_goal(data, values)
 
     def _keep_goal(self, data: Vector, values: Vector) -> None:
         """Remember what was asked for, if features may reshape it."""
@@ -232,6 +246,9 @@ class Instance:
             Exception: Whatever the law or a feature raises.
         """
         self.is_new = False
+        if self._waiting:
+            for later in self._later.due():
+                self._give(*later)
         states, target, tau, period = self.states, self._target, self.tau, self._period
         features = self._features
         if features.preparing and not self._idle:

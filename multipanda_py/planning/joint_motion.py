@@ -232,6 +232,10 @@ class JointMotion:
         self.duration = max(duration, self._blend_end)
         self.moving = True
 
+    def allowed(self, pace: Callable[[Vector], float]) -> float:
+        """Return the rate that ``pace`` allows the path's own velocity; 1 at rest."""
+        return pace(self._own_dq) if self.moving else 1.0
+
     def advance(self, period: float, pace: Callable[[Vector], float] = _full) -> None:
         """Move the reference on by ``period`` [s].
 

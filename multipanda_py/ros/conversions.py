@@ -150,11 +150,13 @@ def in_full(given: Sequence[str], names: Sequence[str]) -> Sequence[str]:
         given: Names, all without one and the same beginning.
         names: Those of the cell.
     """
-    for name in names if given else ():
-        prefix = name.removesuffix(f"_{given[0]}")
-        if prefix != name and {f"{prefix}_{one}" for one in given} <= set(names):
-            return [f"{prefix}_{one}" for one in given]
-    return given
+    found = [
+        [f"{prefix}_{one}" for one in given]
+        for name in (names if given else ())
+        for prefix in [name.removesuffix(f"_{given[0]}")]
+        if prefix != name and {f"{prefix}_{one}" for one in given} <= set(names)
+    ]
+    return found[0] if len(found) == 1 else given  # of two arms nobody knows which is meant
 
 
 def read_joints(

@@ -15,6 +15,7 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 
 from multipanda_py.cell import Cell
 from multipanda_py.channels.joint import JOINT
+from multipanda_py.channels.trajectory import TRAJECTORY, Trajectory
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.control.motion_watch import (
     CONTACT,
@@ -35,18 +36,22 @@ from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
 from multipanda_py.ros.targets import Targets
 from multipanda_py.ros.trajectory_goals import GoalRefused, TrajectoryGoal, read_goal
-from multipanda_py.state import ArmSnapshot, Matrix
+from multipanda_py.state import Matrix, Vector
 
 Result = FollowJointTrajectory.Result
 PERIOD = 0.05
 """Between two looks at a goal: feedback, and how soon an end is noticed [s]."""
 PATIENCE = 1.0
 """How long the loop may take to begin a motion [s]."""
+_STAMPS = 64
 TYPES = ("joint_trajectory", "joint_position")
 
 
 class Trajectories:
     """``<controllet>/follow_joint_trajectory`` of every controllet that takes trajectories.
+
+    A goal names all joints of its controllet's arms. Its time counts from its header's stamp;
+    until then the arm rests, and goals with one stamp that is still to come begin in one cycle.
 
     A goal that cannot be followed, as its controllet is not active or for itself, is accepted and
     aborted at once: a result says why, a rejection cannot. A newer goal ends an older one. While
@@ -62,8 +67,9 @@ class Trajectories:
     """
 
     def __init__(self, node: GuardedNode, cell: Cell, clock: NodeClock, targets: Targets) -> None:
+        starts = _Starts()
         self._servers = [
-            _Follower(node, cell, spec, clock, targets)
+            _Follower(node, cell, spec, clock, targets, starts)
             for spec in cell.specs
             if spec.config.type in TYPES
         ]
@@ -80,16 +86,35 @@ class _FollowedGoal:
 
     Attributes:
         handle: The action's handle.
-        points: The path from where the arm was, (n, 22).
+        points: The path from where the arms were, (p, 1 + 3 n).
         before: Motions that the controllet had begun before.
         number: Of this motion, or 0 until the loop has begun it.
+        canceled_at: Motions that the controllet had begun when it was canceled, -1 before.
         deadline: Until when it has to begin [s].
     """
 
-    def __init__(self, handle: Any, points: Matrix, before: int) -> None:
+    def __init__(self, handle: Any, points: Matrix, before: int, ahead: float) -> None:
         self.handle, self.points, self.before = handle, points, before
         self.number = 0
-        self.deadline = time.monotonic() + PATIENCE
+        self.canceled_at = -1
+        self.deadline = time.monotonic() + ahead + PATIENCE
+
+
+class _Starts:
+    """When goals with a stamp begin, in the time of the controlled world.
+
+    Two looks at two clocks differ by some microseconds, which may be a cycle: what was found for
+    a stamp counts for all goals that have it.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[int, float] = {}
+
+    def at(self, stamp_ns: int, start: float) -> float:
+        """Return the start of goals with a stamp; ``start`` if it is the first of them [s]."""
+        if stamp_ns not in self._found and len(self._found) >= _STAMPS:
+            self._found.pop(next(iter(self._found)))
+        return self._found.setdefault(stamp_ns, start)
 
 
 class _Follower:
@@ -102,10 +127,14 @@ class _Follower:
         spec: InstanceSpec,
         clock: NodeClock,
         targets: Targets,
+        starts: _Starts,
     ) -> None:
-        self._cell, self._name, self._arm = cell, spec.name, spec.config.arms[0]
+        self._cell, self._name, self._arms = cell, spec.name, spec.config.arms
         self._clock, self._logger, self._targets = clock, node.get_logger(), targets
-        self._names = cell.descriptions[self._arm].joint_names
+        self._starts = starts
+        joints = [cell.descriptions[arm].joint_names for arm in self._arms]
+        self._names = [name for names in joints for name in names]
+        self._ends = np.cumsum([len(names) for names in joints])[:-1]
         self._goal: _FollowedGoal | None = None
         self._server = PlainActionServer(
             node,
@@ -122,32 +151,67 @@ class _Follower:
             self._clock.check()
             if self._name not in self._cell.active:
                 raise TargetRejected(
-                    f"{self._name} is not active; switch to it first "
-                    f"({self._cell.state(self._arm).owner} has the arm)"
+                    f"{self._name} is not active; switch to it first ({self._owners()})"
                 )
             goal = read_goal(handle.request, self._names, self._clock.nanoseconds)
         except TargetRejected as error:
-            self._cell.rejected[f"{self._arm} target"] += 1
+            for arm in self._arms:
+                self._cell.rejected[f"{arm} target"] += 1
             code = error.code if isinstance(error, GoalRefused) else Result.INVALID_GOAL
             self._refuse(handle, code, str(error))
             return
-        state = self._cell.state(self._arm)
+        q = self._measured()[0]
         try:
             before = self._motions()
-            self._cell.follow(
-                self._arm,
-                goal.points,
-                path_tolerance=goal.path_tolerance,
-                goal_tolerance=goal.goal_tolerance,
-                goal_time=goal.goal_time,
-            )
+            self._follow_all(goal)
         except (TargetRejected, ReportMissing) as error:
             self._refuse(handle, Result.INVALID_GOAL, str(error))
             return
         self._finish("abort", Result.INVALID_GOAL, "a newer goal came")
-        self._goal = _FollowedGoal(handle, _whole_path(goal, state), before)
+        self._goal = _FollowedGoal(handle, _whole_path(goal, q), before, goal.ahead)
         reason = f"joint: {self._name} follows a trajectory; its end comes first"
-        self._targets.held_off.begin(self._arm, JOINT.name, reason)
+        for arm in self._arms:
+            self._targets.held_off.begin(arm, JOINT.name, reason)
+
+    def _follow_all(self, goal: TrajectoryGoal) -> None:
+        """Give every arm its part of a goal, all from one moment on."""
+        start = None
+        if goal.ahead > 0.0:
+            now = self._cell.state(self._arms[0]).time
+            start = self._starts.at(goal.stamp_ns, now + goal.ahead)
+        times, joints = goal.points[:, :1], goal.points[:, 1:].reshape(len(goal.points), 3, -1)
+        parts = [
+            Trajectory(
+                np.hstack([times, part.reshape(len(part), -1)]),
+                path,
+                at_goal,
+                goal.goal_time,
+                start,
+            )
+            for part, path, at_goal in zip(
+                np.split(joints, self._ends, axis=2),
+                np.split(goal.path_tolerance, self._ends),
+                np.split(goal.goal_tolerance, self._ends),
+            )
+        ]
+        self._give(parts)
+
+    def _give(self, parts: list[Trajectory]) -> None:
+        if len(parts) == 1:
+            self._cell.set_channel(self._arms[0], TRAJECTORY.name, parts[0])
+        else:
+            self._cell.follow_together(self._name, dict(zip(self._arms, parts)))
+
+    def _owners(self) -> str:
+        return ", ".join(
+            f"{self._cell.state(arm).owner} has {'the arm' if len(self._arms) == 1 else arm}"
+            for arm in self._arms
+        )
+
+    def _measured(self) -> tuple[Vector, Vector]:
+        """Return the positions and velocities of all joints."""
+        states = [self._cell.state(arm) for arm in self._arms]
+        return np.concatenate([s.q for s in states]), np.concatenate([s.dq for s in states])
 
     def _cancel(self, handle: Any) -> CancelResponse:
         goal = self._goal
@@ -155,7 +219,9 @@ class _Follower:
             return CancelResponse.REJECT
         try:
             if self._name in self._cell.active:
-                self._cell.follow(self._arm, [])
+                before = self._motions()
+                self._give([Trajectory([])] * len(self._arms))
+                goal.canceled_at = before
         except MultipandaError as error:
             self._logger.warning(f"{self._name}: {error}")
         return CancelResponse.ACCEPT
@@ -175,19 +241,19 @@ class _Follower:
 
     def _follow(self, goal: _FollowedGoal, report: Reports) -> None:
         motions, state = int(report.value(MOTIONS)), MotionState(int(report.value(STATE)))
-        if not goal.number and motions > goal.before:
-            goal.number = motions
         canceling = goal.handle.is_cancel_requested
+        if not goal.number and motions > goal.before and goal.canceled_at < 0:
+            goal.number = motions
         if self._name not in self._cell.active or motions < goal.before:
-            fault = self._cell.state(self._arm).fault
+            fault = next(filter(None, (self._cell.state(arm).fault for arm in self._arms)), "")
             reason = f"{self._name} was deactivated{f' after a fault: {fault}' if fault else ''}"
             self._finish("abort", Result.INVALID_GOAL, reason)
+        elif canceling and goal.canceled_at >= 0:
+            if motions > goal.canceled_at and state is not MotionState.RUNNING:
+                self._finish("canceled", Result.SUCCESSFUL, "stopped on request")
         elif not goal.number:
             if time.monotonic() > goal.deadline:
                 self._finish("abort", Result.INVALID_GOAL, "the loop did not begin the motion")
-        elif canceling:
-            if motions > goal.number and state is not MotionState.RUNNING:
-                self._finish("canceled", Result.SUCCESSFUL, "stopped on request")
         elif motions != goal.number:
             self._finish("abort", Result.INVALID_GOAL, "another target for the arm came")
         elif state is MotionState.RUNNING:
@@ -224,14 +290,16 @@ class _Follower:
         """End the goal that is being followed, if there is one."""
         goal, self._goal = self._goal, None
         if goal is not None:
-            self._targets.held_off.end(self._arm, JOINT.name)
+            for arm in self._arms:
+                self._targets.held_off.end(arm, JOINT.name)
             if how == "abort" and goal.handle.is_cancel_requested:
                 how = "canceled"
             self._end(goal.handle, how, code, text)
 
     def _refuse(self, handle: Any, code: int, text: str) -> None:
         """End a goal that was never followed; it is counted already."""
-        self._targets.remember(self._arm, text)
+        for arm in self._arms:
+            self._targets.remember(arm, text)
         self._end(handle, "abort", code, text)
 
     def _end(self, handle: Any, how: str, code: int, text: str) -> None:
@@ -241,7 +309,7 @@ class _Follower:
         self._server.finish(handle, how, result)
 
     def _feed_back(self, goal: _FollowedGoal, elapsed: float) -> None:
-        measured = self._cell.state(self._arm)
+        q, dq = self._measured()
         points = goal.points
         now = min(elapsed, float(points[-1, 0]))
         desired = evaluate(points, np.array([now]))[0]
@@ -256,11 +324,11 @@ class _Follower:
             time_from_start=since,
         )
         feedback.actual = JointTrajectoryPoint(
-            positions=measured.q.tolist(), velocities=measured.dq.tolist(), time_from_start=since
+            positions=q.tolist(), velocities=dq.tolist(), time_from_start=since
         )
         feedback.error = JointTrajectoryPoint(
-            positions=(desired[0] - measured.q).tolist(),
-            velocities=(desired[1] - measured.dq).tolist(),
+            positions=(desired[0] - q).tolist(),
+            velocities=(desired[1] - dq).tolist(),
             time_from_start=since,
         )
         if hasattr(feedback, "index"):  # not in every distribution
@@ -268,12 +336,13 @@ class _Follower:
         goal.handle.publish_feedback(feedback)
 
 
-def _whole_path(goal: TrajectoryGoal, state: ArmSnapshot) -> Matrix:
-    """Return the points with one before them where the arm is, if the first comes later."""
+def _whole_path(goal: TrajectoryGoal, q: Vector) -> Matrix:
+    """Return the points with one before them where the arms are, if the first comes later."""
     points = goal.points
     if points[0, 0] > 0.0:
-        return np.vstack([np.concatenate([[0.0], state.q, np.zeros(14)]), points])
-    return points if len(points) > 1 else np.vstack([points, points + np.eye(1, 22)])
+        return np.vstack([np.concatenate([[0.0], q, np.zeros(2 * len(q))]), points])
+    one_later = np.eye(1, points.shape[1])
+    return points if len(points) > 1 else np.vstack([points, points + one_later])
 
 
 def _duration(seconds: float) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from control_msgs.action import FollowJointTrajectory
 
+from multipanda_py.channels.trajectory import MAX_DELAY
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.planning.trajectory import complete, thin
 from multipanda_py.ros.conversions import in_full, joint_name_fault
@@ -19,9 +20,6 @@ from multipanda_py.state import Matrix, Vector
 from multipanda_py.targets import TRAJECTORY_POINTS
 
 Result = FollowJointTrajectory.Result
-MAX_DELAY = 10.0
-"""How long after its arrival a motion may begin [s]: enough to start arms together; an arm that
-moves an hour later because two clocks differ is a danger."""
 THIN_TOLERANCE = 5e-3
 """How far a path through fewer points may pass from the points left out [rad]."""
 
@@ -42,28 +40,32 @@ class TrajectoryGoal(NamedTuple):
     """What a goal asks for; tolerances are 0 for the controllet's own, negative for none.
 
     Attributes:
-        points: (p, 1 + 3 n): time from now [s], positions, velocities, accelerations.
+        points: (p, 1 + 3 n): time from the start [s], positions, velocities, accelerations.
         path_tolerance: (n,) [rad].
         goal_tolerance: (n,) [rad].
         goal_time: [s].
+        stamp_ns: Of the goal, 0 for none [ns].
+        ahead: How long from now the start is, 0 for at once [s].
     """
 
     points: Matrix
     path_tolerance: Vector
     goal_tolerance: Vector
     goal_time: float
+    stamp_ns: int
+    ahead: float
 
 
 def read_goal(goal: Any, names: Sequence[str], now_ns: int) -> TrajectoryGoal:
     """Return what a goal asks of an arm.
 
     Joints may come in any order. What the points leave out is filled in by
-    :func:`.complete`; times count from the header's stamp, points
+    :func:`.complete`; times count from the header's stamp, of a stamp that is past the points
     that are past are left out, and more points than fit are thinned out.
 
     Args:
         goal: The action's goal.
-        names: Joints of the arm, in order.
+        names: Joints of the arms, in order.
         now_ns: The node's time [ns].
 
     Raises:
@@ -87,6 +89,7 @@ def read_goal(goal: Any, names: Sequence[str], now_ns: int) -> TrajectoryGoal:
         times, q, _gather(points, "velocities", order), _gather(points, "accelerations", order)
     )
     stamp_ns = _nanoseconds(trajectory.header.stamp)
+    ahead = 0.0
     if stamp_ns:
         ahead = (stamp_ns - now_ns) * 1e-9
         if ahead > MAX_DELAY:
@@ -95,7 +98,7 @@ def read_goal(goal: Any, names: Sequence[str], now_ns: int) -> TrajectoryGoal:
                 f"header.stamp: got one {ahead:.3f} s in the future, allowed {MAX_DELAY:g} s: "
                 "set the clocks of both machines by one another (chrony, ntp)",
             )
-        rows[:, 0] += (stamp_ns - now_ns) * 1e-9
+        rows[:, 0] += min(ahead, 0.0)
         if rows[-1, 0] <= 0:
             raise GoalRefused(
                 Result.OLD_HEADER_TIMESTAMP,
@@ -115,6 +118,8 @@ def read_goal(goal: Any, names: Sequence[str], now_ns: int) -> TrajectoryGoal:
         _tolerances("path_tolerance", goal.path_tolerance, names),
         _tolerances("goal_tolerance", goal.goal_tolerance, names),
         _seconds(time),
+        stamp_ns,
+        max(ahead, 0.0),
     )
 
 

@@ -52,7 +52,7 @@ def test_law_against_dense_equation(feedforward):
         law.on_target("trajectory", 0, target)
         for cycle in range(1, 1600):
             if cycle % 200:
-                law._motion.advance(PERIOD)
+                law._motions[0].advance(PERIOD)
                 continue
             (s,) = maker.random(rng, speed=1.0)
             law.update([s], target, PERIOD)

@@ -98,8 +98,8 @@ def test_record_has_count_points_and_room_for_tolerances():
     record = check_trajectory(rows, STATE, LIMIT, GATE)
     assert record.shape == (TRAJECTORY.size(7),)
     assert record[0] == 2
-    assert np.array_equal(record[1:45].reshape(2, 22), rows)
-    assert not record[45:].any()
+    assert np.array_equal(record[3:47].reshape(2, 22), rows)
+    assert not record[47:].any()
     assert not check_trajectory([], STATE, LIMIT, GATE).any()
 
 

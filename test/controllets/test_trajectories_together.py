@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectories of several arms: one clock, one beginning, one end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.channels.trajectory import Trajectory
+from multipanda_py.control.motion_watch import CONTACT_JOINT, MOTIONS, STATE, TIME, MotionState
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.planning.quintic import evaluate
+from multipanda_py.planning.trajectory import complete
+from multipanda_py.robots.limits import LIMITS
+from multipanda_py.testing import PERIOD
+
+pytestmark = pytest.mark.sim
+
+ARMS = {"left": {"position": [0.0, 0.5, 0.0]}, "right": {"position": [0.0, -0.5, 0.0]}}
+STEP = np.array([0.12, -0.1, 0.1, 0.08, -0.12, 0.15, 0.2])
+LIMIT = LIMITS["fr3"]
+BOTH = "both"
+
+
+def make_pair(make_cell, **params):
+    laws = {BOTH: {"type": "joint_trajectory", "arms": ["left", "right"], "params": params}}
+    cell = make_cell(ARMS, laws, active=[BOTH])
+    cell.step(5)
+    return cell, cell.state("left").q, cell.state("right").q
+
+
+def make_two(make_cell):
+    laws = {"jt": {"type": "joint_trajectory"}}
+    cell = make_cell(ARMS, laws, active=["left/jt", "right/jt"])
+    cell.step(5)
+    return cell
+
+
+def state_of(cell, name=BOTH):
+    return MotionState(int(cell.report(name).value(STATE)))
+
+
+def beginning(cell, name, cycles):
+    """Step until a law has begun a motion; return the time of the world."""
+    for _ in range(cycles):
+        cell.step()
+        if cell.report(name).value(MOTIONS):
+            return cell.state("left").time
+    raise AssertionError(f"{name} has not begun within {cycles} cycles")
+
+
+def test_both_arms_are_where_one_clock_says(make_cell):
+    cell, left, right = make_pair(make_cell)
+    times = np.array([0.6, 1.2, 1.8])
+    paths = {
+        "left": complete(times, [left + STEP, left - 0.5 * STEP, left]),
+        "right": complete(times, [right, right - STEP, right + STEP]),
+    }
+    start, _ = cell.rows()
+    cell.follow_together(BOTH, {arm: Trajectory(rows) for arm, rows in paths.items()})
+    cell.step(1900)
+    _, record = cell.rows(start)
+    assert state_of(cell) is MotionState.DONE
+    assert cell.report(BOTH).value(MOTIONS) == 2.0
+    at = PERIOD * np.arange(1, 1800)
+    for place, (arm, begin) in enumerate((("left", left), ("right", right))):
+        whole = np.vstack([[0.0, *begin, *np.zeros(14)], paths[arm]])
+        ways = evaluate(whole, at)[:, 0]
+        assert np.abs(record["arms"]["q"][1:1800, place] - ways).max() < 2e-3
+    assert cell.events() == []
+
+
+def test_goals_with_one_start_began_tens_of_milliseconds_apart(make_cell):
+    """Each began on its way when it arrived."""
+    cell = make_two(make_cell)
+    start = cell.state("left").time + 0.2
+    before = {}
+    for arm, late in (("left", 0), ("right", 33)):
+        cell.step(late)
+        before[arm] = cell.state(arm).q
+        cell.follow(arm, complete([0.5], [before[arm] + STEP]), start=start)
+    cell.step(160)
+    for arm, q in before.items():
+        assert np.abs(cell.state(arm).q - q).max() < 1e-4, "it moves before its start"
+        assert not cell.report(f"{arm}/jt").value(MOTIONS)
+    assert beginning(cell, "left/jt", 20) == pytest.approx(start, abs=2.1 * PERIOD)
+    for _ in range(5):
+        left, right = (cell.report(f"{arm}/jt") for arm in ("left", "right"))
+        assert left.value(TIME) == right.value(TIME) > 0.0
+        cell.step(90)
+    cell.step(100)
+    for arm, q in before.items():
+        assert np.abs(cell.state(arm).q - q - STEP).max() < 2e-3
+
+
+def test_a_newer_target_takes_the_place_of_what_waits(make_cell):
+    cell, left, right = make_pair(make_cell)
+    ahead = cell.state("left").time + 0.3
+    later = {
+        arm: Trajectory(complete([0.5], [q + STEP]), start=ahead)
+        for arm, q in (("left", left), ("right", right))
+    }
+    cell.follow_together(BOTH, later)
+    cell.step(10)
+    cell.follow("left", [])  # what was to begin with it does not begin alone
+    cell.step(600)
+    assert cell.report(BOTH).value(MOTIONS) == 1.0
+    for arm, q in (("left", left), ("right", right)):
+        assert np.abs(cell.state(arm).q - q).max() < 1e-3
+
+
+def test_nothing_waits_over_an_activation(make_cell):
+    cell = make_two(make_cell)
+    q = cell.state("left").q
+    cell.follow("left", complete([0.5], [q + STEP]), start=cell.state("left").time + 0.1)
+    cell.step(5)
+    cell.switch(["left/jt"], ["left/jt"])
+    cell.step(700)
+    assert np.abs(cell.state("left").q - q).max() < 1e-3
+
+
+def test_an_arm_that_is_held_back_stops_the_other_smoothly(make_cell):
+    cell, left, right = make_pair(make_cell, path_tolerance=[0.04] * 7, contact_torque=[0.0] * 7)
+    paths = {
+        "left": Trajectory(complete([2.0], [left + 3 * STEP])),
+        "right": Trajectory(complete([2.0], [right + 3 * STEP])),
+    }
+    cell.follow_together(BOTH, paths)
+    cell.step(600)
+    sim = cell.simulation
+    body = sim.model.body("left_fr3_hand").id
+    sim.data.xfrc_applied[body][:3] = [0.0, -60.0, -60.0]
+    start, _ = cell.rows()
+    cell.wait(lambda: state_of(cell) is not MotionState.RUNNING, 2.0, "end")
+    sim.data.xfrc_applied[body][:3] = 0.0
+    assert state_of(cell) is MotionState.PATH_TOLERANCE_VIOLATED
+    cell.step(500)
+    _, rows = cell.rows(start)
+    rates = rows["arms"]["dq"][:, 1]
+    assert np.abs(rates[0]).max() > 0.1
+    assert np.abs(rates[-1]).max() < 1e-2
+    change = np.diff(rates, axis=0) / PERIOD
+    assert (np.abs(change) < 1.1 * LIMIT.acceleration).all()
+    # It comes to rest on its way: all joints have done the same share of it.
+    share = (cell.state("right").q - right) / (3 * STEP)
+    assert 0.05 < share.min() <= share.max() < 0.95
+    assert np.ptp(share) < 0.03
+    assert state_of(cell) is MotionState.PATH_TOLERANCE_VIOLATED
+    assert cell.events() == []
+
+
+def test_contact_names_joints_of_the_second_arm_after_those_of_the_first(make_cell):
+    cell, left, right = make_pair(make_cell, path_tolerance=[0.0] * 7)
+    sim = cell.simulation
+    sim.data.xfrc_applied[sim.model.body("right_fr3_hand").id][:3] = [0.0, 60.0, 0.0]
+    cell.step(500)
+    right = cell.state("right").q
+    against = np.array([-0.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    cell.follow_together(
+        BOTH,
+        {
+            "left": Trajectory(complete([1.0], [left])),
+            "right": Trajectory(complete([1.0], [right + against])),
+        },
+    )
+    cell.step(800)
+    assert state_of(cell) is MotionState.CONTACT
+    assert cell.report(BOTH).value(CONTACT_JOINT) in (8.0, 10.0)
+
+
+def test_one_bad_trajectory_moves_no_arm(make_cell):
+    cell, left, right = make_pair(make_cell)
+    good, bad = complete([0.5], [left + STEP]), complete([0.5], [right + 3.0])
+    for paths, reason in (
+        ({"left": Trajectory(good), "right": Trajectory(bad)}, "of right: point 0"),
+        ({"left": Trajectory(good)}, "got left, allowed one for each of left, right"),
+        ({"left": Trajectory(good, start=1e9), "right": Trajectory(good)}, "start: got"),
+    ):
+        with pytest.raises(TargetRejected, match=reason):
+            cell.follow_together(BOTH, paths)
+        cell.step(50)
+        assert not cell.report(BOTH).value(MOTIONS)
+    assert np.abs(cell.state("left").q - left).max() < 1e-3
+
+
+def test_a_start_in_the_future_is_for_arms_at_rest(make_cell):
+    cell = make_two(make_cell)
+    q = cell.state("left").q
+    cell.follow("left", complete([1.0], [q + 2 * STEP]))
+    cell.step(400)
+    with pytest.raises(TargetRejected, match="and the arm moves; allowed at rest"):
+        cell.follow("left", complete([1.0], [q]), start=cell.state("left").time + 1.0)
+    cell.step(700)
+    assert np.abs(cell.state("left").q - q - 2 * STEP).max() < 2e-3

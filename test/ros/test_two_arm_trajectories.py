@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FollowJointTrajectory of two arms on one clock, and goals of each that begin together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from action_msgs.msg import GoalStatus
+from builtin_interfaces.msg import Duration
+from control_msgs.action import FollowJointTrajectory
+from control_msgs.msg import JointTolerance
+from goals import Goals
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+SPACE = "/two"
+DUAL, SINGLE = "dual_joint_trajectory_controller", "joint_trajectory_controller"
+NAMES = {arm: [f"{arm}_fr3_joint{n}" for n in range(1, 8)] for arm in ("left", "right")}
+ALL = NAMES["left"] + NAMES["right"]
+STEP = np.array([0.12, -0.1, 0.1, 0.08, -0.12, 0.15, 0.2] * 2)
+Result = FollowJointTrajectory.Result
+
+
+@pytest.fixture(scope="module")
+def node(node_process, tmp_path_factory):
+    file = Path(__file__).with_name("two_arms_cell.yaml")
+    node = node_process(
+        tmp_path_factory.mktemp("two"), file=file, remap=[f"__ns:={SPACE}"]
+    ).wait_for("is active")
+    yield node
+    assert node.end() == 0, node.log
+    assert "Traceback" not in node.log, node.log
+
+
+def action(client, name):
+    return Goals(client, FollowJointTrajectory, f"{SPACE}/{name}/follow_joint_trajectory")
+
+
+@pytest.fixture(scope="module")
+def planner(node, client):
+    return action(client, DUAL)
+
+
+def joints(client):
+    message = client.newest(JointState, f"{SPACE}/joint_states")
+    return np.array([message.position[list(message.name).index(name)] for name in ALL])
+
+
+@pytest.fixture
+def ready(node, client):
+    """Both arms under the law of both; returns where their joints are."""
+    answer = client.switch([DUAL], [DUAL], 4, SPACE)
+    assert answer.ok, answer.message
+    return joints(client)
+
+
+def duration(seconds):
+    return Duration(sec=int(seconds), nanosec=round((seconds - int(seconds)) * 1e9))
+
+
+def goal_to(names, q, seconds, **fields):
+    order = list(range(len(names)))[::-1]
+    point = JointTrajectoryPoint(
+        positions=[float(q[i]) for i in order], time_from_start=duration(seconds)
+    )
+    path = JointTrajectory(joint_names=[names[i] for i in order], points=[point])
+    return FollowJointTrajectory.Goal(trajectory=path, **fields)
+
+
+def test_fourteen_joints_in_any_order_are_one_goal(ready, planner, client):
+    status, result = planner.run(goal_to(ALL, ready + STEP, 1.0))
+    assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string
+    assert np.abs(joints(client) - ready - STEP).max() < 2e-3
+    assert list(planner.feedback[-1].joint_names) == ALL
+    for message in planner.feedback:
+        desired, actual = (np.array(p.positions) for p in (message.desired, message.actual))
+        assert np.allclose(message.error.positions, desired - actual)
+        assert np.abs(desired - actual).max() < 0.02
+    assert planner.run(goal_to(ALL, ready, 1.0))[0] == GoalStatus.STATUS_SUCCEEDED
+
+
+def test_names_and_tolerances_are_checked_for_both_arms(ready, planner, client):
+    status, result = planner.run(goal_to(NAMES["left"], ready[:7], 1.0))
+    assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, Result.INVALID_JOINTS)
+    assert "got 7 names, allowed 14" in result.error_string
+    of_nobody = [JointTolerance(name="fr3_joint2", position=0.1)]
+    result = planner.run(goal_to(ALL, ready, 1.0, path_tolerance=of_nobody))[1]
+    assert result.error_code == Result.INVALID_JOINTS
+    outside = ready.copy()
+    outside[10] = 0.2
+    result = planner.run(goal_to(ALL, outside, 1.0))[1]
+    assert "joint 4 of right: point 0 has 0.2000 rad" in result.error_string
+    tight = [JointTolerance(name=ALL[8], position=1e-7)]
+    result = planner.run(goal_to(ALL, ready + STEP, 1.0, path_tolerance=tight))[1]
+    assert result.error_code == Result.PATH_TOLERANCE_VIOLATED
+    assert np.abs(joints(client) - ready).max() < 0.1
+
+
+def test_cancel_brings_both_arms_to_rest_on_the_way_and_a_newer_goal_goes_on(
+    ready, planner, client
+):
+    handle = planner.send(goal_to(ALL, ready + 2 * STEP, 3.0))
+    client.until(lambda: len(planner.feedback) > 12, 10.0, "feedback")
+    future = handle.cancel_goal_async()
+    client.until(future.done, 10.0, "answer to the cancel request")
+    status, result = planner.result(handle)
+    assert (status, result.error_string) == (GoalStatus.STATUS_CANCELED, "stopped on request")
+    share = (joints(client) - ready) / (2 * STEP)
+    assert 0.01 < share.min() <= share.max() < 0.9
+    assert np.ptp(share) < 0.03
+    first = planner.send(goal_to(ALL, ready + 2 * STEP, 3.0))
+    client.until(lambda: len(planner.feedback) > 3, 10.0, "feedback")
+    second = planner.send(goal_to(ALL, ready, 1.5))
+    assert planner.result(first)[1].error_string == "a newer goal came"
+    assert planner.result(second)[0] == GoalStatus.STATUS_SUCCEEDED
+    assert np.abs(joints(client) - ready).max() < 2e-3
+
+
+def stamped(client, goal, seconds):
+    now = client.node.get_clock().now().nanoseconds + round(seconds * 1e9)
+    stamp = goal.trajectory.header.stamp
+    stamp.sec, stamp.nanosec = divmod(now, 1_000_000_000)
+    return stamp
+
+
+def test_a_goal_that_waits_for_its_stamp_rests_and_can_be_canceled(ready, planner, client):
+    goal = goal_to(ALL, ready + STEP, 1.0)
+    stamped(client, goal, 5.0)
+    handle = planner.send(goal)
+    future = handle.cancel_goal_async()
+    client.until(future.done, 10.0, "answer to the cancel request")
+    assert planner.result(handle, 4.0)[0] == GoalStatus.STATUS_CANCELED
+    assert np.abs(joints(client) - ready).max() < 1e-3
+
+
+def test_goals_of_two_arms_with_one_stamp_began_at_different_times(node, client):
+    names = [f"{arm}/{SINGLE}" for arm in NAMES]
+    assert client.switch(names, (), 4, SPACE).ok
+    ready = joints(client)
+    planners = {arm: action(client, f"{arm}/{SINGLE}") for arm in NAMES}
+    goals = {
+        arm: goal_to(NAMES[arm], q + 0.5 * STEP[:7], 1.0)
+        for arm, q in zip(NAMES, np.split(ready, 2))
+    }
+    stamp = stamped(client, goals["left"], 1.0)
+    goals["right"].trajectory.header.stamp = stamp
+    handles = {arm: planners[arm].send(goal) for arm, goal in goals.items()}
+    for arm, handle in handles.items():
+        status, result = planners[arm].result(handle)
+        assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string
+    begun = {arm: began(planner.feedback) for arm, planner in planners.items()}
+    assert begun["left"] == pytest.approx(begun["right"], abs=2e-3)
+    assert begun["left"] == pytest.approx(stamp.sec + stamp.nanosec * 1e-9, abs=0.1)
+    assert np.abs(joints(client) - ready - 0.5 * STEP).max() < 2e-3
+
+
+def began(feedback):
+    """Return when a motion began, by the node's clock [s]."""
+    pairs = [(f.header.stamp, f.desired.time_from_start) for f in feedback]
+    return np.median([seconds(now) - seconds(elapsed) for now, elapsed in pairs])
+
+
+def seconds(stamp):
+    return stamp.sec + stamp.nanosec * 1e-9
