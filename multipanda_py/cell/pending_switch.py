@@ -180,7 +180,7 @@ class PendingSwitch:
             bound = 0.5 * REST if self._rested else REST  # for good: the loop looks again
             if moving := moving_arms(turn.specs, plan, turn.state, bound):
                 if time.monotonic() > self._deadline:
-                    raise SwitchRejected(not_at_rest(moving, self._timeout))
+                    raise SwitchRejected(not_at_rest(moving, self._timeout, bound))
                 self._rested.update(dict.fromkeys(one.arm for one in moving))
                 self._brakes, turn.open = True, self
                 plan = only_stops(plan, flags)

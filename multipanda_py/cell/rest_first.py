@@ -11,7 +11,6 @@ import numpy as np
 from multipanda_py.cell.switch_planning import SwitchPlan
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.loop.mailbox import KEEP
-from multipanda_py.loop.ownership import REST
 from multipanda_py.state import ArmSnapshot
 
 
@@ -22,12 +21,14 @@ class Moving:
     Attributes:
         law: The instance that waits for it.
         arm: Its name.
-        speed: Of its fastest joint [rad/s].
+        speed: Of its fastest joint [rad/s, or m/s of one that slides].
+        unit: Of the speed.
     """
 
     law: str
     arm: str
     speed: float
+    unit: str
 
 
 def moving_arms(
@@ -53,8 +54,12 @@ def moving_arms(
             return []
         if all(one.interface == spec.law.command_interface for one in states):
             continue
-        speeds = [(one.name, float(np.abs(one.dq).max())) for one in states]
-        found += [Moving(spec.name, name, speed) for name, speed in speeds if speed > bound]
+        for one in states:
+            speed, limits = np.abs(one.dq), spec.robots[one.name].limits
+            joint = int(speed.argmax())
+            if speed[joint] > bound:
+                unit = limits.unit(joint, "rad/s")
+                found.append(Moving(spec.name, one.name, float(speed[joint]), unit))
     return found
 
 
@@ -64,10 +69,10 @@ def only_stops(plan: SwitchPlan, active: Sequence[bool]) -> SwitchPlan:
     return replace(plan, flags=kept, activated=[])
 
 
-def not_at_rest(moving: Sequence[Moving], timeout: float) -> str:
-    """Say which arms were not at rest in time."""
+def not_at_rest(moving: Sequence[Moving], timeout: float, bound: float) -> str:
+    """Say which arms were not at rest in time, by the bound that was to be met."""
     return "; ".join(
-        f"{one.law}: arm {one.arm} moves at {one.speed:.3f} rad/s, allowed {REST:g} rad/s to "
-        f"change what is commanded, {timeout:g} s after this was asked for"
+        f"{one.law}: arm {one.arm} moves at {one.speed:.3g} {one.unit}, allowed {bound:g} "
+        f"{one.unit} to change what is commanded, {timeout:g} s after this was asked for"
         for one in moving
     )

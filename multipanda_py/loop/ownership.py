@@ -116,14 +116,16 @@ class Ownership:
         others = [self._arms[index] for index in instance.spec.arms]
         changing = arm if arm.interface != wanted else None
         changing = changing or next((other for other in others if other.interface != wanted), None)
-        speed = float(np.abs(arm.state.dq).max())
-        if changing is None or speed <= REST:
+        speeds = np.abs(arm.state.dq)
+        joint = int(speeds.argmax())
+        unit = arm.state.limits.unit(joint, "rad/s")
+        if changing is None or speeds[joint] <= REST:
             return ""
         what = "to change" if changing is arm else f"while arm {changing.state.name} changes"
         return (
-            f"{instance.spec.name}: arm {arm.state.name} moves at {speed:.3f} rad/s, allowed "
-            f"{REST:g} rad/s {what} from {changing.interface} to {wanted} commands; let it hold "
-            "first, or ask with FORCE_AUTO"
+            f"{instance.spec.name}: arm {arm.state.name} moves at {speeds[joint]:.3f} {unit}, "
+            f"allowed {REST:g} {unit} {what} from {changing.interface} to {wanted} commands; "
+            "let it hold first, or ask with FORCE_AUTO"
         )
 
     def restart(self, instance: Instance, now_ns: int) -> None:

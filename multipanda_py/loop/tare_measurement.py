@@ -42,10 +42,11 @@ class TareMeasurement:
         speed, travel = np.abs(state.dq), np.abs(state.q - self._start)
         if not speed.max() <= SPEED or not travel.max() <= TRAVEL:
             joint = int(np.argmax(speed / SPEED + travel / TRAVEL))
+            unit = state.limits.unit(joint)
             return (
-                f"{state.name} moves: joint {joint + 1} at {speed[joint]:.3f} rad/s, "
-                f"{travel[joint] * 1e3:.1f} mrad from where it was, allowed {SPEED:g} rad/s and "
-                f"{TRAVEL * 1e3:g} mrad; tare it at rest"
+                f"{state.name} moves: joint {joint + 1} at {speed[joint]:.3f} {unit}/s, "
+                f"{travel[joint] * 1e3:.1f} m{unit} from where it was, allowed {SPEED:g} {unit}/s "
+                f"and {TRAVEL * 1e3:g} m{unit}; tare it at rest"
             )
         self._sum += felt
         self._squares += felt * felt
@@ -64,15 +65,17 @@ class TareMeasurement:
         name = self._arm.state.name
         if not (spread <= SPREAD).all():
             joint = int(np.argmax(spread))
+            unit = self._arm.state.limits.unit(joint, "Nm")
             return mean, (
-                f"what {name} feels changes: joint {joint + 1} by {spread[joint]:.2f} Nm, allowed "
-                f"{SPREAD:g} Nm (standard deviation); tare it while nothing touches it"
+                f"what {name} feels changes: joint {joint + 1} by {spread[joint]:.2f} {unit}, "
+                f"allowed {SPREAD:g} {unit} (standard deviation); tare it while nothing touches it"
             )
         if not (np.abs(mean) <= self._largest).all():
             joint = int(np.argmax(np.abs(mean) / self._largest))
+            unit = self._arm.state.limits.unit(joint, "Nm")
             return mean, (
-                f"{name} feels {mean[joint]:.2f} Nm at joint {joint + 1}, allowed "
-                f"{self._largest[joint]:g} Nm: more than sensors and model explain; take away "
+                f"{name} feels {mean[joint]:.2f} {unit} at joint {joint + 1}, allowed "
+                f"{self._largest[joint]:g} {unit}: more than sensors and model explain; take away "
                 "what it touches, or tell the robot what it carries (load_mass)"
             )
         return mean, ""

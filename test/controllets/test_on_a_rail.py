@@ -11,7 +11,7 @@ from rail import railed_ur5e, write_rail
 from stopping import StopRig, Throw
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.exceptions import ConfigurationError, SwitchRejected, TareRejected
 from multipanda_py.pose import Pose
 from multipanda_py.testing import StateMaker, check_contract
 
@@ -148,6 +148,22 @@ def test_a_position_law_runs_the_rail_within_its_limits(make_cell, model):
     commanded = cell.rows(start)[1]["arms"]["joint_command"][:, 0]
     assert (np.abs(commanded[:, 1]).max(axis=0) <= limits.velocity * (1 + 1e-9)).all()
     np.testing.assert_allclose(cell.state("arm").q, goal, atol=1e-3)
+
+
+def test_the_speed_of_a_carriage_was_refused_in_radians(make_cell, model):
+    laws = {"rate": {"type": "joint_rate", "features": [""], "params": {"timeout": 10.0}},
+            "torques": {"type": "joint_impedance"}}  # fmt: skip
+    cell = make_cell({"arm": {"model": model}}, laws, ["arm/rate"])
+    cell.set_target("arm", dq=[0.4, *[0.0] * 6])
+    cell.step(400)
+    for rule in ("auto", "force_auto"):
+        with pytest.raises(SwitchRejected, match=r"moves at 0\.\d+ m/s, allowed 0\.0\d m/s to"):
+            cell.switch(["arm/torques"], ["arm/rate"], rule, timeout=0.0)
+    cell.hold()
+    request = cell.ask_tare("arm")
+    cell.step(2)
+    with pytest.raises(TareRejected, match=r"joint 1 at 0\.\d+ m/s, .* mm from where"):
+        cell.tare_answer(request)
 
 
 def test_units_are_those_of_the_joint(model):
