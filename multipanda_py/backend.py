@@ -216,6 +216,17 @@ class Backend(ABC, Generic[SettingsT]):
         answers, self._configured = self._configured, []
         return answers
 
+    def place(self, record: Vector) -> None:
+        """Put a movable thing elsewhere, where :attr:`keeps_time`; else nobody asks.
+
+        Args:
+            record: Number of the thing, position and quaternion x y z w in the world, linear
+                velocity and angular velocity in its own axes, (14,) [m, m/s, rad/s].
+
+        Thread: control.
+        """
+        raise BackendError(f"{type(self).__name__}: moves no things")
+
     def save(self) -> object | None:
         """Return its whole state for :meth:`load`, between two cycles; None if that cannot be.
 

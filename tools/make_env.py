@@ -32,7 +32,10 @@ BUILD = VENV / "build"
 NAME = "multipanda_py"
 SUPPORTED = ((3, 10), (3, 11), (3, 12))
 PROGRAMS = ("multimode_controller", "multipanda")
-INTERFACES = ("controller_manager_msgs", "control_msgs", "pal_statistics_msgs", "tf2_msgs")
+INTERFACES = (
+    "controller_manager_msgs", "control_msgs", "pal_statistics_msgs", "simulation_interfaces",
+    "tf2_msgs",
+)  # fmt: skip
 # Absent from the PyPI set because rosdep installs them: import name, apt package suffix.
 FROM_APT = {
     "pinocchio": "pinocchio",
@@ -40,6 +43,7 @@ FROM_APT = {
     "control_msgs": "control-msgs",
     "diagnostic_msgs": "diagnostic-msgs",
     "pal_statistics_msgs": "pal-statistics-msgs",
+    "simulation_interfaces": "simulation-interfaces",
     "tf2_msgs": "tf2-msgs",
     "trajectory_msgs": "trajectory-msgs",
 }
@@ -294,7 +298,7 @@ def build_interfaces(env: dict[str, str]) -> None:
     )
     modules = ", ".join(f"{name}.{kind}" for name, kind in (
         ("controller_manager_msgs", "srv"), ("control_msgs", "action"), ("tf2_msgs", "msg"),
-        ("pal_statistics_msgs", "msg"),
+        ("pal_statistics_msgs", "msg"), ("simulation_interfaces", "srv"),
     ))  # fmt: skip
     run([VENV_PYTHON, "-c", f"import {modules}"], env)
 

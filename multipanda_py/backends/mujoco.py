@@ -13,10 +13,11 @@ import numpy as np
 
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import describe_objects
+from multipanda_py.config.describe import describe_objects, movable_things
 from multipanda_py.exceptions import BackendError
 from multipanda_py.franka.errors import words_of
 from multipanda_py.franka.settings import FrankaSettings
+from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Drive
 from multipanda_py.simulation.elasticity import (
@@ -291,6 +292,14 @@ class Mujoco(Backend[FrankaSettings]):
         world = WorldState.of(self.model, self.data)
         drives = [drive.save() for drive in self.drives]
         return SavedMujoco(world, drives, hands, dict(self._servos))
+
+    def place(self, record: Vector) -> None:
+        """Put a movable thing elsewhere."""
+        thing = int(record[0])
+        pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
+        self.world.set_pose(movable_things(self.config)[thing], pose, record[8:])
+        self.objects[thing, :3] = record[1:4]  # this cycle's row has it there already
+        self.objects[thing, 3:] = record[[7, 4, 5, 6]]
 
     def load(self, saved: object, seed: int | None = None) -> None:
         """Go back to a saved state, bit by bit if no seed is given."""

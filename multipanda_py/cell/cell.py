@@ -25,6 +25,7 @@ from multipanda_py.cell.parameter_writer import ParameterWriter
 from multipanda_py.cell.pending_switch import PendingSwitch
 from multipanda_py.cell.recovery import Recovery, RecoveryRequest
 from multipanda_py.cell.robot_settings import SETTINGS_TIMEOUT, RobotSettings
+from multipanda_py.cell.running_world import RunningWorld
 from multipanda_py.cell.simulation import Simulation
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.cell.switch_planning import Strictness
@@ -82,6 +83,7 @@ class Cell(Closing):
         self._holding = Holding(names, connection, reader, counts)
         self._grippers = Grippers(names, connection, reader)
         self._simulation = Simulation(names, connection, self._grippers)
+        self._running_world = RunningWorld(names, connection)
         self._viewer: subprocess.Popen[bytes] | None = None
 
     @classmethod
@@ -193,6 +195,11 @@ class Cell(Closing):
     def wait(self, condition: Callable[[], bool], timeout: float, what: str = "condition") -> None:
         """Let the loop run until a condition holds: see :meth:`.Connection.wait`."""
         self._connection.wait(condition, timeout, what)
+
+    @property
+    def world(self) -> RunningWorld:
+        """The world of simulated arms whose loop runs by itself: pause, steps, poses of things."""
+        return self._running_world
 
     @property
     def simulation(self) -> Simulation:

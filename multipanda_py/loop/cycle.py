@@ -34,6 +34,7 @@ _monotonic_ns = time.monotonic_ns
 # Numbers, for Python 3.11 finds members of enums by a function.
 _MAIL, _TARGETS, _TRACE = int(Word.MAIL), int(Word.TARGETS), int(Word.TRACE)
 _LOOP_HEARTBEAT = int(Word.LOOP_HEARTBEAT)
+_LAST_ROW, _ROWS = int(Word.LAST_ROW), int(Word.ROWS)
 
 
 class ControlLoop:
@@ -193,7 +194,7 @@ class ControlLoop:
         for turns in self._turns:
             turns.begin()
         self._recoveries.pending.clear()
-        for slot in (*self._mailbox.grippers, *self._mailbox.holds):
+        for slot in (*self._mailbox.grippers, *self._mailbox.holds, self._mailbox.placed):
             slot.skip()
         for arm in self._arms:
             if arm.motion is not None:
@@ -269,6 +270,11 @@ class ControlLoop:
         """Give every arm to its hold, and report why."""
         self._owners.hold_all(event, text, now_ns)
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether the owner wants no further cycle for now; only of a simulated world."""
+        return 0 < self._words[_LAST_ROW] <= self._words[_ROWS]
+
     def at_rest(self, speed: float = 1e-3) -> bool:
         """Return whether no joint moves faster than ``speed`` [rad/s]."""
         return all(bool(np.abs(arm.state.dq).max() < speed) for arm in self._arms)
@@ -321,6 +327,9 @@ class ControlLoop:
         self._settings.take(now_ns)
         self._tares.take(now_ns)
         self._held.take(now_ns)
+        placed = self._mailbox.placed.take()
+        if placed is not None:
+            self._place(placed, now_ns)
         self._take_targets(now_ns)
 
     def _take_targets(self, now_ns: int) -> None:
@@ -337,6 +346,14 @@ class ControlLoop:
         backend = self._backend_of[arm]
         try:
             backend.grip(arm, number, command)
+        except BaseException as error:
+            pass_interrupt(error)
+            self._blame(backend, error, now_ns)
+
+    def _place(self, record: Vector, now_ns: int) -> None:
+        backend = next(backend for backend in self.backends if backend.keeps_time)
+        try:
+            backend.place(record)
         except BaseException as error:
             pass_interrupt(error)
             self._blame(backend, error, now_ns)

@@ -36,6 +36,9 @@ whether it was done."""
 HELD = 2 + 7
 """Floats of a request to hold: number of the object or 0, whether placed, its pose in the tool's
 frame (position, w x y z)."""
+PLACED = 1 + 7 + 6
+"""Floats of a request to put a thing elsewhere: its number among the movable ones, position and
+quaternion x y z w in the world, linear velocity and angular velocity in its own axes."""
 _TEXT = 480
 ANY_EPOCH = -1
 """Of a switch that fits any active set: a stop."""
@@ -60,6 +63,7 @@ class Word(IntEnum):
     SHUTDOWN = 2
     TRACE = 3
     TARGETS = 4
+    LAST_ROW = 5
     LOOP_HEARTBEAT = 8
     ROWS = 9
     EVENTS = 10
@@ -112,6 +116,7 @@ class Mailbox:
         for size in sizes:
             widths += [1, ANSWER_HEAD + size]
         widths += [HELD] * len(config.arms)
+        widths += [PLACED]
         widths += [spec.parameter_width for spec in specs]
         for spec in specs:
             for channel in spec.channel_table.values():
@@ -150,6 +155,7 @@ class Mailbox:
         pairs = [(next(supply), next(supply)) for _ in config.arms]
         self.tares, self.tare_answers = zip(*pairs)
         self.holds = [next(supply) for _ in config.arms]
+        self.placed = next(supply)
         self.parameters = [next(supply) for _ in specs]
         self.targets: list[dict[str, list[Slot]]] = [
             {

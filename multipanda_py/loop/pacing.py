@@ -26,7 +26,8 @@ def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
     """Run the loop once per period until told to stop.
 
     A cycle that ends after the next deadline skips whole periods and keeps the phase; the
-    skipped ones are counted in ``loop.missed``. Python's sleep is a ``clock_nanosleep`` to
+    skipped ones are counted in ``loop.missed``. While it is paused, the phase waits with it.
+    Python's sleep is a ``clock_nanosleep`` to
     an absolute deadline from 3.11 on.
 
     Thread: control.
@@ -38,6 +39,9 @@ def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
         wait = deadline - _now()
         if wait > 0:
             sleep(wait * 1e-9)
+        if loop.is_paused:
+            deadline = _now() + step
+            continue
         loop.cycle(_now(), deadline)
         deadline += step
         late = _now() - deadline

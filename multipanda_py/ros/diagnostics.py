@@ -94,7 +94,11 @@ class Diagnostics:
         self._stuck = bool(reason)
         logger = self._node.get_logger()
         if reason:
-            logger.error(f"{reason}; targets are refused")
+            # A rclpy logger has one severity for each place that it is called from.
+            if self._cell.world.is_paused:
+                logger.info(f"{reason}; targets are refused")
+            else:
+                logger.error(f"{reason}; targets are refused")
         else:
             logger.warning("the loop runs again")
         self._tick()
@@ -129,7 +133,9 @@ class Diagnostics:
             level = DiagnosticStatus.WARN if self._clock.has_begun else DiagnosticStatus.ERROR
             summary = f"{worry}; {self._consequence()}"
         if reason := cell.silence_reason():
-            level, summary = DiagnosticStatus.ERROR, f"{reason}; targets are refused"
+            paused = cell.world.is_paused
+            level = DiagnosticStatus.WARN if paused else DiagnosticStatus.ERROR
+            summary = f"{reason}; targets are refused"
         now, received = time.monotonic(), self._targets.received.total()
         per_second = (received - self._received) / max(now - self._since, 1e-3)
         self._received, self._since = received, now

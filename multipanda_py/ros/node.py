@@ -57,6 +57,7 @@ from multipanda_py.ros.settings import (
     plain_joint_names,
     sections_of_others,
 )
+from multipanda_py.ros.simulation_services import SimulationServices
 from multipanda_py.ros.stop import Stop
 from multipanda_py.ros.tare import TareServices
 from multipanda_py.ros.targets import Targets
@@ -89,6 +90,8 @@ class MultimodeController:
         self._recovery = RecoveryServices(node, cell, self._diagnostics)
         self._tare = TareServices(node, cell)
         self._holding = HoldingServices(node, cell)
+        if not cell.world.refusal():
+            self._simulation = SimulationServices(node, cell)
         self._trajectories = Trajectories(node, cell, clock, targets)
         self._grippers = GripperServers(node, cell, targets)
         nodes.extend(itertools.chain(parameter_nodes(node, cell), robot_nodes(node, cell)))

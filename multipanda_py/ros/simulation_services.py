@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pause, step and look into the simulated world, as simulation_interfaces has it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from simulation_interfaces.msg import Result, SimulationState
+from simulation_interfaces.srv import (
+    GetEntityState,
+    GetSimulationState,
+    SetEntityState,
+    SetSimulationState,
+    StepSimulation,
+)
+
+from multipanda_py.cell import Cell
+from multipanda_py.exceptions import MultipandaError, SimulationRefused, UnknownName
+from multipanda_py.pose import Pose
+from multipanda_py.ros.deferred_responses import Work
+from multipanda_py.ros.guard import GuardedNode
+
+WORLD = "world"
+STILL = 2.0
+"""Without a cycle for that long a step has failed [s]."""
+
+
+class SimulationServices:
+    """Services ``{get,set}_simulation_state``, ``step_simulation``, ``{get,set}_entity_state``.
+
+    Entities are the things of the cell file that have a mass; poses are in ``world``. A pose that
+    is set while the world is paused is there after the next step.
+
+    Args:
+        node: Offers them.
+        cell: All its arms are simulated.
+
+    Thread: executor.
+    """
+
+    def __init__(self, node: GuardedNode, cell: Cell) -> None:
+        self._cell, self._world = cell, cell.world
+        node.create_service(GetSimulationState, "get_simulation_state", self._get_state)
+        node.create_service(GetEntityState, "get_entity_state", self._get_entity)
+        node.serve(SetSimulationState, "set_simulation_state", self._set_state)
+        node.serve(StepSimulation, "step_simulation", self._step)
+        node.create_service(SetEntityState, "set_entity_state", self._set_entity)
+
+    def _get_state(self, request: Any, response: Any) -> Any:
+        paused = self._world.is_paused
+        playing = SimulationState.STATE_PLAYING
+        response.state.state = SimulationState.STATE_PAUSED if paused else playing
+        response.result.result = Result.RESULT_OK
+        return response
+
+    def _set_state(self, request: Any, response: Any) -> Work:
+        wanted = request.state.state
+        if wanted == SimulationState.STATE_PLAYING:
+            self._world.resume()
+        elif wanted == SimulationState.STATE_PAUSED:
+            yield from self._wait(self._world.pause(), response.result)
+            return
+        else:
+            response.result.result = Result.RESULT_FEATURE_UNSUPPORTED
+            response.result.error_message = f"state: got {wanted}, allowed 1 or 2 (play, pause)"
+            return
+        response.result.result = Result.RESULT_OK
+
+    def _step(self, request: Any, response: Any) -> Work:
+        try:
+            goal = self._world.ask_steps(request.steps)
+        except SimulationRefused as error:
+            _refuse(response.result, Result.RESULT_INCORRECT_STATE, error)
+            return
+        yield from self._wait(goal, response.result)
+
+    def _wait(self, goal: int, result: Any) -> Work:
+        """Wait until there were so many cycles, as long as there are some."""
+        before, since = self._world.cycles, time.monotonic()
+        while (now := self._world.cycles) < goal:
+            if now != before:
+                before, since = now, time.monotonic()
+            if time.monotonic() - since > STILL:
+                result.result = Result.RESULT_OPERATION_FAILED
+                result.error_message = f"cycles: got {now} within {STILL:g} s, expected {goal}"
+                return
+            yield
+        result.result = Result.RESULT_OK
+
+    def _get_entity(self, request: Any, response: Any) -> Any:
+        things = self._cell.objects()
+        if request.entity not in things:
+            error = UnknownName("thing that moves", request.entity, tuple(things))
+            _refuse(response.result, Result.RESULT_NOT_FOUND, error)
+            return response
+        place, body = things[request.entity], response.state.pose
+        response.state.header.frame_id = WORLD
+        body.position.x, body.position.y, body.position.z = place.position.tolist()
+        turn = body.orientation
+        turn.x, turn.y, turn.z, turn.w = place.quaternion_xyzw.tolist()
+        response.result.result = Result.RESULT_OK
+        return response
+
+    def _set_entity(self, request: Any, response: Any) -> Any:
+        frame, pose = request.state.header.frame_id, request.state.pose
+        try:
+            if frame not in ("", WORLD):
+                raise SimulationRefused(f"header.frame_id: got {frame!r:.60}, allowed {WORLD}")
+            place, turn = pose.position, pose.orientation
+            target = Pose.from_quaternion(
+                (place.x, place.y, place.z), (turn.x, turn.y, turn.z, turn.w)
+            )
+            speed, spin = request.state.twist.linear, request.state.twist.angular
+            # MuJoCo has the angular velocity of a free body in its own axes.
+            own = target.rotation.T @ (spin.x, spin.y, spin.z)
+            self._world.ask_pose(request.entity, target, (speed.x, speed.y, speed.z, *own))
+        except UnknownName as error:
+            _refuse(response.result, Result.RESULT_NOT_FOUND, error)
+        except MultipandaError as error:
+            _refuse(response.result, SetEntityState.Response.INVALID_POSE, error)
+        else:
+            response.result.result = Result.RESULT_OK
+        return response
+
+
+def _refuse(result: Any, code: int, error: Exception) -> None:
+    result.result, result.error_message = code, str(error)

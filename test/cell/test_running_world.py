@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pause, steps and things put elsewhere, of a loop that runs by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import LoopError, SimulationRefused, TargetRejected, UnknownName
+from multipanda_py.pose import Pose
+
+BALL = {"shape": "sphere", "size": [0.03], "position": [0.0, 1.0, 1.0], "mass": 0.1}
+WALL = {"shape": "box", "size": [0.1, 0.1, 0.1], "position": [0.0, -1.0, 0.1]}
+
+
+def config(**changes):
+    return CellConfig.from_dict(
+        {
+            "cell": {"name": "pausing", "placement": "thread", "rate": 500.0},
+            "arms": {"left": {"backend": "mujoco"}},
+            "objects": {"ball": BALL, "wall": WALL},
+            "controllets": {"soft": {"type": "joint_impedance"}},
+            "active": ["left/soft"],
+            **changes,
+        }
+    )
+
+
+@pytest.fixture
+def paused():
+    with Cell(config()) as cell:
+        last = cell.world.pause()
+        cell.wait(lambda: cell.world.is_paused, 10.0, "a pause")
+        assert cell.world.cycles == last
+        yield cell
+
+
+def step(cell, cycles):
+    goal = cell.world.ask_steps(cycles)
+    cell.wait(lambda: cell.world.cycles >= goal, 10.0, "steps")
+
+
+def test_steps_are_as_many_cycles_as_asked_for(paused):
+    time, count = float(paused.row()["time"]), paused.world.cycles
+    for cycles in (1, 7):
+        step(paused, cycles)
+    assert paused.world.cycles == count + 8
+    assert float(paused.row()["time"]) - time == pytest.approx(8 / 500.0, abs=1e-9)
+
+
+def test_a_paused_world_says_so_and_goes_on(paused):
+    paused.wait(paused.silence_reason, 10.0, "a reason")
+    assert paused.silence_reason() == "the simulation is paused"
+    with pytest.raises((TargetRejected, LoopError), match="the simulation is paused"):
+        paused.set_channel("left", "joint", paused.state("left").q)
+    count = paused.world.cycles
+    paused.world.resume()
+    paused.wait(lambda: paused.world.cycles > count + 20, 10.0, "time that goes on")
+    with pytest.raises(SimulationRefused, match="got a simulation that runs, allowed a paused"):
+        paused.world.ask_steps(1)
+
+
+def test_a_thing_that_was_put_elsewhere_falls_from_there(paused):
+    place = Pose.from_rpy([0.3, 1.2, 0.8], [0.1, 0.2, 0.3])
+    number = paused.world.ask_pose("ball", place)
+    step(paused, 1)
+    assert paused.world.is_placed(number)
+    assert paused.objects()["ball"].position.tolist() == [0.3, 1.2, 0.8]
+    step(paused, 50)
+    fallen = paused.objects()["ball"]
+    assert np.allclose(fallen.position[:2], [0.3, 1.2], atol=1e-6)
+    assert fallen.position[2] == pytest.approx(0.8 - 0.5 * 9.81 * (50 / 500.0) ** 2, abs=3e-3)
+    assert np.allclose(fallen.rotation, place.rotation, atol=1e-6)
+
+
+def test_what_cannot_be_is_refused(paused):
+    with pytest.raises(UnknownName, match="wall"):
+        paused.world.ask_pose("wall", Pose(np.zeros(3), np.eye(3)))
+    with pytest.raises(SimulationRefused, match="allowed 6 finite numbers"):
+        paused.world.ask_pose("ball", Pose(np.zeros(3), np.eye(3)), [np.nan] * 6)
+    with pytest.raises(SimulationRefused, match="steps: got 0, allowed 1 or more"):
+        paused.world.ask_steps(0)
+
+
+def test_time_of_others_is_not_stopped():
+    arms = {"left": {"backend": "franka", "robot_ip": "127.0.0.1"}}
+    real = Cell(config(cell={"name": "pausing"}, arms=arms))
+    with pytest.raises(SimulationRefused, match=r"arms\.left\.backend: franka, allowed simul"):
+        real.world.pause()
+    inline = config(cell={"name": "pausing", "placement": "inline"})
+    with pytest.raises(SimulationRefused, match="inline, which is stepped by hand"):
+        Cell(inline).world.pause()

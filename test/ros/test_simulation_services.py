@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated world by the services of simulation_interfaces."""
+
+from __future__ import annotations
+
+import pytest
+from geometry_msgs.msg import PoseStamped
+from rclpy.time import Time
+from sensor_msgs.msg import JointState
+from simulation_interfaces.msg import EntityState, Result, SimulationState
+from simulation_interfaces.srv import (
+    GetEntityState,
+    GetSimulationState,
+    SetEntityState,
+    SetSimulationState,
+    StepSimulation,
+)
+
+OK = Result.RESULT_OK
+
+
+@pytest.fixture
+def paused(cell, client):
+    def to(state):
+        wanted = SimulationState(state=state)
+        answer = client.call(SetSimulationState, "/set_simulation_state", state=wanted)
+        assert answer.result.result == OK, answer.result.error_message
+
+    to(SimulationState.STATE_PAUSED)
+    yield cell
+    to(SimulationState.STATE_PLAYING)
+    client.newest(JointState, "/joint_states")
+
+
+def test_a_step_of_a_paused_world_is_one_state(paused, client):
+    now = client.call(GetSimulationState, "/get_simulation_state")
+    assert now.state.state == SimulationState.STATE_PAUSED
+    state = client.listen(JointState, "/left/joint_states")
+    client.until(lambda: "paused" in client.diagnosis(paused.name)[0].message, what="a word on it")
+    before = state()
+    answer = client.call(StepSimulation, "/step_simulation", steps=3)
+    assert answer.result.result == OK, answer.result.error_message
+    client.until(lambda: state() is not before, what="the state after the steps")
+    assert Time.from_msg(state().header.stamp).nanoseconds > 0
+
+
+def test_a_thing_is_put_elsewhere_by_service(paused, client):
+    def put(entity, frame="world", **place):
+        state = EntityState()
+        state.header.frame_id = frame
+        state.pose.position.x, state.pose.position.z = 0.1, 1.5
+        state.pose.orientation.w = place.get("w", 1.0)
+        return client.call(SetEntityState, "/set_entity_state", entity=entity, state=state).result
+
+    assert put("table").result == Result.RESULT_NOT_FOUND
+    assert "header.frame_id: got 'map', allowed world" in put("box", "map").error_message
+    assert put("box", w=0.0).result == SetEntityState.Response.INVALID_POSE
+    before = client.call(GetEntityState, "/get_entity_state", entity="box").state.pose
+    assert before.position.x > 0.5, "nothing has changed"
+    pose = client.listen(PoseStamped, "/objects/box/pose")
+    assert put("box").result == OK
+    assert client.call(StepSimulation, "/step_simulation", steps=1).result.result == OK
+    found = client.call(GetEntityState, "/get_entity_state", entity="box")
+    assert found.result.result == OK
+    assert found.state.pose.position.x == pytest.approx(0.1, abs=1e-4)
+    assert found.state.pose.position.z == pytest.approx(1.5, abs=1e-3)
+    client.until(lambda: pose() and pose().pose.position.z > 1.4, what="the topic of its pose")
+    again = {"position": before.position, "orientation": before.orientation}
+    state = EntityState()
+    state.pose.position, state.pose.orientation = again["position"], again["orientation"]
+    answer = client.call(SetEntityState, "/set_entity_state", entity="box", state=state)
+    assert answer.result.result == OK
+
+
+def test_a_world_that_runs_does_no_single_steps(cell, client):
+    answer = client.call(StepSimulation, "/step_simulation", steps=1)
+    assert answer.result.result == Result.RESULT_INCORRECT_STATE
+    assert "got a simulation that runs, allowed a paused one" in answer.result.error_message
