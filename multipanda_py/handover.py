@@ -98,16 +98,19 @@ def tool_wrench(state: ArmState, tau: Vector) -> Vector:
     Torques of a dynamically consistent nullspace do not appear in it (Khatib 1987).
     """
     space = state.operational_space()
-    wrench: Vector = np.dot(space.inertia, np.dot(space.minv_jt.T, tau))
+    wrench: Vector = space.inertia.dot(space.minv_jt.T.dot(tau))
     return wrench
 
 
 def share_of(reached: Vector, wanted: Vector) -> float:
     """Return how much of a wrench (6,) is reached: of its force, or torque if it has none."""
-    force = float(np.dot(wanted[:3], wanted[:3]))
-    part = slice(3) if force > SMALL_FORCE**2 else slice(3, 6)
-    size = float(np.dot(wanted[part], wanted[part]))
-    return float(np.dot(reached[part], wanted[part])) / size if size > 0.0 else 1.0
+    part = wanted[:3]
+    size = float(part.dot(part))
+    if size > SMALL_FORCE**2:
+        return float(reached[:3].dot(part)) / size
+    part = wanted[3:]
+    size = float(part.dot(part))
+    return float(reached[3:].dot(part)) / size if size > 0.0 else 1.0
 
 
 def bounded_error(error: Vector, clip: Vector) -> None:
@@ -116,6 +119,9 @@ def bounded_error(error: Vector, clip: Vector) -> None:
     Position and rotation apart. Each keeps its direction: a force that points elsewhere would
     be worse than a smaller one.
     """
-    for part, most, start in ((error[:3], MAX_DISTANCE, 0), (error[3:], MAX_ANGLE, 3)):
-        excess = np.abs(part) / np.minimum(clip[start : start + 3], most)
-        part /= max(1.0, float(excess.max()))
+    bounds, excess = clip.tolist(), [abs(e) for e in error.tolist()]
+    for start, most in ((0, MAX_DISTANCE), (3, MAX_ANGLE)):
+        axes = range(start, start + 3)
+        beyond = max([excess[k] / min(bounds[k], most) for k in axes])
+        if beyond > 1.0:
+            error[start : start + 3] /= beyond

@@ -50,6 +50,7 @@ class CartesianSpring:
         self._root = Ramp(np.zeros((6, 6)))
         self._ratio, self.ratio = np.ones(6), 1.0
         self._in_tool = False
+        self._asked_compliance: Matrix | None = None
         self._turned_inertia, self._turn = np.zeros((6, 6)), np.zeros((6, 6))
         self._twist, self.brake, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
 
@@ -75,6 +76,7 @@ class CartesianSpring:
     def _rescale(self) -> None:
         root = self._root.value
         np.dot(root, root, self._asked)
+        self._asked_compliance = None
         self._modal.set_root(root, self._ratio)
 
     def wrench(
@@ -141,32 +143,39 @@ class CartesianSpring:
             The target's distance from the tool, along the same axes, (6,) [m, rad], as far as
             stiffness and error bounds allow, and the share of the wrench that it is good for.
         """
-        turn = self._axes(state)
-        wanted = np.dot(wrench, turn)
-        error: Vector = np.dot(self._compliance(state, turn), wanted)
+        turn = self._axes(state) if self._in_tool else None
+        wanted = wrench if turn is None else wrench.dot(turn)
+        error: Vector = self._compliance(state, turn).dot(wanted)
         bounded_error(error, self._pose_error.bounds)
-        share = share_of(np.dot(self.stiffness, error), wanted)
-        return np.dot(turn, error), share
+        share = share_of(self.stiffness.dot(error), wanted)
+        return error if turn is None else turn.dot(error), share
 
     def compliance(self, state: ArmState) -> Matrix:
         """Return the inverse of K along the axes of the base, (6, 6); zero for no spring."""
+        if not self._in_tool:
+            return self._compliance(state, None).copy()
         turn = self._axes(state)
-        compliance: Matrix = np.dot(np.dot(turn, self._compliance(state, turn)), turn.T)
+        compliance: Matrix = turn.dot(self._compliance(state, turn)).dot(turn.T)
         return compliance
 
     def _axes(self, state: ArmState) -> Matrix:
-        axes: Matrix = np.eye(6)
-        if self._in_tool:
-            axes[:3, :3] = axes[3:, 3:] = state.rotation_ee_in_base
+        axes: Matrix = np.zeros((6, 6))
+        axes[:3, :3] = axes[3:, 3:] = state.rotation_ee_in_base
         return axes
 
-    def _compliance(self, state: ArmState, turn: Matrix) -> Matrix:
+    def _compliance(self, state: ArmState, turn: Matrix | None) -> Matrix:
+        """Return the inverse of K along the axes of the gains; where it is all there, kept."""
         # What this posture leaves of the stiffness, which may be less than where it was used last.
-        modal = self._modal
-        modal.design(np.dot(np.dot(turn.T, state.operational_space().inertia_inv), turn))
+        modal, inertia_inv = self._modal, state.operational_space().inertia_inv
+        modal.design(inertia_inv if turn is None else turn.T.dot(inertia_inv).dot(turn))
         self.kept = modal.kept
-        self.stiffness = self._asked if self.kept == 1.0 else modal.stiffness
-        return np.array(np.linalg.pinv(self.stiffness, rcond=1e-3), dtype=np.float64)
+        if self.kept < 1.0:
+            self.stiffness = modal.stiffness
+            return _inverse(self.stiffness)
+        self.stiffness = self._asked
+        if self._asked_compliance is None:
+            self._asked_compliance = _inverse(self._asked)
+        return self._asked_compliance
 
     @property
     def turn(self) -> Matrix | None:
@@ -177,3 +186,8 @@ class CartesianSpring:
     def damping(self) -> Matrix:
         """The present D, along the axes of the gains, (6, 6)."""
         return self._modal.damping.copy()
+
+
+def _inverse(stiffness: Matrix) -> Matrix:
+    """Return the inverse of a stiffness, zero where there is none of it."""
+    return np.array(np.linalg.pinv(stiffness, rcond=1e-3), dtype=np.float64)

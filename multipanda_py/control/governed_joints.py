@@ -9,6 +9,7 @@ import numpy as np
 
 from multipanda_py.control.governed_channel import GovernedChannel, GovernorParams, possible_share
 from multipanda_py.control.tracker import Tracker
+from multipanda_py.limits import ArmLimits
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import JointTarget
 
@@ -42,6 +43,7 @@ class GovernedJoints(GovernedChannel):
         self._n = n = len(record) // 2
         self._ahead = [0.0] * n
         self._state = state
+        self._weighed: tuple[GovernorParams, ArmLimits] | None = None
         self._q, self._dq = record[:n], record[n:]
         self._tracker = Tracker(n)
         self._weight = [1.0] * n
@@ -59,13 +61,19 @@ class GovernedJoints(GovernedChannel):
 
     def set_bounds(self, params: GovernorParams) -> None:
         """Take parameters over; the shape of the ellipsoid is the robot's."""
-        limits, self._params = self._state.limits, params
+        limits = self._state.limits
+        if self._weighed is None or self._weighed != (params, limits):
+            self._weigh(params, limits)
+        self._tracker.set_bounds(self._base, self._fastest)
+
+    def _weigh(self, params: GovernorParams, limits: ArmLimits) -> None:
+        """Find the units of the joints."""
+        self._params, self._weighed = params, (params, limits)
         self._hardest = params.joint_acceleration * limits.acceleration
         self._base = float(self._hardest.min())
         weight = self._hardest / self._base
         self._weight = weight.tolist()
         self._fastest = params.joint_speed * float((limits.velocity / weight).min())
-        self._tracker.set_bounds(self._base, self._fastest)
 
     def _begin(self, cycles: int, period: float, least: float) -> None:
         weight, tracker, q = self._weight, self._tracker, self._q.tolist()

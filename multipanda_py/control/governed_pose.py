@@ -79,7 +79,10 @@ class GovernedPose(GovernedChannel):
             braking = 0.5 * size / tracker.hardest + period
             ends.append([v * braking for v in speed])
         self._point = [p + e for p, e in zip(self._position.tolist(), self._linear.lag)]
-        self._frame = _dot(_exp3(np.array(self._angular.lag)), self._rotation)
+        if self._angular.moving:
+            self._frame = _dot(_exp3(np.array(self._angular.lag)), self._rotation)
+        else:
+            self._frame = self._rotation.copy()
         self.busy = self._linear.moving or self._angular.moving
         if self._linear.moving:
             self._position[:] = [p + e for p, e in zip(self._point, ends[0])]

@@ -14,6 +14,8 @@ from multipanda_py.state import ArmState, Matrix, Vector
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 LEASH_SHARE = 0.4
 """Of the torque limit that a spring may pull a held arm with."""
+SOFT = 1.0
+"""Stiffness of a joint too small to press with [Nm/rad]."""
 FULL_RATE = 1000.0
 """Torque rate at which that has been tried out [Nm/s]."""
 
@@ -40,13 +42,17 @@ class JointSpring:
         self._modal = ModalDamping(n)
         self._mass, self._unit = eigenpy.LLT(np.eye(n)), np.eye(n)
         self.error, self._rate = np.zeros(n), np.zeros(n)
+        self._leash: tuple[ArmLimits, Matrix] | None = None
         self._usual, self._lag = (
             np.array(arm.robot.figure(name)) for name in ("stiffness", "lag")
         )
 
     def set_gains(self, stiffness: Vector, damping_ratio: Vector) -> None:
         """Prepare K^1/2 and Z for K, (n,) [Nm/rad], and damping ratios, (n,)."""
-        self._stiffness = stiffness
+        self._stiffness, self._leash = stiffness, None
+        held = stiffness >= SOFT
+        self._held = None if held.all() else held
+        self._asked = np.diag(stiffness)
         self._modal.set_root(np.diag(np.sqrt(stiffness)), damping_ratio)
 
     @property
@@ -62,18 +68,33 @@ class JointSpring:
         torque faster, and a late arm let go of would swing at the limit of torque rate. Neither is
         less than what an arm lags behind that is heavier than its model.
         """
+        if self._leash is not None and self._leash[0] is limits:
+            return self._leash[1]
         stiffness = np.maximum(self._stiffness, 1e-3)
         rate = np.minimum(1.0, limits.torque_rate / FULL_RATE)
         at_rest = LEASH_SHARE * limits.torque * rate / stiffness
         moving = at_rest * np.minimum(1.0, np.sqrt(self._usual / stiffness))
-        return np.array([np.maximum(moving, self._lag), np.maximum(at_rest, self._lag)])
+        leash = np.array([np.maximum(moving, self._lag), np.maximum(at_rest, self._lag)])
+        self._leash = limits, leash
+        return leash
 
     def stiffness_at(self, state: ArmState) -> Matrix:
         """Return what the posture leaves of the stiffness, (n, n)."""
         self._mass.compute(state.mass)
         self._modal.design(self._mass.solve(self._unit))
-        asked = np.diag(self._stiffness)
-        return asked if self._modal.kept == 1.0 else self._modal.stiffness
+        return self._asked if self._modal.kept == 1.0 else self._modal.stiffness
+
+    def deflection(self, stiffness: Matrix, tau: Vector) -> Vector:
+        """Return how far a target has to be for a stiffness (n, n) to make torques (n,) [rad].
+
+        Joints softer than :data:`SOFT` are left where they are.
+        """
+        held = self._held
+        if held is None:
+            return np.array(np.linalg.solve(stiffness, tau))
+        step = np.zeros_like(tau)
+        step[held] = np.linalg.solve(stiffness[np.ix_(held, held)], tau[held])
+        return step
 
     def pull(self, state: ArmState, q: Vector, dq: Vector, tau: Vector) -> None:
         """Write the torques towards a posture q [rad] that moves with dq [rad/s], (n,) [Nm]."""

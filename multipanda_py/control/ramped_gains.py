@@ -28,17 +28,21 @@ class RampedGains(Controllet[_TargetT, _ParamsT]):
     Thread: control.
     """
 
-    _runs = False
+    _runs, _strayed = False, True
 
     def gain_cycles(self) -> int:
         """Return over how many cycles a change of gains is spread; 0 is at once."""
-        return round(self.params.gain_time / self.context.period) if self._runs else 0
+        if not self._runs:
+            return 0
+        self._strayed = True  # a ramp, or gains that were streamed
+        return round(self.params.gain_time / self.context.period)
 
     def start_gains(self) -> None:
         """Have the gains of the parameters at once; from now on changes are spread."""
         self._runs = False
-        self.on_parameters()
-        self._runs = True
+        if self._strayed:  # else they have stayed as on_parameters() or the last start left them
+            self.on_parameters()
+        self._runs, self._strayed = True, False
 
     def on_deactivate(self) -> None:
         """Let the next parameters take effect at once."""

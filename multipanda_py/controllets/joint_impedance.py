@@ -19,10 +19,8 @@ from multipanda_py.report import Report, report_titles
 from multipanda_py.state import ArmState
 from multipanda_py.targets import JointTarget
 
-_dot, _add = np.dot, np.add
+_dot, _add, _maximum, _minimum = np.dot, np.add, np.maximum, np.minimum
 _TargetT = TypeVar("_TargetT", bound=JointTarget)
-SOFT = 1.0
-"""Stiffness of a joint too small to press with [Nm/rad]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,17 +89,17 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     ) -> str:
         """Put the targets where the joint springs press as before, within the joint limits."""
         words = []
-        for q, state, handover, spring, asked in zip(
-            target.q, states, handovers, self._springs, self._stiffness
-        ):
-            stiffness, held = spring.stiffness_at(state), asked >= SOFT
-            step = np.zeros_like(q)
-            step[held] = np.linalg.solve(stiffness[np.ix_(held, held)], handover.tau[held])
-            step /= max(1.0, float(np.abs(step).max()) / self.max_lead)
-            limits = state.limits
-            q += np.clip(step, limits.lower - q, limits.upper - q)
-            wrench = tool_wrench(state, stiffness @ (q - state.q))
-            words.append(handover.words(state.name, share_of(wrench, handover.wrench_in_base)))
+        for q, state, handover, spring in zip(target.q, states, handovers, self._springs):
+            stiffness, limits = spring.stiffness_at(state), state.limits
+            step = spring.deflection(stiffness, handover.tau)
+            farthest = max(map(abs, step.tolist()))
+            if farthest > self.max_lead:
+                step /= farthest / self.max_lead
+            q += _minimum(_maximum(step, limits.lower - q), limits.upper - q)
+            if handover.matters:
+                wrench = tool_wrench(state, stiffness.dot(q - state.q))
+                share = share_of(wrench, handover.wrench_in_base)
+                words.append(handover.words(state.name, share))
         return "; ".join(filter(None, words))
 
     def update(self, states: Sequence[ArmState], target: _TargetT, period: float) -> None:

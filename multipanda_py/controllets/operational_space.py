@@ -115,10 +115,12 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._error.set_bounds(p.error_clip)
         self._in_tool = p.gain_frame == "tool"
         self._set_gains()
-        self._say_damping(float((self._rate * np.sqrt(p.stiffness)).max()))
+        self._asked_damping = float((self._rate * np.sqrt(p.stiffness)).max())
+        self._say_damping()
 
-    def _say_damping(self, asked: float) -> None:
-        """Give notice of a damping [1/s] that is not what is asked for, when it begins."""
+    def _say_damping(self) -> None:
+        """Give notice of a damping that is not what is asked for, when it begins."""
+        asked = self._asked_damping
         if asked > CLEARLY * MAX_DAMPING and asked != self._said_damping:
             self.context.notify(
                 f"operational_space brakes at {MAX_DAMPING:g} 1/s, where stiffness and "
@@ -143,6 +145,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         target.seed(states)
         self._said_damping = 0.0
         self.start_gains()
+        self._say_damping()
 
     def on_handover(
         self, states: Sequence[ArmState], target: CartesianTarget, handovers: Sequence[Handover]

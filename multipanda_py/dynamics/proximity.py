@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -94,22 +94,48 @@ class Proximity:
         ]
 
     def start(self) -> None:
-        """Look at everything anew, and let be what is near already."""
+        """Let be what is near already, and push what comes near from now on.
+
+        What was so far apart at the last look that it cannot be near yet is not measured again.
+        """
         _concatenate(self._sources, out=self._now)
         if self._is_grip_old():
             self._grip()
-        self._place()
-        self._let_be(self.groups)
-        self._restart()
-
-    def _let_be(self, groups: Iterable[Group]) -> None:
-        """Have pairs that are near now begin where they are."""
-        scene, distance = self._scene, self._distance
-        for group in groups:
-            if group.measure(scene.model, scene.data) >= distance:  # as most: no look at each
-                group.begins = [distance] * len(group.results)
+        change = _absolute(_subtract(self._now, self._before, self._change), self._change)
+        self._remember(change.dot(self._weights)[: self._bodies].tolist())
+        travel, distance = self._travel, self._distance
+        clear, placed = math.inf, False
+        for group in self.groups:
+            first, second = group.first, group.second
+            total = travel[first] + (travel[second] if first != second else 0.0)
+            left = group.limit - total
+            if left < distance:
+                if not placed:
+                    self._place()
+                    placed = True
+                left = self._let_be(group)
+                group.limit = total + left
             else:
-                group.begins = [min(r.min_distance, distance) for r in group.results]
+                group.begins = [distance] * len(group.results)
+            clear = min(clear, left)
+        self._clear = clear
+
+    def _remember(self, steps: Sequence[float]) -> None:
+        """Count what the bodies have moved up to now [m], and measure further steps from here."""
+        travel = self._travel
+        for body, step in enumerate(steps):
+            travel[body] += step
+        self._before[:] = self._now
+        self._arms(self._before)[:, self._scene.room :] = 0.0
+
+    def _let_be(self, group: Group) -> float:
+        """Have pairs of a group that are near now begin where they are; return its distance."""
+        distance, nearest = self._distance, group.measure(self._scene.model, self._scene.data)
+        if nearest >= distance:  # as most: no look at each
+            group.begins = [distance] * len(group.results)
+        else:
+            group.begins = [min(r.min_distance, distance) for r in group.results]
+        return nearest
 
     def _is_grip_old(self) -> bool:
         """Whether hands hold something else than at the last look at it."""
@@ -134,7 +160,9 @@ class Proximity:
             ] + self._scene.extent(arm, thing)
         self._sums[:, 1] = self._weights[:, self._bodies :].sum(1)
         self._select()
-        self._let_be(group for group in self.groups if group not in before)
+        for group in self.groups:
+            if group not in before:
+                self._let_be(group)
         self._restart()
 
     def _restart(self) -> None:
@@ -187,10 +215,7 @@ class Proximity:
     ) -> list[Pair]:
         """Measure the groups whose bodies may have come as near as ``farthest`` [m]."""
         scene, travel = self._scene, self._travel
-        for body, step in enumerate(steps):
-            travel[body] += step
-        self._before[:] = self._now
-        self._arms(self._before)[:, self._scene.room :] = 0.0
+        self._remember(steps)
         near: list[tuple[Group, float]] = []
         clear, placed = math.inf, False
         for group in self.groups:

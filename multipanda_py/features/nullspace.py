@@ -73,20 +73,23 @@ class Nullspace(Feature[NullspaceParams]):
         self._velocities = context.joint_zeros()
         self._left = [0] * context.n_arms
         self._unsaid: list[str] = []
+        self._idle_arms = tuple(nothing_left(context, "nullspace"))
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
         """Hand the gains over."""
         p, per_arm = self.params, self.context.per_arm
-        self._stiffness = per_arm(p.stiffness)
-        gains = zip(self._stiffness, per_arm(p.damping_ratio), per_arm(p.max_torque))
+        stiffness = per_arm(p.stiffness)
+        # What holds nothing would have to be infinitely far away.
+        self._presses = [np.where(own < SOFT, np.inf, own) for own in stiffness]
+        gains = zip(stiffness, per_arm(p.damping_ratio), per_arm(p.max_torque))
         for spring, own in zip(self._springs, gains):
             spring.set_gains(*own, p.projector)
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
         """Forget velocities of an earlier activation; say anew which arms have no nullspace."""
         self._left = [0] * len(states)
-        self._unsaid = list(nothing_left(self.context, "nullspace"))
+        self._unsaid = list(self._idle_arms)
 
     def on_handover(
         self,
@@ -95,13 +98,14 @@ class Nullspace(Feature[NullspaceParams]):
         handovers: Sequence[Handover],
     ) -> None:
         """Put the posture where its springs keep the elbow up that would else sink."""
-        for posture, state, handover, stiffness in zip(
-            target.posture, states, handovers, self._stiffness
+        for posture, state, handover, presses in zip(
+            target.posture, states, handovers, self._presses
         ):
-            soft = stiffness < SOFT
-            tau = handover.tau - np.dot(handover.wrench_in_base, state.jacobian)
-            step = np.where(soft, 0.0, tau / np.where(soft, 1.0, stiffness))
-            step /= max(1.0, float(np.abs(step).max()) / MAX_STEP)
+            step = handover.tau - handover.wrench_in_base.dot(state.jacobian)
+            step /= presses
+            farthest = max(map(abs, step.tolist()))
+            if farthest > MAX_STEP:
+                step /= farthest / MAX_STEP
             posture += step
 
     def on_target(self, channel: str, place: int, target: CartesianTarget) -> None:

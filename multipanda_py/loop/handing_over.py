@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from operator import sub
 
 import numpy as np
 
@@ -25,7 +26,7 @@ MAX_SPEED = 1.0
 """Mean speed of any joint above which nothing is handed over [rad/s]."""
 FREE_FORCE, FREE_TORQUE = 2.0, 0.4
 """What the estimate of a free arm in motion may show [N], [Nm]."""
-TORQUE_AWAY = tuple(event for event in Event if event.takes_torque)
+TORQUE_AWAY = frozenset(int(event) for event in Event if event.takes_torque)
 """Faults under which an arm does not do what it is told."""
 UNFIT = (*TORQUE_AWAY, Event.VELOCITY_LIMIT, Event.POSITION_LIMIT)
 """Faults that end with an arm that is too fast, or presses against its own stops."""
@@ -58,9 +59,17 @@ class PastCycles:
         self._at = [
             {
                 name: _shifted(columns(arms, name), start + index * arms.itemsize // 8)
-                for name in ("q", "tau", "tau_ext", "wrench_ext_in_base", "fault")
+                for name in ("q", "wrench_ext_in_base", "fault")
             }
             for index in range(row["arms"].shape[0])
+        ]
+        # From the first to the last field whose mean is asked for: one sum is cheaper than three.
+        first, last = columns(arms, "tau_ext").start, columns(arms, "wrench_ext_in_base").stop
+        for index, at in enumerate(self._at):
+            at["means"] = _shifted(slice(first, last), start + index * arms.itemsize // 8)
+        self._in_means = [
+            _shifted(columns(arms, name), -first)
+            for name in ("tau", "tau_ext", "wrench_ext_in_base")
         ]
         self._time = columns(row, "time").start
         self._first = 0
@@ -103,32 +112,34 @@ class PastCycles:
         if count - self._first < WINDOW:
             return Handover(np.zeros(arm.state.n_joints))
         rows, at = self._rows(count), self._at[arm.index]
-        fault = rows[:, at["fault"]].view(np.int64)
         span = float(rows[-1, self._time] - rows[0, self._time])
-        if span <= 0.0 or any(code in TORQUE_AWAY for code in set(fault.ravel().tolist())):
+        faults = rows[:, at["fault"]].view(np.int64)
+        if span <= 0.0 or not set(faults.ravel().tolist()).isdisjoint(TORQUE_AWAY):
             return Handover(np.zeros(arm.state.n_joints))
-        q, half = rows[:, at["q"]], WINDOW // 2
-        travel = max(_largest(q[half] - q[0]), _largest(q[-1] - q[half]))
+        begin, middle, end = (rows[k, at["q"]].tolist() for k in (0, WINDOW // 2, -1))
+        travel = max(map(abs, (*map(sub, middle, begin), *map(sub, end, middle))))
         speed = 2.0 / span * travel
-        tau, external, wrench_ext = (
-            _mean(rows[:, at[name]]) for name in ("tau", "tau_ext", "wrench_ext_in_base")
-        )
+        means = _mean(rows[:, at["means"]])
         n = arm.state.n_joints  # records have room for those of the arm with most
+        tau, external, wrench_ext = (means[place] for place in self._in_means)
         tau, external = tau[:n], external[:n]
         if not (math.isfinite(speed) and is_finite(tau) and is_finite(external)):
             return Handover(np.zeros(arm.state.n_joints))
         if speed > MAX_SPEED:
             return Handover(np.zeros(arm.state.n_joints))
-        state, mass = arm.state, arm.model.load_mass
+        state, mass = arm.state.for_readers(), arm.model.load_mass  # whose terms the law asks for
         wrench = tool_wrench(state, tau)
         contact = wrench.copy()
         agreed(contact[:3], -wrench_ext[:3], FREE_FORCE)
         agreed(contact[3:], -wrench_ext[3:], FREE_TORQUE)
-        slack = arm.model.arm.robot.figure("unmeasured_torque")
-        executed = bool((np.abs(tau + external + arm.tare) < slack).all())
-        if speed < REST_SPEED and executed:
+        if speed < REST_SPEED and self._was_executed(arm, tau + external):
             return Handover(tau, wrench, contact, mass)
-        return Handover(np.dot(contact, state.jacobian), contact, contact, mass)
+        return Handover(contact.dot(state.jacobian), contact, contact, mass)
+
+    def _was_executed(self, arm: Arm, difference: Vector) -> bool:
+        """Whether commanded and measured torques differ by what friction and bias may, (n,)."""
+        slack = arm.model.arm.robot.figure("unmeasured_torque")
+        return all(abs(d) < s for d, s in zip((difference + arm.tare).tolist(), slack))
 
 
 def _shifted(place: slice, by: int) -> slice:
@@ -141,16 +152,15 @@ def _mean(rows: Matrix) -> Vector:
     return mean
 
 
-def _largest(vector: Vector) -> float:
-    return float(max(map(abs, vector.tolist())))
-
-
 def agreed(asked: Vector, measured: Vector, free: float) -> None:
     """Change ``asked`` (3,) to the nearest vector that is measured, too, see the class."""
-    size = math.sqrt(float(np.dot(measured, measured)))
+    size = math.sqrt(float(measured.dot(measured)))
     share = min(1.0, max(0.0, (size - free) / (2.0 * free)))
+    if share == 0.0:
+        asked[:] = 0.0
+        return
     centre = 0.5 * share * measured
     away = asked - centre
-    radius, distance = 0.5 * share * size, math.sqrt(float(np.dot(away, away)))
+    radius, distance = 0.5 * share * size, math.sqrt(float(away.dot(away)))
     if distance > radius:
         asked[:] = centre + away * (radius / distance)

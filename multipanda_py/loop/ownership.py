@@ -113,13 +113,14 @@ class Ownership:
     def _why_not_change(self, instance: Instance, arm: Arm) -> str:
         """Return why an arm must not wait until it or another one takes other commands."""
         wanted = instance.spec.law.command_interface
-        others = [self._arms[index] for index in instance.spec.arms]
-        changing = arm if arm.interface != wanted else None
-        changing = changing or next((other for other in others if other.interface != wanted), None)
+        arms = [arm, *(self._arms[index] for index in instance.spec.arms)]
+        changing = next((one for one in arms if one.interface != wanted), None)
+        if changing is None:
+            return ""
         speeds = np.abs(arm.state.dq)
         joint = int(speeds.argmax())
         unit = arm.state.limits.unit(joint, "rad/s")
-        if changing is None or speeds[joint] <= REST:
+        if speeds[joint] <= REST:
             return ""
         what = "to change" if changing is arm else f"while arm {changing.state.name} changes"
         return (

@@ -41,7 +41,10 @@ class TorqueTerms:
         self, tau: Sequence[Vector], records: Sequence[NDArray[np.void]], n_terms: int
     ) -> None:
         self.is_on = False
-        self._records, self._n_terms = records, n_terms
+        self._n_terms = n_terms
+        self._traced = [record["terms_traced"].reshape(1).data for record in records]
+        spaces = [record["terms"].reshape(-1) for record in records]
+        self._blank = [(flat.data, np.zeros(flat.size).data) for flat in spaces]
         self._torques = [torque.data for torque in tau]
         self._notes = [np.zeros((n_terms + 1, torque.size)) for torque in tau]
         self._terms = [
@@ -57,9 +60,10 @@ class TorqueTerms:
 
     def begin(self) -> None:
         """Take the records over from whoever had the arms."""
-        for record in self._records:
-            record["terms"][...] = 0.0
-            record["terms_traced"][...] = self._n_terms if self.is_on else 0
+        for place, zeros in self._blank:
+            place[:] = zeros
+        for count in self._traced:
+            count[0] = self._n_terms if self.is_on else 0
 
     def add(
         self, features: FeatureSet, states: Sequence[ArmState], target: Any, period: float,

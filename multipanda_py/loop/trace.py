@@ -27,7 +27,10 @@ class Trace:
         data: Mapping[str, Sequence[Vector]],
         records: Sequence[NDArray[np.void]],
     ) -> None:
-        self._records = records
+        self._words = [record["target_channels"].reshape(1).data for record in records]
+        places = [record[f"target_{name}"] for record in records for name in TRACED_CHANNELS]
+        flat = [place.reshape(-1) for place in places]
+        self._blank = [(place.data, np.zeros(place.size).data) for place in flat]
         self._pairs: list[tuple[memoryview, memoryview]] = []  # half the time of arrays
         self._channels = sum(1 << k for k, name in enumerate(TRACED_CHANNELS) if name in data)
         for name in TRACED_CHANNELS:
@@ -41,10 +44,10 @@ class Trace:
 
     def begin(self) -> None:
         """Take the records over from whoever had the arms."""
-        for record in self._records:
-            for name in TRACED_CHANNELS:
-                record[f"target_{name}"][...] = 0.0
-            record["target_channels"][...] = self._channels
+        for place, zeros in self._blank:
+            place[:] = zeros
+        for word in self._words:
+            word[0] = self._channels
         self.write()
 
     def write(self) -> None:

@@ -60,3 +60,33 @@ def test_a_ramp_cut_short_by_a_switch_does_not_go_on_when_the_law_comes_back(kin
     law.on_deactivate()
     activate()
     assert torque() == pytest.approx(torque(), abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", LAWS)
+def test_a_ramp_cut_short_by_a_switch_left_its_gains_to_the_next_activation(kind):
+    law, activate, torque = started(kind)
+    activate()
+    before = torque()
+    law.params = replace(law.params, stiffness=3.0 * SOFT)
+    law.on_parameters()
+    torque(50)
+    law.on_deactivate()
+    activate()
+    assert torque() == pytest.approx(3.0 * before, rel=1e-6)
+    law.on_deactivate()
+    activate()
+    assert torque() == pytest.approx(3.0 * before, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", [CartesianImpedance, ForceImpedance])
+def test_a_streamed_stiffness_was_that_of_the_next_activation(kind):
+    law, activate, torque = started(kind)
+    activate()
+    before = torque()
+    target = kind.Target(1)
+    target.stiffness[0][:] = np.diag(4.0 * SOFT)
+    law.on_target("stiffness", 0, target)
+    assert torque(101) == pytest.approx(4.0 * before, rel=1e-6)
+    law.on_deactivate()
+    activate()
+    assert torque() == pytest.approx(before, rel=1e-6)

@@ -359,6 +359,37 @@ def test_far_bodies_are_not_measured_again_until_they_have_moved(monkeypatch):
     assert set(measured) == {"movable"}
 
 
+def test_what_is_near_at_an_activation_is_let_be_though_little_of_it_is_measured(monkeypatch):
+    """Distances of the last look serve the next activation as new ones would."""
+    params = CollisionAvoidanceParams(movable_objects="all", floor=True, distance=0.15)
+    maker, context = cell_of(2, 0, (TABLE, BALL))
+    feature, measured, near = CollisionAvoidance(context, params), [], 0
+    for group in feature._near.groups:
+        original = group.measure
+        monkeypatch.setattr(group, "measure", lambda *a, f=original: measured.append(1) or f(*a))
+    rng = np.random.default_rng(3)
+    qs = [READY, READY]
+    for cycle in range(80):
+        step = 0.6 if cycle % 8 == 0 else 0.01
+        qs = [READY + np.clip(q + rng.uniform(-step, step, 7) - READY, -0.8, 0.8) for q in qs]
+        context.object_poses[0, :3] = [0.45, 0.3 * np.sin(cycle), 0.4]
+        states = maker.at(qs)
+        feature.on_activate(states, None)
+        fresh = CollisionAvoidance(context, params)
+        fresh.on_activate(states, None)
+        begins = [begin for group in feature._near.groups for begin in group.begins]
+        wanted = [begin for group in fresh._near.groups for begin in group.begins]
+        assert begins == pytest.approx(wanted, abs=1e-12)
+        assert np.allclose(added(feature, states), added(fresh, states), atol=1e-10)
+        near += min(begins) < params.distance
+    assert near > 5
+    measured.clear()
+    feature.on_activate(states, None)
+    far = [group for group in feature._near.groups if min(group.begins) >= params.distance]
+    assert far
+    assert len(measured) <= len(feature._near.groups) - len(far)
+
+
 def touching(cell, first, second):
     """Whether geometry of two names touches in the simulation."""
     sim = cell.simulation
