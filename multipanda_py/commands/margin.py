@@ -104,7 +104,7 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
                 continue
             arms = [loop.arms[arm] for arm in instance.spec.arms]
             probe = Probe(
-                instance.states, [arm.model for arm in arms], instance.tau,
+                [arm.state for arm in arms], [arm.model for arm in arms], instance.tau,
                 instance.activate, instance.update,
             )  # fmt: skip
             found = [
