@@ -28,7 +28,13 @@ setup(
         # Globbed: a new file in these folders needs no edit here.
         *[
             (f"share/{NAME}/{folder}", sorted(glob(f"{folder}/*.*")))
-            for folder in ("config", *sorted(glob("config/crisp/*")), "launch", "urdf")
+            for folder in (
+                "config",
+                "config/layouts",
+                *sorted(glob("config/crisp/*")),
+                "launch",
+                "urdf",
+            )
         ],
     ],
     # What runs it comes from rosdep (package.xml) or tools/make_env.py: a pip requirement here

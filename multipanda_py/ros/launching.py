@@ -103,7 +103,8 @@ def _nodes(chosen: Mapping[str, str], parameters: dict[str, Any]) -> list[Action
         described = [{"robot_description": urdf}]
         started.append(_node(chosen, "robot_state_publisher", parameters=described))
     if chosen["use_rviz"] == "true":
-        started.append(_node(chosen, "rviz2", arguments=["-f", "world"]))
+        layout = Path(get_package_share_directory("multipanda_py")) / "config/layouts/cell.rviz"
+        started.append(_node(chosen, "rviz2", arguments=["-d", str(layout)]))
     return started
 
 
