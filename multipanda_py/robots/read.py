@@ -145,6 +145,13 @@ def _limits(chain: Chain, extra: Extra) -> tuple[ArmLimits, Vector]:
         key: [joint.limits.get(key) for joint in chain.joints] for key in (*_FROM_URDF, *_DERIVED)
     }
     found = {key: extra.per_joint(key, said[key]) for key in _FROM_URDF}
+    for key in ("velocity", "torque"):  # others follow from them, and would be blamed
+        for joint, value in zip(chain.joints, found[key]):
+            if not value > 0.0:
+                raise ConfigurationError(
+                    f"{extra.path}: {key}: got {value:g} for joint {joint.name}, allowed more "
+                    "than 0"
+                )
     otherwise = default_limits(found["velocity"], found["torque"])
     for key in _DERIVED:
         values = [value if own is None else own for own, value in zip(said[key], otherwise[key])]

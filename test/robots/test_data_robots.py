@@ -173,6 +173,11 @@ def test_mujoco_and_pinocchio_agree(name):
         ("sections: [[0, 1, 2]", "sections: [[0, 1]", "allowed each link once, 0 to 6"),
         ("ready: [0.0", "ready: [7.0", r"shoulder_pan_joint: got 7 rad, allowed \[-6.28"),
         ("armature: [0.1", "armature: [-0.1", "armature: got .*, allowed 0 or more"),
+        (
+            "armature: [0.1",
+            "torque: {elbow_joint: -3}\narmature: [0.1",
+            "torque: got -3 for joint elb",
+        ),
         ("armature: [0.1", "compensates_gravity: 1\narmature: [0.1", "got 1, allowed true or fal"),
     ],
 )
@@ -189,3 +194,11 @@ def test_no_hand_is_made_for_a_ur5e():
     assert not MODELS["ur5e"].has_hand
     with pytest.raises(ConfigurationError, match="got true, allowed false"):
         ArmDescription("arm", "ur5e", hand=True)
+
+
+def test_a_negative_effort_was_said_to_be_an_armature(tmp_path):
+    text = (DATA / "ur5e.urdf").read_text()
+    (tmp_path / "ur5e.urdf").write_text(text.replace('effort="28', 'effort="-28', 1))
+    (tmp_path / "robot.yaml").write_text("{urdf: ur5e.urdf, base: base_link, tip: tool0}")
+    with pytest.raises(ConfigurationError, match="torque: got -28 for joint wrist_1_joint, allow"):
+        read_robot(tmp_path / "robot.yaml")
