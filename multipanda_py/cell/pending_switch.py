@@ -131,6 +131,7 @@ class PendingSwitch:
         if status is SwitchStatus.DONE and self._brakes:
             self._stopped += self._plan.deactivated
             self._number = self._tries = 0
+            self._answer = None
             return self._ask()
         if status is SwitchStatus.DONE:
             handed_over, notices = map(self._said, (Event.HANDED_OVER, Event.NOTICE))

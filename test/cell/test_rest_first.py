@@ -101,7 +101,7 @@ def test_a_stop_comes_before_what_waits_for_rest(cell):
     assert pending.look() is None
     cell.hold()
     with pytest.raises(
-        SwitchRejected, match="a stop came first; to bring left to rest, left/rate"
+        SwitchRejected, match="a stop came first; to bring left to rest, left/rate was deact"
     ):
         pending.look()
     cell.step(500)
