@@ -192,3 +192,36 @@ def test_a_start_in_the_future_is_for_arms_at_rest(make_cell):
         cell.follow("left", complete([1.0], [q]), start=cell.state("left").time + 1.0)
     cell.step(700)
     assert np.abs(cell.state("left").q - q - 2 * STEP).max() < 2e-3
+
+
+def test_a_newer_goal_and_a_stop_go_on_from_the_velocity_of_now(make_cell):
+    cell, left, right = make_pair(make_cell)
+    law = next(one for one in cell.loop.instances if one.spec.name == BOTH)._law
+    references = []
+
+    def step(cycles):
+        for _ in range(cycles):
+            cell.step()
+            references.append([[m.q.copy(), m.dq.copy(), m.ddq.copy()] for m in law._motions])
+
+    def both(*shares):
+        return {
+            arm: Trajectory(complete([1.0], [q + share * STEP]) if share else [])
+            for arm, q, share in zip(("left", "right"), (left, right), shares)
+        }
+
+    cell.follow_together(BOTH, both(2.0, -2.0))
+    step(400)
+    cell.follow_together(BOTH, both(3.0, -1.0))
+    step(400)
+    turn = len(references)
+    assert max(np.abs(motion.dq).max() for motion in law._motions) > 0.2
+    cell.follow_together(BOTH, both(0.0, 0.0))
+    step(400)
+    assert state_of(cell) is MotionState.IDLE
+    q, dq, ddq = np.moveaxis(np.array(references), 2, 0)
+    assert np.allclose(np.diff(q, axis=0) / PERIOD, (dq[1:] + dq[:-1]) / 2, atol=1e-4)
+    assert (np.abs(np.diff(dq, axis=0)) / PERIOD < 1.01 * LIMIT.acceleration).all()
+    jerk = np.abs(np.diff(ddq[turn - 1 :], axis=0)) / PERIOD
+    assert (jerk < 1.01 * np.minimum(LIMIT.jerk, LIMIT.acceleration / 0.03)).all()
+    assert not dq[-1].any()
