@@ -129,10 +129,13 @@ class Extra:
         if unknown := [key for key in given if key not in otherwise]:
             raise self._refusal("figures", repr(unknown[0]), ", ".join(otherwise))
         inner = Extra(self.path, given, self._joints)
-        return {
-            name: tuple(inner.per_joint(name, list(values)).tolist())
-            for name, values in otherwise.items()
-        }
+        found = {name: inner.per_joint(name, list(values)) for name, values in otherwise.items()}
+        for name, values in found.items():
+            least = int(values.argmin())
+            if values[least] < 0.0 and not name.startswith("friction"):
+                got = f"{values[least]:g} for joint {self._joints[least]}"
+                raise self._refusal(f"figures: {name}", got, "0 or more")
+        return {name: tuple(values.tolist()) for name, values in found.items()}
 
     def capsules(self, links: Sequence[str]) -> dict[str, tuple[Capsule, ...]] | None:
         """Return the capsules by link, or None if there are none.

@@ -78,7 +78,8 @@ def read_robot(
         raise ConfigurationError(f"{where or 'model'}: got {got}, allowed one of urdf and mjcf")
     for key in ("base", "tip"):
         if not isinstance(data.get(key), str):
-            raise ConfigurationError(f"{where}: {key}: missing: the name of a link")
+            got = f"got {data[key]!r}, allowed" if data.get(key) is not None else "missing:"
+            raise ConfigurationError(f"{where}: {key}: {got} the name of a link")
     source = where.parent / str(data[sources[0]])
     try:
         return _robot(source, sources[0], data, where, name or re.sub(r"\W", "_", where.stem))
