@@ -89,7 +89,7 @@ def read_numbers(kind: type, parts: tuple[str, str], raw: bytes) -> StampedNumbe
     try:
         seconds, nanoseconds, length = _HEADS[order].unpack_from(raw, _ENCAPSULATION)
         text = _ENCAPSULATION + 12
-        frame = raw[text : text + length - 1].decode()
+        frame = raw[text : text + length].removesuffix(b"\0").decode()
         start = _ENCAPSULATION + -(-(12 + length) // 8) * 8
         numbers = _DOUBLES[order, parts[1] == "orientation"].unpack_from(raw, start)
     except (struct.error, UnicodeDecodeError) as error:

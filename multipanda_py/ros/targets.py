@@ -22,6 +22,8 @@ QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 """Asks for the least, so that every publisher matches; only the newest target counts."""
 WARN_PERIOD = 1.0
 """Shortest time between two warnings about the same arm or controllet [s]."""
+MAX_REASON = 1000
+"""Longest reason that is kept, in characters; of longer ones their beginning and end."""
 
 
 class Targets:
@@ -81,8 +83,14 @@ class Targets:
             self._refuse(who, str(error))
 
     def remember(self, who: str, reason: str) -> str:
-        """Keep why a target of an arm or controllet was refused; return it with the name."""
+        """Keep why a target of an arm or controllet was refused; return it with the name.
+
+        Names in it are the sender's and as long as it likes: diagnostics repeat what is kept.
+        """
         text = reason if reason.startswith(who) or f"of {who}" in reason else f"{who}: {reason}"
+        if len(text) > MAX_REASON:
+            half = MAX_REASON // 2
+            text = f"{text[:half]} ... {text[-half:]}"
         self.last_reason[who] = text
         return text
 

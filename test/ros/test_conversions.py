@@ -52,6 +52,14 @@ def test_pose_is_read_as_it_was_serialized(frame):
     assert np.allclose(found.pose.quaternion_xyzw, [0.5, -0.5, 0.5, 0.5])
 
 
+@pytest.mark.parametrize("frame", [b"", b"base", b"world\0"])
+def test_a_name_without_a_final_zero_lost_its_last_letter(frame):
+    head = b"\0\1\0\0" + struct.pack("<iII", 12, 345, len(frame)) + frame
+    raw = head + bytes(-(len(head) - 4) % 8) + struct.pack("<7d", *[0.0] * 6, 1.0)
+    assert read_pose(raw).frame == frame.rstrip(b"\0").decode()
+    assert conversions.read_message(PoseStamped, raw).header.frame_id == read_pose(raw).frame
+
+
 def test_pose_from_a_big_endian_machine():
     frame = b"world\0"
     raw = b"\0\0\0\0" + struct.pack(">iII", 12, 345, len(frame)) + frame + bytes(6)

@@ -203,3 +203,10 @@ def test_a_message_that_cannot_be_read_was_counted_nowhere(cell, client):
     client.until(lambda: "no readable JointState" in left_status(cell, client)["last refusal"])
     values = left_status(cell, client)
     assert int(values["target messages"]) - received == int(values["refused targets"]) - refused
+
+
+def test_a_frame_s_name_of_any_length_was_repeated_in_every_diagnosis(cell, client):
+    message = target_like(pose_now(client))
+    message.header.frame_id = "a" * 60_000
+    check_refused(cell, client, "target_pose", message, "is unknown; known: world, left_fr3_link0")
+    assert len(left_status(cell, client)["last refusal"]) < 1100
