@@ -196,6 +196,15 @@ def test_the_page_says_what_the_map_says():
     }
 
 
+def test_every_field_that_is_not_stable_has_its_reason():
+    written = json.loads(robustness_map.RESULT.read_text(encoding="utf-8"))
+    for law, condition, seed in robustness_map.episodes(
+        (*cases.LAWS, *page.tried(written)), cases.CONDITIONS, robustness_map.SEEDS
+    ):
+        found = written[robustness_map.key((law, condition, seed))]
+        assert found["verdict"] == STABLE or page.reason(law, condition), (law.name, condition)
+
+
 def test_other_arms_have_rows_and_a_table_of_their_own():
     """Fewer joints, and biases of seven, among the conditions."""
     rows = cases.laws_on("ur5e")

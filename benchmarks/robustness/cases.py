@@ -134,8 +134,8 @@ ELASTIC = {
 }
 """A fair guess at an FR3, see the cell file's reference."""
 STIFFNESS_PER_TORQUE = 160.0
-"""Of gears, over the torque limit of their joint, where that is more than an FR3's: strain wave
-gears have 130 to 160 (catalogue of Harmonic Drive, series CSG, sizes 14 to 32) [1/rad]."""
+"""Of gears, over the torque limit of their joint, where that is more than an FR3's: an assumption
+of ours, as makers publish neither. It is what the FR3's strong joints have here [1/rad]."""
 BORNE = {"kinova_gen3": 2.0}
 """The heavy payload where a joint bears no 3 kg in the usual posture: a Gen3's sixth bears
 2.2 kg beside its own weight [kg]."""

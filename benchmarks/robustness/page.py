@@ -12,6 +12,7 @@ from typing import Any
 from cases import CONDITIONS, CONTACT, EVERY_LAW, HERE, LAWS, PEER, Law, applies
 from map import RESULT, ROOT
 from verdict import AT_LIMIT, AT_REST, FAULTS, LIMITS, ORDER, STABLE, UNSTABLE
+from why import GEARS, reason
 
 PAGE = ROOT / "doc" / "robustness.md"
 FIGURE = ROOT / "doc" / "images" / "robustness.png"
@@ -41,11 +42,12 @@ the same loop, clamp and simulation.
   asked for a pose {deep:g} mm behind it or for {press:g} N.
 - Postures: {seeds} per field, the usual one and random ones around it; the worst counts. Arms have
   no joint friction: that would hide small limit cycles. Noise is {noise}.
-- Other arms meet the same conditions, but for two. Their gears are as stiff as an FR3's or as
-  gears for their torque are ({gears:g} Nm/rad per Nm of the limit), whichever is more: with an
-  FR3's an iiwa would swing at 25 Hz. And the load of {heavy:g} kg is {gen3:g} kg on a Gen3, whose
-  sixth joint has the torque for 2.2 kg in its usual posture. A Gen3 feels gravity, as it does not
-  carry itself: with inertia x 0.8 its weight is wrong by as much (not a leader's: it would sink).
+- Other arms meet the same conditions, but for two. How stiff their gears are is not published:
+  we assume those of an FR3 or, where that is more, {gears:g} Nm/rad per Nm of the torque limit,
+  as its strong joints have; with an FR3's gears an iiwa would swing at 25 Hz. And the load of
+  {heavy:g} kg is {gen3:g} kg on a Gen3, whose sixth joint has the torque for 2.2 kg in its usual
+  posture. A Gen3 feels gravity, as it does not carry itself: with inertia x 0.8 its weight is
+  wrong by as much (not a leader's: it would sink).
 - Speeds are those of the simulation, not those measured. Everything runs inline and is the same
   in every run.
 
@@ -105,15 +107,14 @@ def conditions() -> list[str]:
 
 
 def not_stable(found: Found) -> list[str]:
-    """Return a table of every field that is not stable, and what happened there."""
-    lines = ["| law | condition | verdict | what happened |", "|---|---|---|---|"]
+    """Return a table of every field that is not stable, what happened there, and why."""
+    lines = ["| law | condition | verdict | what happened | why |", "|---|---|---|---|---|"]
     for law in (*LAWS, *tried(found)):
         for condition in CONDITIONS:
             result = worst(found, law.name, condition.name)
             if result and result["verdict"] != STABLE:
-                lines.append(
-                    f"| {law.name} | {condition.name} | {result['verdict']} | {result['reason']} |"
-                )
+                fields = (result["verdict"], result["reason"], reason(law, condition))
+                lines.append(f"| {law.name} | {condition.name} | {' | '.join(fields)} |")
     return lines
 
 
@@ -152,7 +153,7 @@ def page(found: Found) -> str:
     more = ["## Other arms", yet, "", *letters(found, others), ""]
     parts = [
         head.rstrip("\n"), "", *letters(found), "", *conditions(), "", *(more if others else ()),
-        "## Not stable", "", *not_stable(found), "",
+        "## Not stable", "", *not_stable(found), "", GEARS,
         "## Contact", "Force on the surface at the end / at most [N], the larger of the postures.",
         "", *contacts(found), "",
     ]  # fmt: skip
