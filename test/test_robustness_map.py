@@ -66,6 +66,36 @@ def test_a_slow_swing_that_dies_down_is_stable_whenever_it_is_looked_at():
         assert not verdict.judge_rest(Verdict(), "push", speeds(swing * np.exp(time / 3.0)))
 
 
+class Course:
+    """What an arm does, as a rig would see it, (cycles,) [rad/s]."""
+
+    def __init__(self, course):
+        self.course, self.speed, self.faults, self.phase = course, [], [], "step"
+
+    def step(self, cycles):
+        now = len(self.speed)
+        self.speed += [[speed] for speed in self.course[now : now + cycles]]
+
+    def limited(self, cycles):
+        return np.zeros(cycles, bool)
+
+
+@pytest.mark.parametrize(
+    ("push", "rate", "expected"),
+    [
+        (3.0, 0.7, STABLE),  # comes late to what it swings about, and dies down there
+        (0.0, 0.0, UNSTABLE),
+        (0.0, -0.05, UNSTABLE),
+    ],
+)
+def test_a_slow_swing_that_rests_in_the_end_was_unstable(push, rate, expected):
+    time = np.arange(9000) * 1e-3
+    course = 0.3 * np.cos(8.0 * time) * np.exp(-rate * np.maximum(time - push, 0.0))
+    found = Verdict()
+    scenarios._rest(Course(course), found, 1800)
+    assert found.verdict == expected
+
+
 def test_a_law_that_raises_faults_and_rests():
     def break_it(tried, found, rng):
         tried.step(10)

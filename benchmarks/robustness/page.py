@@ -36,8 +36,8 @@ the same loop, clamp and simulation.
 
 ## How it is tried
 - Free space: a push (up to {push:g} rad/s in every joint, in an instant), a slow motion, and a
-  step of the target of {step:.0%} of the gate; after each the arm has to come to rest. *Steps of
-  0.9 gates* are conditions of their own.
+  step of the target of {step:.0%} of the gate; after each the arm has to come to rest, and what
+  swings slowly is given {more:g} s more. *Steps of 0.9 gates* are conditions of their own.
 - Contact: the tool starts {gap:g} mm above a spring with a twentieth of critical damping, and is
   asked for a pose {deep:g} mm behind it or for {press:g} N.
 - Postures: {seeds} per field, the usual one and random ones around it; the worst counts. Arms have
@@ -143,7 +143,8 @@ def page(found: Found) -> str:
     seeds = 1 + max(int(name.rsplit("|", 1)[1]) for name in found)
     noise = f"{NOISE['q']:g} rad, {NOISE['dq']:g} rad/s, {NOISE['tau']:g} Nm"
     head = TEXT.format(
-        push=scenarios.PUSH, step=USUAL_STEP, gap=1e3 * scenarios.GAP, deep=1e3 * scenarios.DEEP,
+        push=scenarios.PUSH, more=1e-3 * scenarios.TIMES * scenarios.PATIENCE,
+        step=USUAL_STEP, gap=1e3 * scenarios.GAP, deep=1e3 * scenarios.DEEP,
         press=scenarios.PRESS, seeds=seeds, noise=noise, share=AT_LIMIT, rest=AT_REST,
         gears=STIFFNESS_PER_TORQUE, heavy=HEAVY, gen3=BORNE["kinova_gen3"],
     )  # fmt: skip

@@ -23,6 +23,7 @@ LEAD = 4.0  # force of a hand that leads an arm [N]
 BRAKING = 1000  # cycles that hold has to stop an arm
 AFTER_FAULT = 1500  # cycles in which it is watched after that
 PATIENCE = 2000  # cycles more for what does not clearly come to rest
+TIMES = 3  # that it is given them
 
 
 class _Faulted(Exception):
@@ -59,9 +60,11 @@ def _rest(rig: Rig, verdict: Verdict, cycles: int) -> None:
     """Let the arm come to rest, and judge whether it did; give a slow swing more time."""
     go(rig, cycles)
     watched = 2 * WINDOW
-    if not _judge(rig, Verdict(), watched):
+    for _ in range(TIMES):
+        if _judge(rig, Verdict(), watched):
+            break
         go(rig, PATIENCE)
-        watched += PATIENCE
+        watched = min(watched + PATIENCE, 2 * PATIENCE)
     _judge(rig, verdict, watched)
 
 

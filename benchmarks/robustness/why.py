@@ -8,6 +8,8 @@ from cases import Condition, Law
 WHY: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("CRISP Cartesian impedance", (),
      "The target is not governed: the whole step pulls at once, up to the clip of 0.1 m."),
+    ("CRISP operational space", ("step of 0.9 gates, 5",),
+     "A damper of 100 1/s on every direction is at the end of what 7 ms of latency leave."),
     ("CRISP operational space", ("step of 0.9 gates",),
      "The target is not governed: 1000 1/s^2 times a step asks for more than the speed limits."),
     ("CRISP operational space", ("noise", "all:"),
@@ -16,27 +18,13 @@ WHY: tuple[tuple[str, tuple[str, ...], str], ...] = (
      "A damper of 100 1/s on speeds of links is more than gears of an FR3 stand, see below."),
     ("CRISP operational space", (),
      "A damper of 100 1/s on every direction is at the end of what 7 ms of latency leave."),
-    ("admittance, kinova_gen3", (),
-     "It gives way to what its torque sensors drift by, 0.9 Nm about the tool by then."),
-    ("force_impedance, kinova_gen3", (),
-     "Its spring of 50 N/m is lifted 0.1 m by a weight that is wrong by a fifth, to where the "
-     "last axes are nearly one; the step takes the wrist through."),
     ("gravity_compensation, holding a pose, kinova_gen3", ("bias",),
      "The tool is held and the elbow is not: it circles as fast as 1 Nm s/rad let it."),
     ("gravity_compensation, holding a pose, kinova_gen3", (),
      "The tool is held and the elbow is not: it falls under a weight that is wrong by a fifth."),
-    ("teleoperation, kinova_gen3", (),
-     "The follower's elbow is folded to its limit, 3 to 5 cm short of where it is led; it swings "
-     "there, and dies down over seconds."),
-    ("teleoperation, iiwa14", ("payload",),
-     "3 kg that nobody told of take 29 of the 40 N that the tether of 5 cm lets the follower be "
-     "drawn with: it comes after its leader slowly."),
-    ("teleoperation, iiwa14", ("all:",),
-     "Its leader coasts and takes it to a stretched elbow late in what is looked at; the swing "
-     "there dies down in 3 s."),
     ("force_impedance, iiwa14", (),
      "Its spring of 50 N/m sags 0.2 m under 1 kg that nobody told of, which stretches the arm: "
-     "it creeps there for 3 s, and swings slowly when it is led on."),
+     "where it is led on to from there it swings slowly, for more than 8 s."),
 )  # fmt: skip
 """Law, how its conditions begin (none: all), and the reason; the first that fits."""
 
