@@ -45,7 +45,7 @@ class SwitchTurn:
         """Return why instances cannot be activated, by name."""
         reasons: dict[str, str] = {}
         for spec in self.specs:
-            resting = [arm for arm in spec.config.arms if arm in self.resting]
+            resting = self.resting and [arm for arm in spec.config.arms if arm in self.resting]
             if self.lifecycle[spec.name] != "inactive":
                 reasons[spec.name] = "is not loaded and configured"
             elif resting and not spec.is_hold:

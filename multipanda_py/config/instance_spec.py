@@ -45,12 +45,12 @@ class InstanceSpec:
     arms: tuple[int, ...]
     robots: Mapping[str, Robot]
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Name in the cell."""
         return self.config.name
 
-    @property
+    @cached_property
     def is_hold(self) -> bool:
         """Whether this is the hold that takes an arm nobody else owns."""
         return self.config.type == "hold"

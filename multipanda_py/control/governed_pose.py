@@ -21,6 +21,20 @@ _pack = Struct("3d").pack_into
 _TINY = 1e-12
 
 
+def _set_off(
+    tracker: Tracker, speed: list[float], cycles: int, period: float, least: float
+) -> list[float] | None:
+    """Begin with a measured speed [unit/s], if it counts; return the way that braking takes."""
+    size = math.hypot(*speed)
+    if size < least:
+        speed, size = [0.0] * 3, 0.0
+    tracker.start(speed, cycles, period)
+    if not tracker.moving:
+        return None
+    braking = 0.5 * size / tracker.hardest + period
+    return [v * braking for v in speed]
+
+
 class GovernedPose(GovernedChannel):
     r"""Shape a target pose: of an arm's tool here, of an object in a subclass.
 
@@ -70,24 +84,16 @@ class GovernedPose(GovernedChannel):
 
     def _begin(self, cycles: int, period: float, least: float) -> None:
         twist = self._measured_twist().tolist()
-        ends = []
-        for tracker, speed in ((self._linear, twist[:3]), (self._angular, twist[3:])):
-            size = math.hypot(*speed)
-            if size < least:
-                speed, size = [0.0] * 3, 0.0
-            tracker.start(speed, cycles, period)
-            braking = 0.5 * size / tracker.hardest + period
-            ends.append([v * braking for v in speed])
-        self._point = [p + e for p, e in zip(self._position.tolist(), self._linear.lag)]
-        if self._angular.moving:
+        self._point, self._frame = self._position.tolist(), self._rotation.copy()
+        way = _set_off(self._linear, twist[:3], cycles, period, least)
+        if way is not None:
+            self._point = [p + e for p, e in zip(self._point, self._linear.lag)]
+            self._position[:] = [p + e for p, e in zip(self._point, way)]
+        way = _set_off(self._angular, twist[3:], cycles, period, least)
+        if way is not None:
             self._frame = _dot(_exp3(np.array(self._angular.lag)), self._rotation)
-        else:
-            self._frame = self._rotation.copy()
+            self._rotation[:] = _dot(_exp3(np.array(way)), self._frame)
         self.busy = self._linear.moving or self._angular.moving
-        if self._linear.moving:
-            self._position[:] = [p + e for p, e in zip(self._point, ends[0])]
-        if self._angular.moving:
-            self._rotation[:] = _dot(_exp3(np.array(ends[1])), self._frame)
         self._keep_goal()
         self._linear_rate = self._angular_rate = None
         if self._told is not None:

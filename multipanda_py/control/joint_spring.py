@@ -50,8 +50,8 @@ class JointSpring:
     def set_gains(self, stiffness: Vector, damping_ratio: Vector) -> None:
         """Prepare K^1/2 and Z for K, (n,) [Nm/rad], and damping ratios, (n,)."""
         self._stiffness, self._leash = stiffness, None
-        held = stiffness >= SOFT
-        self._held = None if held.all() else held
+        # What holds nothing would have to be infinitely far away.
+        self._presses = np.where(stiffness < SOFT, np.inf, stiffness)
         self._asked = np.diag(stiffness)
         self._modal.set_root(np.diag(np.sqrt(stiffness)), damping_ratio)
 
@@ -89,10 +89,9 @@ class JointSpring:
 
         Joints softer than :data:`SOFT` are left where they are.
         """
-        held = self._held
-        if held is None:
-            return np.array(np.linalg.solve(stiffness, tau))
-        step = np.zeros_like(tau)
+        if stiffness is self._asked:  # diagonal
+            return tau / self._presses
+        step, held = np.zeros_like(tau), np.isfinite(self._presses)
         step[held] = np.linalg.solve(stiffness[np.ix_(held, held)], tau[held])
         return step
 

@@ -40,12 +40,16 @@ class ToldMotion:
     is told of sooner."""
 
     def __init__(self, motion: ReferenceMotion) -> None:
-        self._motion = motion
+        self._motion, self._period = motion, 0.0
         self.start(1e-3)
 
     def start(self, period: float) -> None:
         """Begin with a goal at rest; cycles last ``period`` [s]."""
-        self._goal_speed, self._goal_turn = GoalSpeed(period), GoalSpeed(period)
+        if period != self._period:
+            self._period = period
+            self._goal_speed, self._goal_turn = GoalSpeed(period), GoalSpeed(period)
+        self._goal_speed.reset()
+        self._goal_turn.reset()
         self._motion.moving = False
 
     @property

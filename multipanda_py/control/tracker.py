@@ -83,15 +83,14 @@ class Tracker:
 
     def start(self, speed: Sequence[float], cycles: int, period: float) -> None:
         """Begin with a velocity that has been the same for a while; n is ``cycles``."""
-        self.speed = list(speed)
-        self.rate = list(speed)
+        self.moving = any(speed)
+        self.speed = self.rate = list(speed) if self.moving else self._still
         self.acceleration = self._still
         self._period = period
-        self.lag = [v * 0.5 * (cycles - 1) * period for v in speed]
+        self.lag = [v * 0.5 * (cycles - 1) * period for v in self.speed]
         self._past = [self.speed] * cycles
         self._place = 0
         self._left = cycles
-        self.moving = any(speed)
         self._distance = 0.0 if self.moving else math.inf  # nothing has to be stopped at rest
 
     def halt(self) -> None:

@@ -102,6 +102,10 @@ class Proximity:
         if self._is_grip_old():
             self._grip()
         change = _absolute(_subtract(self._now, self._before, self._change), self._change)
+        if self._clear - change.dot(self._sums, self._moved).item(0) >= self._distance:
+            for group in self.groups:
+                group.begins = [self._distance] * len(group.results)
+            return
         self._remember(change.dot(self._weights)[: self._bodies].tolist())
         travel, distance = self._travel, self._distance
         clear, placed = math.inf, False

@@ -130,8 +130,9 @@ class PastCycles:
         state, mass = arm.state.for_readers(), arm.model.load_mass  # whose terms the law asks for
         wrench = tool_wrench(state, tau)
         contact = wrench.copy()
-        agreed(contact[:3], -wrench_ext[:3], FREE_FORCE)
-        agreed(contact[3:], -wrench_ext[3:], FREE_TORQUE)
+        felt = -wrench_ext
+        agreed(contact[:3], felt[:3], FREE_FORCE)
+        agreed(contact[3:], felt[3:], FREE_TORQUE)
         if speed < REST_SPEED and self._was_executed(arm, tau + external):
             return Handover(tau, wrench, contact, mass)
         return Handover(contact.dot(state.jacobian), contact, contact, mass)
