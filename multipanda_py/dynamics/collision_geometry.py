@@ -44,6 +44,7 @@ class CollisionGeometry:
         raw: (room n_arms + 7 n_objects,) [rad; m, quaternion w x y z].
         q: The same for the model, with quaternions x y z w.
         reach: (bodies, len(raw)); the last row is the world's, zero.
+        v: Speeds of the model's joints, (nv,) [rad/s, m/s]; those of objects stay zero.
         groups: All groups of pairs of which at least one solid belongs to an own arm.
     """
 
@@ -57,6 +58,7 @@ class CollisionGeometry:
         self.model = pin.Model()
         self.raw: Vector = np.zeros(size)
         self.reach = np.zeros((len(arms) + len(objects) + 1, size))
+        self._farthest: list[float] = []  # of a link's solids from its joint's origin [m]
         self._radii: list[float] = []  # of balls around the objects' centres [m]
         self._arms = [self._add_arm(index, arm) for index, arm in enumerate(arms)]
         self._movable = [
@@ -78,6 +80,12 @@ class CollisionGeometry:
             x, y, z, w = quaternion_from_rotation(thing.rotation)
             self.raw[start : start + 7] = *thing.position, w, x, y, z
         self.data = self.model.createData()
+        self.v: Vector = np.zeros(self.model.nv)
+        moving = self.joints[-1].stop
+        self._motions = [self.data.v[joint].vector for joint in range(1, 1 + moving)]
+        self._motion, self._squares = np.zeros((2, moving, 6))
+        self._of_each = np.kron(np.eye(2), np.ones((3, 1)))
+        self._lengths = np.stack([np.ones(moving), self._farthest], 1)
         pairs = CollisionPairs(context, self._arms, self._movable, fixed, ground)
         self.groups = list(pairs.groups())
 
@@ -123,6 +131,7 @@ class CollisionGeometry:
                         (arm.name, f"{arm.name}/hand") if is_hand else (arm.name,),
                     )
                 )
+        self._farthest += extent[1:].tolist()
         for number in range(n, 0, -1):
             slide = bool(slides[number - 1])
             self.reach[index, self.room * index + number - 1] = 1.0 if slide else extent[number]
@@ -151,9 +160,22 @@ class CollisionGeometry:
         return float(np.linalg.norm(centre - joint)) + self._radii[index]
 
     def place(self) -> None:
-        """Move all bodies to where ``raw`` says."""
+        """Move all bodies to where ``raw`` says, at the speeds ``v``."""
         np.take(self.raw, self._order, out=self.q)
-        pin.forwardKinematics(self.model, self.data, self.q)
+        pin.forwardKinematics(self.model, self.data, self.q, self.v)
+
+    def speeds(self) -> Vector:
+        r"""Return what no point of each link was faster than when it was placed, (joints,) [m/s].
+
+        .. math:: \|v_k\| + \rho_k \|\omega_k\|
+
+        with the velocity of a link's joint and the farthest that anything on the link is from it.
+        """
+        motion, squares = self._motion, self._squares
+        np.concatenate(self._motions, out=motion.reshape(-1))
+        np.multiply(motion, motion, squares)
+        fastest: Vector = (np.sqrt(squares.dot(self._of_each)) * self._lengths).sum(1)
+        return fastest
 
 
 def _is_on_axis(arm: ArmDescription, placement: Any, start: Vector, end: Vector) -> bool:

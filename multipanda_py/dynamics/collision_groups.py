@@ -66,6 +66,7 @@ class Group:
         first: Number of the first body: arms, then movable objects, then the world.
         second: Number of the second body.
         pairs: For every pair the number of the joint in its arm that either solid moves with.
+        links: The numbers of these joints, of the first solids and of the second.
         results: For every pair coal's live result.
         limit: Travel of both bodies up to which no pair can have touched.
         begins: For every pair the distance from which it counts as near at rest [m].
@@ -102,6 +103,7 @@ class Group:
             self._geometry.addCollisionPair(pin.CollisionPair(at[id(a)], at[id(b)]))
         self._data = self._geometry.createData()
         self.pairs = [(a.own_joint, b.own_joint) for a, b in pairs]
+        self.links = [sorted({pair[side] for pair in self.pairs}) for side in (0, 1)]
         self.results = [self._data.distanceResults[i] for i in range(len(pairs))]
         self.limit = -1.0
         self.begins = [math.inf] * len(pairs)

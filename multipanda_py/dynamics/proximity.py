@@ -16,7 +16,8 @@ from multipanda_py.state import ArmState, Matrix, Vector
 
 _subtract, _absolute, _concatenate = np.subtract, np.absolute, np.concatenate
 
-
+FASTER = 0.1
+"""Change of the speed of two bodies after which they are looked at again in any case [m/s]."""
 _WITHOUT_HAND = ("fixed", "floor", "movable")
 """Kinds of groups of an arm without its hand, which has a kind of its own."""
 
@@ -26,12 +27,22 @@ class Proximity:
 
     What matters depends on the speed: ``reach`` says from which distance on, given a speed of
     approach. A group of pairs that was d apart is not looked at again before its bodies can
-    have come within that; the speed of a body is at most :math:`\sum_i r_i |\dot q_i|`. The
-    rate of the pairs then measured is exact (:class:`.NearPairs`).
+    have come within that. A look finds the speed s of every link from how it moves
+    (:meth:`.CollisionGeometry.speeds`). After it no point of the link is faster than
+
+    .. math::
+        s + \sum_i r_i |\Delta \dot q_i| + R \sum_i |\dot q_{0,i}| \sum_j |\Delta q_j|, \qquad
+        R = \max_i r_i
+
+    since a turn by :math:`\Delta q_j` changes a column of a point's Jacobian by at most
+    :math:`R |\Delta q_j|`; and it has moved by at most :math:`\sum_i r_i |\Delta q_i|`. The next
+    look comes when the two may have used up what is left. The rate of the pairs then measured is
+    exact (:class:`.NearPairs`).
 
     Args:
         context: The arms and what is around them.
-        reach: Distance from which a pair matters [m], for an approach speed [m/s]; rising.
+        reach: Distance from which a pair matters [m], for an approach speed [m/s]; rising, and
+            ever steeper.
 
     Thread: control.
     """
@@ -44,23 +55,33 @@ class Proximity:
         self._reach, self._context = reach, context
         self._n_arms = n = context.n_arms + len(context.other_arms)
         # Positions and speeds of every arm's joints, then poses of objects, which count as still.
-        # Of them at the last look, speeds zero, the weighted differences are steps and speeds.
-        # An arm with fewer joints than another has zeros, and weights of zero, where it has none.
+        # Of what they were at the last look, the weighted differences are steps and changes of
+        # speeds. An arm with fewer joints than another has zeros, and weights of zero, where it
+        # has none.
         room = scene.room
         joints, self._bodies = room * n, len(scene.reach)
         self._now = np.concatenate([np.zeros(2 * joints), scene.raw[joints:]])
         self._before, self._change = np.zeros((2, len(self._now)))
         self._weights = np.zeros((len(self._now), 2 * self._bodies))
         self._weights[2 * joints :, : self._bodies] = scene.reach.T[joints:]
+        # Every number is about one body, so that the sums over all bodies are cheap bounds: of
+        # steps, of changes of speed, and of how far joints have turned.
+        self._sums = np.zeros((len(self._now), 3))
         for arm in range(n):
             own, at = scene.reach.T[room * arm : room * (arm + 1)], 2 * room * arm
             self._weights[at : at + room, : self._bodies] = own
             self._weights[at + room : at + 2 * room, self._bodies :] = own
-        # Every number is about one body, so that the sums over all bodies are cheap bounds.
-        self._sums = np.stack(
-            [self._weights[:, : self._bodies].sum(1), self._weights[:, self._bodies :].sum(1)], 1
+            self._sums[at : at + room, 2] = 1.0
+        self._sums[:, 0] = self._weights[:, : self._bodies].sum(1)
+        self._sums[:, 1] = self._weights[:, self._bodies :].sum(1)
+        self._speed_order = np.concatenate(
+            [
+                2 * room * arm + room + np.arange(at.stop - at.start)
+                for arm, at in enumerate(scene.joints)
+            ]
         )
-        self._moved = np.zeros(2)
+        self._bent = np.zeros(3)
+        self._farthest = float(scene.reach[:n].max())
         self._n_things = (len(scene.raw) - joints) // 7
         self._objects = context.object_poses[: self._n_things].reshape(-1)
         self._held: Grasps = NONE_HELD
@@ -68,7 +89,8 @@ class Proximity:
         self._kinds: Collection[str] = ()
         self._sources: list[Vector] = []
         self._travel = [0.0] * self._bodies
-        self._clear = -1.0
+        self._clear = self._slack = -1.0
+        self._bend = self._steepness = 0.0
         self._none: list[Pair] = []
         self._distance = self._least = 0.0
         self.groups: list[Group] = []
@@ -92,6 +114,21 @@ class Proximity:
             for group in self._scene.groups
             if group.kind in self._kinds and group.counts(self._held)
         ]
+        sides = [
+            self._movers(body, group.links[side])
+            for group in self.groups
+            for side, body in enumerate((group.first, group.second))
+        ]
+        self._starts = np.cumsum([0, *map(len, sides)])[:-1]
+        self._places = np.array([place for side in sides for place in side], dtype=int)
+
+    def _movers(self, body: int, links: Sequence[int]) -> list[int]:
+        """Return where :meth:`_speeds` finds how fast some links of a body are."""
+        n, world = len(self._speed_order), len(self._speed_order) + self._bodies - 1
+        if body >= self._n_arms:
+            return [n + body]
+        first = self._scene.joints[body].start
+        return [first + link - 1 if link else world for link in links]
 
     def start(self) -> None:
         """Let be what is near already, and push what comes near from now on.
@@ -102,7 +139,7 @@ class Proximity:
         if self._is_grip_old():
             self._grip()
         change = _absolute(_subtract(self._now, self._before, self._change), self._change)
-        if self._clear - change.dot(self._sums, self._moved).item(0) >= self._distance:
+        if self._clear - change.dot(self._sums, self._bent).item(0) >= self._distance:
             for group in self.groups:
                 group.begins = [self._distance] * len(group.results)
             return
@@ -122,7 +159,7 @@ class Proximity:
             else:
                 group.begins = [distance] * len(group.results)
             clear = min(clear, left)
-        self._clear = clear
+        self._clear, self._slack = clear, -1.0  # how fast they are is left to the next look
 
     def _remember(self, steps: Sequence[float]) -> None:
         """Count what the bodies have moved up to now [m], and measure further steps from here."""
@@ -130,7 +167,6 @@ class Proximity:
         for body, step in enumerate(steps):
             travel[body] += step
         self._before[:] = self._now
-        self._arms(self._before)[:, self._scene.room :] = 0.0
 
     def _let_be(self, group: Group) -> float:
         """Have pairs of a group that are near now begin where they are; return its distance."""
@@ -173,7 +209,7 @@ class Proximity:
         self._travel = [0.0] * len(self._travel)
         for group in self.groups:
             group.limit = -1.0
-        self._clear = -1.0
+        self._clear = self._slack = -1.0
 
     def follow(self, everyone: Sequence[ArmState]) -> None:
         """Take positions and speeds from these states from now on, own arms first."""
@@ -196,52 +232,60 @@ class Proximity:
         if self._n_things and self._is_grip_old():
             self._grip()
         _absolute(_subtract(self._now, self._before, change), change)
-        step, speed = change.dot(self._sums, self._moved).tolist()
-        if self._is_clear(step, speed):
+        step, faster, turned = change.dot(self._sums, self._bent).tolist()
+        faster = 2.0 * (faster + self._bend * turned)  # of both bodies, or of two links of one
+        if (
+            self._clear - step >= self._least
+            and faster <= FASTER
+            and step + self._steepness * faster <= self._slack
+        ):
             return self._none
-        moved = change.dot(self._weights).tolist()
-        steps, speeds = moved[: self._bodies], moved[self._bodies :]
-        fastest = 2.0 * max(speeds)
-        if self._is_clear(2.0 * max(steps), fastest):
-            return self._none
-        return self._look(steps, speeds, min(self.FARTHEST, self._range(fastest)))
-
-    def _is_clear(self, step: float, speed: float) -> bool:
-        """Whether nothing matters if no two bodies together moved farther [m] or are faster."""
-        left = self._clear - step
-        return left >= self._least and left >= self._reach(speed)
+        return self._look(change.dot(self._weights).tolist()[: self._bodies])
 
     def _range(self, speed: float) -> float:
         return max(self._least, min(self._reach(speed), self.FARTHEST))
 
-    def _look(
-        self, steps: Sequence[float], speeds: Sequence[float], farthest: float
-    ) -> list[Pair]:
-        """Measure the groups whose bodies may have come as near as ``farthest`` [m]."""
+    def _look(self, steps: Sequence[float]) -> list[Pair]:
+        """Measure the groups whose bodies may have come so near that it matters."""
         scene, travel = self._scene, self._travel
         self._remember(steps)
+        self._place()
         near: list[tuple[Group, float]] = []
-        clear, placed = math.inf, False
-        for group in self.groups:
-            first, second = group.first, group.second
-            total, speed = travel[first], speeds[first]
-            if first != second:  # within an arm it is one link as seen from another
-                total, speed = total + travel[second], speed + speeds[second]
-            left = group.limit - total
-            if left < farthest and left < (matters := self._range(speed)):
-                if not placed:
-                    self._place()
-                    placed = True
+        clear = slack = math.inf
+        fastest = 0.0
+        for group, speed in zip(self.groups, self._speeds()):
+            total = travel[group.first]
+            if group.first != group.second:  # within an arm it is one link as seen from another
+                total += travel[group.second]
+            left, matters = group.limit - total, self._range(speed)
+            if left < matters:
                 left = group.measure(scene.model, scene.data)
                 group.limit = total + left
                 if left < matters:
                     near.append((group, matters))
-            if left < clear:
-                clear = left
-        self._clear = clear
+                else:  # all of it has parted
+                    group.begins = [self._distance] * len(group.begins)
+            clear, fastest = min(clear, left), max(fastest, speed)
+            slack = min(slack, left - min(self._reach(speed), self.FARTHEST))
+        self._clear, self._slack = clear, slack
+        self._steepness = (self._reach(fastest + FASTER) - self._reach(fastest)) / FASTER
         if not near:
             return self._none
         return self._pairs.find(near, self._everyone, self._distance, self._least)
+
+    def _speeds(self) -> list[float]:
+        """Return for every group what none of its pairs can near one another faster than [m/s]."""
+        size, room = _absolute(self._now), self._scene.room
+        bounds = size.dot(self._weights)[self._bodies :]
+        self._bend = self._farthest * float(self._arms(size)[:, room:].sum(1).max())
+        # What is held is as fast as it can be on its arm; so are links as seen from others.
+        each = _concatenate((self._scene.speeds(), bounds)).take(self._places)
+        fastest = np.maximum.reduceat(each, self._starts).reshape(-1, 2).sum(1).tolist()
+        most = bounds.tolist()
+        return [
+            speed if group.first != group.second else min(speed, most[group.first])
+            for group, speed in zip(self.groups, fastest)
+        ]
 
     def _arms(self, values: Vector) -> Matrix:
         """Return the part of ``_now`` or its like that is about the arms, (n, 2 room)."""
@@ -254,4 +298,5 @@ class Proximity:
         joints = room * self._n_arms
         raw[:joints].reshape(-1, room)[:] = self._arms(self._now)[:, :room]
         raw[joints:] = self._now[2 * joints :]
+        self._now.take(self._speed_order, out=self._scene.v[: len(self._speed_order)])
         self._scene.place()

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is not measured could not have mattered: speeds of arms, and pairs that they come near."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from multipanda_py.control.approach_barrier import ApproachBarrier
+from multipanda_py.dynamics.arm_model import build_pinocchio
+from multipanda_py.dynamics.collision_geometry import CollisionGeometry
+from multipanda_py.dynamics.proximity import Proximity
+from multipanda_py.testing import StateMaker
+
+READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
+KINDS = ("arms", "self", "floor", "floor_hand")
+
+
+def ends(model, data, arm, q):
+    """Return the ends of all capsules of an arm in the world, (n, 3)."""
+    pin.framesForwardKinematics(model, data, q)
+    return np.array(
+        [
+            data.oMf[model.getFrameId(link)].act(np.array(end))
+            for link, capsules in arm.capsules.items()
+            for capsule in capsules
+            for end in (capsule.start, capsule.end)
+        ]
+    )
+
+
+def test_no_end_of_a_capsule_is_faster_than_its_arm_is_said_to_be():
+    maker, rng = StateMaker(2), np.random.default_rng(1)
+    scene, arms = CollisionGeometry(maker.context), maker.context.arms
+    models = [build_pinocchio(arm, base_in_world=True) for arm in arms]
+    shares = []
+    for _ in range(100):
+        states = maker.random(rng, speed=2.0)
+        scene.raw[:] = np.concatenate([state.q for state in states])
+        scene.v[:] = np.concatenate([state.dq for state in states])
+        scene.place()
+        speeds = scene.speeds().reshape(2, 7).max(axis=1)
+        for model, arm, state, most in zip(models, arms, states, speeds):
+            data, step = model.createData(), 1e-7 * state.dq
+            moved = ends(model, data, arm, state.q + step) - ends(model, data, arm, state.q - step)
+            shares.append(np.linalg.norm(moved, axis=1).max() / 2e-7 / most)
+    assert max(shares) <= 1.0
+    assert np.median(shares) > 0.5  # a bound that is no use would be true as well
+
+
+def towards(maker):
+    """Return turns of the first joints that have the hands near each other, (2,) [rad]."""
+    y = [arm.position_base_in_world[1] for arm in maker.context.arms]
+    return 0.95 * np.sign([y[1] - y[0], y[0] - y[1]])
+
+
+@pytest.mark.parametrize("quickness", [0.5, 1.5])
+def test_pairs_that_matter_are_those_of_looking_at_all_of_them(quickness):
+    """Arms pass each other at changing speeds; nothing near is missed, nothing else returned."""
+    maker, rng = StateMaker(2), np.random.default_rng(4)
+    reach = ApproachBarrier().reach
+    found, everything = (Proximity(maker.context, reach) for _ in range(2))
+    everything._scene.speeds = lambda: np.full(14, 100.0)  # so that no group is far or slow enough
+    for proximity in (found, everything):
+        proximity.follow(maker.states)
+        proximity.choose(KINDS, 0.03)
+    rates = quickness * rng.uniform(1.0, 3.0, (2, 7))
+    phases, near, cycles = rng.uniform(0, 6, (2, 7)), 0, 700
+    middle = READY + np.outer(towards(maker), np.eye(7)[0])
+    for cycle in range(cycles):
+        angle = phases + rates * 2e-3 * cycle
+        maker.at(middle + 0.4 * np.sin(angle), 0.4 * rates * np.cos(angle))
+        pairs, expected = ([(p.distance, p.rate, p.begin) for p in p_.find()] for p_ in
+                           (found, everything))  # fmt: skip
+        assert pairs == expected
+        near += bool(pairs)
+    assert 0 < near < cycles
