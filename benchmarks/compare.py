@@ -4,11 +4,11 @@
     git worktree add /tmp/before <commit>
     .venv/bin/python benchmarks/compare.py /tmp/before . --rounds 40
 
-Each checkout has a process that has built every condition of `parts/conditions.py`. They
-never run together: for each condition one after the other measures some hundred cycles, in
-changing order, so that a busy moment hits all. A round's ratio is of medians taken within some
-30 ms; the table has the median of the ratios to the first checkout, and where their middle half
-lies.
+Each checkout has a process that has built every condition of this one's `parts/conditions.py`,
+and of `parts/moving.py`: whole cycles of arms that move. They never run together: for each
+condition one after the other measures some hundred cycles, in changing order, so that a busy
+moment hits all. A round's ratio is of medians taken within some 30 ms; the table has the median
+of the ratios to the first checkout, and where their middle half lies.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ from parts.options import count
 
 WORKER = """
 import gc, json, os, statistics, sys, time
-try:
-    from parts.conditions import BASE, conditions, laws_of, row_of_arms
-except ModuleNotFoundError:  # of an older checkout
-    from conditions import BASE, conditions, laws_of, row_of_arms
+from parts.conditions import BASE, conditions, laws_of, row_of_arms
+from parts.moving import MOVING, moving, name_of
 os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})
 cells = conditions()
 for n in (1, 2, 4, 8):
     cells[f"N = {n}"] = row_of_arms(n, BASE)
     cells[f"N = {n}, CA+MA"] = row_of_arms(n, [*BASE, "collision_avoidance", "manipulability"])
-blocks = {name: laws_of(cell) for name, cell in cells.items()}
+blocks = {name: (lambda: None, laws_of(cell)) for name, cell in cells.items() if ONLY in name}
+blocks |= {name_of(n): moving(cell) for n, cell in conditions().items()
+           if n in MOVING and ONLY in name_of(n)}
 gc.collect(), gc.freeze(), gc.disable()
 print(json.dumps(list(blocks)), flush=True)
 for line in sys.stdin:
-    block, samples = blocks[line.strip()], []
+    (before, block), samples = blocks[line.strip()], []
     for _ in range(20):
-        block()
+        before(), block()
     for _ in range(CYCLES):
+        before()
         begin = time.perf_counter_ns()
         block()
         samples.append((time.perf_counter_ns() - begin) * 1e-3)
@@ -49,16 +50,21 @@ for line in sys.stdin:
 """
 
 
+HERE = Path(__file__).resolve().parent
+
+
 class Checkout:
     """A process that measures the conditions of one checkout when it is asked to."""
 
-    def __init__(self, folder: Path, cycles: int) -> None:
+    def __init__(self, folder: Path, cycles: int, only: str) -> None:
         environment = os.environ | {
-            "PYTHONPATH": str(folder), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": f"{folder}{os.pathsep}{HERE}",
         }  # fmt: skip
+        worker = WORKER.replace("CYCLES", str(cycles)).replace("ONLY", repr(only))
         self._process = subprocess.Popen(
-            [sys.executable, "-c", WORKER.replace("CYCLES", str(cycles))],
-            cwd=folder / "benchmarks",
+            [sys.executable, "-c", worker],
+            cwd=HERE,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -114,17 +120,15 @@ def main() -> int:
     parser.add_argument("--only", default="", help="conditions with this in their name")
     options = parser.parse_args()
     for folder in options.checkouts:
-        if not (folder / "benchmarks").is_dir():
-            parser.error(f"{folder} has no benchmarks: allowed are checkouts of this repository")
-    sides = [Checkout(folder.resolve(), options.cycles) for folder in options.checkouts]
-    common = [
-        name
-        for name in sides[0].conditions
-        if options.only in name and all(name in side.conditions for side in sides)
+        if not (folder / "multipanda_py").is_dir():
+            parser.error(f"{folder} has no multipanda_py: allowed are checkouts")
+    sides = [
+        Checkout(folder.resolve(), options.cycles, options.only) for folder in options.checkouts
     ]
-    figures: list[dict[str, list[float]]] = [{name: [] for name in common} for _ in sides]
+    names = sides[0].conditions
+    figures: list[dict[str, list[float]]] = [{name: [] for name in names} for _ in sides]
     for n in range(options.rounds):
-        for name in common:
+        for name in names:
             for i in range(len(sides)):
                 which = (n + i) % len(sides)
                 figures[which][name].append(sides[which].measure(name))

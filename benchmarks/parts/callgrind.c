@@ -6,4 +6,6 @@ void begin(void) { CALLGRIND_START_INSTRUMENTATION; }
 
 void zero(void) { CALLGRIND_ZERO_STATS; }
 
+void toggle(void) { CALLGRIND_TOGGLE_COLLECT; }
+
 void dump(const char *name) { CALLGRIND_DUMP_STATS_AT(name); }

@@ -15,11 +15,14 @@ import numpy as np
 import pinocchio as pin
 from parts.conditions import conditions, laws_of
 from parts.hot import CONFIG
+from parts.moving import MOVING, moving, name_of
 
 from multipanda_py import Cell
 
 CYCLES = 48
 """Of each condition; coupled laws take turns over N + 2 cycles."""
+CYCLES_MOVING = 33
+"""While arms move; the governor looks at postures once in so many."""
 CALIBRATION = "calibration"
 
 
@@ -64,6 +67,8 @@ def main(library: str, only: str) -> None:
     blocks |= {name: laws_of(cell) for name, cell in conditions().items() if only in name}
     if only in "inline cycle":
         blocks["inline cycle"] = inline_cycle()
+    cells = conditions()
+    in_motion = {name_of(n): moving(cells[n]) for n in MOVING if only in name_of(n)}
     counters = ctypes.CDLL(library)
     gc.collect(), gc.freeze(), gc.disable()
     counters.begin()
@@ -74,6 +79,23 @@ def main(library: str, only: str) -> None:
         for _ in range(CYCLES):
             block()
         counters.dump(name.encode())
+    for name, (send, cycle) in in_motion.items():
+        count_moving(counters, name, send, cycle)
+
+
+def count_moving(
+    counters: ctypes.CDLL, name: str, send: Callable[[], None], cycle: Callable[[], None]
+) -> None:
+    """Count whole cycles, and leave out what sends their targets."""
+    for _ in range(CYCLES // 4):
+        send(), cycle()
+    counters.zero()
+    for _ in range(CYCLES_MOVING):
+        counters.toggle()
+        send()
+        counters.toggle()
+        cycle()
+    counters.dump(name.encode())
 
 
 if __name__ == "__main__":
