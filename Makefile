@@ -4,11 +4,12 @@
 # Any Python from 3.8 starts make_env.py, which then looks for one the package supports.
 BOOT := $(shell command -v python3 || command -v python3.12 || command -v python3.11 || command -v python3.10)
 BIN := .venv/bin
+SITE := .site
 CELL ?= config/dual_sim.yaml
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env sim test check count render docs bench robustness chaos soak colcon clean
+.PHONY: help env sim test check count render docs site bench robustness chaos soak colcon clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -40,6 +41,14 @@ docs: env ## write doc/parameters.md and doc/rows.md from the declarations in th
 	mv doc/parameters.md.new doc/parameters.md
 	$(BIN)/python -m multipanda_py.commands.row_reference > doc/rows.md.new
 	mv doc/rows.md.new doc/rows.md
+
+site: $(SITE)/made ## build the documentation as a web site, into .site/html
+	$(SITE)/env/bin/sphinx-build -q -W --keep-going -d $(SITE)/read doc $(SITE)/html
+
+$(SITE)/made: doc/requirements.txt
+	$(BOOT) -m venv --clear $(SITE)/env
+	$(SITE)/env/bin/python -m pip install -q --progress-bar=off -r $<
+	touch $@
 
 bench: env ## measure how fast this machine is, into bench/ (ARGS="--quick")
 	$(BIN)/multipanda bench $(ARGS)

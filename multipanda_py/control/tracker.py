@@ -18,7 +18,7 @@ class Tracker:
     .. math::
         v^* = \dot g + \frac{d}{\|d\|} \min\left( a \left( \sqrt{T^2 + 2 \|d\| / a} - T \right),
         v_{max} \right), \qquad
-        v \mathrel{+}= \mathrm{shorten}(v^* - v,\; a T)
+        v {+}= \mathrm{shorten}(v^* - v,\; a T)
 
     The root is the largest speed from which one more cycle and then braking with a end at the
     goal, so the newest goal is never passed by a point that came from rest, and a goal at rest

@@ -65,7 +65,7 @@ class CommandedPoseTarget(CartesianTarget):
 class CartesianPose(Controllet[CommandedPoseTarget, CartesianPoseParams]):
     r"""Command joint positions that take the tool to a pose.
 
-    .. math:: q_c \mathrel{+}= T s\, \dot q, \qquad s = \min(1, \dot q_{max,i} / |\dot q_i|)
+    .. math:: q_c {+}= T s\, \dot q, \qquad s = \min(1, \dot q_{max,i} / |\dot q_i|)
 
     with the velocities of :class:`.PositionIK` for the governed pose and its velocity, slowed down
     as a whole where a joint would be too fast. A joint stops before its position limit

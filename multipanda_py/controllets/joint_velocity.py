@@ -50,10 +50,10 @@ class _Reference:
     In every cycle of length T, for each joint with acceleration a and room d to its limits:
 
     .. math::
-        \dot q_r \mathrel{+}= \mathrm{clip}(\mathrm{clip}(\dot q_d, \pm \dot q_{max}) - \dot q_r,
+        \dot q_r {+}= \mathrm{clip}(\mathrm{clip}(\dot q_d, \pm \dot q_{max}) - \dot q_r,
         \pm a T), \qquad
         \dot q_r \le v(d) = a \left( \sqrt{T^2 + 2 d / a} - T \right), \qquad
-        q_r \mathrel{+}= \dot q_r T
+        q_r {+}= \dot q_r T
 
     v(d) is the largest velocity at which one more cycle and then braking with a do not need
     more than d; kept once, it can be kept by braking with a. Last, :math:`q_r` is brought

@@ -98,7 +98,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     before: forces :math:`\lambda_j \ge 0` along the normals of all pairs that come near,
 
     .. math::
-        \tau \mathrel{+}= \sum_j g_j \lambda_j
+        \tau {+}= \sum_j g_j \lambda_j
 
     are the smallest for which the law's own torque, within the torque limits, keeps
     :class:`.ApproachBarrier`: approach is slowed down from a

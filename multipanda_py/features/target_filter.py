@@ -34,7 +34,7 @@ class TargetFilter(Feature[TargetFilterParams]):
     r"""Let poses, object poses and joint targets follow what was asked for with a time constant.
 
     .. math::
-        x \mathrel{+}= s\, (x_d - x), \qquad
+        x {+}= s\, (x_d - x), \qquad
         R \leftarrow \exp\left( s \log(R_d R^T) \right) R, \qquad s = 1 - e^{-T / T_f}
 
     which is a spherical interpolation for rotations, and exact for targets that stay as they are

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the documentation's site: `make site` builds it from this folder, offline."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.application import Sphinx
+from sphinx.util.logging import getLogger
+from sphinx.writers.html5 import HTML5Translator
+
+ROOT = Path(__file__).resolve().parent.parent
+
+project = "multipanda_py"
+author = "the authors of multipanda_py"
+version = release = re.findall(r"<version>(.*)</version>", (ROOT / "package.xml").read_text())[0]
+extensions = ["myst_parser", "autoapi.extension", "sphinx.ext.napoleon"]
+html_theme = "furo"
+html_title = f"{project} {release}"
+html_math_renderer = "mathml"
+exclude_patterns = ["requirements.txt"]
+# Links within a page name headings as GitHub does.
+myst_heading_anchors = 3
+# Read, not imported: needs neither ROS nor pinocchio.
+autoapi_dirs = ["../multipanda_py"]
+autoapi_generate_api_docs = False
+autoapi_options = ["members", "show-inheritance"]
+_shown = {"controllets", "features", "control", "cell", "grippers"}
+_rooms = {path.parent.name for path in ROOT.glob("multipanda_py/*/__init__.py")}
+autoapi_ignore = [f"*/multipanda_py/{room}/*" for room in sorted(_rooms - _shown)]
+suppress_warnings = ["autoapi.python_import_resolution"]
+autoapi_python_class_content = "class"
+add_module_names = False
+python_use_unqualified_type_names = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+
+
+def _inline(writer: HTML5Translator, node: nodes.math) -> None:
+    writer.body.append(_drawn(node))
+    raise nodes.SkipNode
+
+
+def _block(writer: HTML5Translator, node: nodes.math_block) -> None:
+    writer.body.append(f"<div>{_drawn(node, as_block=True)}</div>\n")
+    raise nodes.SkipNode
+
+
+def _drawn(node: nodes.Element, as_block: bool = False) -> str:
+    try:
+        return tex2mathml(node.astext(), as_block=as_block)
+    except MathError as error:
+        getLogger(__name__).warning("%s: %s", error, node.astext(), location=node)
+        return ""
+
+
+def _own_readme(app: Sphinx, page: str, source: list[str]) -> None:
+    source[0] = source[0].replace("(../README.md", "(overview.md")
+
+
+def setup(app: Sphinx) -> None:
+    """Have equations drawn by the browser itself, without a script from elsewhere."""
+    app.connect("source-read", _own_readme)
+    app.add_html_math_renderer("mathml", (_inline, None), (_block, None))

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation: every page is found, every link leads somewhere, every message is said."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOC = ROOT / "doc"
+PAGES = sorted(DOC.rglob("*.md"))
+CODE = re.compile(r"^```.*?^```", re.M | re.S)
+
+
+def prose(page: Path) -> str:
+    return CODE.sub("", page.read_text())
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the names that GitHub gives the headings of a page."""
+    titles = re.findall(r"^#+ (.*)$", prose(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_page_is_in_one_table_of_contents():
+    listed = [
+        entry
+        for block in re.findall(r"```\{toctree\}(.*?)```", (DOC / "index.md").read_text(), re.S)
+        for entry in block.split("\n\n", 1)[1].split()
+    ]
+    pages = {str(page.relative_to(DOC).with_suffix("")) for page in PAGES} - {"index"}
+    assert sorted(listed) == sorted(pages)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if target.startswith(("http://", "https://")):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        file = file / "README.md" if file.is_dir() else file
+        assert file.is_file(), target
+        assert not anchor or anchor in anchors(file), target
+
+
+@pytest.mark.parametrize("kind", ["controllets", "features"])
+def test_every_law_and_feature_has_its_equation_on_the_page(kind):
+    text = (DOC / "laws.md").read_text()
+    names = {path.stem for path in (ROOT / "multipanda_py" / kind).glob("[a-z]*.py")}
+    assert set(re.findall(rf"autoapiclass:: multipanda_py\.{kind}\.(\w+)\.", text)) == names
+
+
+@pytest.mark.parametrize("page", ["api", "laws"])
+def test_what_is_documented_from_docstrings_exists(page):
+    named = re.findall(r":: (multipanda_py[\w.]*)\.(\w+)$", (DOC / f"{page}.md").read_text(), re.M)
+    assert named
+    for module, name in named:
+        tree = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text())
+        found = [node for node in tree.body if getattr(node, "name", "") == name]
+        assert found, f"{module}.{name}"
+        assert ast.get_docstring(found[0]), f"{module}.{name}"
+
+
+def bare(text: str) -> str:
+    return re.sub(r"\.{3,}", "...", " ".join(text.split()))
+
+
+def said() -> list[str]:
+    """Return every text of the package, with dots for what is filled in."""
+    texts = []
+    for path in (ROOT / "multipanda_py").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                parts = [p.value if isinstance(p, ast.Constant) else "..." for p in node.values]
+                texts.append(bare("".join(parts)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(bare(node.value))
+    return texts
+
+
+def test_every_message_of_the_troubleshooting_page_is_said():
+    text = (DOC / "troubleshooting.md").read_text()
+    messages = re.findall(r"^\| `([^`]*)` \|", text, re.M)
+    assert len(messages) > 50
+    everything = "\n".join(said())
+    assert [m for m in messages if bare(m).strip(" .") not in everything] == []
