@@ -116,16 +116,22 @@ class GovernedPose(GovernedChannel):
     def aim(self) -> None:
         """Head for what the record holds now."""
         point, frame = self._goal_point, self._goal_frame
+        had_turn_rate = self._angular_rate is not None
         self._keep_goal()
+        is_turned = self._goal_frame.tobytes() != frame.tobytes()
         if self._told is not None:
-            turn = _subtract(self._goal_frame, frame).ravel()
-            # The chord of the angle, which is the angle of steps as they come in streams.
-            self._told.step(math.dist(self._goal_point, point), math.sqrt(0.5 * turn.dot(turn)))
+            angle = 0.0
+            if is_turned:
+                turn = _subtract(self._goal_frame, frame).ravel()
+                # The chord of the angle, which is the angle of steps as they come in streams.
+                angle = math.sqrt(0.5 * turn.dot(turn))
+            self._told.step(math.dist(self._goal_point, point), angle)
         rate = None if self._goal_rate is None else self._goal_rate.tolist()
         self._linear_rate = None if rate is None else rate[:3]
         self._angular_rate = None if rate is None else rate[3:]
         self._linear.wake()
-        self._angular.wake()
+        if is_turned or had_turn_rate or rate is not None:  # else it goes on, or stays
+            self._angular.wake()
         self.busy = True
 
     def look(self) -> None:
