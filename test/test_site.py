@@ -65,6 +65,14 @@ def test_what_is_documented_from_docstrings_exists(page):
         assert ast.get_docstring(found[0]), f"{module}.{name}"
 
 
+def test_quick_start_moves_the_arm(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    (code,) = re.findall(r"```python\n(.*?)```", (DOC / "quick_start.md").read_text(), re.S)
+    exec(compile(code, "doc/quick_start.md", "exec"), {})
+    moved = [float(part) for part in capsys.readouterr().out.strip(" []\n").split()]
+    assert moved == pytest.approx([0.0, 0.0, 0.05], abs=0.005)
+
+
 def bare(text: str) -> str:
     return re.sub(r"\.{3,}", "...", " ".join(text.split()))
 
