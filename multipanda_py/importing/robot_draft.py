@@ -91,7 +91,7 @@ def draft_robot(
     def read(path: Path | None) -> Robot:
         return read_robot(path, **files, base=arm.base, tip=arm.tip, name=name)
 
-    doubts = read(extra).doubts  # and what is missing is missing there
+    read(extra)  # what is missing is missing there
     chain = chain_of(tree, arm.base, arm.tip)
     shapes = shapes_of(source, list(chain.places), packages)
     fit = fit_capsules(chain, shapes, most_capsules)
@@ -121,7 +121,10 @@ def draft_robot(
             found["ready"] = np.round(ready, 6).tolist()
     left_out = tuple(_left_out(tree, chain))
     names = tuple(known)
-    return RobotDraft(kind, robot(), arm, chain, fit, shapes, names, left_out, origin, doubts)
+    drafted = robot()
+    return RobotDraft(
+        kind, drafted, arm, chain, fit, shapes, names, left_out, origin, drafted.doubts
+    )
 
 
 def _left_out(tree: Tree, chain: Chain) -> Iterator[str]:

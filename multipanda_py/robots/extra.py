@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ import yaml
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots.defaults import ROD
 from multipanda_py.robots.look import COLORS
 from multipanda_py.robots.shapes import Capsule, Turned, point_of
 
@@ -136,6 +137,15 @@ class Extra:
                 got = f"{values[least]:g} for joint {self._joints[least]}"
                 raise self._refusal(f"figures: {name}", got, "0 or more")
         return {name: tuple(values.tolist()) for name, values in found.items()}
+
+    def doubts(self) -> Iterator[str]:
+        """Yield a sentence if nobody has said how thick the arm is."""
+        if "capsules" not in self._data:
+            yield (
+                f"{self.path}: capsules: got none, so that collisions are watched as if links "
+                f"were rods of {ROD:g} m radius; `multipanda robot import` fits them to the "
+                "geometry"
+            )
 
     def capsules(self, links: Sequence[str]) -> dict[str, tuple[Capsule, ...]] | None:
         """Return the capsules by link, or None if there are none.

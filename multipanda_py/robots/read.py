@@ -135,7 +135,7 @@ def _robot(source: Path, kind: str, data: dict[str, Any], where: Path, name: str
         sections=default_sections(len(joints)) if sections is None else sections,
         overlapping=overlapping,
         compensates_gravity=extra.flag("compensates_gravity", True),
-        doubts=tuple(doubts(source, chain, limits)),
+        doubts=(*doubts(source, chain, limits), *extra.doubts()),
         figures=extra.figures(default_figures(limits, mobility)),
     )
 

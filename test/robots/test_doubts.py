@@ -56,3 +56,13 @@ def test_a_link_without_mass_is_refused(tmp_path):
     path = changed(tmp_path, '<mass value="8.058"', '<mass value="0"')
     with pytest.raises(ConfigurationError, match="link upper_arm_link: got mass 0 kg"):
         read_robot(DATA / "ur5e.yaml", urdf=path)
+
+
+def test_an_arm_without_capsules_says_how_thin_it_is_taken_to_be(tmp_path):
+    bare = tmp_path / "bare.yaml"
+    text = (DATA / "ur5e.yaml").read_text()
+    kept = text[: text.index("capsules:")]
+    bare.write_text(kept.replace("urdf: ur5e.urdf", f"urdf: {DATA / 'ur5e.urdf'}"))
+    (doubt,) = read_robot(bare).doubts
+    assert doubt.startswith(f"{bare}: capsules: got none")
+    assert "rods of 0.04 m" in doubt
