@@ -18,7 +18,9 @@ from multipanda_py.targets import TrajectoryTarget
 
 
 class JointPosition(Controllet[TrajectoryTarget, MotionParams]):
-    """Command the reference of :class:`.JointMotion` to the robot's own joint controller.
+    r"""Command the reference of :class:`.JointMotion` to the robot's own joint controller.
+
+    .. math:: q_c(t) = q_r(t)
 
     The reference is a trajectory, or the way to a posture; a stream of postures is followed at
     any rate, each new one from where the reference is, with its velocity and acceleration. Targets
