@@ -102,3 +102,11 @@ def test_every_message_of_the_troubleshooting_page_is_said():
     assert len(messages) > 50
     everything = "\n".join(said())
     assert [m for m in messages if bare(m).strip(" .") not in everything] == []
+
+
+def test_the_container_installs_what_the_readme_says():
+    pip = [
+        re.search(r"pip install (?:--no-cache-dir )?(\"mujoco.*?pylibfranka)", file.read_text())
+        for file in (ROOT / "README.md", ROOT / "tools" / "Dockerfile")
+    ]
+    assert pip[0][1] == pip[1][1]
