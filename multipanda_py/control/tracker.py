@@ -154,9 +154,12 @@ class Tracker:
         oldest = past[place]
         past[place] = self.speed = speed
         self._place = place + 1 if place + 1 < len(past) else 0
-        share = 1.0 / len(past)
-        change = [(v - o) * share for v, o in zip(speed, oldest)]
-        self.rate = rate = [r + c for r, c in zip(self.rate, change)]
-        per_period = 1.0 / period
-        self.acceleration = [c * per_period for c in change]
-        self.lag = [e + (v - r) * period for e, v, r in zip(self.lag, speed, rate)]
+        share, per_period = 1.0 / len(past), 1.0 / period
+        rates, accelerations, lags = [], [], []
+        for v, o, r, e in zip(speed, oldest, self.rate, self.lag):
+            change = (v - o) * share
+            rate = r + change
+            rates.append(rate)
+            accelerations.append(change * per_period)
+            lags.append(e + (v - rate) * period)
+        self.rate, self.acceleration, self.lag = rates, accelerations, lags
