@@ -17,7 +17,7 @@ from multipanda_py.state import ArmState, Matrix, Vector
 _subtract, _absolute, _concatenate = np.subtract, np.absolute, np.concatenate
 
 FASTER = 0.1
-"""Change of the speed of two bodies after which they are looked at again in any case [m/s]."""
+"""Change of the speed of all bodies after which they are looked at again in any case [m/s]."""
 _WITHOUT_HAND = ("fixed", "floor", "movable")
 """Kinds of groups of an arm without its hand, which has a kind of its own."""
 
@@ -233,7 +233,7 @@ class Proximity:
             self._grip()
         _absolute(_subtract(self._now, self._before, change), change)
         step, faster, turned = change.dot(self._sums, self._bent).tolist()
-        faster = 2.0 * (faster + self._bend * turned)  # of both bodies, or of two links of one
+        faster += self._bend * turned
         if (
             self._clear - step >= self._least
             and faster <= FASTER
@@ -242,22 +242,23 @@ class Proximity:
             return self._none
         return self._look(change.dot(self._weights).tolist()[: self._bodies])
 
-    def _range(self, speed: float) -> float:
-        return max(self._least, min(self._reach(speed), self.FARTHEST))
-
     def _look(self, steps: Sequence[float]) -> list[Pair]:
         """Measure the groups whose bodies may have come so near that it matters."""
-        scene, travel = self._scene, self._travel
+        scene, travel, reach, least = self._scene, self._travel, self._reach, self._least
         self._remember(steps)
         self._place()
         near: list[tuple[Group, float]] = []
         clear = slack = math.inf
         fastest = 0.0
         for group, speed in zip(self.groups, self._speeds()):
-            total = travel[group.first]
-            if group.first != group.second:  # within an arm it is one link as seen from another
+            total, within = travel[group.first], group.first == group.second
+            if not within:  # else it is one link as seen from another
                 total += travel[group.second]
-            left, matters = group.limit - total, self._range(speed)
+            far = reach(speed)
+            if far > self.FARTHEST:
+                far = self.FARTHEST
+            matters = far if far > least else least
+            left = group.limit - total
             if left < matters:
                 left = group.measure(scene.model, scene.data)
                 group.limit = total + left
@@ -265,10 +266,15 @@ class Proximity:
                     near.append((group, matters))
                 else:  # all of it has parted
                     group.begins = [self._distance] * len(group.begins)
-            clear, fastest = min(clear, left), max(fastest, speed)
-            slack = min(slack, left - min(self._reach(speed), self.FARTHEST))
+            if left < clear:
+                clear = left
+            room = 0.5 * (left - far) if within else left - far  # two links of an arm count twice
+            if room < slack:
+                slack = room
+            if speed > fastest:
+                fastest = speed
         self._clear, self._slack = clear, slack
-        self._steepness = (self._reach(fastest + FASTER) - self._reach(fastest)) / FASTER
+        self._steepness = 0.5 * (reach(fastest + 2.0 * FASTER) - reach(fastest)) / FASTER
         if not near:
             return self._none
         return self._pairs.find(near, self._everyone, self._distance, self._least)
