@@ -19,6 +19,7 @@ from multipanda_py.state import Vector
 
 _HAND = ("hand", "tool")
 _TURN = 2.3  # angle between two orientations is below this times the distance of quaternions
+_BOTH = np.ones(2)
 _UP = np.array([0.0, 0.0, 1.0])
 
 
@@ -174,7 +175,8 @@ class CollisionGeometry:
         motion, squares = self._motion, self._squares
         np.concatenate(self._motions, out=motion.reshape(-1))
         np.multiply(motion, motion, squares)
-        fastest: Vector = (np.sqrt(squares.dot(self._of_each)) * self._lengths).sum(1)
+        parts = np.sqrt(squares.dot(self._of_each))
+        fastest: Vector = np.multiply(parts, self._lengths, parts).dot(_BOTH)
         return fastest
 
 

@@ -18,6 +18,7 @@ _subtract, _absolute, _concatenate = np.subtract, np.absolute, np.concatenate
 
 FASTER = 0.1
 """Change of the speed of all bodies after which they are looked at again in any case [m/s]."""
+_BOTH = np.ones(2)
 _WITHOUT_HAND = ("fixed", "floor", "movable")
 """Kinds of groups of an arm without its hand, which has a kind of its own."""
 
@@ -80,7 +81,7 @@ class Proximity:
                 for arm, at in enumerate(scene.joints)
             ]
         )
-        self._bent = np.zeros(3)
+        self._bent, self._ones = np.zeros(3), np.ones(room)
         self._farthest = float(scene.reach[:n].max())
         self._n_things = (len(scene.raw) - joints) // 7
         self._objects = context.object_poses[: self._n_things].reshape(-1)
@@ -283,10 +284,10 @@ class Proximity:
         """Return for every group what none of its pairs can near one another faster than [m/s]."""
         size, room = _absolute(self._now), self._scene.room
         bounds = size.dot(self._weights)[self._bodies :]
-        self._bend = self._farthest * float(self._arms(size)[:, room:].sum(1).max())
+        self._bend = self._farthest * max(self._arms(size)[:, room:].dot(self._ones).tolist())
         # What is held is as fast as it can be on its arm; so are links as seen from others.
         each = _concatenate((self._scene.speeds(), bounds)).take(self._places)
-        fastest = np.maximum.reduceat(each, self._starts).reshape(-1, 2).sum(1).tolist()
+        fastest = np.maximum.reduceat(each, self._starts).reshape(-1, 2).dot(_BOTH).tolist()
         most = bounds.tolist()
         return [
             speed if group.first != group.second else min(speed, most[group.first])
