@@ -213,6 +213,9 @@ class ThreeJoints:
     def figure(self, name: str) -> tuple[float, ...]:
         return {"strength": (30.0, 20.0, 10.0)}[name]
 
+    def unit(self, of: str) -> str:
+        return of
+
 
 @dataclass(frozen=True, eq=False)
 class PerJoint:
