@@ -101,7 +101,8 @@ class Client:
         name = f"{prefix}controller_manager/list_controllers"
         answer = self.ask(ListControllers, name, ListControllers.Request())
         found = answer.controller if answer is not None else []
-        return {prefix + item.name for item in found if item.state == "active"}
+        laws = (item for item in found if item.name != "joint_state_broadcaster")  # a name only
+        return {prefix + item.name for item in laws if item.state == "active"}
 
     def publisher(self, kind: Any, topic: str) -> Any:
         """Return a publisher that has been matched."""
