@@ -64,8 +64,9 @@ def test_no_version_imports_from_the_current_directory_and_all_keep_pythonpath(
 
 
 def test_every_process_of_the_package_is_started_this_way():
-    starts = [
-        file.name for file in PACKAGE.rglob("*.py")
+    starts = {
+        file.relative_to(PACKAGE).as_posix() for file in PACKAGE.rglob("*.py")
         if re.search(r"sys\.executable", file.read_text(encoding="utf-8"))
-    ]  # fmt: skip
-    assert starts == ["child.py"]
+    }  # fmt: skip
+    # The benchmark in C++ is a file of a checkout, whose own folder is what it imports from.
+    assert starts == {"machine/child.py", "bench/run.py"}

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
-from rclpy.action import get_action_names_and_types
+from rclpy.action import get_action_server_names_and_types_by_node
+from rclpy.node import NodeNameNonExistentError
 
 PAGE = Path(__file__).resolve().parents[2] / "doc" / "ros_interface.md"
 NOT_OURS = re.compile(r"/_action/|parameter|/rosout|type_description|logger_level")
@@ -25,12 +28,24 @@ def listed(kind):
     return found
 
 
-def compare(client, kind, ask):
+def offered(client, *asks):
+    """Return what all nodes but the test's own offer: that one asks other cells, too."""
+    node, found = client.node, {}
+    for name, namespace in node.get_node_names_and_namespaces():
+        if name == node.get_name():
+            continue
+        with suppress(NodeNameNonExistentError):
+            for ask in asks:
+                found.update({one: types[0] for one, types in ask(name, namespace)})
+    return {name: of for name, of in found.items() if not NOT_OURS.search(name)}
+
+
+def compare(client, kind, *asks):
     page, seen = listed(kind), {}
 
     def complete():
         seen.clear()
-        seen.update({name: types[0] for name, types in ask() if not NOT_OURS.search(name)})
+        seen.update(offered(client, *asks))
         return page.items() <= seen.items()
 
     client.until(complete, 10.0, f"what the page lists: {sorted(page.items() - seen.items())}")
@@ -38,12 +53,18 @@ def compare(client, kind, ask):
 
 
 def test_topics(cell, client):
-    compare(client, "msg", client.node.get_topic_names_and_types)
+    node = client.node
+    compare(
+        client,
+        "msg",
+        node.get_publisher_names_and_types_by_node,
+        node.get_subscriber_names_and_types_by_node,
+    )
 
 
 def test_services(cell, client):
-    compare(client, "srv", client.node.get_service_names_and_types)
+    compare(client, "srv", client.node.get_service_names_and_types_by_node)
 
 
 def test_actions(cell, client):
-    compare(client, "action", lambda: get_action_names_and_types(client.node))
+    compare(client, "action", partial(get_action_server_names_and_types_by_node, client.node))
