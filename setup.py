@@ -44,6 +44,8 @@ setup(
         "sim": ["mujoco", "imageio", "imageio-ffmpeg", "pillow"],
         "real": ["pylibfranka"],
         "bench": ["matplotlib"],
+        "logs": ["mcap", "rosbags", "pandas", "pyarrow", "matplotlib"],
+        "identify": ["scipy", "cvxpy", "clarabel", "joblib"],
         "run": ["numpy", "PyYAML", "pydantic>=2.7", "typing_extensions", "pin", "coal", "ruckig"],
         # colcon runs pytest only for packages that name it here.
         "test": ["pytest", "hypothesis"],

@@ -230,17 +230,19 @@ def make_venv(python: dict[str, Any], system_ros: bool, env: dict[str, str]) -> 
 def install_packages(python: dict[str, Any], system_ros: bool, env: dict[str, str]) -> None:
     """Install the pinned packages."""
     command: list[str | Path] = [VENV_PYTHON, "-m", "pip", "install", "--progress-bar=off"]
+    parts: tuple[str, ...]
     if system_ros:
         # The distribution's messages are compiled against its numpy: it must stay.
         hold = BUILD / "hold.txt"
         BUILD.mkdir(exist_ok=True)
         hold.write_text(f"numpy=={python['numpy']}\n")
-        command += ["-c", hold, "-r", TOOLS / "requirements.txt"]
-        command += ["-r", TOOLS / "requirements-test.txt"]
+        command += ["-c", hold]
+        parts = ("requirements", "requirements-logs", "requirements-test")
     else:
         command += ["-c", TOOLS / "constraints.txt"]
-        for part in ("requirements", "requirements-ros", "requirements-test"):
-            command += ["-r", TOOLS / f"{part}.txt"]
+        parts = ("requirements", "requirements-ros", "requirements-logs", "requirements-test")
+    for part in parts:
+        command += ["-r", TOOLS / f"{part}.txt"]
     run(command, env)
 
 
