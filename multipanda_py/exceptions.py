@@ -100,3 +100,7 @@ class RenderingUnavailable(MultipandaError, RuntimeError):
 
 class BenchError(MultipandaError, RuntimeError):
     """Report what could not be measured, and why."""
+
+
+class LogError(MultipandaError, ValueError):
+    """Refuse a log that cannot be read, written or made sense of, in a sentence."""
