@@ -32,6 +32,7 @@ from multipanda_py.simulation.joint_servo import JointServo
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mujoco_warnings import diverged, listen
 from multipanda_py.simulation.perturbation import add_payload, scale_inertia
+from multipanda_py.simulation.perturbed_arm import perturbed
 from multipanda_py.simulation.sim_gripper import SimGripper
 from multipanda_py.simulation.sim_robot import SimRobot
 from multipanda_py.simulation.stages import stages_of
@@ -99,8 +100,11 @@ class Mujoco(Backend[FrankaSettings]):
         super().__init__(config, arms, states, objects, descriptions)
         listen()
         meshes = Path(config.cell.meshes) if config.cell.meshes else None
+        self._real = [
+            perturbed(arm, config.arms[arm.name].perturbation) for arm in self.descriptions
+        ]
         scene = build_scene(
-            self.descriptions, describe_objects(config), timestep=self.period, meshes=meshes
+            self._real, describe_objects(config), timestep=self.period, meshes=meshes
         )
         for arm in self.descriptions:
             settings = config.arms[arm.name]
@@ -141,7 +145,9 @@ class Mujoco(Backend[FrankaSettings]):
         self.drives: list[Drive] = []
         self._servos: dict[int, JointServo] = {}
         self._motors: list[Callable[[], tuple[Vector, Vector]]] = []
-        for seed, (index, arm, state) in enumerate(zip(self.arms, self.descriptions, self.states)):
+        for seed, (index, arm, real, state) in enumerate(
+            zip(self.arms, self.descriptions, self._real, self.states)
+        ):
             first = model.joint(arm.joint_names[0])
             q_at, dof = int(first.qposadr[0]), int(first.dofadr[0])
             actuator = int(model.actuator(arm.joint_names[0]).id)
@@ -170,7 +176,7 @@ class Mujoco(Backend[FrankaSettings]):
             self._robots.append(robot)
             own = (self._q[-1], self._dq[-1])
             self._motors.append(partial(_motors_of, own, springs))
-            stages = stages_of(model, data, arm, settings, robot, dof, seed, self.period)
+            stages = stages_of(model, data, arm, real, settings, robot, dof, seed, self.period)
             self.drives.append(Drive([*stages, *([springs] if springs else [])]))
         self._objects: list[Vector] = []
         for name, thing in self.config.objects.items():

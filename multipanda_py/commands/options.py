@@ -42,3 +42,14 @@ def count(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"got {text!r}, allowed a whole number from 1")
     return int(text)
+
+
+def seed(text: str) -> int:
+    """Return a whole number from 0.
+
+    Raises:
+        argparse.ArgumentTypeError: If the text is none.
+    """
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"got {text!r}, allowed a whole number from 0")
+    return int(text)

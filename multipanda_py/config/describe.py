@@ -63,6 +63,7 @@ def describe_objects(config: CellConfig) -> list[SceneObject]:
                 mass=thing.mass,
                 rgba=tuple(thing.rgba),  # type: ignore[arg-type]
                 friction=(thing.friction, 0.005, 0.0001),
+                contact=(thing.contact_time, thing.contact_damping),
             )
         )
     return things

@@ -16,6 +16,7 @@ from multipanda_py.config.channel_rules import channel_faults
 from multipanda_py.config.interfaces import interface_faults, only_adds_torques, unfit
 from multipanda_py.config.node_names import NODES
 from multipanda_py.config.part_rules import part_faults
+from multipanda_py.config.perturbation_section import PER_AXIS
 from multipanda_py.config.sections import PER_JOINT
 from multipanda_py.config.standing import feature_names, feature_specs
 from multipanda_py.exceptions import ConfigurationError, UnknownName
@@ -103,6 +104,12 @@ def _sizes_of(name: str, arm: ArmConfig) -> Iterator[str]:
             yield (
                 f"arms.{name}.{key}: got {len(values)} numbers, allowed {n}, one per joint of an "
                 f"{arm.robot.name}"
+            )
+    for key in PER_AXIS:
+        if len(values := getattr(arm.perturbation, key)) != 3 * n:
+            yield (
+                f"arms.{name}.perturbation.{key}: got {len(values)} numbers, allowed {3 * n}, "
+                f"three per joint of an {arm.robot.name}"
             )
 
 

@@ -27,6 +27,7 @@ from multipanda_py.config.bounds import (
 from multipanda_py.config.files import resolved
 from multipanda_py.config.hand_section import Hand, HandConfig
 from multipanda_py.config.model_section import Model, ModelConfig, robot_of
+from multipanda_py.config.perturbation_section import PER_AXIS, PerturbationConfig
 from multipanda_py.config.section import Section
 from multipanda_py.robots import DEFAULT_MODEL, MODELS, Robot
 from multipanda_py.settings import Settings
@@ -67,27 +68,12 @@ class NoiseConfig(Section):
     """Random walk of that error: its standard deviation after one second [Nm/sqrt(s)]."""
     torque_step: Annotated[float, Field(ge=0, le=1)] = 0.0
     """[Nm]"""
-
-
-class PerturbationConfig(Section):
-    """How a simulated arm differs from what its laws believe; nothing by default.
-
-    For trying laws on an arm that is late, heavier or lighter than its model, or carries
-    something that nobody told the robot about.
-    """
-
-    delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0
-    """Age of every measured state when a law sees it, in whole cycles [s]."""
-    torque_lag: Annotated[float, Field(ge=0, le=0.05)] = 0.0
-    """Time constant of the first-order lag from commanded to executed torque [s]."""
-    inertia_scale: Annotated[float, Field(ge=0.5, le=2)] = 1.0
-    """Factor on all masses, inertias and rotor inertias that move."""
-    torque_bias: JointTorques = [0.0] * JOINTS
-    """Added to every executed torque [Nm]."""
-    payload: Annotated[float, Field(ge=0, le=20)] = 0.0
-    """Mass that hangs at the flange and that nothing compensates [kg]."""
-    payload_com: Offset = [0.0, 0.0, 0.2]
-    """Its centre of mass in the flange's frame [m]."""
+    q_step: Annotated[float, Field(ge=0, le=0.01)] = 0.0
+    """In which positions are measured, as by an encoder [rad]."""
+    dq_step: Annotated[float, Field(ge=0, le=0.1)] = 0.0
+    """The same of velocities [rad/s]."""
+    tau_step: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """The same of measured torques [Nm]."""
 
 
 class JointsConfig(Section):
@@ -113,9 +99,12 @@ class JointsConfig(Section):
 PER_JOINT: dict[str, dict[str, float]] = {
     "": {"joint_damping": 0.0, "joint_friction": 0.0},
     "noise": {"tau_bias": 0.0, "tau_drift": 0.0},
-    "perturbation": {"torque_bias": 0.0},
+    "perturbation": {
+        "torque_bias": 0.0, "link_mass": 1.0, "coulomb": 0.0, "viscous": 0.0, "stribeck": 0.0,
+        "stribeck_speed": 0.05, "friction_offset": 0.0,
+    },
     "joints": {"stiffness": 0.0, "damping": 0.0, "ripple": 0.0, "ripple_waves": 200.0},
-}
+}  # fmt: skip
 """Keys of an arm and its sections that have a number per joint, and what that is by default."""
 
 
@@ -187,6 +176,8 @@ class ArmConfig(Section):
                 place = filled[section] = dict(given)
             for key, value in keys.items():
                 place.setdefault(key, [value] * robot.n_joints)
+            for key, value in PER_AXIS.items() if section == "perturbation" else ():
+                place.setdefault(key, [value] * (3 * robot.n_joints))
         return filled
 
     @property
@@ -215,6 +206,10 @@ class ObjectConfig(Section):
     mass: ThingMass = 0.0
     rgba: Color = [0.6, 0.6, 0.65, 1.0]
     friction: Annotated[float, Field(ge=0, le=5)] = 0.8
+    contact_time: Annotated[float, Field(ge=0.002, le=0.5)] = 0.02
+    """Time constant of its contacts; half as long is four times as stiff [s]."""
+    contact_damping: Annotated[float, Field(ge=0.01, le=10)] = 1.0
+    """Damping ratio of its contacts."""
 
 
 def _is_map(value: object) -> bool:

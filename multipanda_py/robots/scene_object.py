@@ -29,6 +29,7 @@ class SceneObject:
         mass: Mass [kg]; 0 fixes it to the world.
         rgba: Red, green, blue, opacity, each 0 to 1.
         friction: Sliding [-], torsional [m] and rolling [m] friction, as in MuJoCo.
+        contact: Time constant [s] and damping ratio of its contacts, as in MuJoCo.
 
     Raises:
         ConfigurationError: If a value cannot be used; the message says which and why.
@@ -42,6 +43,7 @@ class SceneObject:
     mass: float = 0.0
     rgba: tuple[float, float, float, float] = (0.85, 0.55, 0.25, 1.0)
     friction: tuple[float, float, float] = (1.0, 0.005, 0.0001)
+    contact: tuple[float, float] = (0.02, 1.0)
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
@@ -59,7 +61,11 @@ class SceneObject:
         friction = vector(f"friction {where}", self.friction, (3,))
         if (friction < 0.0).any() or (rgba < 0.0).any() or (rgba > 1.0).any():
             raise ConfigurationError(f"friction {where} must be >= 0 and rgba within [0, 1]")
+        contact = vector(f"contact {where}", self.contact, (2,))
+        if (contact <= 0.0).any():
+            raise ConfigurationError(f"contact {where} must be positive, got {contact.tolist()}")
         checked = {
+            "contact": tuple(contact.tolist()),
             "size": tuple(size.tolist()),
             "position": vector(f"position {where}", self.position, (3,)),
             "rotation": rotation_matrix(f"rotation {where}", self.rotation),

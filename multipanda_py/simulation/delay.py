@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured states that come late."""
+"""Measured states and commands that come late."""
 
 from __future__ import annotations
 
 from collections import deque
+
+import numpy as np
 
 from multipanda_py.simulation.drive import Stage
 from multipanda_py.state import ArmState, Vector
@@ -31,3 +33,27 @@ class Delay(Stage):
         seen = self._past.popleft() if len(self._past) > self._cycles else self._past[0]
         for part, value in zip(now, seen):
             part[:] = value
+
+
+class CommandDelay(Stage):
+    r"""Execute the torque of some cycles ago, :math:`\tau_m(t) = \tau(t - \Delta)`; none before.
+
+    Args:
+        cycles: How many.
+        joints: n.
+
+    Thread: control.
+    """
+
+    CHANGING = ("_past", "_at")
+
+    def __init__(self, cycles: int, joints: int) -> None:
+        self._past: Vector = np.zeros((cycles, joints))
+        self._at = 0
+
+    def execute(self, tau: Vector) -> None:
+        """Replace commanded torques (n,) [Nm] by those that are due, in place."""
+        due = self._past[self._at].copy()
+        self._past[self._at] = tau
+        tau[:] = due
+        self._at = (self._at + 1) % len(self._past)

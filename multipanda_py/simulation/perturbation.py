@@ -6,7 +6,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from multipanda_py.config.sections import PerturbationConfig
+from multipanda_py.config.perturbation_section import PerturbationConfig
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Stage
 from multipanda_py.simulation.mjcf_elements import put

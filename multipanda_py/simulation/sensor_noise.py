@@ -72,3 +72,27 @@ class TorqueStep(Stage):
         tau /= self._step
         np.rint(tau, out=tau)
         tau *= self._step
+
+
+class MeasuredStep(Stage):
+    """Round what is measured to multiples of the steps in which sensors count.
+
+    Args:
+        config: The steps; 0 is none.
+
+    Thread: control.
+    """
+
+    def __init__(self, config: NoiseConfig) -> None:
+        self._q, self._dq, self._tau = config.q_step, config.dq_step, config.tau_step
+
+    def measure(self, state: ArmState) -> None:
+        """Round positions, velocities and torques of a state."""
+        for values, step in (
+            (state.q, self._q), (state.dq, self._dq),
+            (state.tau_J, self._tau), (state.tau_ext, self._tau),
+        ):  # fmt: skip
+            if step > 0.0:
+                values /= step
+                np.rint(values, out=values)
+                values *= step

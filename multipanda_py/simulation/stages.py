@@ -7,19 +7,26 @@ import mujoco
 
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.robots import ArmDescription
-from multipanda_py.simulation.delay import Delay
+from multipanda_py.simulation.delay import CommandDelay, Delay
 from multipanda_py.simulation.drive import Stage
 from multipanda_py.simulation.elasticity import motor_addresses
+from multipanda_py.simulation.joint_friction import JointFriction
+from multipanda_py.simulation.model_error import ModelError
 from multipanda_py.simulation.perturbation import Perturbation
+from multipanda_py.simulation.perturbed_arm import differs
 from multipanda_py.simulation.ripple import Ripple
-from multipanda_py.simulation.sensor_noise import SensorNoise, TorqueStep
+from multipanda_py.simulation.sensor_noise import MeasuredStep, SensorNoise, TorqueStep
 from multipanda_py.simulation.sim_robot import SimRobot
+
+RUBBING = ("coulomb", "viscous", "stribeck", "friction_offset")
+"""Keys of a perturbation that are friction."""
 
 
 def stages_of(
     model: mujoco.MjModel,
     data: mujoco.MjData,
     arm: ArmDescription,
+    real: ArmDescription,
     settings: ArmConfig,
     robot: SimRobot,
     dof: int,
@@ -31,7 +38,8 @@ def stages_of(
     Args:
         model: The world.
         data: Its state.
-        arm: The arm.
+        arm: The arm, as laws and robot believe it to be.
+        real: The arm as it is simulated.
         settings: Its section of the cell file.
         robot: The stage that watches thresholds, as the robot does.
         dof: Number of its first degree of freedom.
@@ -45,11 +53,20 @@ def stages_of(
         stages.append(TorqueStep(noise.torque_step))
     if late:
         stages.append(Delay(late))
+    if held_up := round(spoiled.command_delay / period):
+        stages.append(CommandDelay(held_up, arm.n_joints))
     stages.append(robot)
-    if not noise.model_copy(update={"torque_step": 0.0}).is_default:
+    steps = {"q_step": 0.0, "dq_step": 0.0, "tau_step": 0.0}
+    if any(getattr(noise, step) > 0.0 for step in steps):
+        stages.append(MeasuredStep(noise))
+    if not noise.model_copy(update={"torque_step": 0.0, **steps}).is_default:
         stages.append(SensorNoise(noise, seed, period))
     if not spoiled.is_default:
         stages.append(Perturbation(spoiled, model, data, arm, dof, period))
+    if differs(arm, real):
+        stages.append(ModelError(model, data, arm, real, dof, period))
+    if any(any(getattr(spoiled, key)) for key in RUBBING):
+        stages.append(JointFriction(spoiled, model, data, dof))
     if any(joints.ripple):
         motors = motor_addresses(model, arm, joints)[0]
         stages.append(Ripple(joints, data.qpos, motors))

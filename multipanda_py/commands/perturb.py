@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write a twin of a cell whose arms differ from what their laws believe."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from multipanda_py.commands.options import seed
+from multipanda_py.commands.output import OK, say
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.files import relative_to
+from multipanda_py.config.parameter_file import PARAMETERS, ParameterFile, merged
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.perturbation import TYPICAL, PerturbationSpec
+
+SUMMARY = "Write a twin of a cell with other inertia, friction, delay, noise, contact and places."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("cell", metavar="CELL", help="a cell file")
+    parser.add_argument(
+        "--spec", metavar="FILE",
+        help="numbers and ranges; by default what a carefully built arm differs by: "
+        f"{TYPICAL.name} of multipanda_py.perturbation",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=seed, help="of the numbers; the file's if not given")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the twin")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the twin, whole or not at all."""
+    config = CellConfig.from_yaml(options.cell)
+    spec = PerturbationSpec.from_yaml(options.spec or TYPICAL)
+    spec.draw(config, options.seed)  # refused here if a number is out of bounds
+    values = spec.values_for(config, options.seed)
+    file = ParameterFile.read(options.cell)
+    cell = relative_to([Path(options.cell).parent], file.cell)
+    for place, keys in values.items():
+        layer: dict[str, Any] = dict(keys)
+        for step in reversed(place.split(".")):
+            layer = {step: layer}
+        cell = merged(cell, layer)
+    data = {"/**": {PARAMETERS: cell}, **{name: {PARAMETERS: own} for name, own in file.others}}
+    used = spec.seed if options.seed is None else options.seed
+    text = f"# A twin of {Path(options.cell).name}, seed {used}.\n" + yaml.safe_dump(
+        data, sort_keys=False, default_flow_style=None, width=99
+    )
+    target = Path(options.output)
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        CellConfig.from_yaml(partial)
+        partial.replace(target)
+    except OSError as error:
+        raise ConfigurationError(f"{target}: cannot be written: {error.strerror}") from None
+    finally:
+        partial.unlink(missing_ok=True)
+    say(f"{target}: {sum(map(len, values.values()))} keys drawn with seed {used}")
+    return OK

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Twins that differ from a cell by numbers drawn from ranges."""
+
+from multipanda_py.perturbation.spec import TYPICAL, PerturbationSpec
+
+__all__ = ["TYPICAL", "PerturbationSpec"]

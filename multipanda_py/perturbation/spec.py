@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a twin may differ by: ranges for the keys that a cell file has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.perturbation_section import PerturbationConfig
+from multipanda_py.config.ros_yaml import load
+from multipanda_py.config.rules import Faults, check_cell
+from multipanda_py.config.section import Section
+from multipanda_py.config.sections import JointsConfig, NoiseConfig
+from multipanda_py.config.sentences import sentences
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.perturbation.value import check_value, draw_like
+
+TYPICAL = Path(__file__).parent / "data" / "typical.yaml"
+"""What a carefully built arm differs by."""
+ALL = "all"
+_SECTIONS: dict[str, type[Section]] = {
+    "perturbation": PerturbationConfig,
+    "noise": NoiseConfig,
+    "joints": JointsConfig,
+}
+_OF_ARMS = {name: tuple(section.model_fields) for name, section in _SECTIONS.items()}
+_OWN = ("joint_damping", "joint_friction")
+_OF_OBJECTS = ("friction", "contact_time", "contact_damping", "mass")
+Values = dict[str, dict[str, Any]]
+"""By place, such as ``arms.left.noise``: keys and what is to be there."""
+
+
+@dataclass(frozen=True)
+class PerturbationSpec:
+    """Numbers and ranges for keys of a cell file, arm by arm and thing by thing.
+
+    Attributes:
+        values: By place; ``arms.all`` and ``objects.all`` mean each, drawn for each by itself,
+            and what is said of one by its name goes before that.
+        seed: Used where none is given.
+
+    Example, as a file::
+
+        seed: 3
+        arms:
+          all:
+            perturbation: {link_mass: {range: [0.8, 1.2]}, command_delay: 0.001}
+          left:
+            noise: {tau: 0.05}
+        objects:
+          table: {friction: {factor: [0.5, 1.0]}}
+    """
+
+    values: Values
+    seed: int = 0
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> PerturbationSpec:
+        """Read a file.
+
+        Raises:
+            ConfigurationError: If it cannot be read or is faulty, with every fault.
+        """
+        try:
+            data = load(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            words = " ".join(str(error).split())
+            raise ConfigurationError(f"{path}: not valid YAML: {words}") from None
+        return cls.from_dict(data, str(path))
+
+    @classmethod
+    def from_dict(cls, data: Any, source: str = "perturbation") -> PerturbationSpec:
+        """Check a nested dictionary.
+
+        Raises:
+            ConfigurationError: With one sentence for every fault.
+        """
+        faults: list[str] = []
+        values: Values = {}
+        if not isinstance(data, Mapping):
+            raise ConfigurationError(f"{source}: got {data!r:.60}, allowed arms, objects, seed")
+        seed = data.get("seed", 0)
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            faults.append(f"seed: got {seed!r:.60}, allowed a whole number from 0")
+        faults += [
+            f"{key}: unknown key; known: arms, objects, seed"
+            for key in data
+            if key not in ("arms", "objects", "seed")
+        ]
+        for place, known, given in _places(data, faults):
+            for key, value in given.items():
+                path = f"{place}.{key}"
+                if key not in known:
+                    faults.append(f"{path}: unknown key; known: {', '.join(known)}")
+                    continue
+                faults += check_value(path, value)
+                values.setdefault(place, {})[key] = value
+        if faults:
+            raise ConfigurationError(*(f"{source}: {fault}" for fault in faults))
+        return cls(values, seed)
+
+    def values_for(self, config: CellConfig, seed: int | None = None) -> Values:
+        """Return the numbers that a twin of a cell has, by place.
+
+        Args:
+            config: The cell.
+            seed: Instead of the file's.
+
+        Raises:
+            ConfigurationError: If an arm or a thing is not in the cell, or a list has another
+                length there.
+        """
+        seed = self.seed if seed is None else seed
+        drawn: Values = {}
+        for kind, parts in (("arms", config.arms), ("objects", config.objects)):
+            for place in self.values:
+                name = place.split(".")[1]
+                if place.startswith(kind) and name != ALL and name not in parts:
+                    raise ConfigurationError(
+                        f"{place}: got {name!r}, allowed {ALL} or one of {', '.join(parts)}"
+                    )
+            for name, part in parts.items():
+                for section in ("", *_SECTIONS) if kind == "arms" else ("",):
+                    rest = f".{section}" if section else ""
+                    given = {
+                        **self.values.get(f"{kind}.{ALL}{rest}", {}),
+                        **self.values.get(f"{kind}.{name}{rest}", {}),
+                    }
+                    place = f"{kind}.{name}{rest}"
+                    usual = getattr(part, section) if section else part
+                    for key, value in given.items():
+                        drawn.setdefault(place, {})[key] = draw_like(
+                            f"{place}.{key}", value, getattr(usual, key), seed
+                        )
+        return drawn
+
+    def draw(self, config: CellConfig, seed: int | None = None) -> CellConfig:
+        """Return a twin of a cell.
+
+        Raises:
+            ConfigurationError: As :meth:`values_for`, and if a number is beyond what the cell
+                file allows there.
+        """
+        faults: Faults = []
+        arms, objects = dict(config.arms), dict(config.objects)
+        for place, values in self.values_for(config, seed).items():
+            kind, name, *section = place.split(".")
+            parts: dict[str, Any] = arms if kind == "arms" else objects
+            try:
+                if section:
+                    old = getattr(parts[name], section[0])
+                    new = type(old).model_validate({**old.model_dump(), **values})
+                    parts[name] = parts[name].model_copy(update={section[0]: new})
+                else:
+                    checked = type(parts[name]).model_validate(
+                        {**_as_given(parts[name]), **values}
+                    )
+                    parts[name] = parts[name].model_copy(
+                        update={key: getattr(checked, key) for key in values}
+                    )
+            except ValidationError as error:
+                faults += [f"{place}.{fault}" for fault in sentences(error, CellConfig)]
+        twin = config.model_copy(update={"arms": arms, "objects": objects})
+        if not faults:
+            check_cell(twin, faults)
+        if faults:
+            raise ConfigurationError(*faults)
+        return twin
+
+
+def _as_given(part: Section) -> dict[str, Any]:
+    return {name: getattr(part, name) for name in type(part).model_fields}
+
+
+def _places(
+    data: Mapping[str, Any], faults: list[str]
+) -> Iterator[tuple[str, tuple[str, ...], Mapping[str, Any]]]:
+    """Yield every place, the keys that it may have, and what is given there."""
+    for kind in ("arms", "objects"):
+        parts = data.get(kind, {})
+        if not isinstance(parts, Mapping):
+            faults.append(f"{kind}: got {parts!r:.60}, allowed a section per name, or {ALL}")
+            continue
+        for name, given in parts.items():
+            place = f"{kind}.{name}"
+            if not isinstance(given, Mapping):
+                faults.append(f"{place}: got {given!r:.60}, allowed keys and their values")
+                continue
+            if kind == "objects":
+                yield place, _OF_OBJECTS, given
+                continue
+            yield (
+                place,
+                (*_OWN, *_SECTIONS),
+                {k: v for k, v in given.items() if k not in _SECTIONS},
+            )
+            for section, known in _OF_ARMS.items():
+                inner = given.get(section, {})
+                if isinstance(inner, Mapping):
+                    yield f"{place}.{section}", known, inner
+                else:
+                    faults.append(f"{place}.{section}: got {inner!r:.60}, allowed its keys")

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Friction of a simulated arm that its robot does not know."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+from multipanda_py.config.perturbation_section import PerturbationConfig
+from multipanda_py.simulation.drive import Stage
+from multipanda_py.state import ArmState, Vector
+
+_OF_JOINTS = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)
+
+
+class JointFriction(Stage):
+    r"""Rub as Coulomb, Stribeck, viscosity and an offset say, and be felt.
+
+    .. math::
+        \tau_f = \left(f_c + f_s e^{-(\dot q / v_s)^2}\right) \mathrm{sgn}(\dot q)
+        + f_v \dot q + f_o
+
+    Coulomb's and Stribeck's parts are MuJoCo's dry friction, whose bound follows the velocity:
+    at rest it holds against any torque up to :math:`f_c + f_s`. An estimate of external torques
+    that goes by a model without friction takes it for something from outside, so it is added
+    there; ``joint_friction`` and ``joint_damping`` of the arm are known and are not.
+
+    Args:
+        settings: What is wrong with the arm.
+        model: MuJoCo's model, whose bounds of friction this changes.
+        data: MuJoCo's data.
+        dof: The first of the arm's velocities.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self,
+        settings: PerturbationConfig,
+        model: mujoco.MjModel,
+        data: mujoco.MjData,
+        dof: int,
+    ) -> None:
+        n = len(settings.coulomb)
+        self._data, self._model = data, model
+        self._speeds = data.qvel[dof : dof + n]
+        self._bounds = model.dof_frictionloss[dof : dof + n]
+        self._dofs = slice(dof, dof + n)
+        self._stribeck, self._speed = (
+            np.array(settings.stribeck),
+            np.array(settings.stribeck_speed),
+        )
+        self._viscous = np.array(settings.viscous)
+        self._offset = np.array(settings.friction_offset)
+        own = np.array(settings.coulomb) + self._stribeck
+        self._known = self._bounds - own
+        self._coulomb = np.array(settings.coulomb)
+        self._varies = bool(self._stribeck.any())
+        self._rubs = bool(own.any())
+        self._dry = np.zeros(model.nv)
+
+    def execute(self, tau: Vector) -> None:
+        """Set the bounds of dry friction for this cycle, and take the offset away."""
+        if self._varies:
+            falling = np.exp(-((self._speeds / self._speed) ** 2))
+            self._bounds[:] = self._known + self._coulomb + self._stribeck * falling
+        tau -= self._offset
+
+    def measure(self, state: ArmState) -> None:
+        """Add what the estimate of external torques takes for a push."""
+        felt = -self._viscous * self._speeds - self._offset
+        data = self._data
+        if self._rubs and data.nefc:
+            force = np.where(data.efc_type == _OF_JOINTS, data.efc_force, 0.0)
+            mujoco.mj_mulJacTVec(self._model, data, self._dry, force)
+            bounds = self._bounds
+            share = np.divide(
+                bounds - self._known, bounds, out=np.zeros_like(bounds), where=bounds > 0.0
+            )
+            felt += share * self._dry[self._dofs]
+        state.tau_ext += felt
+        state.tau_J += self._offset  # of a motor, which friction is beyond

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every term of a perturbation against closed forms, MuJoCo or pinocchio."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from multipanda_py.config.perturbation_section import PerturbationConfig
+from multipanda_py.dynamics.arm_model import build_pinocchio
+from multipanda_py.dynamics.gravity import heavy_model
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.inertial import Inertial
+from multipanda_py.robots.rotations import rotation_from_rpy
+from multipanda_py.simulation.perturbed_arm import perturbed, stretched
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+
+FLOAT = {"float": {"type": "gravity_compensation"}}
+STIFF = {"stiff": {"type": "joint_impedance"}}
+LINKS = {
+    "link_mass": [0.8, 1.2, 0.9, 1.1, 0.85, 1.15, 1.2],
+    "link_com": np.linspace(-0.01, 0.01, 21).tolist(),
+    "link_inertia": np.linspace(0.8, 1.2, 21).tolist(),
+}
+RUBBING = {
+    "coulomb": [0.4] * 7, "viscous": [0.5] * 7, "stribeck": [0.3] * 7,
+    "stribeck_speed": [0.1] * 7, "friction_offset": [0.05] * 7,
+}  # fmt: skip
+
+
+def one(**perturbation):
+    return {"arm": {"perturbation": perturbation}}
+
+
+def world(cell):
+    backend = cell.loop.backends[0]
+    return backend.model, backend.data
+
+
+def test_links_are_those_of_bodies_whatever_the_factors():
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        points = rng.normal(size=(6, 3)) * rng.uniform(0.01, 0.2, 3)
+        second = points.T @ points
+        inertia = np.trace(second) * np.eye(3) - second
+        xx, yy, zz, xy, xz, yz = inertia[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+        body = Inertial(2.0, (0.1, 0.0, -0.1), (xx, yy, zz, xy, xz, yz))
+        found = stretched(body, 1.5, np.array([0.01, 0, 0]), rng.uniform(0.2, 5.0, 3))
+        assert found.mass == 3.0
+        assert found.com == pytest.approx((0.11, 0.0, -0.1))
+        moments = np.linalg.eigvalsh(found.inertia)
+        assert moments[0] > 0.0
+        assert moments[0] + moments[1] > moments[2]
+        same = stretched(body, 1.0, np.zeros(3), np.ones(3))
+        np.testing.assert_allclose(same.moments, body.moments, atol=1e-12)
+
+
+def test_a_stretch_along_an_axis_is_that_of_the_points_of_a_body():
+    """A cloud of points, stretched by sqrt(k) along one axis, has the inertia that is said."""
+    points = np.array([[x, y, z] for x in (-0.3, 0.3) for y in (-0.2, 0.2) for z in (-0.1, 0.1)])
+
+    def inertia_of(cloud):
+        second = cloud.T @ cloud / len(cloud)
+        return np.trace(second) * np.eye(3) - second
+
+    before, after = inertia_of(points), inertia_of(points * np.sqrt([1.7, 1.0, 1.0]))
+    body = Inertial(1.0, (0.0, 0.0, 0.0), (*np.diag(before), 0.0, 0.0, 0.0))
+    # The smallest second moment is that along z, the largest that along x.
+    found = stretched(body, 1.0, np.zeros(3), np.array([1.0, 1.0, 1.7]))
+    np.testing.assert_allclose(found.inertia, after, atol=1e-12)
+
+
+@pytest.mark.parametrize("model", ["fr3", "ur5e"])
+def test_mujoco_and_pinocchio_agree_on_the_real_arm(make_cell, model):
+    n = 7 if model == "fr3" else 6
+    off = {"link_mass": [1.2, *[0.9] * (n - 1)], "link_com": [0.01] * (3 * n),
+           "link_inertia": [1.3] * (3 * n)}  # fmt: skip
+    cell = make_cell({"arm": {"model": model, "hand": False, "perturbation": off}})
+    cell.step(1)
+    mj, data = world(cell)
+    full = np.zeros((mj.nv, mj.nv))
+    try:
+        mujoco.mj_fullM(mj, data, full)  # MuJoCo 4
+    except TypeError:
+        mujoco.mj_fullM(mj, full, data.qM)
+    described = ArmDescription("arm", model, hand=False)
+    real = build_pinocchio(perturbed(described, PerturbationConfig(**{**sized(n), **off})))
+    q = data.qpos[:n].copy()
+    expected = pin.crba(real, real.createData(), q)
+    expected = np.triu(expected) + np.triu(expected, 1).T
+    np.testing.assert_allclose(full[:n, :n], expected, atol=2e-5)
+    nominal = build_pinocchio(described)
+    assert np.abs(expected - np.triu(pin.crba(nominal, nominal.createData(), q))).max() > 0.01
+
+
+def sized(n):
+    return {
+        "torque_bias": [0.0] * n, "coulomb": [0.0] * n, "viscous": [0.0] * n,
+        "stribeck": [0.0] * n, "stribeck_speed": [0.05] * n, "friction_offset": [0.0] * n,
+    }  # fmt: skip
+
+
+def test_what_weighs_otherwise_than_the_robot_believes_is_felt_and_has_to_be_carried(make_cell):
+    """By the difference of potential energies, as MuJoCo has them."""
+    cell = make_cell(one(**LINKS), STIFF, ["arm/stiff"])
+    cell.step(1200)
+    state = cell.state("arm")
+
+    def energy(model, data, q):
+        data.qpos[:7] = q
+        model.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_ENERGY)
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        mujoco.mj_energyPos(model, data)
+        return float(data.energy[0])
+
+    gradients = []
+    for cell_of in (make_cell(one(**LINKS)), make_cell(one())):
+        model, _ = world(cell_of)
+        data = mujoco.MjData(model)
+        data.qpos[:] = world(cell)[1].qpos
+        steps = 1e-4 * np.eye(7)
+        gradients.append([
+            (energy(model, data, state.q + h) - energy(model, data, state.q - h)) / 2e-4
+            for h in steps
+        ])  # fmt: skip
+    error = np.array(gradients[1]) - gradients[0]
+    assert np.abs(error).max() > 0.5
+    np.testing.assert_allclose(state.tau_ext, error, atol=0.02)
+    np.testing.assert_allclose(state.tau, -error, atol=0.02)
+
+
+def test_the_estimate_of_an_arm_in_motion_is_that_of_the_described_model(make_cell):
+    """Inverse dynamics of the description minus the measured torque, friction and all."""
+    cell = make_cell(one(**LINKS, **RUBBING), STIFF, ["arm/stiff"])
+    q0 = cell.state("arm").q.copy()
+    model = heavy_model(cell.descriptions["arm"])
+    data, felt, expected = model.createData(), [], []
+    for k in range(500):
+        q = q0.copy()
+        q[[1, 3, 5]] += 0.04 * (1.0 - np.cos(2.0 * np.pi * k * 1e-3 / 0.5))
+        cell.set_target("arm", q=q)
+        cell.step(1)
+        state = cell.state("arm")
+        if k > 200:
+            felt.append(state.tau_ext.copy())
+            acceleration = cell.loop.backends[0].data.qacc[:7]
+            rows = pin.rnea(model, data, state.q, state.dq, acceleration)
+            expected.append(rows - state.tau_J)
+    felt, expected = np.array(felt), np.array(expected)
+    assert expected.std(axis=0)[[1, 3]].min() > 0.2
+    error = np.sqrt(np.mean((felt - expected)[20:] ** 2, axis=0))
+    assert (error < 0.1 * np.sqrt(np.mean(expected**2, axis=0)) + 0.03).all(), error
+
+
+def test_friction_at_constant_speed_is_that_of_the_formula(make_cell):
+    cell = make_cell(one(**RUBBING), {"rate": {"type": "joint_velocity"}}, ["arm/rate"])
+    for speed in (0.05, -0.3):
+        dq = np.zeros(7)
+        dq[6] = speed
+        torques = []
+        for k in range(700):
+            cell.set_target("arm", dq=dq)
+            cell.step(1)
+            if k > 550:
+                state = cell.state("arm")
+                torques.append(state.tau[6])
+        actual = cell.state("arm").dq[6]
+        expected = (0.4 + 0.3 * np.exp(-((actual / 0.1) ** 2))) * np.sign(actual)
+        expected += 0.5 * actual + 0.05
+        assert np.mean(torques) == pytest.approx(expected, abs=0.02)
+        assert cell.state("arm").tau_ext[6] == pytest.approx(-expected, abs=0.02)
+
+
+def test_an_arm_at_rest_sticks_until_stribeck_s_peak_is_passed(make_cell):
+    moved = []
+    for torque in (0.5, 0.9):  # Coulomb's 0.4 and 0.3 on top
+        cell = make_cell(one(**{**RUBBING, "friction_offset": [0.0] * 7}), FLOAT, ["arm/float"])
+        _, data = world(cell)
+        start = data.qpos[6]
+        data.qfrc_applied[6] = torque
+        cell.step(200)
+        moved.append(abs(data.qpos[6] - start))
+    assert moved[0] < 5e-3  # dry friction of MuJoCo creeps
+    assert moved[1] > 10 * moved[0]
+
+
+def test_commands_are_executed_as_late_as_it_is_said(make_cell):
+    cell = make_cell(one(command_delay=0.003), STIFF, ["arm/stiff"])
+    q = cell.state("arm").q + 0.05
+    cell.set_target("arm", q=q)
+    commanded, executed = [], []
+    model = heavy_model(cell.descriptions["arm"])
+    data = model.createData()
+    for _ in range(60):
+        cell.step(1)
+        state = cell.state("arm")
+        commanded.append(state.tau.copy())
+        executed.append(state.tau_J - pin.computeGeneralizedGravity(model, data, state.q))
+    # What a cycle reads was executed in the one before.
+    np.testing.assert_allclose(executed[4:], commanded[:-4], atol=5e-3)
+    assert np.abs(np.subtract(executed[3:], commanded[:-3])).max() > 0.05
+
+
+def test_measurements_are_whole_steps(make_cell):
+    noise = {"q": 1e-4, "q_step": 1e-3, "dq_step": 0.01, "tau_step": 0.05}
+    cell = make_cell({"arm": {"noise": noise}}, STIFF, ["arm/stiff"])
+    cell.step(20)
+    state = cell.state("arm")
+    for values, step in ((state.q, 1e-3), (state.dq, 0.01), (state.tau_J, 0.05)):
+        np.testing.assert_allclose(values / step, np.rint(values / step), atol=1e-9)
+
+
+def test_base_and_tool_are_where_they_really_are(make_cell):
+    tool = {"mass": 0.5, "com": [0, 0, 0.05], "position": [0, 0, 0.1]}
+    off = {"base_position": [0.01, -0.02, 0.005], "base_rpy": [0.0, 0.02, 0.1],
+           "tool_position": [0.004, 0.0, 0.0], "tool_mass": 1.4}  # fmt: skip
+    place = {"position": [0.0, 0.3, 0.1], "rpy": [0.0, 0.0, 0.5], "hand": False, "tool": tool}
+    cell = make_cell({"arm": {**place, "perturbation": off}})
+    model, data = world(cell)
+    base = data.body("arm_fr3_link0")
+    turn = rotation_from_rpy(0.0, 0.0, 0.5)
+    np.testing.assert_allclose(base.xpos, [0, 0.3, 0.1] + turn @ off["base_position"], atol=1e-12)
+    expected = turn @ rotation_from_rpy(*off["base_rpy"])
+    np.testing.assert_allclose(base.xmat.reshape(3, 3), expected, atol=1e-12)
+    np.testing.assert_allclose(model.site("arm_fr3_tool_tcp").pos, [0.004, 0.0, 0.1], atol=1e-12)
+    assert model.body("arm_fr3_tool").mass[0] == pytest.approx(0.7)
+    assert cell.descriptions["arm"].tool.mass == 0.5  # nobody knows
+
+
+def test_a_contact_twice_as_slow_gives_way_as_mujoco_s_equation_says(make_cell):
+    """d^2 K r = (1 - d) g with K = 1 / (d_max T)^2 and the impedance d(r), for one contact."""
+    for time in (0.02, 0.04):
+        ball = {"shape": "sphere", "size": [0.05], "position": [0.5, 0.0, 0.15], "mass": 1.0,
+                "contact_time": time}  # fmt: skip
+        table = {"shape": "box", "size": [0.2, 0.2, 0.05], "position": [0.5, 0.0, 0.05],
+                 "contact_time": time}  # fmt: skip
+        cell = make_cell({"arm": {}}, objects={"ball": ball, "table": table})
+        cell.step(500)
+        depth = 0.15 - cell.simulation.pose("ball").position[2]
+        low, high = 0.0, 0.02
+        for _ in range(60):
+            r = 0.5 * (low + high)
+            x = min(r / 0.001, 1.0)
+            d = 0.5 + 0.45 * (2 * x**2 if x <= 0.5 else 1 - 2 * (1 - x) ** 2)
+            low, high = (r, high) if d**2 * r / (0.95 * time) ** 2 < (1 - d) * 9.81 else (low, r)
+        assert depth == pytest.approx(r, rel=0.15)
+
+
+def test_a_perturbed_arm_runs_the_same_again_after_a_reset(make_cell):
+    noise = {"tau": 0.05, "q": 1e-5}
+    arm = {"perturbation": {**LINKS, **RUBBING, "command_delay": 0.002}, "noise": noise}
+    cell = make_cell({"arm": arm}, STIFF, ["arm/stiff"])
+    cell.step(50)
+    saved, ends = cell.simulation.save(), []
+    for _ in range(2):
+        cell.simulation.reset(saved)
+        cell.set_target("arm", q=cell.state("arm").q + 0.02)
+        cell.step(200)
+        ends.append(cell.state("arm").q.copy())
+    np.testing.assert_array_equal(*ends)
+
+
+def test_an_arm_with_nothing_wrong_is_the_described_one():
+    arm = ArmDescription("arm")
+    assert perturbed(arm, PerturbationConfig()) is arm
