@@ -79,6 +79,7 @@ class ArmState:
     __slots__ = (
         "_reader",
         "_space",
+        "_space_is_asked",
         "_space_is_fresh",
         "coriolis",
         "dq",
@@ -144,7 +145,7 @@ class ArmState:
         self.coriolis: Vector = np.zeros(joints)
         self.hessian: Callable[[], Matrix] = partial(np.zeros, (joints, joints, 6))  # no model yet
         self._space: TaskInertia
-        self._space_is_fresh = False
+        self._space_is_fresh = self._space_is_asked = False
         self._reader: ArmState | None = None
 
     def for_readers(self) -> ArmState:
@@ -200,10 +201,21 @@ class ArmState:
 
     def operational_space(self) -> TaskInertia:
         """Return the operational-space terms of this state, computed at most once a cycle."""
+        self._space_is_asked = True
         if not self._space_is_fresh:
             self._space.update(self.mass, self.jacobian)
             self._space_is_fresh = True
         return self._space
+
+    def look_ahead(self) -> None:
+        """Compute for laws what they have asked of the last state: they will ask again.
+
+        For whoever has time now and will not have it then. Thread: control.
+        """
+        reader = self._reader
+        if reader is not None and reader._space_is_asked:
+            reader.operational_space()
+            reader._space_is_asked = False
 
 
 def _together(record: NDArray[np.void], first: str, second: str) -> Vector:

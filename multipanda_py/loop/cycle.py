@@ -47,7 +47,8 @@ class ControlLoop:
     A cycle runs for the arms whose state is *fresh*: all of them on a clock, or those whose
     packet has just come. A controllet of several arms is computed when the first of them is
     fresh, once per period; the torques of the others wait for their own packet, at most one
-    period.
+    period. Such a packet is answered at once, and the arm's model comes after that: in time for
+    the law, which needs it when the first arm is fresh again.
 
     Args:
         arms: The arms, in the order of the cell.
@@ -123,7 +124,8 @@ class ControlLoop:
         for backend in self.backends:
             with starting(self._who(backend)):
                 not_ready += [(index, text) for index, text in backend.faults()]
-        self._sense(self._all, 0)
+        self._read(self._all, 0)
+        self._model(self._all)
         for backend in self.backends:
             with starting(self._who(backend)):
                 for index in backend.arms:
@@ -222,7 +224,57 @@ class ControlLoop:
         """
         chosen: Sequence[int] = self._all if fresh is None else fresh
         everyone = len(chosen) == len(self._all)
-        self._sense(chosen, wake_ns)
+        self._read(chosen, wake_ns)
+        only_follow = fresh is not None and self._only_follow(fresh)
+        if not only_follow:
+            self._model(chosen)
+            self._decide(fresh, wake_ns)
+        if everyone:
+            self._together.command()
+        else:
+            for index in chosen:
+                self._arms[index].command()
+        self._control_ns = _monotonic_ns() - wake_ns
+        for backend in self._writing:
+            try:
+                backend.write(chosen)
+            except BaseException as error:
+                pass_interrupt(error)
+                self._blame(backend, error, wake_ns)
+        if only_follow:
+            self._model(chosen)
+            for index in chosen:
+                self._arms[index].state.look_ahead()
+        self._silence.look(wake_ns)  # what can wait has waited: the arms have their torques
+        self._held.look(wake_ns)
+        if fresh is not None:
+            for index in fresh:
+                if self._backend_of[index].is_new(index):
+                    self._sensed[index][0] = wake_ns
+        self._record(wake_ns, deadline_ns)
+
+    def _only_follow(self, fresh: Sequence[int]) -> bool:
+        """Return whether what arms do is known already, and nothing else is to be looked at."""
+        if not fresh or self._words[_MAIL] != self._mail or self._is_busy():
+            return False
+        for index in fresh:
+            arm = self._arms[index]
+            owner = arm.owner
+            if owner.is_new or owner.spec.arms[0] in fresh or arm.check():
+                return False
+        return True
+
+    def _is_busy(self) -> bool:
+        """Return whether something is under way that takes many cycles."""
+        return bool(
+            self._recoveries.pending or self._owners.changing or self._tares.pending
+            or self._settings.pending or self._settings.interrupted
+        )  # fmt: skip
+
+    def _decide(self, fresh: Sequence[int] | None, wake_ns: int) -> None:
+        """Check states, look at what is asked for, and compute the laws that are due."""
+        chosen: Sequence[int] = self._all if fresh is None else fresh
+        everyone = len(chosen) == len(self._all)
         for index in () if everyone and self._together.are_sound() else chosen:
             arm = self._arms[index]
             if fault := arm.check():
@@ -246,25 +298,6 @@ class ControlLoop:
         for instance in self._owners.active:
             if fresh is None or instance.is_new or instance.spec.arms[0] in fresh:
                 self._owners.update(instance, wake_ns)
-        if everyone:
-            self._together.command()
-        else:
-            for index in chosen:
-                self._arms[index].command()
-        self._control_ns = _monotonic_ns() - wake_ns
-        for backend in self._writing:
-            try:
-                backend.write(chosen)
-            except BaseException as error:
-                pass_interrupt(error)
-                self._blame(backend, error, wake_ns)
-        self._silence.look(wake_ns)  # what can wait has waited: the arms have their torques
-        self._held.look(wake_ns)
-        if fresh is not None:
-            for index in fresh:
-                if self._backend_of[index].is_new(index):
-                    self._sensed[index][0] = wake_ns
-        self._record(wake_ns, deadline_ns)
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
         """Give every arm to its hold, and report why."""
@@ -279,7 +312,7 @@ class ControlLoop:
         """Return whether no joint moves faster than ``speed`` [rad/s]."""
         return all(bool(np.abs(arm.state.dq).max() < speed) for arm in self._arms)
 
-    def _sense(self, fresh: Sequence[int], now_ns: int) -> None:
+    def _read(self, fresh: Sequence[int], now_ns: int) -> None:
         for tare in self._tares.active:
             tare.undo()
         for backend in self.backends:
@@ -301,6 +334,8 @@ class ControlLoop:
             turns.count()
         for tare in self._tares.active:
             tare.apply()
+
+    def _model(self, fresh: Sequence[int]) -> None:
         for index in fresh:
             arm = self._arms[index]
             arm.model.update(arm.state)
