@@ -8,12 +8,13 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from multipanda_py.exceptions import BenchError
 from multipanda_py.machine.child import module_command
 from multipanda_py.machine.closing import Closing
+from multipanda_py.machine.interruption import time_left
 
 READY = "ready"
 END = 10.0
@@ -29,14 +30,20 @@ class Child(Closing):
         module: Its full name.
         arguments: Of it.
         environment: Beside this process's own.
+        through: Command that starts commands elsewhere.
     """
 
     def __init__(
-        self, module: str, *arguments: str, environment: Mapping[str, str] | None = None
+        self,
+        module: str,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        through: Sequence[str] = (),
     ) -> None:
         self._name = module
         self.process = subprocess.Popen(
-            module_command(module, *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [*through, *module_command(module, *arguments)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, **(environment or {})}, bufsize=0,
         )  # fmt: skip
         self._rest = b""
@@ -102,7 +109,7 @@ class Child(Closing):
         if self.process.stdin is not None:
             self.process.stdin.close()
         try:
-            self.process.wait(END)
+            self.process.wait(time_left(END))
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

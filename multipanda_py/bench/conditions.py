@@ -87,7 +87,7 @@ def row_of_arms(n: int, features: Sequence[str]) -> Data:
     """Return ``n`` arms in a row, each under its own Cartesian impedance."""
     arms: dict[str, Data] = {f"arm{i}": {"position": [0.0, 0.7 * i, 0.0]} for i in range(n)}
     laws = {"law": {"type": "cartesian_impedance", "features": [*BASE, *features]}}
-    return cell_data(arms, laws, [f"{arm}/law" for arm in arms], name="row")
+    return {**cell_data(arms, laws, [f"{arm}/law" for arm in arms], name="row"), "gate": GATE}
 
 
 def inline_cell(data: Data) -> Cell:

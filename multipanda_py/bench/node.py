@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -21,6 +22,7 @@ from multipanda_py.exceptions import BenchError
 from multipanda_py.loop.row_follower import RowFollower
 from multipanda_py.machine.child import end_with_parent, module_command
 from multipanda_py.machine.closing import Closing
+from multipanda_py.machine.interruption import time_left
 from multipanda_py.state import Matrix
 
 START = 120.0
@@ -53,6 +55,7 @@ class BenchNode(Closing):
         folder: For files.
         environment: As :func:`ros_environment`.
         namespace: Of the node, if any.
+        through: Command that starts commands elsewhere, such as ``nsenter``.
 
     Attributes:
         start_to_active: Until the node offers its services [s].
@@ -62,9 +65,14 @@ class BenchNode(Closing):
     """
 
     def __init__(
-        self, data: Data, folder: Path, environment: dict[str, str], namespace: str = ""
+        self,
+        data: Data,
+        folder: Path,
+        environment: dict[str, str],
+        namespace: str = "",
+        through: Sequence[str] = (),
     ) -> None:
-        self._folder, self._environment = folder, environment
+        self._folder, self._environment, self._through = folder, environment, through
         self._namespace = ["--ros-args", "-r", f"__ns:={namespace}"] if namespace else []
         self._log = folder / f"{data['cell']['name']}.log"
         file = folder / f"{data['cell']['name']}.yaml"
@@ -74,8 +82,9 @@ class BenchNode(Closing):
         with self._log.open("wb") as output:
             self._process = self._spawn(file, output)
         self._client = Child(
-            "multipanda_py.ros.switch_client", *self._namespace, environment=environment
-        )
+            "multipanda_py.ros.switch_client", *self._namespace, environment=environment,
+            through=through,
+        )  # fmt: skip
         try:
             self._wait()
             self.start_to_active = time.monotonic() - begun
@@ -88,7 +97,8 @@ class BenchNode(Closing):
     def _spawn(self, file: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
         arguments = self._namespace or ["--ros-args"]
         return subprocess.Popen(
-            module_command("multipanda_py.ros.node", *arguments, "--params-file", str(file)),
+            [*self._through,
+             *module_command("multipanda_py.ros.node", *arguments, "--params-file", str(file))],
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             env={**os.environ, **self._environment},
             start_new_session=True,  # Ctrl-C is for this process, which ends it
@@ -165,16 +175,27 @@ class BenchNode(Closing):
         found = [] if row is None else row["arms"]["fault"].tolist()
         return [arm for arm, fault in zip(self.rows.arms, found) if fault]
 
-    def under_each(self, conditions: Sequence[str], sent: Path) -> Iterator[tuple[str, Child]]:
+    @contextlib.contextmanager
+    def under_each(
+        self, conditions: Sequence[str], sent: Path
+    ) -> Iterator[Iterator[tuple[str, Child]]]:
         """Have the arms follow the motion generator under one condition after another.
+
+        A context, so that the generator ends before the node and its files do.
 
         Args:
             conditions: A coupled one comes last.
             sent: Gets what was sent to the arms, see :func:`read_sent`.
 
         Yields:
-            A condition in which the arms move as it wants, and the process of the generator.
+            Yields conditions in which the arms move as it wants, and the process of the generator.
         """
+        with contextlib.closing(self._each(conditions, sent)) as each:
+            yield each
+
+    def _each(
+        self, conditions: Sequence[str], sent: Path
+    ) -> Generator[tuple[str, Child], None, None]:
         apart = [condition for condition in conditions if condition != COUPLED]
         self.switch(instances_of(apart[0]))
         with self._moved([], sent) as user:
@@ -202,13 +223,16 @@ class BenchNode(Closing):
             user.finish()
 
     def close(self) -> None:
-        """End the client, then the node."""
-        self._client.close()
+        """End the node and the client; by force what does not end in time, with its children."""
+        everyone = self.pids
         self._process.terminate()
+        self._client.close()
         try:
-            self._process.wait(ANSWER)
+            self._process.wait(time_left(ANSWER))
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            for pid in everyone:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             self._process.wait()
 
 

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import re
 import signal
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -32,6 +31,8 @@ from multipanda_py.bench.rows import (
     topic_to_use,
     watch,
 )
+from multipanda_py.bench.switching import switching
+from multipanda_py.bench.undisturbed import undisturbed
 from multipanda_py.exceptions import BenchError
 from multipanda_py.state import Vector
 
@@ -58,19 +59,53 @@ def paced(
         condition what is drawn: ``control``, ``floor`` ..., ``switching`` [us].
     """
     data = all_conditions(two_arms(backend="mujoco", hand=True), f"bench_{os.getpid()}")
-    floor, sent = _floor(folder, say), folder / "sent.npy"
-    figures: dict[str, Any] = {}
+    sent, floor = folder / "sent.npy", _floor(folder, say)
     samples: Samples = {}
+    figures: dict[str, Any] = {}
+    used = np.zeros(0)
     with BenchNode(data, folder, ros_environment()) as node:
-        for condition, user in node.under_each((*CONDITIONS[:-1], PLAIN, CONDITIONS[-1]), sent):
+        found: dict[str, Any] = {"start_to_active_s": node.start_to_active, "conditions": figures}
+        plain = None
+        try:
+            plain = _conditions(node, floor, seconds, sent, say, figures, samples)
+        except BenchError as error:  # what was measured before stays
+            for condition in CONDITIONS:
+                figures.setdefault(condition, {"trouble": f"{error}"})
+        if sent.is_file():
+            published = read_sent(sent)
+            found["targets_per_second"] = (len(published) - 1) / float(np.ptp(published[:, 0]))
+            used = used if plain is None else topic_to_use(plain, published)
+        found["topic_to_use_us"] = summary(used)
+        found["switching"], delays = switching(node, trials)
+    samples["switching"] = {"delay": delays, "topic to use": used}
+    return found, samples
+
+
+def _conditions(
+    node: BenchNode,
+    floor: Floor | None,
+    seconds: float,
+    sent: Path,
+    say: Callable[[str], None],
+    figures: dict[str, Any],
+    samples: Samples,
+) -> CycleTimes | None:
+    """Measure all conditions; return the cycles from which one tells the target of each."""
+    plain = None
+    wanted = (*CONDITIONS[:-1], PLAIN, CONDITIONS[-1])
+    with node.under_each(wanted, sent) as each:
+        for condition, user in each:
             if condition == PLAIN:
                 say("measuring the way from a topic to the loop")
-                plain = watch(node.rows, min(seconds, PLAIN_SECONDS))
+                with contextlib.suppress(BenchError):  # the report says that it was not seen
+                    plain, _ = _measure(node, condition, user.pid, min(seconds, PLAIN_SECONDS))
                 continue
             say(f"measuring {condition} on simulated arms")
-            meter = UsageMeter([*node.pids, user.pid, os.getpid()])
-            timing = watch(node.rows, seconds)
-            usage = [asdict(one) for one in meter.read()]
+            try:
+                timing, usage = _measure(node, condition, user.pid, seconds)
+            except BenchError as error:
+                figures[condition] = {"trouble": f"{error}"}
+                continue
             figures[condition], samples[condition] = _figures(timing, usage)
             below = under_the_same_load(floor, node.loop, min(seconds, FLOOR_SECONDS))
             if below is not None:
@@ -79,22 +114,19 @@ def paced(
                 figures[condition]["floor"] = {
                     "lateness_us": summary(late), "cycles": len(late), "missed": missed,
                 }  # fmt: skip
-            node.check()
-        delays, answered = switching(node, trials)
-        found = {"start_to_active_s": node.start_to_active, "conditions": figures}
-    published = read_sent(sent)
-    used = topic_to_use(plain, published)
-    found["topic_to_use_us"] = summary(used)
-    found["targets_per_second"] = (len(published) - 1) / float(np.ptp(published[:, 0]))
-    found["switching"] = {
-        "trials": trials,
-        "mean_ms": float(delays.mean()) * 1e-3,
-        "std_ms": float(delays.std()) * 1e-3,
-        "delay_us": summary(delays),
-        "service_us": summary(answered),
-    }
-    samples["switching"] = {"delay": delays, "topic to use": used}
-    return found, samples
+    return plain
+
+
+def _measure(
+    node: BenchNode, condition: str, user: int, seconds: float
+) -> tuple[CycleTimes, list[dict[str, Any]]]:
+    def both() -> tuple[list[CycleTimes], list[dict[str, Any]]]:
+        meter = UsageMeter([*node.pids, user, os.getpid()])
+        timing = watch(node.rows, seconds)
+        return [timing], [asdict(one) for one in meter.read()]
+
+    (timing,), usage = undisturbed({node: instances_of(condition)}, both)
+    return timing, usage
 
 
 def _floor(folder: Path, say: Callable[[str], None]) -> Floor | None:
@@ -138,23 +170,3 @@ def under_the_same_load(
         return floor.run(seconds, max(cores) if len(cores) == 1 else -1, priority)
     finally:
         os.kill(loop, signal.SIGCONT)
-
-
-def switching(node: BenchNode, trials: int) -> tuple[Vector, Vector]:
-    """Switch to and fro by the ROS service, at random phases of the loop.
-
-    Returns:
-        From the request to the first cycle of the new laws, and until the answer, (trials,) [us].
-    """
-    rng = np.random.default_rng(0)
-    pair = instances_of(CONDITIONS[0]), instances_of(CONDITIONS[1])
-    delays, answered = [], []
-    for trial in range(trials):
-        time.sleep(float(rng.uniform(0.02, 0.05)))
-        message, took = node.timed_switch(pair[trial % 2])
-        found = re.search(r"([0-9.]+) ms from request", message)
-        if found is None:
-            raise BenchError(f"no delay in {message!r}")
-        delays.append(float(found[1]) * 1e3)
-        answered.append(took * 1e6)
-    return np.array(delays), np.array(answered)

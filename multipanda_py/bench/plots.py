@@ -11,6 +11,7 @@ import numpy as np
 
 from multipanda_py.bench.conditions import ARMS, CONDITIONS
 from multipanda_py.bench.paced import Samples
+from multipanda_py.bench.processes import cores_of
 from multipanda_py.bench.report import PAPER_SWITCH
 from multipanda_py.bench.wired import BARE
 from multipanda_py.exceptions import BenchError
@@ -31,17 +32,9 @@ def draw(report: Mapping[str, Any], samples: Mapping[str, Samples], file: Path) 
     Raises:
         BenchError: If matplotlib is missing, or there is nothing to draw.
     """
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise BenchError(
-            "no plots without matplotlib: pip install matplotlib; the tables are complete"
-        ) from None
     if not samples:
         raise BenchError("no plots: nothing was measured that can be drawn")
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
+    pyplot = usable_pyplot()
     figure, axes = pyplot.subplots(2, 3, figsize=(15.0, 7.6))
     paced, wired = samples.get("paced", {}), samples.get("wired", {})
     _to_robot(axes[0, 0], wired)
@@ -54,6 +47,24 @@ def draw(report: Mapping[str, Any], samples: Mapping[str, Samples], file: Path) 
     figure.tight_layout()
     figure.savefig(file, dpi=120)
     pyplot.close(figure)
+
+
+def usable_pyplot() -> Any:
+    """Return matplotlib's pyplot, which draws into files.
+
+    Raises:
+        BenchError: If matplotlib is missing.
+    """
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise BenchError(
+            "no plots without matplotlib: pip install matplotlib; the tables are complete"
+        ) from None
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
 
 
 def _violins(axes: Axes, groups: Mapping[str, Sequence[Vector]], labels: Sequence[str]) -> None:
@@ -134,14 +145,11 @@ def _lateness(axes: Axes, paced: Samples) -> None:
 
 
 def _cores(axes: Axes, conditions: Mapping[str, Any]) -> None:
-    names = [name for name in CONDITIONS if name in conditions]
+    names = [name for name in CONDITIONS if "processes" in conditions.get(name, {})]
     base = np.zeros(len(names))
     shown = ("loop.process", "ros.node", "ros.motion_generator")
     for k, process in enumerate(shown):
-        cores = [
-            sum(one["cores"] for one in conditions[name]["processes"] if one["name"] == process)
-            for name in names
-        ]
+        cores = [cores_of(conditions[name], process) for name in names]
         axes.bar(names, cores, 0.55, base, color=COLORS[k], alpha=0.7, label=process)
         base += cores
     axes.tick_params(axis="x", labelsize=8)

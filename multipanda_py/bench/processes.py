@@ -7,9 +7,10 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _TICK = os.sysconf("SC_CLK_TCK")
 
@@ -63,6 +64,11 @@ def memory_mib(pid: int) -> tuple[float, float]:
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8")
     found = dict(re.findall(r"^(Rss|Pss):\s+(\d+) kB", rollup, re.MULTILINE))
     return int(found["Rss"]) / 1024, int(found["Pss"]) / 1024
+
+
+def cores_of(figures: Mapping[str, Any], name: str) -> float:
+    """Return what all processes of a name take, out of ``processes`` of a part of a report."""
+    return sum(float(one["cores"]) for one in figures["processes"] if one["name"] == name)
 
 
 class UsageMeter:

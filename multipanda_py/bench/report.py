@@ -8,7 +8,7 @@ from typing import Any
 
 from multipanda_py.bench.conditions import ARMS, CONDITIONS, FORCE
 from multipanda_py.bench.scaling_report import scaling_lines
-from multipanda_py.bench.tables import missed, table, two
+from multipanda_py.bench.tables import missed, not_measured, table, two
 from multipanda_py.bench.wired import BARE
 
 PAPER = {"DC-NF": "< 25", "DC-CA": "above it", "DC-MA": "+ 40 to 60", "DC-CA-MA": "", "C-MA": ""}
@@ -21,19 +21,36 @@ PAPER_MEMORY = "0.2 % of 32 GB"
 Report = Mapping[str, Any]
 
 
-def markdown(report: Report, picture: str = "") -> str:
+_TWO_ARMS = (
+    "# How fast: a report of `multipanda bench`",
+    "Two FR3 arms, {:g} s per condition, target poses at 1 kHz over ROS 2 from a process of their "
+    "own. The paper's machine was a Ryzen 7 7735U mini-PC with real arms; its laws are C++.",
+)
+_ROWS_OF_ARMS = (
+    "# How many arms: a report of `multipanda bench --scaling`",
+    "Rows of simulated FR3 arms and pairs of cells, {:g} s each, target poses at 1 kHz for every "
+    "arm over ROS 2 from a process of their own.",
+)
+_BUSY = (
+    "**More programs than cores wanted to run at the start ({:.1f} for {}): times, and above all "
+    "99th percentiles, are those of a busy machine.**"
+)
+
+
+def markdown(report: Report, picture: str = "", picture_of_arms: str = "") -> str:
     """Return the report as Markdown.
 
     Args:
         report: As :func:`multipanda_py.bench.run.run` returns it.
         picture: File of the plots, relative to the report; empty: none.
+        picture_of_arms: That of numbers of arms.
     """
-    effort = report["effort"]
+    rows_only = "scaling" in report and not {"hot", "cpp", "paced", "wired"} & set(report)
+    head, text = _ROWS_OF_ARMS if rows_only else _TWO_ARMS
     parts = [
-        "# How fast: a report of `multipanda bench`",
-        f"Two FR3 arms, {effort['seconds']:g} s per condition, target poses at 1 kHz over ROS 2 "
-        "from a process of their own. The paper's machine was a Ryzen 7 7735U mini-PC with real "
-        "arms; its laws are C++.",
+        head,
+        text.format(report["effort"]["seconds"]),
+        *_busy(report["machine"]),
         table(("machine", ""), report["machine"].items()),
     ]
     if picture:
@@ -44,12 +61,18 @@ def markdown(report: Report, picture: str = "") -> str:
         ("Switching, and from a topic to the loop", _switching(report)),
         ("Processes", _processes(report)),
         ("Parts of a cycle, hot", _parts(report)),
-        ("One to eight arms", scaling_lines(report.get("scaling"))),
+        ("One to eight arms", scaling_lines(report.get("scaling"), picture_of_arms)),
         ("Left out", [f"- {name}: {why}" for name, why in report["left_out"].items()]),
     ):
         if found := list(lines):
             parts += [f"## {title}", "\n".join(found)]
     return "\n\n".join(parts) + "\n"
+
+
+def _busy(machine: Mapping[str, str]) -> list[str]:
+    """Return a line if the machine was busy before anything was measured."""
+    load, cores = machine["load before"].split()[0], machine["cores"].split()[0]
+    return [_BUSY.format(float(load), cores)] if float(load) > float(cores) else []
 
 
 def _loop(report: Report) -> Iterator[str]:
@@ -61,6 +84,8 @@ def _loop(report: Report) -> Iterator[str]:
         found = conditions.get(name)
         if found is None:
             row += [""] * 6
+        elif "trouble" in found:
+            row += [not_measured(found), *[""] * 5]
         else:
             control = found["control_us"]
             row += [
@@ -89,11 +114,9 @@ def _loop(report: Report) -> Iterator[str]:
         "same load."
     )
     for name, found in conditions.items():
-        if share := found["held"] / max(found["cycles"], 1):
-            yield (
-                f"\n**{name}: in {100.0 * share:.1f} % of the cycles an arm held, as targets "
-                "paused; the machine was too busy.**"
-            )
+        if found.get("held"):
+            share = 100.0 * found["held"] / found["cycles"]
+            yield f"\n{name}: in {share:.2f} % of the cycles an arm held, as targets paused."
 
 
 def _cpp(found: Mapping[str, float] | None) -> str:
@@ -107,7 +130,7 @@ def _wired(report: Report) -> Iterator[str]:
     for name in (*CONDITIONS, BARE):
         entry = found.get(name, {})
         if "trouble" in entry:
-            rows.append([name, f"not measured: {entry['trouble'].splitlines()[0]}", *[""] * 5])
+            rows.append([name, not_measured(entry), *[""] * 5])
             continue
         for arm in ARMS if entry else ():
             one = entry[arm]
@@ -138,17 +161,22 @@ def _switching(report: Report) -> Iterator[str]:
     if not paced:
         return
     switch, (mean, std) = paced["switching"], PAPER_SWITCH
-    used = paced["topic_to_use_us"]
-    yield table(
-        ("", "ours", "paper"),
-        [
+    used, rate = paced["topic_to_use_us"], paced.get("targets_per_second")
+    rows = [("switches by the ROS service", not_measured(switch), f"{mean} +- {std} ms")]
+    if "trouble" not in switch:
+        rows = [
             (f"request to first cycle of the new law, {switch['trials']} trials, mean and "
              "deviation", f"{switch['mean_ms']:.3f} +- {switch['std_ms']:.3f} ms",
              f"{mean} +- {std} ms"),
             ("the same, longest", f"{switch['delay_us']['max'] * 1e-3:.2f} ms", ""),
+        ]  # fmt: skip
+    yield table(
+        ("", "ours", "paper"),
+        [
+            *rows,
             ("topic published to cycle that uses it, median / p99",
              f"{two(used)} us" if used else "not seen", ""),
-            ("target poses per second and arm", f"{paced['targets_per_second']:.0f}", "1000"),
+            ("target poses per second and arm", f"{rate:.0f}" if rate else "not seen", "1000"),
             ("start of the node until it is active", f"{paced['start_to_active_s']:.1f} s", ""),
         ],
     )  # fmt: skip

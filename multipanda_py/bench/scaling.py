@@ -7,6 +7,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from typing import Any
 from multipanda_py.bench.child import Child
 from multipanda_py.bench.conditions import Data, row_of_arms
 from multipanda_py.bench.hot import FEATURES
-from multipanda_py.bench.node import START, BenchNode, ros_environment
+from multipanda_py.bench.node import SETTLE, START, BenchNode, ros_environment
 from multipanda_py.bench.paced import counts
-from multipanda_py.bench.processes import UsageMeter
+from multipanda_py.bench.processes import UsageMeter, cores_of
 from multipanda_py.bench.rows import CycleTimes, cycle_times, summary, watch
+from multipanda_py.bench.undisturbed import undisturbed
 from multipanda_py.exceptions import BenchError
 
 ROW = (1, 2, 4, 8)
@@ -28,7 +30,8 @@ CELLS = {
     "two on one domain": ("/one", "/two"),
 }
 """Namespaces of the cells; without them each is on a domain of its own."""
-_SETTLE = 2.0  # [s]
+PERIOD_US = 1000.0
+"""Of a cycle at 1 kHz [us]."""
 Say = Callable[[str], None]
 
 
@@ -42,12 +45,13 @@ def scaling(seconds: float, hot: Data, folder: Path, say: Say) -> dict[str, Any]
         say: Told of progress.
 
     Returns:
-        ``hot``, ``arms`` by number, ``cells`` by how they are apart, ``end``: where 1 kHz ends.
+        ``hot``, ``arms`` by number, ``cells`` by how they are apart, each with figures or its
+        ``trouble``; ``end``: where 1 kHz ends.
     """
     arms = {}
     for n in ROW:
         say(f"measuring {n} arms")
-        (arms[f"{n}"],) = _together(
+        (arms[f"{n}"],) = _or_trouble(
             [_row(n, f"row_{n}")], [""], [ros_environment()], seconds, folder
         )
     cells = {}
@@ -59,14 +63,28 @@ def scaling(seconds: float, hot: Data, folder: Path, say: Say) -> dict[str, Any]
             ros_environment(first if name else 1 + (first + k) % 100)
             for k, name in enumerate(namespaces)
         ]
-        cells[how] = _together(data, namespaces, environments, seconds, folder)
-    return {"hot": hot, "arms": arms, "cells": cells, "end": end_of_1_khz(hot, arms)}
+        cells[how] = _or_trouble(data, namespaces, environments, seconds, folder)
+    return {"hot": hot, "arms": arms, "cells": cells, "end": end_of_1_khz(arms)}
 
 
 def _row(n: int, name: str) -> Data:
     data = row_of_arms(n, FEATURES)
     data["cell"] = {"name": f"bench_{name}_{os.getpid()}"}
     return data
+
+
+def _or_trouble(
+    data: Sequence[Data],
+    namespaces: Sequence[str],
+    environments: Sequence[dict[str, str]],
+    seconds: float,
+    folder: Path,
+) -> list[dict[str, Any]]:
+    """Run cells at the same time; return the figures of each, or why there are none."""
+    try:
+        return _together(data, namespaces, environments, seconds, folder)
+    except BenchError as error:  # the machine is too small, or too busy, for these
+        return [{"trouble": f"{error}"} for _ in data]
 
 
 def _together(
@@ -76,7 +94,6 @@ def _together(
     seconds: float,
     folder: Path,
 ) -> list[dict[str, Any]]:
-    """Run cells at the same time; return the figures of each."""
     with contextlib.ExitStack() as stack:
         nodes, users = [], []
         for one, namespace, environment in zip(data, namespaces, environments):
@@ -90,51 +107,46 @@ def _together(
             user.wait_until_ready(START)
             nodes.append(node)
             users.append(user)
-        time.sleep(_SETTLE)
-        meters = [UsageMeter([*n.pids, u.pid]) for n, u in zip(nodes, users)]
-        for node in nodes[1:]:
-            node.rows.take()
-        found = watch(nodes[0].rows, seconds)
-        figures = [_figures(found, meters[0])]
-        for node, meter in zip(nodes[1:], meters[1:]):  # at once: all have run side by side
-            figures.append(_figures(watch(node.rows, seconds), meter))
-        for node in nodes:
-            node.check()
-    return figures
+        time.sleep(SETTLE)
+        watchers = stack.enter_context(ThreadPoolExecutor(len(nodes)))
+
+        def all_at_once() -> tuple[list[CycleTimes], list[list[dict[str, Any]]]]:
+            meters = [UsageMeter([*n.pids, u.pid]) for n, u in zip(nodes, users)]
+            timings = list(watchers.map(lambda node: watch(node.rows, seconds), nodes))
+            return timings, [[asdict(one) for one in meter.read()] for meter in meters]
+
+        instances = {node: one["active"] for node, one in zip(nodes, data)}
+        return [_figures(*found) for found in zip(*undisturbed(instances, all_at_once))]
 
 
-def _figures(timing: CycleTimes, meter: UsageMeter) -> dict[str, Any]:
+def _figures(timing: CycleTimes, usage: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         **{f"{name}_us": summary(values) for name, values in cycle_times(timing).items()},
         **counts(timing),
-        "processes": [asdict(one) for one in meter.read()],
+        "processes": usage,
     }
 
 
-def end_of_1_khz(hot: Data, arms: Data) -> dict[str, float]:
+def end_of_1_khz(arms: Data) -> dict[str, float]:
     """Return at how many arms a cycle, its 99th percentile and the ROS process fill a core.
 
-    By a straight line through the smallest and the largest number of arms that were measured.
-
-    Raises:
-        BenchError: If fewer than two numbers of arms were measured.
+    By a straight line through the smallest and the largest number of arms that were measured,
+    which are ``few`` and ``many``; infinity for what does not grow. Nothing if there are not two.
     """
-    numbers = sorted(int(n) for n in arms)
+    numbers = sorted(int(n) for n, found in arms.items() if "trouble" not in found)
     if len(numbers) < 2:
-        raise BenchError(f"got {len(numbers)} numbers of arms, a line needs two")
+        return {}
     few, many = numbers[0], numbers[-1]
 
-    def crossing(at_few: float, at_many: float, limit: float) -> float:
+    def crossing(value: Callable[[Data], float], limit: float) -> float:
+        at_few, at_many = value(arms[f"{few}"]), value(arms[f"{many}"])
         slope = (at_many - at_few) / (many - few)
         return few + (limit - at_few) / slope if slope > 0.0 else float("inf")
 
-    def cores(n: int) -> float:
-        taken = (p for p in arms[f"{n}"]["processes"] if p["name"] == "ros.node")
-        return sum(float(one["cores"]) for one in taken)
-
-    cycles = [arms[f"{n}"]["cycle_us"] for n in (few, many)]
     return {
-        "cycle_median": crossing(cycles[0]["median"], cycles[1]["median"], 1000.0),
-        "cycle_p99": crossing(cycles[0]["p99"], cycles[1]["p99"], 1000.0),
-        "ros_process": crossing(cores(few), cores(many), 1.0),
+        "few": few,
+        "many": many,
+        "cycle_median": crossing(lambda row: float(row["cycle_us"]["median"]), PERIOD_US),
+        "cycle_p99": crossing(lambda row: float(row["cycle_us"]["p99"]), PERIOD_US),
+        "ros_process": crossing(lambda row: cores_of(row, "ros.node"), 1.0),
     }

@@ -6,15 +6,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from multipanda_py.bench.tables import missed, table, two
+from multipanda_py.bench.processes import cores_of
+from multipanda_py.bench.tables import missed, not_measured, table, two
 
 Figures = Mapping[str, Any]
 
 
-def scaling_lines(scaling: Figures | None) -> Iterator[str]:
+def scaling_lines(scaling: Figures | None, picture: str = "") -> Iterator[str]:
     """Return the lines of a report; none if nothing was measured."""
     if not scaling:
         return
+    if picture:
+        yield f"![time of a cycle, physics, processor time and memory over arms]({picture})\n"
     hot = scaling["hot"]
     yield table(
         ("arms", "laws, hot", "with CA-MA", "physics, hot", "control, paced", "whole cycle",
@@ -51,31 +54,40 @@ def scaling_lines(scaling: Figures | None) -> Iterator[str]:
 
 
 def _paced(found: Figures) -> list[str]:
-    cores = {"loop.process": 0.0, "ros.node": 0.0}
-    memory = 0.0
-    for one in found["processes"]:
-        if one["name"] in cores:
-            cores[one["name"]] += one["cores"]
-            memory += one["proportional_mib"]
+    if "trouble" in found:
+        return [not_measured(found), *[""] * 5]
+    names = ("loop.process", "ros.node")
+    own = [one["proportional_mib"] for one in found["processes"] if one["name"] in names]
     return [
         two(found["control_us"]),
         two(found["cycle_us"]),
         two(found["lateness_us"]),
         f"{found['over_300_us']}, {missed(found)}"
         + (f"; {found['held']} held" if found["held"] else ""),
-        ", ".join(f"{value:.2f}" for value in cores.values()),
-        f"{memory:.0f}",
+        ", ".join(f"{cores_of(found, name):.2f}" for name in names),
+        f"{sum(own):.0f}",
     ]
 
 
 def _end(end: Figures) -> str:
-    """Say where 1 kHz ends on this machine, and what helps."""
+    """Say where 1 kHz ends on this machine, and what to buy."""
+    if not end:
+        return "**Where 1 kHz ends** cannot be said: fewer than two numbers of arms were measured."
     return (
-        f"**Where 1 kHz ends.** By a straight line through the first and the last row: the median "
-        f"of a whole simulated cycle fills its millisecond at {end['cycle_median']:.0f} arms, its "
-        f"99th percentile at {end['cycle_p99']:.0f}, and the ROS process its core at "
-        f"{end['ros_process']:.0f} arms with a target each per millisecond. The loop is one "
-        "thread: buy speed of a single core first, then a core for each loop, for the driver of "
-        "each real arm and for the ROS process; beyond that, cells of a few arms each on machines "
-        "of their own."
+        f"**Where 1 kHz ends.** By a straight line through {end['few']} and {end['many']} arms, "
+        f"the median of a whole simulated cycle fills its millisecond {_at(end['cycle_median'])}, "
+        f"its 99th percentile {_at(end['cycle_p99'])}, and the ROS process its core "
+        f"{_at(end['ros_process'])}, with a target per arm and millisecond. With real arms the "
+        "physics of the cycle is theirs, and their drivers' time comes instead.\n\n"
+        "**What to buy.** The loop is one thread, so a core that is twice as fast carries twice "
+        "as many arms, and more cores carry none; the 99th percentile is what the neighbours "
+        "leave of its caches, and gets better with a core that nothing else runs on "
+        "(`isolcpus`). So: first the fastest single core, then one core for each loop, one for "
+        "the ROS process, one for each real arm's driver and one for the system. Arms beyond that "
+        "go into a second cell, on other cores or another machine, which costs the first "
+        "one nothing but discovery; only arms under one law have to be in one cell."
     )
+
+
+def _at(arms: float) -> str:
+    return "at no number of arms" if arms == float("inf") else f"at {arms:.0f} arms"

@@ -23,3 +23,9 @@ def two(figures: Mapping[str, float] | None, digits: int = 0) -> str:
 def missed(figures: Mapping[str, int]) -> str:
     """Return how many periods passed without a cycle, of all periods."""
     return f"{figures['missed']} of {figures['missed'] + figures['cycles']}"
+
+
+def not_measured(figures: Mapping[str, str]) -> str:
+    """Return why there is no figure, in a line; empty if there is."""
+    lines = figures.get("trouble", "").splitlines()
+    return f"not measured: {lines[0]}" if lines else ""

@@ -12,16 +12,16 @@ from typing import Any
 
 from multipanda_py.bench.conditions import ARMS, CONDITIONS, all_conditions, instances_of
 from multipanda_py.bench.delay import correlated_delay, stamped_delays
-from multipanda_py.bench.node import SETTLE, BenchNode, ros_environment
+from multipanda_py.bench.node import BenchNode, ros_environment
 from multipanda_py.bench.paced import Samples
 from multipanda_py.bench.processes import UsageMeter
 from multipanda_py.bench.robots import Answers, BenchRobots
 from multipanda_py.bench.rows import CycleTimes, summary, watch
+from multipanda_py.bench.undisturbed import undisturbed
 from multipanda_py.exceptions import BenchError
 from multipanda_py.state import Vector
 
 _MOVING = 20.0  # for both robots to execute torques [s]
-_ATTEMPTS = 3
 BARE = "bare pylibfranka"
 
 
@@ -64,8 +64,11 @@ def _conditions(
     samples: Samples,
 ) -> None:
     data = all_conditions(robots.arms(), f"bench_fci_{os.getpid()}")
-    with BenchNode(data, folder, ros_environment()) as node:
-        for condition, user in node.under_each(CONDITIONS, folder / "sent.npy"):
+    with (
+        BenchNode(data, folder, ros_environment()) as node,
+        node.under_each(CONDITIONS, folder / "sent.npy") as each,
+    ):
+        for condition, user in each:
             say(f"measuring {condition} on simulated FCI robots")
             try:
                 found = _measure(node, robots, condition, [*node.pids, user.pid], seconds)
@@ -78,26 +81,18 @@ def _conditions(
 def _measure(
     node: BenchNode, robots: BenchRobots, condition: str, pids: list[int], seconds: float
 ) -> tuple[CycleTimes, dict[str, Answers], list[dict[str, Any]]]:
-    """Watch loop and robots; anew if arms held meanwhile, as when others took the machine.
+    """Watch loop and robots at the same time."""
 
-    Raises:
-        BenchError: If arms hold or have a fault every time.
-    """
-    for _ in range(_ATTEMPTS):
+    def both() -> tuple[list[CycleTimes], tuple[dict[str, Answers], list[dict[str, Any]]]]:
         _wait_for(robots)
         meter = UsageMeter(pids)
         robots.begin(seconds)
         timing = watch(node.rows, seconds)
         usage = [asdict(one) for one in meter.read()]
-        answers = robots.answers()
-        if not timing.held.any() and not node.faults():
-            return timing, answers, usage
-        node.switch(instances_of(condition))
-        time.sleep(SETTLE)
-    node.check()
-    raise BenchError(
-        f"arms held in {100.0 * timing.held.mean():.0f} % of the cycles: the machine is too busy"
-    )
+        return [timing], (robots.answers(), usage)
+
+    (timing,), (answers, usage) = undisturbed({node: instances_of(condition)}, both)
+    return timing, answers, usage
 
 
 def _figures(

@@ -7,6 +7,7 @@ import argparse
 import json
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from multipanda_py.bench.effort import PARTS, QUICK, Effort
@@ -17,6 +18,7 @@ from multipanda_py.machine.interruption import end_in_order
 
 SUMMARY = "Measure how fast this machine is, beside the multipanda_ros2 paper; writes a report."
 
+_END = 3.0  # for everything to end after Ctrl-C [s]
 _ROOM = 2**20  # of a report and its picture, 0.2 MiB with --quick
 
 
@@ -25,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="under a minute instead of ten")
     parser.add_argument(
         "-o", dest="folder", type=Path, default=Path("bench"), metavar="DIR",
-        help="for report.json, report.md and report.png (default: bench)",
+        help="for report.json, .md and .png, of --scaling scaling.json, .md and .png (default: "
+        "bench)",
     )  # fmt: skip
     parser.add_argument("--seconds", type=positive, metavar="S", help="of each condition")
     parser.add_argument("--trials", type=count, metavar="N", help="number of switches")
@@ -42,6 +45,7 @@ def run(options: argparse.Namespace) -> int:
     from multipanda_py.bench.plots import draw
     from multipanda_py.bench.report import markdown
     from multipanda_py.bench.run import run as measure
+    from multipanda_py.bench.scaling_plots import draw_scaling
 
     effort = QUICK if options.quick else Effort()
     only = ("scaling",) if options.scaling else tuple(options.only or ()) or None
@@ -49,19 +53,26 @@ def run(options: argparse.Namespace) -> int:
     effort = replace(effort, **{name: value for name, value in given.items() if value is not None})
     options.folder.mkdir(parents=True, exist_ok=True)
     _check_room(options.folder)
-    end_in_order()
+    end_in_order(_END)
     report, samples = measure(effort, complain)
-    picture = "report.png"
-    try:
-        draw(report, samples, options.folder / picture)
-    except (BenchError, OSError) as error:
-        complain(f"{error}")
-        picture = ""
-    text = markdown(report, picture)
+    name = "scaling" if effort.parts == ("scaling",) else "report"
+    pictures = {"report.png": "", "scaling.png": ""}
+    for picture, wanted, drawing in (
+        ("report.png", effort.parts != ("scaling",), partial(draw, report, samples)),
+        ("scaling.png", "scaling" in report, partial(draw_scaling, report)),
+    ):
+        try:
+            if wanted:
+                drawing(options.folder / picture)
+                pictures[picture] = picture
+        except (BenchError, OSError) as error:
+            complain(f"{error}")
+    text = markdown(report, *pictures.values())
     say(text)  # before what a full disk may refuse
-    (options.folder / "report.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
-    (options.folder / "report.md").write_text(text, "utf-8")
-    say(f"written: {options.folder}/report.md, report.json{', ' + picture if picture else ''}")
+    (options.folder / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+    (options.folder / f"{name}.md").write_text(text, "utf-8")
+    written = ", ".join([f"{name}.json", *filter(None, pictures.values())])
+    say(f"written: {options.folder}/{name}.md, {written}")
     return OK if set(PARTS) & set(report) else FAILED
 
 

@@ -23,6 +23,7 @@ from multipanda_py.fci_sim.control_unit import Timing
 from multipanda_py.fci_sim.server import Server
 from multipanda_py.machine.child import module_command
 from multipanda_py.machine.closing import Closing
+from multipanda_py.machine.interruption import time_left
 from multipanda_py.machine.outputs import say
 
 READY = "ready"
@@ -114,7 +115,7 @@ class FciSim(Closing):
             if stream is not None:
                 stream.close()
         try:
-            process.wait(5.0)  # the end of its standard input ends it
+            process.wait(time_left(5.0))  # the end of its standard input ends it
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

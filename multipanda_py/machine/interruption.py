@@ -12,12 +12,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 BEYOND_SIGNALS = 128
 """What shells add to the number of a signal to make an exit code of it: 130, 143."""
 _ending = ""
+_within = 0.0
+_deadline = 0.0
 
 
 class Interrupted(KeyboardInterrupt):
@@ -45,15 +48,26 @@ def end_at_once(program: str) -> None:
         signal.signal(number, _end)
 
 
-def end_in_order() -> None:
+def end_in_order(within: float = 0.0) -> None:
     """Have signals raise :class:`Interrupted`: from here on there is something to end.
 
     The handlers of a process that was not started as one of our programs are its own.
     Thread: main.
+
+    Args:
+        within: Which time that may take, see :func:`time_left`; the program says so as soon as a
+            signal comes. 0: it says nothing, and everything takes its time [s].
     """
+    global _within
     if _ending:
+        _within = within
         for number in SIGNALS:
             signal.signal(number, _raise)
+
+
+def time_left(usual: float) -> float:
+    """Return how long to wait for the end of something [s]: less than usual after a signal."""
+    return min(usual, max(0.0, _deadline - time.monotonic())) if _deadline else usual
 
 
 def _end(number: int, frame: FrameType | None) -> None:
@@ -71,4 +85,10 @@ def _end(number: int, frame: FrameType | None) -> None:
 def _raise(number: int, frame: FrameType | None) -> None:
     for other in SIGNALS:  # what ends now is not to be cut in two
         signal.signal(other, signal.SIG_IGN)
+    global _deadline
+    if _within:
+        _deadline = time.monotonic() + _within
+        text = f"{_ending}: {signal.Signals(number).name}: ending, at most {_within:g} s\n"
+        with contextlib.suppress(OSError):
+            os.write(2, text.encode())
     raise Interrupted(number)

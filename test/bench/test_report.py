@@ -19,6 +19,7 @@ from multipanda_py.bench.plots import draw
 from multipanda_py.bench.report import markdown
 from multipanda_py.bench.rows import summary
 from multipanda_py.bench.scaling import end_of_1_khz
+from multipanda_py.bench.scaling_plots import draw_scaling
 from multipanda_py.cli import main
 from multipanda_py.exceptions import BenchError
 from multipanda_py.machine.facts import machine_facts
@@ -61,24 +62,74 @@ def test_rows_of_a_table_are_as_long_as_its_head():
         assert len({line.count("|") for line in table.splitlines()}) == 1, table
 
 
-def test_arms_and_cells_have_a_table_and_the_end_of_1_khz_is_where_lines_cross():
-    report, us = figures(), summary(VALUES)
-    condition = report["paced"]["conditions"]["DC-NF"]
+def scaling_figures():
+    """Return rows of one and eight arms, and one of two arms that could not be had."""
+    us, condition = summary(VALUES), figures()["paced"]["conditions"]["DC-NF"]
     one = condition | {"cycle_us": us | {"median": 100.0, "p99": 200.0}}
     eight = condition | {"cycle_us": us | {"median": 450.0, "p99": 900.0}}
-    end = end_of_1_khz({}, {"1": one, "8": eight})
+    rows = {"1": one, "2": {"trouble": "arms held in 40 % of the cycles\nand more"}, "8": eight}
+    hot = {
+        name.format(n): {"median_us": 20.0 * n, "p99_us": 30.0 * n}
+        for n in (1, 2, 8)
+        for name in ("{}", "{} CA-MA", "{}: physics")
+    }
+    return {
+        "hot": hot, "arms": rows, "end": end_of_1_khz(rows),
+        "cells": {"one cell": [one], "two on one domain": [one, {"trouble": "no"}]},
+    }  # fmt: skip
+
+
+def test_arms_and_cells_have_a_table_and_the_end_of_1_khz_is_where_lines_cross():
+    end = scaling_figures()["end"]
+    assert (end["few"], end["many"]) == (1, 8)
     assert end["cycle_median"] == pytest.approx(19.0)
     assert end["cycle_p99"] == pytest.approx(9.0)
     assert end["ros_process"] == float("inf")
-    with pytest.raises(BenchError, match="needs two"):
-        end_of_1_khz({}, {"1": one})
-    report["scaling"] = {
-        "hot": {}, "arms": {"1": one, "8": eight}, "end": end, "cells": {"one cell": [one]},
-    }  # fmt: skip
-    text = markdown(report)
-    assert "Where 1 kHz ends" in text
+    report = figures() | {"scaling": scaling_figures()}
+    text = markdown(report, "", "scaling.png")
+    assert "fills its millisecond at 19 arms" in text
+    assert "its core at no number of arms" in text
+    assert "](scaling.png)" in text
     tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
     assert all(len({line.count("|") for line in t.splitlines()}) == 1 for t in tables)
+
+
+def test_rows_of_arms_that_held_were_reported_as_figures():
+    report = figures() | {"scaling": scaling_figures()}
+    text = markdown(report)
+    (row,) = [line for line in text.splitlines() if line.startswith("| 2 |")]
+    assert "not measured: arms held in 40 % of the cycles |" in row
+    assert "| two on one domain | 2 | not measured: no |" in text
+    report["paced"]["conditions"] = {"DC-NF": {"trouble": "arms held"}}
+    assert "not measured: arms held" in markdown(report)
+
+
+def test_where_1_khz_ends_is_not_said_of_one_number_of_arms(tmp_path):
+    report = figures() | {"scaling": scaling_figures()}
+    rows = report["scaling"]["arms"]
+    rows["8"] = rows["2"]
+    report["scaling"]["end"] = end_of_1_khz(rows)
+    assert "cannot be said" in markdown(report)
+    draw_scaling(report, tmp_path / "one.png")
+    rows["1"] = rows["2"]
+    with pytest.raises(BenchError, match="none of their numbers"):
+        draw_scaling(report, tmp_path / "none.png")
+
+
+def test_numbers_of_arms_had_no_picture(tmp_path):
+    draw_scaling(figures() | {"scaling": scaling_figures()}, tmp_path / "scaling.png")
+    assert (tmp_path / "scaling.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_report_of_arms_alone_says_so_and_that_its_machine_was_busy():
+    report = figures()
+    only = {key: report[key] for key in ("machine", "effort", "left_out")}
+    only["scaling"] = scaling_figures()
+    for load, is_busy in (("0.3 4.0 4.0", False), ("17.0 1.0 1.0", True)):
+        only["machine"] = report["machine"] | {"load before": load, "cores": "2 of 2"}
+        text = markdown(only)
+        assert text.startswith("# How many arms")
+        assert ("those of a busy machine" in text) == is_busy
 
 
 def test_more_cycles_were_missed_than_there_had_been():
