@@ -32,11 +32,12 @@ cells = conditions()
 for n in (1, 2, 4, 8):
     cells[f"N = {n}"] = row_of_arms(n, BASE)
     cells[f"N = {n}, CA+MA"] = row_of_arms(n, [*BASE, "collision_avoidance", "manipulability"])
+known = [*cells, *map(name_of, MOVING)]
 blocks = {name: (lambda: None, laws_of(cell)) for name, cell in cells.items() if ONLY in name}
 blocks |= {name_of(n): moving(cell) for n, cell in conditions().items()
            if n in MOVING and ONLY in name_of(n)}
 gc.collect(), gc.freeze(), gc.disable()
-print(json.dumps(list(blocks)), flush=True)
+print(json.dumps([known, list(blocks)]), flush=True)
 for line in sys.stdin:
     (before, block), samples = blocks[line.strip()], []
     for _ in range(20):
@@ -54,7 +55,12 @@ HERE = Path(__file__).resolve().parent
 
 
 class Checkout:
-    """A process that measures the conditions of one checkout when it is asked to."""
+    """A process that measures the conditions of one checkout when it is asked to.
+
+    Attributes:
+        known: Names of all conditions.
+        conditions: Of those that it measures.
+    """
 
     def __init__(self, folder: Path, cycles: int, only: str) -> None:
         environment = os.environ | {
@@ -70,7 +76,9 @@ class Checkout:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.conditions: list[str] = json.loads(self._line())
+        self.known: list[str]
+        self.conditions: list[str]
+        self.known, self.conditions = json.loads(self._line())
 
     def _line(self) -> str:
         assert self._process.stdout is not None
@@ -126,6 +134,12 @@ def main() -> int:
         Checkout(folder.resolve(), options.cycles, options.only) for folder in options.checkouts
     ]
     names = sides[0].conditions
+    if not names:
+        for side in sides:
+            side.close()
+        parser.error(
+            f"--only: got {options.only!r}, allowed is a part of {', '.join(sides[0].known)}"
+        )
     figures: list[dict[str, list[float]]] = [{name: [] for name in names} for _ in sides]
     for n in range(options.rounds):
         for name in names:

@@ -84,20 +84,23 @@ def main() -> int:
         parser.error(f"{options.against} has no multipanda_py: allowed are checkouts")
     if options.keep and options.keep.exists() and any(options.keep.iterdir()):
         parser.error(f"{options.keep} is not empty")
+    accepted = json.loads(ACCEPTED.read_text()) if ACCEPTED.exists() else {}
     if missing := what_is_missing():
         sys.stdout.write(f"instruction counts skipped: {missing}\n")
         return 0
-    accepted = json.loads(ACCEPTED.read_text()) if ACCEPTED.exists() else {}
     if not (options.accept or options.against) and accepted.get("for") != interpreter():
         sys.stdout.write(
             f"instruction counts skipped: accepted ones are for {accepted.get('for')}, "
-            f"this is {interpreter()}\n"
+            f"this is {interpreter()}; --against CHECKOUT compares two checkouts on any\n"
         )
         return 0
     before = {n: r for n, r in accepted.get("ratios", {}).items() if options.only in n}
     if options.against:
         before = counted(options.against, None, options.only)
     now = counted(HERE.parent, options.keep, options.only)
+    if not now:
+        known = ", ".join(accepted.get("ratios", {}))
+        parser.error(f"--only: got {options.only!r}, allowed is a part of {known}")
     sys.stdout.write(table(now, before) + "\n")
     figures = {"for": interpreter(), "ratios": {name: round(r, 4) for name, r in now.items()}}
     for path in filter(None, (options.json, ACCEPTED if options.accept else None)):

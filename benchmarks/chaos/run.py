@@ -28,6 +28,10 @@ from ledger import Ledger
 from soak import soak
 from stage import ROOT
 
+sys.path.append(str(ROOT / "benchmarks"))
+
+from parts.options import count_or_none, duration
+
 PAGE = ROOT / "doc" / "faults.md"
 BEGIN, END = "<!-- chaos: begin -->", "<!-- chaos: end -->"
 TIMES = {
@@ -47,10 +51,10 @@ def main() -> int:
     """Run a campaign; return 1 if anything broke."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--faults", type=int, default=200, metavar="N")
-    parser.add_argument("--inputs", type=int, default=10_000, metavar="N")
+    parser.add_argument("--faults", type=count_or_none, default=200, metavar="N")
+    parser.add_argument("--inputs", type=count_or_none, default=10_000, metavar="N")
     parser.add_argument(
-        "--minutes", type=float, help="begin nothing new after that (60; soak: 30)"
+        "--minutes", type=duration, help="begin nothing new after that (60; soak: 30)"
     )
     parser.add_argument("--only", choices=["soak"], help="run it for long instead")
     parser.add_argument("--png", type=Path, help="draw what the soak has found")

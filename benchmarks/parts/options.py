@@ -14,6 +14,13 @@ def count(text: str) -> int:
     return int(text)
 
 
+def count_or_none(text: str) -> int:
+    """Return a whole number from 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"got {text!r}, allowed a whole number from 0")
+    return int(text)
+
+
 def duration(text: str) -> float:
     """Return a time above 0."""
     try:
