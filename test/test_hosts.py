@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts on one machine: each has a network of its own, and nothing is left of them."""
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "benchmarks"
+sys.path.append(str(FOLDER))
+network = import_module("parts.network")
+
+NO_ROOT = "from parts.network import why_not; import os; os.setuid(65534); print(why_not())"
+SERVE = "import socket; s = socket.create_server(('', 5000)); print(flush=True); s.accept()"
+CALL = f"import socket; socket.create_connection(('{network.NET}.1', 5000), 5.0)"
+
+
+@pytest.mark.skipif(bool(network.why_not()), reason="needs root and network namespaces")
+def test_hosts_reach_each_other_and_their_traffic_is_counted():
+    interfaces = set(os.listdir("/sys/class/net"))
+    with network.Network("first", "second") as hosts:
+        server = subprocess.Popen(
+            [*hosts.enter("first"), sys.executable, "-c", SERVE], stdout=subprocess.PIPE
+        )
+        assert server.stdout.readline() == b"\n"
+        before = hosts.sent("second")
+        subprocess.run([*hosts.enter("second"), sys.executable, "-c", CALL], check=True)
+        assert server.wait(10.0) == 0
+        server.stdout.close()
+        sent, packets = (b - a for a, b in zip(before, hosts.sent("second")))
+        assert packets >= 3  # of a connection in TCP
+        assert sent >= 3 * 54
+        assert set(os.listdir("/sys/class/net")) == interfaces
+        held = hosts._switch.process.pid
+    assert not Path(f"/proc/{held}/ns/net").exists()
+
+
+def test_without_root_it_says_so_in_a_line():
+    done = subprocess.run(
+        [sys.executable, "-c", NO_ROOT], capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": f"{FOLDER}{os.pathsep}{FOLDER.parent}"},
+    )  # fmt: skip
+    if os.getuid() and not done.stdout:
+        pytest.skip("another user cannot be had")
+    assert "root" in done.stdout or "apt install" in done.stdout
+    assert len(done.stdout.splitlines()) == 1
