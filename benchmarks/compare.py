@@ -25,13 +25,13 @@ from parts.options import count
 
 WORKER = """
 import gc, json, os, statistics, sys, time
-from parts.conditions import BASE, conditions, laws_of, row_of_arms
+from parts.conditions import conditions, laws_of, row_of_arms
 from parts.moving import MOVING, moving, name_of
 os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})
 cells = conditions()
 for n in (1, 2, 4, 8):
-    cells[f"N = {n}"] = row_of_arms(n, BASE)
-    cells[f"N = {n}, CA+MA"] = row_of_arms(n, [*BASE, "collision_avoidance", "manipulability"])
+    cells[f"N = {n}"] = row_of_arms(n)
+    cells[f"N = {n}, CA+MA"] = row_of_arms(n, "collision_avoidance", "manipulability")
 known = [*cells, *map(name_of, MOVING)]
 blocks = {name: (lambda: None, laws_of(cell)) for name, cell in cells.items() if ONLY in name}
 blocks |= {name_of(n): moving(cell) for n, cell in conditions().items()

@@ -2,9 +2,12 @@
 """CI's guard of the hot path: what it reads from callgrind, and what it lets pass."""
 
 import json
+import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 sys.path.append(str(FOLDER))
@@ -41,3 +44,48 @@ def test_accepted_figures_are_those_of_all_conditions():
     accepted = json.loads(instructions.ACCEPTED.read_text())["ratios"]
     assert {"DC-NF", "DC-CA-MA", "C-MA", "UFIC x 2", "inline cycle"} <= set(accepted)
     assert all(0.1 < ratio < 10.0 for ratio in accepted.values())
+
+
+def run(*words):
+    done = subprocess.run(
+        [sys.executable, *map(str, words)], capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_another_python_skips_with_a_reason_and_says_what_can_be_compared(monkeypatch, capsys):
+    monkeypatch.setattr(instructions, "interpreter", lambda: "Python 3.12, riscv64")
+    monkeypatch.setattr(instructions, "what_is_missing", lambda: "")
+    monkeypatch.setattr(sys, "argv", ["instructions.py"])
+    assert instructions.main() == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "skipped" in line
+    assert "this is Python 3.12, riscv64; --against CHECKOUT" in line
+
+
+def test_conditions_that_nobody_knows_were_an_empty_table_of_instructions(monkeypatch, capsys):
+    monkeypatch.setattr(instructions, "what_is_missing", lambda: "")
+    monkeypatch.setattr(instructions, "counted", lambda *_: {})
+    monkeypatch.setattr(
+        sys, "argv", ["instructions.py", "--only", "XX", "--against", str(FOLDER.parent)]
+    )
+    with pytest.raises(SystemExit) as ended:
+        instructions.main()
+    assert ended.value.code == 2
+    assert "got 'XX', allowed is a part of DC-NF" in capsys.readouterr().err
+
+
+@pytest.mark.sim
+def test_conditions_that_nobody_knows_were_an_empty_table_of_times():
+    code, said = run(FOLDER / "compare.py", FOLDER.parent, "--only", "XX")
+    assert code == 2
+    assert "got 'XX', allowed is a part of DC-NF, " in said
+    assert "DC-NF moving" in said.splitlines()[-1]
+    assert "|" not in said.replace("...", "")
+
+
+def test_a_soak_of_less_than_no_time_ended_at_once_as_if_all_were_well():
+    for words in (["--only", "soak", "--minutes", "-1"], ["--minutes", "0"], ["--faults", "-1"]):
+        code, said = run(FOLDER / "chaos" / "run.py", *words)
+        assert code == 2, said
+        assert "allowed" in said

@@ -1,50 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conditions of ``multipanda bench`` for what compares checkouts: old ones have no bench."""
+"""The conditions of this checkout's ``multipanda bench``, on whichever checkout is measured.
+
+What compares checkouts has one's ``multipanda_py`` after the other's on its path; both are to run
+the same cells, also where one of them calls other laws its conditions, or has none.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from multipanda_py import Cell
-from multipanda_py.testing import simple_cell
 
-BASE = ["nullspace", "coriolis"]
-PAIR = ("left", "right")
+_FILE = Path(__file__).resolve().parents[2] / "multipanda_py" / "bench" / "conditions.py"
+_spec = importlib.util.spec_from_file_location("conditions_of_bench", _FILE)
+if _spec is None or _spec.loader is None:
+    raise ImportError(f"{_FILE}: not there")
+_bench = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_bench)
+
+BASE, PAIR = list(_bench.BASE), tuple(_bench.ARMS)
+"""Features of every condition; the two arms."""
 
 
 def dual(law: dict[str, Any]) -> Cell:
     """Return a dual-arm cell with one instance of a law per arm, or one on both arms."""
     active = ["law"] if "arms" in law else [f"{arm}/law" for arm in PAIR]
-    return simple_cell(controllets={"law": law}, active=active)
+    data = _bench.cell_data(_bench.two_arms(), {"law": law}, active, name="dual")
+    cell: Cell = _bench.inline_cell(data)
+    return cell
 
 
-def row_of_arms(n: int, features: list[str]) -> Cell:
+def row_of_arms(n: int, *features: str) -> Cell:
     """Return ``n`` arms in a row, each under its own Cartesian impedance."""
-    arms = {f"arm{i}": {"position": [0.0, 0.7 * i, 0.0]} for i in range(n)}
-    law = {"law": {"type": "cartesian_impedance", "features": features}}
-    return simple_cell(arms, law, [f"{arm}/law" for arm in arms])
+    cell: Cell = _bench.inline_cell(_bench.row_of_arms(n, features))
+    return cell
 
 
 def conditions() -> dict[str, Cell]:
     """Return the cells of the paper's conditions, and of unified force-impedance control."""
-
-    def cartesian(*more: str) -> Cell:
-        return dual({"type": "cartesian_impedance", "features": [*BASE, *more]})
-
-    coupled = {
-        "type": "coupled_impedance",
-        "arms": list(PAIR),
-        "features": [*BASE, "manipulability"],
-    }
-    return {
-        "DC-NF": cartesian(),
-        "DC-CA": cartesian("collision_avoidance"),
-        "DC-MA": cartesian("manipulability"),
-        "DC-CA-MA": cartesian("collision_avoidance", "manipulability"),
-        "C-MA": dual(coupled),
-        "UFIC x 2": dual({"type": "force_impedance", "features": BASE}),
-    }
+    return {name: _bench.condition_cell(name) for name in (*_bench.CONDITIONS, _bench.FORCE)}
 
 
 def laws_of(cell: Cell) -> Callable[[], None]:
