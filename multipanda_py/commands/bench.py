@@ -24,7 +24,9 @@ _ROOM = 2**20  # of a report and its picture, 0.2 MiB with --quick
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--quick", action="store_true", help="under a minute instead of ten")
+    parser.add_argument(
+        "--quick", action="store_true", help="a minute instead of ten; longer on a busy machine"
+    )
     parser.add_argument(
         "-o", dest="folder", type=Path, default=Path("bench"), metavar="DIR",
         help="for report.json, .md and .png, of --scaling scaling.json, .md and .png (default: "

@@ -7,11 +7,12 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from processes import PATIENCE, descendants, is_running, wait_until
+from processes import PATIENCE, descendants, is_running
 
 from multipanda_py.bench.conditions import ARMS, CONDITIONS
 
@@ -58,8 +59,11 @@ def test_interrupted_it_leaves_no_process(tmp_path):
     children = descendants(process.pid)
     assert children
     process.send_signal(signal.SIGINT)
+    assert process.stderr.readline() == "multipanda: SIGINT: ending, at most 3 s\n"
+    begun = time.monotonic()
     _, err = process.communicate(timeout=30.0 * PATIENCE)
+    assert time.monotonic() - begun < 3.0 * PATIENCE
     assert process.returncode == 130
     assert "Traceback" not in err
-    wait_until(lambda: not any(map(is_running, children)), 10.0, lambda: f"end of {children}")
+    assert not any(map(is_running, children))
     assert not Path(tmp_path / "report.json").exists()
