@@ -9,6 +9,7 @@ import gc
 import os
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 from multipanda_py.config.sections import RealtimeConfig
 
@@ -60,21 +61,31 @@ def has_priority() -> bool:
 def before_ordinary_threads(config: RealtimeConfig) -> Iterator[None]:
     """Let threads that are started within run before all without a real-time priority.
 
-    They get the lowest of those, below a loop and its drivers. Nothing changes if the cell wants
-    none (``priority`` 0) or the machine allows none, which the loop says.
+    They get the lowest of those, below a loop and its drivers, and take turns with each other:
+    one that is busy for long must not keep out what it is waiting for. Nothing changes if the
+    cell wants none (``priority`` 0) or the machine allows none, which the loop says.
 
     Thread: the caller's, which has it meanwhile, and which threads inherit it from.
     """
     if config.priority == 0 or has_priority():
         yield
         return
-    lowest = os.sched_get_priority_min(os.SCHED_FIFO)
+    lowest = os.sched_get_priority_min(os.SCHED_RR)
     with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(lowest))
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(lowest))
     try:
         yield
     finally:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def make_ordinary(beginning: str) -> None:
+    """Take the priority of this process's threads whose names begin so."""
+    for task in os.listdir("/proc/self/task"):
+        # One may end meanwhile.
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/self/task/{task}/comm").read_text().startswith(beginning):
+                os.sched_setscheduler(int(task), os.SCHED_OTHER, os.sched_param(0))
 
 
 def enter_realtime(config: RealtimeConfig) -> list[str]:

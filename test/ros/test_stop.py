@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from processes import wait_until
@@ -85,9 +86,21 @@ def test_a_stop_waited_for_whatever_kept_the_cores_busy(stopping):
     except OSError as error:
         pytest.skip(f"no real-time priorities here: {error.strerror}")
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    threads = [int(task) for task in os.listdir("/proc/self/task")]
-    before_others = [task for task in threads if os.sched_getscheduler(task) == os.SCHED_FIFO]
+    before_others = [task for task in tasks() if os.sched_getscheduler(task) == os.SCHED_RR]
     assert stop._thread.native_id in before_others
     assert len(before_others) > 1  # of the middleware
     assert {os.sched_getparam(task).sched_priority for task in before_others} == {1}
     assert os.getpid() not in before_others
+
+
+def test_a_reply_that_did_not_arrive_took_every_core(stopping):
+    """Its sender tried again without a pause, before whoever was to take it."""
+    senders = [task for task, name in tasks().items() if name.startswith("dds.asyn")]
+    assert len(senders) > 1  # of this participant, and of the test's
+    assert {os.sched_getscheduler(task) for task in senders} == {os.SCHED_OTHER}
+
+
+def tasks() -> dict[int, str]:
+    """Return the names of this process's threads."""
+    folder = Path("/proc/self/task")
+    return {int(task.name): (task / "comm").read_text() for task in folder.iterdir()}
