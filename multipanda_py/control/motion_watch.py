@@ -140,6 +140,10 @@ class MotionWatch:
     def start(self, q: Vector, dq: Vector) -> None:
         """Come to rest from positions (n,) [rad] and velocities (n,) [rad/s], and forget."""
         self._motion.rest(q, dq)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all motions until now."""
         self.state = self._ends_as = MotionState.IDLE
         self._motions, self._largest = 0, 0.0
         self._contact = (0, 0.0)

@@ -99,6 +99,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         ]
         self._first_joint = np.cumsum([0, *joints]).tolist()
         self._reports = np.zeros((context.n_arms, len(MOTION_REPORTS)))
+        self._is_placed = False
         self._paces = [partial(self.pace, arm) for arm in range(context.n_arms)]
         super().__init__(context, params)
 
@@ -111,20 +112,28 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     def on_activate(self, states: Sequence[ArmState], target: TrajectoryTarget) -> None:
         """Come to rest from the measured state, and hold there."""
         super().on_activate(states, target)
-        for watch, state in zip(self._watches, states):
-            watch.start(state.q, state.dq)
+        for motion, watch, state in zip(self._motions, self._watches, states):
+            motion.place(state.q, state.dq)
+            watch.reset()
+        self._is_placed = True  # and is braked once it is known whether it is moved by a handover
 
     def on_handover(
         self, states: Sequence[ArmState], target: TrajectoryTarget, handovers: Sequence[Handover]
     ) -> str:
         """Begin where the joint springs press as before; what comes next starts from there."""
         words = super().on_handover(states, self._reference, handovers)
-        for motion, state in zip(self._motions, states):
-            motion.rest(motion.q.copy(), state.dq)
+        self._come_to_rest()
         return words
+
+    def _come_to_rest(self) -> None:
+        self._is_placed = False
+        for motion in self._motions:
+            motion.stop()
 
     def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
         """Begin a motion, or a stop."""
+        if self._is_placed:
+            self._come_to_rest()
         for watch in self._watches:
             watch.forget()
         self._watches[place].begin(channel, target)
@@ -132,6 +141,8 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
         """Write the joint torques."""
         motions, feedforward = self._motions, self.params.feedforward
+        if self._is_placed:
+            self._come_to_rest()
         if len(motions) == 1:
             motions[0].advance(period, self._paces[0])
         else:

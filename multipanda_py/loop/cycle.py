@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.backend import Backend
 from multipanda_py.exceptions import LoopError
+from multipanda_py.handover import Handover
 from multipanda_py.loop.all_arms import AllArms
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.arm_settings import ArmSettings
@@ -28,13 +29,19 @@ from multipanda_py.loop.silence import Silence
 from multipanda_py.loop.tare import Tares
 from multipanda_py.loop.turns import Turns
 from multipanda_py.machine.outputs import say
-from multipanda_py.state import Vector
+from multipanda_py.state import ArmState, Vector
 
 _monotonic_ns = time.monotonic_ns
 # Numbers, for Python 3.11 finds members of enums by a function.
 _MAIL, _TARGETS, _TRACE = int(Word.MAIL), int(Word.TARGETS), int(Word.TRACE)
 _LOOP_HEARTBEAT = int(Word.LOOP_HEARTBEAT)
 _LAST_ROW, _ROWS = int(Word.LAST_ROW), int(Word.ROWS)
+_WEIGHT = np.array([0.0, 0.0, -10.0, 0.0, 0.0, 0.0])
+
+
+def _pressing(state: ArmState) -> Handover:
+    """Return what an arm hands over that presses down with 10 N, for a law's warm-up."""
+    return Handover(_WEIGHT.dot(state.jacobian), _WEIGHT, _WEIGHT)
 
 
 class ControlLoop:
@@ -136,7 +143,7 @@ class ControlLoop:
                 arm.gravity.update()
         for instance in self._instances:
             with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
-                instance.activate()
+                instance.activate([_pressing(state) for state in instance.states])
                 for _ in range(warm_up):
                     for arm in self._arms:
                         arm.model.update(arm.state)

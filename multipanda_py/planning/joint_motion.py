@@ -125,9 +125,13 @@ class JointMotion:
 
     def rest(self, q: Vector, dq: Vector) -> None:
         """Start anew from a measured state: the reference is there, and comes to rest."""
+        self.place(q, dq)
+        self.stop()
+
+    def place(self, q: Vector, dq: Vector) -> None:
+        """Put the reference at a measured state; how it goes on from there is to be said next."""
         self._state[:] = 0.0
         self.q[:], self.dq[:] = q, dq
-        self.stop()
 
     def stop(self) -> None:
         """Bring the reference to rest."""
