@@ -104,3 +104,7 @@ class BenchError(MultipandaError, RuntimeError):
 
 class LogError(MultipandaError, ValueError):
     """Refuse a log that cannot be read, written or made sense of, in a sentence."""
+
+
+class ValidationRefused(MultipandaError, ValueError):
+    """Refuse to compare what cannot be compared, or a task that cannot be done, in a sentence."""

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors between the runs of a plant and of its twin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.robots import ArmDescription
+from multipanda_py.state import Matrix, Vector
+from multipanda_py.validation.quantities import PERIOD, QUANTITIES, quantities
+from multipanda_py.validation.record import Run
+from multipanda_py.validation.task import Task
+
+SHORTEST = 0.2
+"""Of two runs together that can be compared [s]."""
+_MOVING = 0.05
+_STEADY = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What a task says of a plant and its twin.
+
+    Attributes:
+        number: Of the task.
+        title: Of the task.
+        law: That it was done with.
+        repeats: How many pairs of runs could be compared.
+        errors: Of every arm by name and quantity by name: root mean square errors per repeat and
+            axis, (repeats, axes).
+        force: Of ``plant`` and ``twin``: root mean square error of the force that was asked for,
+            per repeat and arm, (repeats, arms) [N]; empty where none is asked for.
+        steady: Of ``plant`` and ``twin``: largest ripple of the force about its mean over 50 ms,
+            root mean square, (repeats,) [N].
+        tanks: Of ``plant`` and ``twin``: lowest energy of each tank [J].
+        faults: What ended runs early, in sentences.
+        series: Of the first repeat, to draw: see :func:`compare`.
+    """
+
+    number: int
+    title: str
+    law: str
+    repeats: int
+    errors: Mapping[str, Mapping[str, Matrix]]
+    force: Mapping[str, Matrix]
+    steady: Mapping[str, Vector]
+    tanks: Mapping[str, Mapping[str, float]]
+    faults: tuple[str, ...]
+    series: Mapping[str, Any]
+
+    def overall(self, arm: str, quantity: str) -> Vector:
+        """Return the error over all axes that count, of every repeat, (repeats,)."""
+        counted = next(q.counted for q in QUANTITIES if q.name == quantity)
+        errors = self.errors[arm][quantity][:, : counted or None]
+        found: Vector = np.sqrt(np.mean(errors**2, axis=1))
+        return found
+
+    def worst(self, quantity: str) -> float:
+        """Return the largest error of any arm and axis that counts, mean over the repeats."""
+        counted = next(q.counted for q in QUANTITIES if q.name == quantity)
+        found = [
+            float(of_arm[quantity][:, : counted or None].mean(axis=0).max())
+            for of_arm in self.errors.values()
+            if quantity in of_arm
+        ]
+        return max(found, default=float("nan"))
+
+    def stable(self, side: str) -> bool | None:
+        """Return whether the force of a side was steady in all repeats; None where none was."""
+        ripple = self.steady.get(side, np.zeros(0))
+        if any(fault.startswith(side) for fault in self.faults):
+            return False
+        return bool((ripple < _STEADY).all()) if len(ripple) else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything but the series, in plain types."""
+        return {
+            "task": self.number, "title": self.title, "law": self.law, "repeats": self.repeats,
+            "errors": {
+                arm: {
+                    name: {
+                        "per_axis_mean": rows.mean(axis=0).tolist(),
+                        "per_axis_std": rows.std(axis=0).tolist(),
+                        "overall_mean": float(self.overall(arm, name).mean()),
+                        "overall_std": float(self.overall(arm, name).std()),
+                    }
+                    for name, rows in of_arm.items()
+                }
+                for arm, of_arm in self.errors.items()
+            },
+            "worst": {
+                q.name: self.worst(q.name)
+                for q in QUANTITIES
+                if any(q.name in of_arm for of_arm in self.errors.values())
+            },
+            "force_rmse": {
+                side: {"mean": rows.mean(axis=0).tolist(), "std": rows.std(axis=0).tolist()}
+                for side, rows in self.force.items()
+            },
+            "force_ripple": {side: rows.tolist() for side, rows in self.steady.items()},
+            "stable": {side: self.stable(side) for side in ("plant", "twin")},
+            "tanks_lowest": {side: dict(of) for side, of in self.tanks.items()},
+            "faults": list(self.faults),
+        }  # fmt: skip
+
+
+def compare(
+    task: Task,
+    plants: Sequence[Run],
+    twins: Sequence[Run],
+    arms: Mapping[str, ArmDescription],
+) -> Comparison:
+    """Compare the runs of a plant with those of its twin, repeat by repeat.
+
+    Runs that ended early are compared up to there. ``series`` of what is returned has the first
+    pair: ``time`` (n,), ``plant`` and ``twin`` by arm and quantity (n, axes), and, where a force
+    is asked for, ``force`` by side: times (m,), forces (m, arms), asked (m,), tanks.
+
+    Args:
+        task: What was done.
+        plants: Of the plant, by repeat.
+        twins: Of the twin; the same of as many.
+        arms: As both are described, by their names in the plant.
+    """
+    errors: dict[str, dict[str, list[Vector]]] = {arm: {} for arm in arms}
+    series: dict[str, Any] = {}
+    faults, count = [], 0
+    for repeat, pair in enumerate(zip(plants, twins), start=1):
+        for side, run in zip(("plant", "twin"), pair):
+            if run.fault:
+                faults.append(f"{side}, repeat {repeat}, after {run.seconds:.2f} s: {run.fault}")
+        seconds = min(task.seconds, *(run.seconds for run in pair))
+        if seconds < SHORTEST:
+            continue
+        count += 1
+        times = np.arange(0.0, seconds, PERIOD)
+        for arm, description in arms.items():
+            plant, twin = (quantities(_log(run, arm), description, times) for run in pair)
+            for name in plant:
+                if name in twin:
+                    error = np.sqrt(np.mean((plant[name] - twin[name]) ** 2, axis=0))
+                    errors[arm].setdefault(name, []).append(error)
+            if count == 1:
+                series["time"] = times
+                series.setdefault("plant", {})[arm] = plant
+                series.setdefault("twin", {})[arm] = twin
+    sides = {"plant": plants, "twin": twins}
+    if task.asked_force(np.zeros(1)) is not None:
+        series["force"] = {
+            side: {
+                "time": run.force_time, "force": run.force,
+                "asked": task.asked_force(run.force_time), "tanks": run.tanks,
+                "tank_time": run.tank_time,
+            }
+            for side, runs in sides.items()
+            for run in runs[:1]
+        }  # fmt: skip
+    forces = {side: _force_errors(task, runs) for side, runs in sides.items()}
+    return Comparison(
+        number=task.number,
+        title=task.title,
+        law=task.law,
+        repeats=count,
+        errors={
+            arm: {name: np.array(rows) for name, rows in of_arm.items()}
+            for arm, of_arm in errors.items()
+            if of_arm
+        },
+        force={side: rows for side, rows in forces.items() if len(rows)},
+        steady={
+            side: found
+            for side, runs in sides.items()
+            for found in [np.array([_ripple(run) for run in runs if len(run.force) > 20])]
+            if len(found)
+        },
+        tanks={
+            side: {
+                name: min(float(run.tanks[name].min()) for run in runs if name in run.tanks)
+                for name in {name: None for run in runs for name in run.tanks}
+            }
+            for side, runs in sides.items()
+            if any(run.tanks for run in runs)
+        },
+        faults=tuple(faults),
+        series=series,
+    )
+
+
+def _log(run: Run, arm: str) -> Any:
+    return run.logs[arm] if arm in run.logs else next(iter(run.logs.values()))
+
+
+def _force_errors(task: Task, runs: Sequence[Run]) -> Matrix:
+    rows = []
+    for run in runs:
+        asked = task.asked_force(run.force_time)
+        if asked is None or not len(run.force):
+            continue
+        rows.append(np.sqrt(np.mean((run.force - asked[:, None]) ** 2, axis=0)))
+    return np.array(rows)
+
+
+def _ripple(run: Run) -> float:
+    """Return how far a force is from its own mean over 50 ms, root mean square [N]."""
+    width = max(1, round(_MOVING / max(float(np.median(np.diff(run.force_time))), 1e-4)))
+    kernel = np.ones(width) / width
+    found = [
+        np.std(force[width:-width] - np.convolve(force, kernel, "same")[width:-width])
+        for force in run.force.T
+    ]
+    return float(max(found))

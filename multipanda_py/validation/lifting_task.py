@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The task of two arms: a box between them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.pose import Pose
+from multipanda_py.state import Vector
+from multipanda_py.validation.posture import pointing, posture_at, tool_in_world
+from multipanda_py.validation.task import (
+    LAW,
+    STEP,
+    Pace,
+    Task,
+    rod,
+    task_cell,
+    thing_like,
+    with_start,
+)
+
+AT_BOX = (
+    np.array([0.4451, 0.02959, -0.5255, -2.25892, -1.61219, 1.64112, 0.71578]),
+    np.array([-0.73593, 0.03744, 0.82009, -2.25883, 1.60509, 1.65203, -0.71612]),
+)
+"""Of Franka arms on either side; others start from their ready posture."""
+HALF = (0.06, 0.095, 0.1)
+"""Half edges of the box: forward, from arm to arm, up [m]."""
+FORWARD, HEIGHT, CLEARANCE = 0.5, 0.4, 0.003
+LIFT, SQUEEZE = 0.2, 20.0
+GIVEN = 0.006
+"""By which the law gives way under the box [m]."""
+
+
+class BoxLift(Task):
+    """Squeeze a box from both sides with 20 N and lift it by 20 cm, coupled."""
+
+    number, title = 5, "a box squeezed with 20 N and lifted by 20 cm"
+    laws = ("coupled ufic",)
+    arms = 2
+
+    def scene(self, config: CellConfig) -> CellConfig:
+        """Return the cell with a box between the first two arms, in front of them."""
+        names = self.names(config)
+        bases = [np.array(config.arms[name].position) for name in names]
+        apart = bases[0] - bases[1]
+        apart[2] = 0.0
+        distance = float(np.linalg.norm(apart))
+        if not 0.3 <= distance <= 1.6:
+            raise ValidationRefused(
+                f"task 5: bases of {' and '.join(names)} are {distance:.2f} m apart, allowed 0.3 "
+                "to 1.6 m"
+            )
+        side = apart / distance
+        forward = np.cross(side, [0.0, 0.0, 1.0])
+        middle = 0.5 * (bases[0] + bases[1]) + FORWARD * forward + np.array([0, 0, HEIGHT])
+        arms = {}
+        for name, sign, start in zip(names, (1.0, -1.0), AT_BOX):
+            arm = with_start(config.arms[name], np.array(config.arms[name].q_start), rod(0.06))
+            described = describe_arm(name, arm)
+            franka = arm.robot.name in ("fr3", "fer")
+            q = start if franka else np.array(arm.robot.ready)
+            here = tool_in_world(described, q)
+            goal = Pose(
+                middle + sign * (HALF[1] + CLEARANCE) * side, pointing(here.rotation, -sign * side)
+            )
+            q = posture_at(described, goal, q, "task 5")
+            arms[name] = with_start(arm, q, None)
+        self._tools = [f"{describe_arm(name, arm).prefix}tool" for name, arm in arms.items()]
+        self._side = side
+        yaw = math.atan2(side[1], side[0]) - 0.5 * math.pi
+        table = {"shape": "box", "size": [0.2, 0.3, 0.02], "rpy": [0.0, 0.0, yaw],
+                 "position": (middle - np.array([0, 0, HALF[2] + 0.02])).tolist()}  # fmt: skip
+        box = {"shape": "box", "size": list(HALF), "rpy": [0.0, 0.0, yaw], "mass": 0.8,
+               "position": middle.tolist()}  # fmt: skip
+        law: dict[str, Any] = {
+            "type": "coupled_force_impedance",
+            "params": {"stiffness": [4000.0, 4000.0, 4000.0, 100.0, 100.0, 100.0]},
+        }
+        things = {"table": thing_like(config, "table", table),
+                  "box": thing_like(config, "box", box)}  # fmt: skip
+        return task_cell(config, arms, law, things)
+
+    def settle(self, cell: Cell, pace: Pace) -> None:
+        """Squeeze until both hands press firmly."""
+        pace(STEP)
+        report = cell.report(LAW)
+        self._start: Vector = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
+        cell.set_object_target(LAW, squeeze=SQUEEZE)
+        for _ in range(40):
+            pace(100)
+            pressed = [
+                float(np.linalg.norm(cell.state(arm).wrench_ext_in_base[:3])) for arm in cell.arms
+            ]
+            if min(pressed) > 0.9 * SQUEEZE:
+                break
+        pace(800)
+
+    def aim(self, cell: Cell, time: float) -> None:
+        """Set the height of an instant."""
+        share = min(time / (0.8 * self.seconds), 1.0)
+        height = 0.5 * (LIFT + GIVEN) * (1.0 - math.cos(math.pi * share))
+        goal = self._start + np.array([0.0, 0.0, height])
+        cell.set_object_target(LAW, Pose(goal, np.eye(3)))
+
+    def asked_force(self, times: Vector) -> Vector | None:
+        """Return 20 N, (n,)."""
+        return np.full(len(times), SQUEEZE)
+
+    def felt_force(self, cell: Cell) -> Vector:
+        """Return the force of the box on each tool along the line between them, (2,) [N]."""
+        force = [cell.simulation.contact_force(tool, "box") @ self._side for tool in self._tools]
+        return np.array([force[0], -force[1]])

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of what plant and twin did."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.validation.compare import Comparison
+from multipanda_py.validation.quantities import QUANTITIES
+
+COLORS = ("#3b75af", "#c4663a", "#6b9e5b", "#8a6bab", "#b8a03c", "#6f6f6f", "#4aa3a2")
+_POINTS = 600
+
+
+def pyplot() -> Any:
+    """Return matplotlib's pyplot, without a window.
+
+    Raises:
+        ValidationRefused: If it is not installed; says what to install.
+    """
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise ValidationRefused(
+            "no report without matplotlib, of the extra 'bench': pip install matplotlib"
+        ) from None
+    mpl.use("Agg")
+    from matplotlib import pyplot as found
+
+    return found
+
+
+def quantity_plots(found: Comparison, arm: str) -> str:
+    """Return every quantity of one arm, plant beside error, as a PNG in base64."""
+    plots = pyplot()
+    series = found.series
+    time = series["time"]
+    every = max(1, len(time) // _POINTS)
+    shown = [q for q in QUANTITIES if q.name in series["plant"][arm]]
+    shown = [q for q in shown if q.name in series["twin"][arm]]
+    figure, axes = plots.subplots(
+        len(shown), 2, figsize=(11.0, 1.9 * len(shown)), squeeze=False, sharex=True
+    )
+    for row, quantity in zip(axes, shown):
+        plant = series["plant"][arm][quantity.name][::every]
+        twin = series["twin"][arm][quantity.name][::every]
+        for k, label in enumerate(quantity.labels(plant.shape[1])):
+            color = COLORS[k % len(COLORS)]
+            row[0].plot(time[::every], plant[:, k], color=color, lw=1.0, label=label)
+            row[0].plot(time[::every], twin[:, k], color=color, lw=0.9, ls="--")
+            row[1].plot(time[::every], plant[:, k] - twin[:, k], color=color, lw=0.8)
+        row[0].set_ylabel(f"{quantity.name}\n[{quantity.unit}]", size=8)
+        row[1].set_ylabel(f"plant - twin\n[{quantity.unit}]", size=8)
+        row[0].legend(fontsize=6, loc="upper right", ncols=4)
+        for axis in row:
+            axis.grid(alpha=0.3)
+            axis.tick_params(labelsize=7)
+    axes[0, 0].set_title("plant solid, twin dashed", size=9)
+    axes[0, 1].set_title("difference", size=9)
+    for axis in axes[-1]:
+        axis.set_xlabel("time [s]", size=8)
+    return _png(figure, plots)
+
+
+def force_plots(found: Sequence[Comparison]) -> str:
+    """Return forces and tanks of one task under all its laws, as a PNG in base64."""
+    plots = pyplot()
+    figure, axes = plots.subplots(
+        2, len(found), figsize=(5.5 * len(found), 4.6), squeeze=False, sharex=True
+    )
+    for column, one in zip(axes.T, found):
+        tanks = False
+        for side, style in (("plant", "-"), ("twin", "--")):
+            force = one.series["force"][side]
+            for k, values in enumerate(np.transpose(force["force"])):
+                column[0].plot(
+                    force["time"], values, style, lw=1.0, color=COLORS[k], label=f"{side} {k + 1}"
+                )
+            if side == "twin":
+                column[0].plot(force["time"], force["asked"], "k:", lw=1.0, label="asked for")
+            for k, (name, energy) in enumerate(force["tanks"].items()):
+                tanks = True
+                column[1].plot(
+                    force["tank_time"], energy, style, color=COLORS[k], lw=1.0,
+                    label=f"{name.split(' [')[0]}, {side}",
+                )  # fmt: skip
+        column[0].set_title(f"{one.law}: force on the tool [N]", size=9)
+        column[1].set_title("energy of tanks [J]" if tanks else "no tanks", size=9)
+        column[1].set_xlabel("time [s]", size=8)
+        for axis in column:
+            axis.grid(alpha=0.3)
+            axis.tick_params(labelsize=7)
+            if axis.lines:
+                axis.legend(fontsize=6, loc="best")
+    return _png(figure, plots)
+
+
+def curve_plot(labels: Sequence[str], rows: dict[str, Sequence[float]], ylabel: str) -> str:
+    """Return one line per name over labelled steps, as a PNG in base64."""
+    plots = pyplot()
+    figure, axis = plots.subplots(figsize=(7.0, 3.2))
+    for k, (name, values) in enumerate(rows.items()):
+        axis.plot(
+            range(len(values)), list(values), "o-", color=COLORS[k % len(COLORS)], label=name
+        )
+    axis.set_xticks(range(len(labels)), labels, size=8)
+    axis.set_ylabel(ylabel, size=8)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=7)
+    return _png(figure, plots)
+
+
+def _png(figure: Any, plots: Any) -> str:
+    figure.tight_layout()
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=90)
+    plots.close(figure)
+    return base64.b64encode(out.getvalue()).decode()

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks on a table: a force that swings, a force along a circle."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.pose import Pose
+from multipanda_py.robots import ArmDescription
+from multipanda_py.state import Vector
+from multipanda_py.validation.plain_force import PlainForce
+from multipanda_py.validation.posture import pointing, posture_at, tool_in_world
+from multipanda_py.validation.task import (
+    STEP,
+    Pace,
+    Task,
+    rod,
+    task_cell,
+    thing_like,
+    with_start,
+)
+
+UFIC, PLAIN = "ufic", "plain_pi"
+OVER_TABLE = np.array([0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785])
+"""Of a Franka arm; others start near their ready posture."""
+DOWN = np.array([0.0, 0.0, -1.0])
+CLEARANCE = 0.003
+"""Between tool and table at the start [m]."""
+RADIUS = 0.1
+TURN = 10.0
+"""In which the circle is drawn once; a shorter task draws a part of it [s]."""
+MOST_FORCE = 60.0
+"""That the plain law may ask for [N]."""
+FIRST_FORCE = 5.0
+"""With which contact is made [N]."""
+
+
+class PressingTask(Task):
+    """Press on a table that stands under the tool of the first arm."""
+
+    laws = (UFIC, PLAIN)
+    settling = 2000
+    stiffness: tuple[float, ...] = (100.0, 100.0, 50.0, 10.0, 10.0, 10.0)
+
+    @property
+    def each_cycle(self) -> bool:
+        """The plain law is computed here."""
+        return self.law == PLAIN
+
+    def scene(self, config: CellConfig) -> CellConfig:
+        """Return the cell with a table."""
+        (name,) = self.names(config)
+        self._name = name
+        arm = with_start(config.arms[name], np.array(config.arms[name].q_start), rod(0.1))
+        described = describe_arm(name, arm)
+        self._described = described
+        q = OVER_TABLE if arm.robot.name in ("fr3", "fer") else np.array(arm.robot.ready)
+        here = tool_in_world(described, q)
+        what = f"task {self.number}"
+        pose = Pose(here.position, pointing(here.rotation, DOWN))
+        q = posture_at(described, pose, q, what)
+        self._place(described, here)
+        arm = with_start(arm, q, None)
+        x, y, z = self._centre.tolist()
+        table = {"shape": "box", "size": [0.18, 0.18, 0.02],
+                 "position": [x, y, z - CLEARANCE - 0.02], "friction": 0.2}  # fmt: skip
+        law: dict[str, Any] = {"type": "force_impedance"}
+        stiffness = list(self.stiffness)
+        if self.law == PLAIN:
+            law["type"] = "cartesian_impedance"
+            stiffness[2] = 0.0
+        law["params"] = {"stiffness": stiffness}
+        if self.law == PLAIN:
+            law["params"]["wrench"] = {"time_constant": 0.0}
+        return task_cell(
+            config, {name: arm}, law, {"table": thing_like(config, "table", table)},
+            [f"{name} table"],
+        )  # fmt: skip
+
+    def _place(self, arm: ArmDescription, tool: Pose) -> None:
+        """Put the circle where the arm has room: outwards if it is near, else inwards."""
+        away = tool.position - arm.position_base_in_world
+        away[2] = 0.0
+        distance = float(np.linalg.norm(away))
+        side = away / max(distance, 1e-6) * (1.0 if distance < 0.55 else -1.0)
+        self._centre: Vector = tool.position + RADIUS * side
+        self._first = math.atan2(-side[1], -side[0])
+
+    def settle(self, cell: Cell, pace: Pace) -> None:
+        """Touch the table and press a little."""
+        self._plain = PlainForce()
+        pace(STEP)
+        self._start = cell.pose(self._name)
+        self._to_base = self._described.rotation_base_in_world.T
+        for _ in range(self.settling // STEP):
+            self._press(cell, FIRST_FORCE, STEP)
+            pace(STEP)
+
+    def _press(self, cell: Cell, force: float, cycles: int) -> None:
+        if self.law == PLAIN:
+            up_in_base = self._described.rotation_base_in_world[2]
+            measured = float(up_in_base @ cell.state(self._name).wrench_ext_in_base[:3])
+            force = self._plain.force(force, measured, cycles * 1e-3)
+            force = min(max(force, 0.0), MOST_FORCE)
+        wrench = np.concatenate([self._to_base @ (force * DOWN), np.zeros(3)])
+        cell.set_target(self._name, wrench=wrench)
+
+    def felt_force(self, cell: Cell) -> Vector:
+        """Return the force of the table on the tool, (1,) [N]."""
+        tool = f"{self._described.prefix}tool"
+        return np.array([cell.simulation.contact_force(tool, "table")[2]])
+
+
+class ForceSine(PressingTask):
+    r"""Press with one period of a sine, :math:`15\,\mathrm{N}\,(1 - \cos(2\pi t / T))`."""
+
+    number, title = 3, "0 to 30 N on a plane"
+
+    def asked_force(self, times: Vector) -> Vector | None:
+        """Return the sine, (n,) [N]."""
+        force: Vector = 15.0 * (1.0 - np.cos(2.0 * math.pi * times / self.seconds))
+        return force
+
+    def aim(self, cell: Cell, time: float) -> None:
+        """Set the force of an instant."""
+        force = 15.0 * (1.0 - math.cos(2.0 * math.pi * time / self.seconds))
+        self._press(cell, force, 1 if self.each_cycle else STEP)
+
+
+class ForceCircle(PressingTask):
+    """Press with 9.81 N while the tool draws a circle of 10 cm radius."""
+
+    number, title = 4, "9.81 N along a circle"
+    stiffness = (800.0, 800.0, 50.0, 20.0, 20.0, 20.0)
+    force = 9.81
+
+    def asked_force(self, times: Vector) -> Vector | None:
+        """Return 9.81 N, (n,)."""
+        return np.full(len(times), self.force)
+
+    def aim(self, cell: Cell, time: float) -> None:
+        """Set pose and force of an instant."""
+        phase = self._first - 2.0 * math.pi * time / TURN
+        where = self._centre + RADIUS * np.array([math.cos(phase), math.sin(phase), 0.0])
+        first = self._centre + RADIUS * np.array(
+            [math.cos(self._first), math.sin(self._first), 0.0]
+        )
+        goal = self._start.position + self._to_base @ (where - first)
+        cell.set_target(self._name, Pose(goal, self._start.rotation))
+        self._press(cell, self.force, 1 if self.each_cycle else STEP)

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a task on a cell and keep what its arms did."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.instance_spec import instance_specs
+from multipanda_py.exceptions import LoopError, MultipandaError
+from multipanda_py.logs import ArmLog
+from multipanda_py.logs.from_rows import log_of_rows
+from multipanda_py.loop.events import Event
+from multipanda_py.state import Matrix, Vector
+from multipanda_py.validation.task import LAW, STEP, TO_START, Pace, Task
+
+_AT_A_TIME = 100
+"""Steps after which rows are taken out of their ring."""
+_LONGEST_WAIT = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What one repeat of a task recorded.
+
+    Attributes:
+        logs: Of every arm by name, with time from the first target on.
+        force: What things pressed on the tools with, (m, arms) [N], at ``force_time``; without
+            samples where no simulation says.
+        force_time: (m,) [s].
+        tanks: Energies of the law's tanks, by name, each (n,) [J].
+        tank_time: (n,) [s].
+        fault: Why it ended early; empty if it did not.
+    """
+
+    logs: Mapping[str, ArmLog]
+    force: Matrix = field(default_factory=lambda: np.zeros((0, 1)))
+    force_time: Vector = field(default_factory=lambda: np.zeros(0))
+    tanks: Mapping[str, Vector] = field(default_factory=dict)
+    tank_time: Vector = field(default_factory=lambda: np.zeros(0))
+    fault: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """How long it went on well [s]."""
+        ends = [float(log.time[-1]) for log in self.logs.values()]
+        return min(ends) if ends else 0.0
+
+
+class TaskCell:
+    """A cell in the scene of a task, for several repeats of it.
+
+    Args:
+        task: What is done.
+        config: The cell whose arms do it.
+
+    Raises:
+        ValidationRefused: If the task cannot be done with this cell.
+    """
+
+    def __init__(self, task: Task, config: CellConfig) -> None:
+        self.task, self.config = task, task.scene(config)
+        self._inline = self.config.cell.placement == "inline"
+        self._cell: Cell | None = None
+
+    def close(self) -> None:
+        """End the cell."""
+        if self._cell is not None:
+            self._cell.close()
+            self._cell = None
+
+    def run(self, seed: int) -> Run:
+        """Do the task once, from the start; a fault of the arms is a part of what is returned.
+
+        Args:
+            seed: Of the noise of simulated arms.
+        """
+        try:
+            cell = self._begin(seed)
+            with _paced(cell, self._inline) as pace:
+                self.task.settle(cell, pace)
+                return self._record(cell, pace)
+        except MultipandaError as error:
+            self.close()  # what comes next begins with a new one
+            return Run({}, fault=" ".join(str(error).split()))
+
+    def _begin(self, seed: int) -> Cell:
+        if self._cell is not None and self._inline:
+            self._cell.simulation.reset(seed=seed)
+            self._cell.events()
+            return self._cell
+        self.close()
+        self._cell = cell = Cell(self.config)
+        cell.start()
+        if self._inline:
+            cell.simulation.reset(seed=seed)
+        else:
+            self._go_to_start(cell)
+        return cell
+
+    def _go_to_start(self, cell: Cell) -> None:
+        """Bring real arms to the task's posture, then start its law."""
+        cell.switch([f"{arm}/{TO_START}" for arm in cell.arms], strictness="force_auto")
+        goals = {name: np.array(arm.q_start) for name, arm in self.config.arms.items()}
+        for name, q in goals.items():
+            cell.set_target(name, q=q)
+        cell.wait(
+            lambda: all(np.abs(cell.state(n).q - q).max() < 5e-3 for n, q in goals.items()),
+            60.0, "the start posture",
+        )  # fmt: skip
+        cell.switch([LAW], strictness="force_auto")
+
+    def _record(self, cell: Cell, pace: Pace) -> Run:
+        task, taken = self.task, 1 if self.task.each_cycle and self._inline else STEP
+        seen, _ = cell.rows(10**15)
+        begin, last = float(cell.row()["time"]), 0.0
+        parts: list[NDArray[np.void]] = []
+        force: list[Vector] = []
+        force_time: list[float] = []
+        fault, steps = "", 0
+        while last < task.seconds and not fault:
+            task.aim(cell, last)
+            try:
+                pace(taken)
+            except LoopError as error:
+                fault = " ".join(str(error).split())
+            last = float(cell.row()["time"]) - begin
+            steps += 1
+            if steps % (_AT_A_TIME * STEP // taken) == 0 or last >= task.seconds or fault:
+                seen, rows = cell.rows(seen)
+                parts.append(rows)
+            if steps % (STEP // taken) == 0:
+                fault = fault or _fault_of(cell)
+                if self._inline and task.asked_force(np.zeros(1)) is not None:
+                    force.append(task.felt_force(cell))
+                    force_time.append(last)
+        seen, rows = cell.rows(seen)
+        rows = np.concatenate([*parts, rows])
+        rows = rows[rows["arms"]["fault"].max(axis=1) == 0]
+        if fault:
+            self.close()
+        if not len(rows):
+            return Run({}, fault=fault or "no row was recorded")
+        rows["time"] -= begin
+        tanks = self._tanks(rows)
+        return Run(
+            logs=dict(log_of_rows(rows, self.config).arms),
+            force=np.array(force) if force else np.zeros((0, task.arms)),
+            force_time=np.array(force_time),
+            tanks=tanks,
+            tank_time=rows["time"].copy() if tanks else np.zeros(0),
+            fault=fault,
+        )
+
+    def _tanks(self, rows: NDArray[np.void]) -> dict[str, Vector]:
+        spec = next(spec for spec in instance_specs(self.config) if spec.name == LAW)
+        return {
+            str(name): rows["reports"][:, spec.index, column].copy()
+            for column, name in enumerate(spec.law.report_names)
+            if "tank" in str(name)
+        }
+
+
+def run_task(task: Task, config: CellConfig, seed: int = 0) -> Run:
+    """Do a task once on the arms of a cell: see :meth:`TaskCell.run`."""
+    cell = TaskCell(task, config)
+    try:
+        return cell.run(seed)
+    finally:
+        cell.close()
+
+
+def _fault_of(cell: Cell) -> str:
+    faults = cell.row()["arms"]["fault"]
+    if not faults.any():
+        return ""
+    events = [event for event in cell.events() if event.event >= Event.NON_FINITE_TORQUE]
+    words = [" ".join(str(event).split()) for event in events]
+    return words[0] if words else f"fault {int(faults.max())} of an arm"
+
+
+@contextmanager
+def _paced(cell: Cell, inline: bool) -> Iterator[Pace]:
+    """Give a way to let cycles pass: by hand without a clock, else by waiting for rows."""
+    if inline:
+        yield cell.step
+        return
+
+    def wait(cycles: int) -> None:
+        until = float(cell.row()["time"]) + cycles / cell.config.cell.rate
+        limit = clock.monotonic() + _LONGEST_WAIT
+        while float(cell.row()["time"]) < until:
+            cell.check()
+            if clock.monotonic() > limit:
+                raise LoopError(f"the cell's time did not go on for {_LONGEST_WAIT:g} s")
+            clock.sleep(1e-3)
+
+    yield wait

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One page that says how far a twin is from its plant, with everything in it."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.validation.compare import Comparison
+from multipanda_py.validation.plots import force_plots, quantity_plots
+from multipanda_py.validation.quantities import QUANTITIES, Quantity
+
+_STYLE = """
+body{font:14px/1.45 system-ui,sans-serif;max-width:1080px;margin:2em auto;padding:0 1em;color:#222}
+table{border-collapse:collapse;margin:1em 0}
+th,td{border:1px solid #ccc;padding:.25em .6em;text-align:right}
+th:first-child,td:first-child{text-align:left} th{background:#f3f3f3}
+img{max-width:100%} .over{background:#f9dcd3} .under{background:#e2f0dc} .fault{color:#a32}
+"""
+
+
+def page(
+    found: Sequence[Comparison], plant: str, twin: str, about: Mapping[str, Any] | None = None
+) -> str:
+    """Return the report as HTML that needs nothing beside it.
+
+    Args:
+        found: What the tasks said, those of one number beside one another.
+        plant: What the plant is, in words.
+        twin: The same of the twin.
+        about: Further facts, for the head of the page.
+
+    Raises:
+        ValidationRefused: If matplotlib is missing.
+    """
+    facts = {"plant": plant, "twin": twin, **(about or {})}
+    parts = [
+        "<!doctype html><html lang='en'><meta charset='utf-8'>",
+        f"<title>How far a twin is from its plant</title><style>{_STYLE}</style>",
+        "<h1>How far a twin is from its plant</h1>",
+        _table(("", ""), [(name, str(value)) for name, value in facts.items()]),
+        "<h2>Largest root mean square error of any joint or axis</h2>",
+        "<p>Mean over the repeats. The last line is what multipanda_ros2 reports between its "
+        "simulation and real arms at most; what is beyond it is marked.</p>",
+        _summary(found),
+    ]
+    if any(one.force for one in found):
+        parts += [
+            "<h2>Force laws side by side</h2>",
+            "<p>Force on the tools against what was asked for; ripple is about the mean over "
+            "50 ms, and a force with less than 2 N of it is called stable.</p>",
+            _forces(found),
+        ]
+    for number, group in groupby(found, key=lambda one: one.number):
+        parts += _task(number, list(group))
+    return "\n".join(parts) + "</html>\n"
+
+
+def write_report(
+    found: Sequence[Comparison],
+    target: Path,
+    plant: str,
+    twin: str,
+    about: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write the page, and its numbers as JSON beside it; return where the JSON is.
+
+    Raises:
+        ValidationRefused: If matplotlib is missing, or a file cannot be written.
+    """
+    text = page(found, plant, twin, about)
+    numbers = {
+        "plant": plant, "twin": twin, **(about or {}),
+        "ceilings": {q.name: q.ceiling for q in QUANTITIES},
+        "tasks": [one.as_dict() for one in found],
+    }  # fmt: skip
+    beside = target.with_suffix(".json")
+    try:
+        target.write_text(text, encoding="utf-8")
+        beside.write_text(json.dumps(numbers, indent=1), encoding="utf-8")
+    except OSError as error:
+        raise ValidationRefused(f"{target}: cannot be written: {error.strerror}") from None
+    return beside
+
+
+def summary_lines(found: Sequence[Comparison]) -> Iterator[str]:
+    """Yield the table of the largest errors for a terminal."""
+    names = [q.name for q in QUANTITIES]
+    yield "task  law           " + "".join(f"{name:>15}" for name in names)
+    for one in found:
+        row = "".join(f"{one.worst(name):15.4g}" for name in names)
+        yield f"{one.number:<5} {one.law:<14}{row}"
+        yield from (f"      fault: {fault}" for fault in one.faults)
+    yield "paper, at most      " + "".join(f"{q.ceiling:15.4g}" for q in QUANTITIES)
+
+
+def _summary(found: Sequence[Comparison]) -> str:
+    head = ("task", "law", *(f"{q.name} [{q.unit.split(',')[0]}]" for q in QUANTITIES))
+    rows = [
+        (f"{one.number}: {one.title}", one.law, *(_marked(one, q) for q in QUANTITIES))
+        for one in found
+    ]
+    return _table(head, [*rows, ("paper, at most", "", *(f"{q.ceiling:g}" for q in QUANTITIES))])
+
+
+def _marked(one: Comparison, quantity: Quantity) -> str:
+    worst = one.worst(quantity.name)
+    if worst != worst:
+        return ""
+    kind = "over" if worst > quantity.ceiling else "under"
+    return f"\0<span class='{kind}'>{worst:.4g}</span>"
+
+
+def _forces(found: Sequence[Comparison]) -> str:
+    rows = []
+    for one in found:
+        for side in ("plant", "twin"):
+            if side not in one.force:
+                continue
+            errors, ripple = one.force[side], one.steady.get(side)
+            stable = {True: "yes", False: "no", None: ""}[one.stable(side)]
+            rows.append((
+                f"{one.number}: {one.title}", one.law, side,
+                " / ".join(f"{mean:.3f} ± {std:.3f}" for mean, std in
+                           zip(errors.mean(axis=0), errors.std(axis=0))),
+                "" if ripple is None else f"{ripple.max():.3f}", stable,
+                ", ".join(f"{name.split(' [')[0]} {energy:.1f}"
+                          for name, energy in one.tanks.get(side, {}).items()),
+            ))  # fmt: skip
+    head = ("task", "law", "side", "force rmse [N]", "ripple [N]", "stable",
+            "lowest energy of tanks [J]")  # fmt: skip
+    return _table(head, rows)
+
+
+def _task(number: int, group: Sequence[Comparison]) -> Iterator[str]:
+    yield f"<h2>Task {number}: {html.escape(group[0].title)}</h2>"
+    if group[0].force:
+        yield _image(force_plots([one for one in group if "force" in one.series]))
+    for one in group:
+        yield f"<h3>{html.escape(one.law)}, {one.repeats} repeats</h3>"
+        for fault in one.faults:
+            yield f"<p class='fault'>Ended early: {html.escape(fault)}.</p>"
+        for arm, of_arm in one.errors.items():
+            yield f"<h4>{html.escape(arm)}</h4>"
+            yield _table(
+                ("root mean square error", "over all", "per joint or axis"),
+                [
+                    (
+                        f"{q.name} [{q.unit}]",
+                        f"{one.overall(arm, q.name).mean():.4g} ± "
+                        f"{one.overall(arm, q.name).std():.2g}",
+                        ", ".join(
+                            f"{mean:.3g} ± {std:.1g}"
+                            for mean, std in zip(
+                                of_arm[q.name].mean(axis=0), of_arm[q.name].std(axis=0)
+                            )
+                        ),
+                    )
+                    for q in QUANTITIES
+                    if q.name in of_arm
+                ],
+            )
+            yield _image(quantity_plots(one, arm))
+
+
+def _image(data: str) -> str:
+    return f"<img alt='' src='data:image/png;base64,{data}'>"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    def cells(kind: str, values: Sequence[str]) -> str:
+        return "".join(
+            f"<{kind}>{value[1:] if value.startswith(chr(0)) else html.escape(value)}</{kind}>"
+            for value in values
+        )
+
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    return f"<table><tr>{cells('th', head)}</tr>{body}</table>"

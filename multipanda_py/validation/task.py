@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a task is: a scene around the arms of a cell, a law, and targets over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.rules import Faults, check_cell
+from multipanda_py.config.sections import (
+    ArmConfig,
+    CollisionsConfig,
+    ControlletConfig,
+    ObjectConfig,
+    ToolConfig,
+)
+from multipanda_py.exceptions import ConfigurationError, ValidationRefused
+from multipanda_py.state import Vector
+
+SIMULATED = "mujoco"
+LAW = "law"
+TO_START = "to_start"
+STEP = 10
+"""Cycles between two targets."""
+
+
+class Pace(Protocol):
+    """Let a cell run for some cycles, whatever its clock."""
+
+    def __call__(self, cycles: int) -> None:
+        """Return when they are over."""
+
+
+class Task:
+    """One experiment, the same on every cell with arms enough.
+
+    A task takes the first arms of a cell as they are, with model, base, noise and perturbation,
+    and puts its own posture, tool, law and things around simulated ones. Real arms keep their
+    tools, and their things have to be there.
+
+    Args:
+        law: One of ``laws``.
+        seconds: How long it lasts.
+
+    Attributes:
+        number: Of the paper.
+        title: In a few words.
+        laws: Names of the force laws, or other ways to do it, that it can be done with.
+        arms: How many it takes.
+    """
+
+    number: ClassVar[int]
+    title: ClassVar[str]
+    laws: ClassVar[tuple[str, ...]] = ("impedance",)
+    arms: ClassVar[int] = 1
+
+    def __init__(self, law: str = "", seconds: float = 10.0) -> None:
+        self.law = law or self.laws[0]
+        if self.law not in self.laws:
+            raise ValidationRefused(
+                f"task {self.number}: law: got {law!r}, allowed {', '.join(self.laws)}"
+            )
+        if not 0.5 <= seconds <= 600.0:
+            raise ValidationRefused(f"task {self.number}: got {seconds:g} s, allowed 0.5 to 600 s")
+        self.seconds = seconds
+
+    @property
+    def each_cycle(self) -> bool:
+        """Whether it has to be asked for targets in every cycle, where that can be."""
+        return False
+
+    def scene(self, config: CellConfig) -> CellConfig:
+        """Return the cell to do it in.
+
+        Raises:
+            ValidationRefused: If the cell has too few arms, or they cannot reach.
+        """
+        raise NotImplementedError
+
+    def settle(self, cell: Cell, pace: Pace) -> None:
+        """Bring the arms to where it begins."""
+
+    def aim(self, cell: Cell, time: float) -> None:
+        """Set the targets of an instant, from 0 to ``seconds``."""
+        raise NotImplementedError
+
+    def asked_force(self, times: Vector) -> Vector | None:
+        """Return the force that is asked for, (n,) [N]; None where none is."""
+        return None
+
+    def felt_force(self, cell: Cell) -> Vector:
+        """Return what things press on the tools with, as only a simulation knows, (arms,) [N]."""
+        raise NotImplementedError
+
+    def names(self, config: CellConfig) -> list[str]:
+        """Return the names of the arms that take part."""
+        if len(config.arms) < self.arms:
+            raise ValidationRefused(
+                f"task {self.number} ({self.title}): got a cell with {len(config.arms)} arm, "
+                f"allowed {self.arms} or more"
+            )
+        return list(config.arms)[: self.arms]
+
+
+def with_start(arm: ArmConfig, q: Vector, tool: Mapping[str, Any] | None) -> ArmConfig:
+    """Return a simulated arm at a posture, with a rod instead of a hand if it has no tool."""
+    update: dict[str, Any] = {"q_start": q.tolist()}
+    if tool is not None and arm.backend == SIMULATED and arm.tool is None:
+        update |= {"hand": False, "tool": ToolConfig.model_validate(tool)}
+    return arm.model_copy(update=update)
+
+
+def rod(length: float) -> dict[str, Any]:
+    """Return a light rod with a round tip, as a tool."""
+    return {
+        "mass": 0.2,
+        "com": [0.0, 0.0, length / 2],
+        "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0],
+        "position": [0.0, 0.0, length],
+    }
+
+
+def thing_like(config: CellConfig, name: str, values: Mapping[str, Any]) -> ObjectConfig:
+    """Return a thing of a task, with the surface of the cell's thing of its name."""
+    own = config.objects.get(name)
+    keys = ("friction", "contact_time", "contact_damping")
+    surface = {} if own is None else {key: getattr(own, key) for key in keys}
+    return ObjectConfig.model_validate({**values, **surface})
+
+
+def task_cell(
+    config: CellConfig,
+    arms: Mapping[str, ArmConfig],
+    law: Mapping[str, Any],
+    things: Mapping[str, ObjectConfig],
+    touching: Sequence[str] = (),
+) -> CellConfig:
+    """Return a cell for a task, without clock if all its arms are simulated.
+
+    Raises:
+        ConfigurationError: If the cell's rules refuse it.
+    """
+    real = [name for name, arm in arms.items() if arm.backend != SIMULATED]
+    settings = config.cell.model_copy(
+        update={"placement": "process" if real else "inline", "viewer": False}
+    )
+    laws = {LAW: ControlletConfig.model_validate({**law, "arms": list(arms)})}
+    if real:
+        laws[TO_START] = ControlletConfig.model_validate({"type": "joint_trajectory"})
+    made = config.model_copy(
+        update={
+            "cell": settings,
+            "arms": dict(arms),
+            "objects": dict(things) if len(real) < len(arms) else {},
+            "collisions": CollisionsConfig(touching=list(touching)),
+            "controllets": laws,
+            "active": [] if real else [LAW],
+        }
+    )
+    faults: Faults = []
+    check_cell(made, faults)
+    if faults:
+        raise ConfigurationError(*faults)
+    return made

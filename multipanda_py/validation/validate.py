@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do tasks on a plant and on its twin, and compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.logs import Log
+from multipanda_py.validation.compare import Comparison, compare
+from multipanda_py.validation.record import Run, TaskCell
+from multipanda_py.validation.task import Task
+from multipanda_py.validation.tasks import TASKS, make_task
+
+Say = Callable[[str], None]
+
+
+def validate(
+    plant: CellConfig | Log,
+    twin: CellConfig,
+    tasks: Sequence[int] = tuple(TASKS),
+    *,
+    repeats: int = 5,
+    seconds: float = 10.0,
+    seed: int = 0,
+    laws: Sequence[str] = (),
+    say: Say = lambda text: None,
+) -> list[Comparison]:
+    """Compare a plant and its twin by tasks.
+
+    Repeat k has seed ``seed + k`` on both sides, and both have the same targets and laws. A run
+    that a fault ends is compared up to there, and what comes after begins anew.
+
+    Args:
+        plant: A cell, simulated or real, or the log of one task.
+        twin: A simulated cell with the same arms.
+        tasks: By number.
+        repeats: Of every task and side.
+        seconds: Of each.
+        seed: Of the first repeat.
+        laws: Names of force laws to use; all that a task has if empty.
+        say: Told what is under way.
+
+    Raises:
+        ValidationRefused: If a task cannot be done on these cells, or cells do not fit.
+    """
+    if repeats < 1:
+        raise ValidationRefused(f"repeats: got {repeats}, allowed 1 or more")
+    if isinstance(plant, Log) and len(tasks) != 1:
+        raise ValidationRefused(
+            f"a log is of one task: got {len(tasks)} tasks, allowed one by its number"
+        )
+    planned = [
+        make_task(number, law, seconds) for number in tasks for law in _laws_of(number, laws)
+    ]
+    for task in planned:  # refused before anything moves
+        _check(task, plant, twin)
+    return [_one(task, plant, twin, repeats, seed, say) for task in planned]
+
+
+def _laws_of(number: int, laws: Sequence[str]) -> Sequence[str]:
+    known = make_task(number).laws
+    return [law for law in known if law in laws] or known
+
+
+def _check(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
+    names = task.names(twin)
+    task.scene(twin)
+    if isinstance(plant, Log):
+        return
+    task.scene(plant)
+    for one, other in zip(task.names(plant), names):
+        pair = [cell.arms[arm].robot for cell, arm in ((plant, one), (twin, other))]
+        if pair[0].n_joints != pair[1].n_joints:
+            raise ValidationRefused(
+                f"task {task.number}: plant's {one} is a {pair[0].name} with {pair[0].n_joints} "
+                f"joints, twin's {other} a {pair[1].name} with {pair[1].n_joints}; allowed arms "
+                "of one kind"
+            )
+
+
+def _one(
+    task: Task, plant: CellConfig | Log, twin: CellConfig, repeats: int, seed: int, say: Say
+) -> Comparison:
+    sides: dict[str, list[Run]] = {}
+    for name, side in (("plant", plant), ("twin", twin)):
+        if isinstance(side, Log):
+            sides[name] = [run_of_log(side)] * repeats
+            continue
+        cell = TaskCell(task, side)
+        try:
+            sides[name] = []
+            for repeat in range(repeats):
+                say(f"task {task.number} ({task.law}): {name}, repeat {repeat + 1} of {repeats}")
+                sides[name].append(cell.run(seed + repeat))
+        finally:
+            cell.close()
+    described = task.scene(twin if isinstance(plant, Log) else plant)
+    arms = {name: describe_arm(name, arm) for name, arm in described.arms.items()}
+    twins = [_named(run, list(arms)) for run in sides["twin"]]
+    return compare(task, [_named(run, list(arms)) for run in sides["plant"]], twins, arms)
+
+
+def _named(run: Run, names: Sequence[str]) -> Run:
+    """Return a run whose arms are called as those of the plant, in their order."""
+    return replace(run, logs=dict(zip(names, run.logs.values())))
+
+
+def run_of_log(log: Log) -> Run:
+    """Return a log as a run, whose time begins with its first sample."""
+    return Run({
+        name: arm.with_columns(
+            {**{column: arm[column] for column in arm.names}, "time": arm.time - arm.time[0]}
+        )
+        for name, arm in log.arms.items()
+    })  # fmt: skip
