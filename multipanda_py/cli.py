@@ -20,8 +20,8 @@ from multipanda_py.exceptions import MultipandaError
 from multipanda_py.machine.interruption import Interrupted
 
 COMMANDS = (
-    "run", "check", "list", "render", "margin", "robot", "perturb", "validate", "doctor", "bench",
-    "fci-sim", "inject",
+    "run", "check", "list", "render", "margin", "robot", "perturb", "validate", "sweep", "doctor",
+    "bench", "fci-sim", "inject",
 )  # fmt: skip
 
 

@@ -57,7 +57,8 @@ def quantity_plots(found: Comparison, arm: str) -> str:
             row[1].plot(time[::every], plant[:, k] - twin[:, k], color=color, lw=0.8)
         row[0].set_ylabel(f"{quantity.name}\n[{quantity.unit}]", size=8)
         row[1].set_ylabel(f"plant - twin\n[{quantity.unit}]", size=8)
-        row[0].legend(fontsize=6, loc="upper right", ncols=4)
+        row[1].legend(*row[0].get_legend_handles_labels(), fontsize=6, loc="center left",
+                      bbox_to_anchor=(1.01, 0.5))  # fmt: skip
         for axis in row:
             axis.grid(alpha=0.3)
             axis.tick_params(labelsize=7)

@@ -13,7 +13,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import Matrix, Vector
 
-_GAIN, _PERIOD, _STEPS = 20.0, 0.01, 600
+_GAIN, _PERIOD, _STEPS, _TRIES = 20.0, 0.01, 300, 20
 _CLOSE = np.array((1e-4, 1e-4, 1e-4, 1e-3, 1e-3, 1e-3))
 MARGIN = 0.05
 """That stays to the limits of joints [rad, m]."""
@@ -50,17 +50,23 @@ def posture_at(arm: ArmDescription, pose_in_world: Pose, q: Vector, what: str) -
     base = arm.rotation_base_in_world
     position = base.T @ (pose_in_world.position - arm.position_base_in_world)
     rotation = base.T @ pose_in_world.rotation
-    search, found = PositionIK(arm), np.array(q, dtype=np.float64)
-    lower, upper = arm.limits.span
-    for _ in range(_STEPS):
-        bounds = ((lower + MARGIN - found) / _PERIOD, (upper - MARGIN - found) / _PERIOD)
-        step = search.rate(
-            found, position, rotation, np.zeros(6), _GAIN, q, 1.0,
-            (np.maximum(bounds[0], -5.0), np.minimum(bounds[1], 5.0)),
-        )  # fmt: skip
-        if (np.abs(search.error) < _CLOSE).all():
-            return found
-        found = found + _PERIOD * step
+    search = PositionIK(arm)
+    lower, upper = (np.where(arm.limits.endless, np.inf * sign, side)
+                    for sign, side in zip((-1.0, 1.0), arm.limits.span))  # fmt: skip
+    rng, begin = np.random.default_rng(0), np.array(q, dtype=np.float64)
+    for _ in range(_TRIES):
+        found = begin.copy()
+        for number in range(_STEPS):
+            low, high = (lower + MARGIN - found) / _PERIOD, (upper - MARGIN - found) / _PERIOD
+            step = search.rate(
+                found, position, rotation, np.zeros(6), _GAIN, begin,
+                1.0 if number < _STEPS // 2 else 0.0,
+                (np.minimum(np.maximum(low, -5.0), 0.0), np.maximum(np.minimum(high, 5.0), 0.0)),
+            )  # fmt: skip
+            if (np.abs(search.error) < _CLOSE).all():
+                return found
+            found = found + _PERIOD * step
+        begin = np.clip(q + rng.uniform(-1.0, 1.0, len(q)), lower + MARGIN, upper - MARGIN)
     raise ValidationRefused(
         f"{what}: arm {arm.name} does not reach {np.round(pose_in_world.position, 3).tolist()} m "
         "in the world with its tool as the task wants it"

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep has a row per plant, task and law, goes on where it was, and runs on a Dask cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.perturbation import PerturbationSpec
+from multipanda_py.validation.sweep import sweep
+
+pytest.importorskip("joblib")
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+pytestmark = [pytest.mark.sim]
+
+CELL = CellConfig.from_dict({"arms": {"arm": {}}})
+SPEC = PerturbationSpec.from_dict(
+    {"arms": {"all": {"perturbation": {"torque_bias": {"range": [0.1, 0.5]}}}}}
+)
+
+
+def test_a_sweep_that_was_broken_off_goes_on_where_it_was(tmp_path):
+    target, said = tmp_path / "sweep.parquet", []
+
+    class Broken(Exception):
+        pass
+
+    def stop(text):
+        said.append(text)
+        if text.startswith("1 of 2"):
+            raise Broken
+
+    with pytest.raises(Broken):
+        sweep(CELL, SPEC, [1, 2], target, [1], seconds=0.5, say=stop)
+    assert not target.exists()
+    said.clear()
+    assert sweep(CELL, SPEC, [1, 2], target, [1], seconds=0.5, say=said.append) == 2
+    assert said[0] == "1 of 2 plants are there already"
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep.parquet"]
+    table = pandas.read_parquet(target)
+    assert table["seed"].tolist() == [1, 2]
+    biases = table[[f"arms.arm.perturbation.torque_bias[{k}]" for k in range(7)]].max(axis=1)
+    assert table["worst control error"].tolist() == pytest.approx(biases.tolist(), rel=0.05)
+
+
+def test_a_local_dask_cluster_does_the_work(tmp_path):
+    pytest.importorskip("distributed")
+    import joblib
+    from distributed import Client
+
+    target = tmp_path / "sweep.parquet"
+    with (
+        Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None),
+        joblib.parallel_config("dask"),
+    ):
+        rows = sweep(CELL, SPEC, [3], target, [1], seconds=0.5, jobs=1)
+    assert rows == 1
