@@ -11,7 +11,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
-from multipanda_py.validation.task import Pace, Task, task_cell, with_start
+from multipanda_py.validation.task import PassTime, Task, task_cell, with_start
 
 SWING = 2.5
 """Half a period of the swings [s]."""
@@ -43,7 +43,7 @@ class JointSwing(Task):
         arm = with_start(config.arms[name], self._q, None)
         return task_cell(config, {name: arm}, {"type": "joint_impedance"}, {})
 
-    def settle(self, cell: Cell, pace: Pace) -> None:
+    def settle(self, cell: Cell, pace: PassTime) -> None:
         """Let the arm come to rest."""
         pace(SETTLING)
 
@@ -69,7 +69,7 @@ class ToolSwing(Task):
         arm = with_start(config.arms[name], np.array(config.arms[name].robot.ready), None)
         return task_cell(config, {name: arm}, {"type": "cartesian_impedance"}, {})
 
-    def settle(self, cell: Cell, pace: Pace) -> None:
+    def settle(self, cell: Cell, pace: PassTime) -> None:
         """Let the arm come to rest, and take its pose for the middle."""
         pace(SETTLING)
         self._start = cell.pose(self._arm)

@@ -18,7 +18,7 @@ from multipanda_py.validation.posture import pointing, posture_at, tool_in_world
 from multipanda_py.validation.task import (
     LAW,
     STEP,
-    Pace,
+    PassTime,
     Task,
     rod,
     task_cell,
@@ -88,7 +88,7 @@ class BoxLift(Task):
                   "box": thing_like(config, "box", box)}  # fmt: skip
         return task_cell(config, arms, law, things)
 
-    def settle(self, cell: Cell, pace: Pace) -> None:
+    def settle(self, cell: Cell, pace: PassTime) -> None:
         """Squeeze until both hands press firmly."""
         pace(STEP)
         report = cell.report(LAW)

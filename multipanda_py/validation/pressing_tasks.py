@@ -18,7 +18,7 @@ from multipanda_py.validation.plain_force import PlainForce
 from multipanda_py.validation.posture import pointing, posture_at, tool_in_world
 from multipanda_py.validation.task import (
     STEP,
-    Pace,
+    PassTime,
     Task,
     rod,
     task_cell,
@@ -92,7 +92,7 @@ class PressingTask(Task):
         self._centre: Vector = tool.position + RADIUS * side
         self._first = math.atan2(-side[1], -side[0])
 
-    def settle(self, cell: Cell, pace: Pace) -> None:
+    def settle(self, cell: Cell, pace: PassTime) -> None:
         """Touch the table and press a little."""
         self._plain = PlainForce()
         pace(STEP)

@@ -19,7 +19,7 @@ from multipanda_py.logs import ArmLog
 from multipanda_py.logs.from_rows import log_of_rows
 from multipanda_py.loop.events import Event
 from multipanda_py.state import Matrix, Vector
-from multipanda_py.validation.task import LAW, STEP, TO_START, Pace, Task
+from multipanda_py.validation.task import LAW, STEP, TO_START, PassTime, Task
 
 _AT_A_TIME = 100
 """Steps after which rows are taken out of their ring."""
@@ -117,7 +117,7 @@ class TaskCell:
         )  # fmt: skip
         cell.switch([LAW], strictness="force_auto")
 
-    def _record(self, cell: Cell, pace: Pace) -> Run:
+    def _record(self, cell: Cell, pace: PassTime) -> Run:
         task, taken = self.task, 1 if self.task.each_cycle and self._inline else STEP
         seen, _ = cell.rows(10**15)
         begin, last = float(cell.row()["time"]), 0.0
@@ -187,7 +187,7 @@ def _fault_of(cell: Cell) -> str:
 
 
 @contextmanager
-def _paced(cell: Cell, inline: bool) -> Iterator[Pace]:
+def _paced(cell: Cell, inline: bool) -> Iterator[PassTime]:
     """Give a way to let cycles pass: by hand without a clock, else by waiting for rows."""
     if inline:
         yield cell.step

@@ -26,7 +26,7 @@ STEP = 10
 """Cycles between two targets."""
 
 
-class Pace(Protocol):
+class PassTime(Protocol):
     """Let a cell run for some cycles, whatever its clock."""
 
     def __call__(self, cycles: int) -> None:
@@ -79,7 +79,7 @@ class Task:
         """
         raise NotImplementedError
 
-    def settle(self, cell: Cell, pace: Pace) -> None:
+    def settle(self, cell: Cell, pace: PassTime) -> None:
         """Bring the arms to where it begins."""
 
     def aim(self, cell: Cell, time: float) -> None:
