@@ -39,6 +39,8 @@ PIP_ONLY = {
     "gymnasium",
     "glfw",
     "ruckig",
+    "joblib",
+    "pandas",
 }
 
 
