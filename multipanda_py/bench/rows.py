@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.exceptions import BenchError
 from multipanda_py.loop.row_follower import RowFollower
 from multipanda_py.state import Matrix, Vector
 
@@ -18,6 +20,8 @@ SLOW = 300.0
 _LOOK = 0.2
 PERCENTILES = {"median": 50.0, "p99": 99.0, "p99.9": 99.9, "max": 100.0}
 Counts = NDArray[np.int64]
+Columns = tuple[NDArray[Any], ...]
+_HEADS = ("wake_ns", "deadline_ns", "control_ns", "compute_ns", "missed")
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,8 @@ class CycleTimes:
         tau: Commanded torques, (n, arms, joints) [Nm].
         sensed: Cycle of each arm's newest state, (n, arms); the same as ``wake``: a new one.
         x: Of the reference of the first arm [m].
-    held: Whether an arm held instead of doing as its law says, as when targets pause.
-    dropped: Cycles that could not be read in time.
+        held: Whether an arm held instead of doing as its law says, as when targets pause.
+        dropped: Cycles that could not be read in time.
     """
 
     wake: Counts
@@ -50,30 +54,57 @@ class CycleTimes:
 
 
 def watch(rows: RowFollower, seconds: float) -> CycleTimes:
-    """Collect the timing of all cycles of a loop for some time [s]."""
-    rows.take()
-    holds = [k for k, name in enumerate(rows.controllets) if name.endswith("/hold")]
-    dropped, until = rows.dropped, time.monotonic() + seconds
-    parts: list[tuple[NDArray[Any], ...]] = []
+    """Collect the timing of all cycles of a loop for some time [s].
+
+    Raises:
+        BenchError: If it did none.
+    """
+    return watch_all([rows], seconds)[0]
+
+
+def watch_all(followers: Sequence[RowFollower], seconds: float) -> list[CycleTimes]:
+    """Do so for several loops at the same time.
+
+    Raises:
+        BenchError: If one did no cycle.
+    """
+    for rows in followers:
+        rows.take()
+    dropped = [rows.dropped for rows in followers]
+    parts: list[list[Columns]] = [[] for _ in followers]
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         time.sleep(max(0.0, min(_LOOK, until - time.monotonic())))
-        while len(found := rows.take()):
-            arms = found["arms"]
-            heads = [found[name] for name in ("wake_ns", "deadline_ns", "control_ns",
-                                              "compute_ns", "missed")]  # fmt: skip
-            copies = (
-                *heads,
-                arms["tau"],
-                arms["sensed_ns"],
-                arms["target_pose"][:, 0, 0],
-                np.isin(arms["owner"], holds).any(axis=1),
-            )
-            parts.append(tuple(np.array(part) for part in copies))
+        for rows, columns in zip(followers, parts):
+            while len(found := rows.take()):
+                columns.append(_columns_of(rows, found))
+    return [
+        _joined(rows, columns, rows.dropped - before)
+        for rows, columns, before in zip(followers, parts, dropped)
+    ]
+
+
+def _joined(rows: RowFollower, parts: list[Columns], dropped: int) -> CycleTimes:
+    if not parts:
+        raise BenchError(f"the loop of {', '.join(rows.arms)} did no cycle: its core is taken")
     wake, deadline, control, compute, missed, tau, sensed, x, held = (
         np.concatenate(column) for column in zip(*parts)
     )
-    dropped = rows.dropped - dropped
     return CycleTimes(wake, deadline, control, compute, missed, tau, sensed, x, held, dropped)
+
+
+def _columns_of(rows: RowFollower, found: NDArray[np.void]) -> Columns:
+    """Return copies of what is looked at, in the order of CycleTimes."""
+    arms = found["arms"]
+    holds = [k for k, name in enumerate(rows.controllets) if name.endswith("/hold")]
+    columns = (
+        *(found[name] for name in _HEADS),
+        arms["tau"],
+        arms["sensed_ns"],
+        arms["target_pose"][:, 0, 0],
+        np.isin(arms["owner"], holds).any(axis=1),
+    )
+    return tuple(np.array(column) for column in columns)
 
 
 def summary(values: Vector) -> dict[str, float]:

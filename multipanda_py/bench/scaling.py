@@ -7,7 +7,6 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from multipanda_py.bench.hot import FEATURES
 from multipanda_py.bench.node import SETTLE, START, BenchNode, ros_environment
 from multipanda_py.bench.paced import counts
 from multipanda_py.bench.processes import UsageMeter, cores_of
-from multipanda_py.bench.rows import CycleTimes, cycle_times, summary, watch
+from multipanda_py.bench.rows import CycleTimes, cycle_times, summary, watch_all
 from multipanda_py.bench.undisturbed import undisturbed
 from multipanda_py.exceptions import BenchError
 
@@ -51,7 +50,7 @@ def scaling(seconds: float, hot: Data, folder: Path, say: Say) -> dict[str, Any]
     arms = {}
     for n in ROW:
         say(f"measuring {n} arms")
-        (arms[f"{n}"],) = _or_trouble(
+        (arms[f"{n}"],) = _together(
             [_row(n, f"row_{n}")], [""], [ros_environment()], seconds, folder
         )
     cells = {}
@@ -63,7 +62,7 @@ def scaling(seconds: float, hot: Data, folder: Path, say: Say) -> dict[str, Any]
             ros_environment(first if name else 1 + (first + k) % 100)
             for k, name in enumerate(namespaces)
         ]
-        cells[how] = _or_trouble(data, namespaces, environments, seconds, folder)
+        cells[how] = _together(data, namespaces, environments, seconds, folder)
     return {"hot": hot, "arms": arms, "cells": cells, "end": end_of_1_khz(arms)}
 
 
@@ -73,7 +72,7 @@ def _row(n: int, name: str) -> Data:
     return data
 
 
-def _or_trouble(
+def _together(
     data: Sequence[Data],
     namespaces: Sequence[str],
     environments: Sequence[dict[str, str]],
@@ -82,41 +81,30 @@ def _or_trouble(
 ) -> list[dict[str, Any]]:
     """Run cells at the same time; return the figures of each, or why there are none."""
     try:
-        return _together(data, namespaces, environments, seconds, folder)
+        with contextlib.ExitStack() as stack:
+            nodes, users = [], []
+            for one, namespace, environment in zip(data, namespaces, environments):
+                node = stack.enter_context(BenchNode(one, folder, environment, namespace))
+                bases = [f"{arm}=0" for arm in one["arms"]]
+                remap = ["--namespace", namespace] if namespace else []
+                user = stack.enter_context(
+                    Child("multipanda_py.ros.motion_generator", *bases, "--each", *remap,
+                          environment=environment)
+                )  # fmt: skip
+                user.wait_until_ready(START)
+                nodes.append(node)
+                users.append(user)
+            time.sleep(SETTLE)
+
+            def all_at_once() -> tuple[list[CycleTimes], list[list[dict[str, Any]]]]:
+                meters = [UsageMeter([*n.pids, u.pid]) for n, u in zip(nodes, users)]
+                timings = watch_all([node.rows for node in nodes], seconds)
+                return timings, [[asdict(one) for one in meter.read()] for meter in meters]
+
+            instances = {node: one["active"] for node, one in zip(nodes, data)}
+            return [_figures(*found) for found in zip(*undisturbed(instances, all_at_once))]
     except BenchError as error:  # the machine is too small, or too busy, for these
         return [{"trouble": f"{error}"} for _ in data]
-
-
-def _together(
-    data: Sequence[Data],
-    namespaces: Sequence[str],
-    environments: Sequence[dict[str, str]],
-    seconds: float,
-    folder: Path,
-) -> list[dict[str, Any]]:
-    with contextlib.ExitStack() as stack:
-        nodes, users = [], []
-        for one, namespace, environment in zip(data, namespaces, environments):
-            node = stack.enter_context(BenchNode(one, folder, environment, namespace))
-            bases = [f"{arm}=0" for arm in one["arms"]]
-            remap = ["--namespace", namespace] if namespace else []
-            user = stack.enter_context(
-                Child("multipanda_py.ros.motion_generator", *bases, "--each", *remap,
-                      environment=environment)
-            )  # fmt: skip
-            user.wait_until_ready(START)
-            nodes.append(node)
-            users.append(user)
-        time.sleep(SETTLE)
-        watchers = stack.enter_context(ThreadPoolExecutor(len(nodes)))
-
-        def all_at_once() -> tuple[list[CycleTimes], list[list[dict[str, Any]]]]:
-            meters = [UsageMeter([*n.pids, u.pid]) for n, u in zip(nodes, users)]
-            timings = list(watchers.map(lambda node: watch(node.rows, seconds), nodes))
-            return timings, [[asdict(one) for one in meter.read()] for meter in meters]
-
-        instances = {node: one["active"] for node, one in zip(nodes, data)}
-        return [_figures(*found) for found in zip(*undisturbed(instances, all_at_once))]
 
 
 def _figures(timing: CycleTimes, usage: list[dict[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from multipanda_py.bench.paced import counts
-from multipanda_py.bench.rows import CycleTimes, cycle_times, summary, topic_to_use, watch
+from multipanda_py.bench.rows import (
+    CycleTimes,
+    cycle_times,
+    summary,
+    topic_to_use,
+    watch,
+    watch_all,
+)
+from multipanda_py.exceptions import BenchError
 from multipanda_py.loop.row_follower import RowFollower
 from multipanda_py.testing import simple_cell
 
@@ -54,6 +62,13 @@ def test_the_way_of_a_target_is_from_its_publication_to_its_first_cycle():
     cycles = timing([20] * 5, [60] * 5, x=[0.0, 0.1, 0.2, 0.2, 0.4])
     sent = np.array([[0.7e-3, 0.1], [1.7e-3, 0.2], [2.2e-3, 0.3], [3.7e-3, 0.4]])
     np.testing.assert_allclose(topic_to_use(cycles, sent), [320.0, 320.0, 320.0])
+
+
+def test_a_loop_that_did_no_cycle_ended_everything_in_a_trace():
+    with simple_cell() as cell:
+        rows = [RowFollower(cell.config, cell.rows_path)]
+        with pytest.raises(BenchError, match="loop of left, right did no cycle"):
+            watch_all(rows, 0.01)
 
 
 @pytest.mark.clock
