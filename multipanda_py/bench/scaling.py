@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -102,24 +104,28 @@ def _together(
                 return timings, [[asdict(one) for one in meter.read()] for meter in meters]
 
             instances = {node: one["active"] for node, one in zip(nodes, data)}
-            return [_figures(*found) for found in zip(*undisturbed(instances, all_at_once))]
+            timings, usage = undisturbed(instances, all_at_once)
+            sent = [json.loads(user.finish()) for user in users]
+            return [_figures(*found) for found in zip(timings, usage, sent)]
     except BenchError as error:  # the machine is too small, or too busy, for these
         return [{"trouble": f"{error}"} for _ in data]
 
 
-def _figures(timing: CycleTimes, usage: list[dict[str, Any]]) -> dict[str, Any]:
+def _figures(timing: CycleTimes, usage: list[dict[str, Any]], sent: Data) -> dict[str, Any]:
     return {
         **{f"{name}_us": summary(values) for name, values in cycle_times(timing).items()},
         **counts(timing),
         "processes": usage,
+        "targets_per_second": sent["rounds"] / sent["seconds"],
     }
 
 
 def end_of_1_khz(arms: Data) -> dict[str, float]:
     """Return at how many arms a cycle, its 99th percentile and the ROS process fill a core.
 
-    By a straight line through the smallest and the largest number of arms that were measured,
-    which are ``few`` and ``many``; infinity for what does not grow. Nothing if there are not two.
+    By straight lines between the numbers of arms that were measured, and beyond them by one
+    through the smallest and the largest, which are ``few`` and ``many``; infinity for what does
+    not grow. Nothing if there are not two.
     """
     numbers = sorted(int(n) for n, found in arms.items() if "trouble" not in found)
     if len(numbers) < 2:
@@ -127,9 +133,11 @@ def end_of_1_khz(arms: Data) -> dict[str, float]:
     few, many = numbers[0], numbers[-1]
 
     def crossing(value: Callable[[Data], float], limit: float) -> float:
-        at_few, at_many = value(arms[f"{few}"]), value(arms[f"{many}"])
-        slope = (at_many - at_few) / (many - few)
-        return few + (limit - at_few) / slope if slope > 0.0 else float("inf")
+        at = {n: value(arms[f"{n}"]) for n in numbers}
+        pairs = [*pairwise(numbers), (few, many)]
+        a, b = next((pair for pair in pairs if at[pair[1]] >= limit), pairs[-1])
+        slope = (at[b] - at[a]) / (b - a)
+        return a + (limit - at[a]) / slope if slope > 0.0 else float("inf")
 
     return {
         "few": few,

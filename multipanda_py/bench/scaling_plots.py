@@ -51,14 +51,19 @@ def draw_scaling(report: Figures, file: Path) -> None:
 
 
 def _cycle(axes: Axes, arms: dict[int, Figures], end: Figures) -> None:
-    few, many = min(arms), max(arms)
+    many = max(arms)
     for k, name in enumerate(("median", "p99")):
         values = [row["cycle_us"][name] for row in arms.values()]
         axes.plot(list(arms), values, "o-", color=COLORS[k], label=f"whole cycle, {name}")
         at = end.get(f"cycle_{name}", float("inf"))
-        if many < at <= _FARTHEST:
-            line = arms[few]["cycle_us"][name], PERIOD_US
-            axes.plot([few, at], line, ":", color=COLORS[k], label=f"1 kHz ends at {at:.0f} arms")
+        if at > _FARTHEST:
+            continue
+        if at > many:
+            axes.plot([many, at], [values[-1], PERIOD_US], ":", color=COLORS[k])
+        axes.plot(
+            at, PERIOD_US, "v", ms=9, color=COLORS[k],
+            label=f"1 kHz ends at {at:.1f} arms, {name}",
+        )  # fmt: skip
     axes.plot(
         list(arms), [row["control_us"]["median"] for row in arms.values()], "s--",
         color=COLORS[2], label="control of it, median",

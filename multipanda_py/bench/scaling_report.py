@@ -21,7 +21,8 @@ def scaling_lines(scaling: Figures | None, picture: str = "") -> Iterator[str]:
     hot = scaling["hot"]
     yield table(
         ("arms", "laws, hot", "with CA-MA", "physics, hot", "control, paced", "whole cycle",
-         "lateness", "> 300 us, missed", "loop, ROS process [cores]", "memory [MiB]"),
+         "lateness", "> 300 us, missed", "loop, ROS process [cores]", "memory [MiB]",
+         "targets [1/s]"),
         (
             (n, two(hot.get(n), 1), two(hot.get(f"{n} CA-MA"), 1),
              two(hot.get(f"{n}: physics"), 1), *_paced(found))
@@ -31,14 +32,15 @@ def scaling_lines(scaling: Figures | None, picture: str = "") -> Iterator[str]:
     yield ""
     yield (
         "Medians / 99th percentiles [us]; each arm under a Cartesian impedance with all features "
-        "of DC-CA-MA when paced, targets at 1 kHz per arm, memory with shared pages divided."
+        "of DC-CA-MA when paced, targets at 1 kHz for each arm or as many as this machine sent, "
+        "memory with shared pages divided."
     )
     yield ""
     yield _end(scaling["end"])
     yield ""
     yield table(
         ("two arms each", "cell", "control, paced", "whole cycle", "lateness",
-         "> 300 us, missed", "loop, ROS process [cores]", "memory [MiB]"),
+         "> 300 us, missed", "loop, ROS process [cores]", "memory [MiB]", "targets [1/s]"),
         (
             (how, k + 1, *_paced(found))
             for how, cells in scaling["cells"].items()
@@ -55,7 +57,7 @@ def scaling_lines(scaling: Figures | None, picture: str = "") -> Iterator[str]:
 
 def _paced(found: Figures) -> list[str]:
     if "trouble" in found:
-        return [not_measured(found), *[""] * 5]
+        return [not_measured(found), *[""] * 6]
     names = ("loop.process", "ros.node")
     own = [one["proportional_mib"] for one in found["processes"] if one["name"] in names]
     return [
@@ -66,6 +68,7 @@ def _paced(found: Figures) -> list[str]:
         + (f"; {found['held']} held" if found["held"] else ""),
         ", ".join(f"{cores_of(found, name):.2f}" for name in names),
         f"{sum(own):.0f}",
+        f"{found['targets_per_second']:.0f}",
     ]
 
 
@@ -74,10 +77,10 @@ def _end(end: Figures) -> str:
     if not end:
         return "**Where 1 kHz ends** cannot be said: fewer than two numbers of arms were measured."
     return (
-        f"**Where 1 kHz ends.** By a straight line through {end['few']} and {end['many']} arms, "
-        f"the median of a whole simulated cycle fills its millisecond {_at(end['cycle_median'])}, "
-        f"its 99th percentile {_at(end['cycle_p99'])}, and the ROS process its core "
-        f"{_at(end['ros_process'])}, with a target per arm and millisecond. With real arms the "
+        "**Where 1 kHz ends.** By straight lines between the rows, and beyond them by one through "
+        f"{end['few']} and {end['many']} arms, the median of a whole simulated cycle fills its "
+        f"millisecond {_at(end['cycle_median'])}, its 99th percentile {_at(end['cycle_p99'])}, "
+        f"and the ROS process its core {_at(end['ros_process'])}. With real arms the "
         "physics of the cycle is theirs, and their drivers' time comes instead.\n\n"
         "**What to buy.** The loop is one thread, so a core that is twice as fast carries twice "
         "as many arms, and more cores carry none; the 99th percentile is what the neighbours "
@@ -90,4 +93,4 @@ def _end(end: Figures) -> str:
 
 
 def _at(arms: float) -> str:
-    return "at no number of arms" if arms == float("inf") else f"at {arms:.0f} arms"
+    return "at no number of arms" if arms == float("inf") else f"at {arms:.1f} arms"

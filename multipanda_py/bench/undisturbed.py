@@ -45,7 +45,8 @@ def undisturbed(
         time.sleep(SETTLE)
     for node in nodes:
         node.check()
+    last = [(node.log.strip().splitlines() or ["nothing"])[-1] for node in nodes]
     raise BenchError(
-        f"arms held in {100.0 * share:.0f} % of the cycles, {ATTEMPTS} times: "
-        "targets paused, the machine is too busy"
+        f"arms held in {100.0 * share:.0f} % of the cycles, {ATTEMPTS} times: the machine is too "
+        f"busy; the node's log ends with: {' / '.join(last)}"
     )

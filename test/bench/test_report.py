@@ -65,6 +65,7 @@ def test_rows_of_a_table_are_as_long_as_its_head():
 def scaling_figures():
     """Return rows of one and eight arms, and one of two arms that could not be had."""
     us, condition = summary(VALUES), figures()["paced"]["conditions"]["DC-NF"]
+    condition |= {"targets_per_second": 1000.0}
     one = condition | {"cycle_us": us | {"median": 100.0, "p99": 200.0}}
     eight = condition | {"cycle_us": us | {"median": 450.0, "p99": 900.0}}
     rows = {"1": one, "2": {"trouble": "arms held in 40 % of the cycles\nand more"}, "8": eight}
@@ -85,9 +86,15 @@ def test_arms_and_cells_have_a_table_and_the_end_of_1_khz_is_where_lines_cross()
     assert end["cycle_median"] == pytest.approx(19.0)
     assert end["cycle_p99"] == pytest.approx(9.0)
     assert end["ros_process"] == float("inf")
+    more = dict(scaling_figures()["arms"])
+    more["4"] = more["1"] | {"cycle_us": {"median": 400.0, "p99": 1300.0}}
+    more["8"] = more["1"] | {"cycle_us": {"median": 1500.0, "p99": 2700.0}}
+    end = end_of_1_khz(more)  # it was at 5 arms, where 4 take 0.4 ms
+    assert end["cycle_median"] == pytest.approx(4.0 + 4.0 * 600.0 / 1100.0)
+    assert end["cycle_p99"] == pytest.approx(1.0 + 3.0 * 800.0 / 1100.0)
     report = figures() | {"scaling": scaling_figures()}
     text = markdown(report, "", "scaling.png")
-    assert "fills its millisecond at 19 arms" in text
+    assert "fills its millisecond at 19.0 arms" in text
     assert "its core at no number of arms" in text
     assert "](scaling.png)" in text
     tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)

@@ -18,7 +18,7 @@ class Cell:
     """Says of itself what a node would say."""
 
     def __init__(self, *faults):
-        self.latched, self.switched = list(faults), []
+        self.latched, self.switched, self.log = list(faults), [], "active\nall arms hold\n"
 
     def faults(self):
         return self.latched
@@ -69,7 +69,7 @@ def test_arms_that_fail_are_brought_back_and_measured_anew():
 
 
 def test_three_rows_of_nine_were_figures_of_arms_that_held():
-    with pytest.raises(BenchError, match="held in 50 % of the cycles, 3 times: targets paused"):
+    with pytest.raises(BenchError, match=r"held in 50 % .* 3 times: .* with: all arms hold"):
         undisturbed({Cell(): ["law"]}, measure(*[500] * ATTEMPTS))
 
 
