@@ -30,7 +30,7 @@ from parts.options import duration
 
 from multipanda_py.bench.child import Child
 from multipanda_py.bench.conditions import row_of_arms
-from multipanda_py.bench.node import SETTLE, START, BenchNode
+from multipanda_py.bench.node import SETTLE, START, BenchNode, finish_user
 from multipanda_py.bench.processes import UsageMeter, cores_of
 from multipanda_py.bench.tables import not_measured, table
 from multipanda_py.exceptions import BenchError
@@ -149,11 +149,10 @@ def measure(
             usage = [{"processes": [asdict(p) for p in meter.read()]} for meter in meters]
             for node in nodes:
                 node.check()
-            sent = [json.loads(user.finish()) for user in users]
+            rates = [len(PAIR) * finish_user(user) for user in users]
     except BenchError as error:
         return {"trouble": f"{error}"}
     cores = {name: [cores_of(one, name) for one in usage] for name in ("ros.node", "loop.process")}
-    rates = [len(PAIR) * one["rounds"] / one["seconds"] for one in sent]
     return {"found_s": found, "quiet": quiet, "busy": busy, "cores": cores, "targets": rates}
 
 

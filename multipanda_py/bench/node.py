@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -234,6 +235,15 @@ class BenchNode(Closing):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             self._process.wait()
+
+
+def finish_user(user: Child) -> float:
+    """End a motion generator; return how often it published per second, 0 if it cannot tell."""
+    try:
+        said = json.loads(user.finish())
+    except ValueError:  # it had to be ended by force
+        return 0.0
+    return float(said["rounds"] / said["seconds"])
 
 
 def read_sent(file: Path) -> Matrix:

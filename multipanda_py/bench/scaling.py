@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from typing import Any
 from multipanda_py.bench.child import Child
 from multipanda_py.bench.conditions import Data, row_of_arms
 from multipanda_py.bench.hot import FEATURES
-from multipanda_py.bench.node import SETTLE, START, BenchNode, ros_environment
+from multipanda_py.bench.node import SETTLE, START, BenchNode, finish_user, ros_environment
 from multipanda_py.bench.paced import counts
 from multipanda_py.bench.processes import UsageMeter, cores_of
 from multipanda_py.bench.rows import CycleTimes, cycle_times, summary, watch_all
@@ -105,18 +104,18 @@ def _together(
 
             instances = {node: one["active"] for node, one in zip(nodes, data)}
             timings, usage = undisturbed(instances, all_at_once)
-            sent = [json.loads(user.finish()) for user in users]
-            return [_figures(*found) for found in zip(timings, usage, sent)]
+            rates = [finish_user(user) for user in users]
+            return [_figures(*found) for found in zip(timings, usage, rates)]
     except BenchError as error:  # the machine is too small, or too busy, for these
         return [{"trouble": f"{error}"} for _ in data]
 
 
-def _figures(timing: CycleTimes, usage: list[dict[str, Any]], sent: Data) -> dict[str, Any]:
+def _figures(timing: CycleTimes, usage: list[dict[str, Any]], rate: float) -> dict[str, Any]:
     return {
         **{f"{name}_us": summary(values) for name, values in cycle_times(timing).items()},
         **counts(timing),
         "processes": usage,
-        "targets_per_second": sent["rounds"] / sent["seconds"],
+        "targets_per_second": rate,
     }
 
 

@@ -68,7 +68,7 @@ def _paced(found: Figures) -> list[str]:
         + (f"; {found['held']} held" if found["held"] else ""),
         ", ".join(f"{cores_of(found, name):.2f}" for name in names),
         f"{sum(own):.0f}",
-        f"{found['targets_per_second']:.0f}",
+        f"{found['targets_per_second']:.0f}" if found["targets_per_second"] else "not seen",
     ]
 
 
