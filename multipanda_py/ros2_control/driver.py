@@ -17,13 +17,12 @@ from multipanda_py.ros2_control.driver_settings import TopicDriverSettings
 from multipanda_py.ros2_control.effort_control import EffortControl
 from multipanda_py.ros2_control.first_states import first_states
 from multipanda_py.ros2_control.settings import EFFORT
-from multipanda_py.ros2_control.topic_control import TopicControl
 from multipanda_py.ros2_control.topic_positions import TopicPositions
 
 _SETTLING_TIME = 1.0  # what is collected once, and never again [s]
 
 
-def kind_of_control(settings: TopicDriverSettings) -> type[TopicControl]:
+def kind_of_control(settings: TopicDriverSettings) -> type[EffortControl | TopicPositions]:
     """Return what commands the arm."""
     return EffortControl if settings.command_interface == EFFORT else TopicPositions
 

@@ -4,18 +4,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
-from multipanda_py.drivers.loop_connection import LoopConnection
 from multipanda_py.drivers.memory import TORQUES, DriverWord
 from multipanda_py.drivers.torque_limiter import RAMP_TIME, TorqueLimiter
 from multipanda_py.ros2_control.driver_settings import TopicDriverSettings, unpacked
-from multipanda_py.ros2_control.joint_states import JointReading
 from multipanda_py.ros2_control.resting import RestingTorque
 from multipanda_py.ros2_control.topic_control import TICK, TopicControl
-
-if TYPE_CHECKING:
-    from multipanda_py.ros2_control.topics import Topics
 
 REST_SPEED = 0.001
 """Of every joint of an arm that is left to itself [rad/s]."""
@@ -24,7 +18,7 @@ LEAVE_TIME, ORPHAN_TIME = 1.0, 5.0
 _monotonic_ns = time.monotonic_ns
 
 
-class EffortControl(TopicControl):
+class EffortControl(TopicControl[TorqueLimiter]):
     """Command efforts.
 
     What is sent without the loop carries the arm and brakes it. Without states that is sent
@@ -33,15 +27,9 @@ class EffortControl(TopicControl):
     Thread: main.
     """
 
-    def __init__(
-        self,
-        loop: LoopConnection,
-        topics: Topics,
-        reading: JointReading,
-        settings: TopicDriverSettings,
-    ) -> None:
-        self._limiter = TorqueLimiter(settings.torque_limits, settings.torque_steps)
-        super().__init__(loop, topics, reading, settings)
+    @staticmethod
+    def _limiter_of(settings: TopicDriverSettings) -> TorqueLimiter:
+        return TorqueLimiter(settings.torque_limits, settings.torque_steps)
 
     def _use(self, settings: TopicDriverSettings) -> None:
         """Take settings; arm and topics stay."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 TICK = 0.005
 """Longest wait for a message before everything else is looked at [s]."""
+Limiter = TypeVar("Limiter")
 
 
-class TopicControl(ABC):
+class TopicControl(ABC, Generic[Limiter]):
     """Run one arm over its topics, from its second state to the last command.
 
     The other side keeps the last command that it got. So once this has commanded, every state is
@@ -50,6 +51,7 @@ class TopicControl(ABC):
         settings: TopicDriverSettings,
     ) -> None:
         self._loop, self._topics, self._reading = loop, topics, reading
+        self._limiter = self._limiter_of(settings)
         self._budget = int(settings.answer_budget * 1e9)
         self._sent: list[float] | None = None
         self._tau = [0.0] * len(reading.q)
@@ -62,6 +64,11 @@ class TopicControl(ABC):
         self._use(settings)
         topics.on_state = self._on_state
         self._publish(0.0)
+
+    @staticmethod
+    @abstractmethod
+    def _limiter_of(settings: TopicDriverSettings) -> Limiter:
+        """Return what has the last word on every command; it outlives changes of settings."""
 
     @abstractmethod
     def _answer(self, period: float) -> None:

@@ -5,19 +5,13 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multipanda_py.drivers.loop_connection import LoopConnection
 from multipanda_py.drivers.memory import POSITIONS, DriverWord
 from multipanda_py.planning.motion_limiter import MotionLimiter
 from multipanda_py.ros2_control.driver_settings import TopicDriverSettings
-from multipanda_py.ros2_control.joint_states import JointReading
 from multipanda_py.ros2_control.topic_control import TICK, TopicControl
-
-if TYPE_CHECKING:
-    from multipanda_py.ros2_control.topics import Topics
 
 NEAR = 0.05
 """What an arm may be away from the command that the other side keeps, for motions to begin there
@@ -27,7 +21,7 @@ LEAVE_TIME = 2.0
 _monotonic_ns = time.monotonic_ns
 
 
-class TopicPositions(TopicControl):
+class TopicPositions(TopicControl[MotionLimiter]):
     """Command positions, bounded last in velocity, acceleration and jerk.
 
     What is sent without the loop brakes along these limits, and then stays where it is. Without
@@ -40,15 +34,9 @@ class TopicPositions(TopicControl):
 
     kind = POSITIONS
 
-    def __init__(
-        self,
-        loop: LoopConnection,
-        topics: Topics,
-        reading: JointReading,
-        settings: TopicDriverSettings,
-    ) -> None:
-        self._limiter = MotionLimiter(settings.motion_limits, 1.0 / settings.rate)
-        super().__init__(loop, topics, reading, settings)
+    @staticmethod
+    def _limiter_of(settings: TopicDriverSettings) -> MotionLimiter:
+        return MotionLimiter(settings.motion_limits, 1.0 / settings.rate)
 
     def _answer(self, period: float) -> None:
         if self._away:

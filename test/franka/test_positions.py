@@ -62,6 +62,18 @@ class Rig:
     def until(self, condition, what, timeout=15.0):
         wait_until(condition, timeout, lambda: f"{what}; {self.cell.events()}")
 
+    def silence_the_loop(self):
+        """Stop the loop until the robot is at rest: its driver has braked it, and says why."""
+        os.kill(self.cell.loop_pid, signal.SIGSTOP)
+        try:
+            self.until(lambda: self.stats()["mode"] == "idle", "end of the motion")
+            assert self.stats()["errors"] == []
+            self.until(lambda: np.abs(self.stats()["dq"]).max() < 1e-3, "rest")
+        finally:
+            os.kill(self.cell.loop_pid, signal.SIGCONT)
+        self.until(lambda: self.fault() == "arm_stopped", "fault")
+        assert any("loop_silent" in event.text for event in self.cell.events())
+
     def switch(self, name):
         self.cell.switch([f"left/{name}"], strictness="FORCE_AUTO")
 
@@ -159,14 +171,7 @@ def test_a_silent_loop_leaves_an_arm_that_has_braked(rig):
     rig.until(lambda: rig.stats()["mode"] == "move", "positions")
     rig.cell.set_parameters("left/odd", {"rate": 0.3})
     rig.until(lambda: np.abs(rig.cell.state("left").dq).max() > 0.2, "motion")
-    os.kill(rig.cell.loop_pid, signal.SIGSTOP)
-    try:
-        rig.until(lambda: rig.stats()["mode"] == "idle", "end of the motion")
-        assert rig.stats()["errors"] == []
-    finally:
-        os.kill(rig.cell.loop_pid, signal.SIGCONT)
-    rig.until(lambda: rig.fault() == "arm_stopped", "fault")
-    assert any("loop_silent" in event.text for event in rig.cell.events())
+    rig.silence_the_loop()
 
 
 def test_a_killed_driver_is_started_anew_in_the_same_interface(rig):
@@ -243,15 +248,7 @@ def test_a_silent_loop_leaves_an_arm_that_has_braked_from_its_velocities(rig):
     rig.switch("rate")
     rig.cell.set_target("left", dq=0.3 * np.ones(7))
     rig.until(lambda: np.abs(rig.cell.state("left").dq).max() > 0.25, "motion")
-    os.kill(rig.cell.loop_pid, signal.SIGSTOP)
-    try:
-        rig.until(lambda: rig.stats()["mode"] == "idle", "end of the motion")
-        assert rig.stats()["errors"] == []
-        rig.until(lambda: np.abs(rig.stats()["dq"]).max() < 1e-3, "rest")
-    finally:
-        os.kill(rig.cell.loop_pid, signal.SIGCONT)
-    rig.until(lambda: rig.fault() == "arm_stopped", "fault")
-    assert any("loop_silent" in event.text for event in rig.cell.events())
+    rig.silence_the_loop()
 
 
 def test_a_reflex_in_velocities_is_recovered_and_they_begin_at_rest(rig):

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from multipanda_py.pose import Pose
+from multipanda_py.testing import StateMaker
+
 BANDWIDTH = 120.0
 """Fastest velocity loop that laws may have [1/s]."""
 
@@ -24,3 +27,36 @@ def impedance(inertia, k, z, bandwidth=BANDWIDTH):
     w, v = np.linalg.eigh(g.T @ np.linalg.inv(inertia) @ g)
     rate = np.minimum(np.sqrt(w + 1e-8), bandwidth / 2)
     return left, 2.0 * g @ v @ np.diag(rate / (w + 1e-8)) @ v.T @ g.T
+
+
+def step_response(inertia, k, damping, size, cycles):
+    """Return how far the linear system has come after a step of its target along y, (cycles,) [m].
+
+    inertia x'' + damping x' + k (x - x_target) = 0, in steps of a millisecond.
+    """
+    e, rate, way = np.array([0, size, 0, 0, 0, 0.0]), np.zeros(6), []
+    for _ in range(cycles):
+        way.append(size - e[1])
+        rate += 1e-3 * np.linalg.solve(inertia, -k @ e - damping @ rate)
+        e += 1e-3 * rate
+    return np.array(way)
+
+
+def step_difference(cell, law, model, k):
+    """Step the target of ``arm`` by 5 mm; return the largest difference to the design, relative.
+
+    Args:
+        cell: With an arm at rest, alone under its law.
+        law: Its name.
+        model: Of the arm, for a second look at its inertia.
+        k: The stiffness that it was given, (6, 6).
+    """
+    pose, size = cell.pose("arm"), 0.005
+    (state,) = StateMaker(model=model).at([cell.state("arm").q])
+    inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T)
+    _, damping = impedance(inertia, k, np.diag(cell.parameters(law)["damping_ratio"]))
+    cell.set_target("arm", Pose(pose.position + [0.0, size, 0.0], pose.rotation))
+    start, _ = cell.rows()
+    cell.step(800)
+    measured = cell.rows(start)[1]["arms"]["position_ee_in_base"][:, 0, 1] - pose.position[1]
+    return np.abs(measured - step_response(inertia, k, damping, size, 800)).max() / size
