@@ -10,12 +10,14 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 from processes import PATIENCE
 
-VARIABLE = "MULTIPANDA_OUTSIDE_CLIENTS"
+VARIABLE, SOURCES = "MULTIPANDA_OUTSIDE_CLIENTS", "MULTIPANDA_OUTSIDE_SOURCES"
+ROOT = Path(__file__).resolve().parents[2]
 # Of the environment that runs the tests; theirs has its own.
 _OURS = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "PYTHONPATH")
 
@@ -33,6 +35,13 @@ for line in json.loads(sys.argv.pop()):
             problem = end.code
     answers.append(said.getvalue() + (f"exit: {problem}" if problem else ""))
 print(json.dumps(answers))
+"""
+
+_EXAMPLE = """
+import runpy, sys
+sys.path.append({site!r})  # for matplotlib, last
+runpy.run_path({file!r}, run_name="__main__")
+print("came to its end", flush=True)
 """
 
 
@@ -94,6 +103,37 @@ class Outside:
         Its exit code says nothing: its threads do not end with it, and it may abort.
         """
         return self.run("python", "-c", script, timeout=timeout, **options)[1]
+
+    def example(self, file, folder, log, answers=""):
+        """Start an example of crisp_py, as it is, in the folder that it expects to be in.
+
+        Args:
+            file: The example, in ``examples`` of the repository of crisp_py.
+            folder: For ``CRISP_CONFIG_PATH``.
+            log: File that takes what it says; "came to its end" if it did.
+            answers: What a user types meanwhile.
+        """
+        script = _EXAMPLE.format(file=str(file), site=sysconfig.get_path("purelib"))
+        more = {"CRISP_CONFIG_PATH": str(folder), "MPLBACKEND": "Agg"}
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [self.path / "bin" / "python", "-c", script], cwd=file.parents[1],
+                env=self.environment(**more), stdin=subprocess.PIPE,
+                stdout=output, stderr=subprocess.STDOUT, text=True,
+            )  # fmt: skip
+        process.stdin.write(answers)
+        process.stdin.close()
+        return process
+
+
+@pytest.fixture(scope="session")
+def crisp_examples():
+    """The folder with the examples of crisp_py, or a skip with the reason."""
+    sources = Path(os.environ.get(SOURCES) or ROOT.parent / "shared" / "outside")
+    folder = sources / "src" / "crisp_py" / "examples"
+    if not folder.is_dir():
+        pytest.skip(f"{SOURCES} names no folder with the sources of crisp_py: {folder}")
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from outside import outside  # noqa: F401 -- a fixture
+from outside import crisp_examples, outside  # noqa: F401 -- fixtures
 from processes import PATIENCE, children, is_running, runs_module, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
