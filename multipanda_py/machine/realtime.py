@@ -16,6 +16,9 @@ from multipanda_py.config.sections import RealtimeConfig
 # On fault: what warm-up has touched stays; what is never touched takes no memory.
 _MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
 _PR_SET_TIMERSLACK = 29
+SENDS_AGAIN = "dds.asyn"
+"""Name of the middleware's threads that send once more what did not arrive. They try without a
+pause as long as a reader does not take it, and would keep that reader from the core."""
 
 
 def loop_cpu(config: RealtimeConfig) -> int | None:

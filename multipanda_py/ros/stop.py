@@ -17,7 +17,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.config.node_names import STOP_SUFFIX
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.loop.events import Event
-from multipanda_py.machine.realtime import before_ordinary_threads, make_ordinary
+from multipanda_py.machine.realtime import SENDS_AGAIN, before_ordinary_threads, make_ordinary
 from multipanda_py.ros.deferred_responses import Work
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import SPIN_TIMEOUT, make_executor, release
@@ -25,9 +25,6 @@ from multipanda_py.ros.running import SPIN_TIMEOUT, make_executor, release
 PATIENCE = 5e-3
 """How long the thread itself waits for the loop, which answers at its next cycle [s]."""
 LOOK_PERIOD = 2e-4
-SENDS_AGAIN = "dds.asyn"
-"""The middleware's thread that sends once more what did not arrive. It tries without a pause as
-long as a reader does not take it, and would keep that reader from the core."""
 SWITCH_INTERVAL = 5e-4
 """After which a thread of Python leaves the interpreter to another one that waits for it [s]."""
 

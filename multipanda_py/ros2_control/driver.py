@@ -13,6 +13,7 @@ from typing import NoReturn
 from multipanda_py.drivers.entry import collect_for_good, connect_to_loop
 from multipanda_py.drivers.priority import take_priority
 from multipanda_py.drivers.refused import Refused
+from multipanda_py.machine.realtime import SENDS_AGAIN, make_ordinary
 from multipanda_py.ros2_control.driver_settings import TopicDriverSettings
 from multipanda_py.ros2_control.effort_control import EffortControl
 from multipanda_py.ros2_control.first_states import first_states
@@ -42,6 +43,7 @@ def main() -> NoReturn:
         control = kind_of_control(settings)(
             loop, topics, first_states(topics, settings, loop), settings
         )
+        make_ordinary(SENDS_AGAIN)  # they have begun, and have their names
     except Refused as error:
         loop.say(error=f"{error}", final=error.final)
         os._exit(1)
