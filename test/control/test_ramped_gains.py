@@ -19,7 +19,7 @@ LAWS = (CartesianImpedance, ForceImpedance, OperationalSpace)
 
 
 def started(kind):
-    """Return a law that pulls its tool by a centimetre, and what activates, stiffens, updates it."""
+    """Return a law whose tool is pulled by a centimetre; what activates, stiffens, updates it."""
     maker = StateMaker()
     states = maker.at([READY], [np.zeros(7)])
     law = kind(maker.context, kind.Params(stiffness=SOFT, gain_time=0.1))
