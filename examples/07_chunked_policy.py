@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A policy that predicts chunks of actions: 10 Hz, both arms, the next chunk while this one runs.
+
+As action chunking policies are run: each chunk is 1.6 s of poses, of which 0.8 s are used; the
+next one is asked for, from what is seen now, while the rest of this one plays, and takes over at
+the step at which it arrives. From one action to the next the law's reference goes by itself, at
+the pace of the policy: its governor is told how fast that is.
+
+Start the cell first (make sim), then: .venv/bin/python examples/07_chunked_policy.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import rclpy
+from geometry_msgs.msg import Point, Pose, PoseStamped
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.srv import SetParameters
+from rclpy.node import Node
+
+RATE, HORIZON, USED = 10.0, 16, 8  # [Hz], actions of a chunk, and those that are used of it
+LATENCY = 0.15  # of the network [s]
+MARGIN = 1.1  # of the arms' speed over that of the policy, to begin and end each step
+RADIUS, TURN = 0.05, 4.0  # of the circle that it has learnt [m], time for one [s]
+Chunk = dict[int, dict[str, Pose]]
+
+
+class Policy:
+    """Stands for a network: from poses that are seen, actions for the steps to come."""
+
+    def __init__(self, start: dict[str, PoseStamped]) -> None:
+        self.start = {arm: message.pose for arm, message in start.items()}
+
+    def infer(self, seen: dict[str, PoseStamped], first: int) -> Chunk:
+        """Return the actions from step ``first`` on."""
+        time.sleep(LATENCY)
+        return {step: self.action(step) for step in range(first, first + HORIZON)}
+
+    def action(self, step: int) -> dict[str, Pose]:
+        """Return where each hand is to be: on a circle in the y-z plane."""
+        phase = 2.0 * math.pi * step / RATE / TURN
+        aside, up = RADIUS * math.sin(phase), RADIUS * (1.0 - math.cos(phase))
+        action = {}
+        for sign, (arm, start) in zip((1.0, -1.0), sorted(self.start.items())):
+            p = start.position
+            action[arm] = Pose(
+                position=Point(x=p.x, y=p.y + sign * aside, z=p.z + up),
+                orientation=start.orientation,
+            )
+        return action
+
+
+class Player(Node):
+    """Play chunks: one action per arm and step, all arms with one stamp."""
+
+    def __init__(self, arms: list[str]) -> None:
+        super().__init__("chunked_policy")
+        self.arms, self.seen = arms, dict[str, PoseStamped]()
+        self.outputs = {a: self.create_publisher(PoseStamped, f"{a}/target_pose", 1) for a in arms}
+        for arm in arms:
+            self.create_subscription(
+                PoseStamped,
+                f"{arm}/current_pose",
+                lambda m, arm=arm: self.seen.update({arm: m}),
+                1,
+            )
+        self.thread = ThreadPoolExecutor(1)
+        self.policy: Policy | None = None
+        self.chunk: Chunk = {}
+        self.coming: Future[Chunk] | None = None
+        self.next_step, self.used, self.chunks, self.waited = 0, 0, 0, 0
+        self.create_timer(1.0 / RATE, self.step)
+
+    def tell(self, law: str) -> None:
+        """Have the laws of the arms take nearly the time until the next action for each."""
+        speed = MARGIN * 2.0 * math.pi * RADIUS / TURN
+        value = ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=speed)
+        change = Parameter(name="governor.speed", value=value)
+        for arm in self.arms:
+            client = self.create_client(SetParameters, f"{arm}/{law}/set_parameters")
+            client.wait_for_service()
+            future = client.call_async(SetParameters.Request(parameters=[change]))
+            rclpy.spin_until_future_complete(self, future)
+            (result,) = future.result().results
+            if not result.successful:
+                self.get_logger().warning(f"{arm} moves in steps: {result.reason}")
+
+    def step(self) -> None:
+        """Take a chunk that has come, ask for the next one in time, and publish one action."""
+        if len(self.seen) < len(self.arms):
+            return
+        self.policy = self.policy or Policy(self.seen)
+        if self.coming is not None and self.coming.done():
+            self.chunk, self.coming = self.coming.result(), None
+            self.used, self.chunks = 0, self.chunks + 1
+        if self.coming is None and (not self.chunk or self.used >= USED):
+            self.coming = self.thread.submit(self.policy.infer, dict(self.seen), self.next_step)
+        action = self.chunk.pop(self.next_step, None)
+        if action is None:  # before the first chunk, or the network is slower than its horizon
+            self.waited += 1
+            return
+        stamp = self.get_clock().now().to_msg()
+        for arm, pose in action.items():
+            target = PoseStamped(pose=pose)
+            target.header.stamp = stamp
+            target.header.frame_id = self.seen[arm].header.frame_id
+            self.outputs[arm].publish(target)
+        self.next_step, self.used = self.next_step + 1, self.used + 1
+
+
+def main() -> None:
+    """Run until interrupted, or for a number of steps."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--arms", nargs="+", default=["left", "right"])
+    parser.add_argument("--law", default="cartesian_impedance_controller")
+    parser.add_argument("--steps", type=int, default=0, help="end after that many; 0: never")
+    options = parser.parse_args()
+    rclpy.init()
+    node = Player(options.arms)
+    node.tell(options.law)
+    try:
+        while not options.steps or node.next_step < options.steps:
+            rclpy.spin_once(node, timeout_sec=0.1)
+    except KeyboardInterrupt:
+        pass
+    print(f"{node.next_step} actions out of {node.chunks} chunks, {node.waited} steps without one")
+
+
+if __name__ == "__main__":
+    main()

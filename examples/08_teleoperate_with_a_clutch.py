@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Teleoperation at 30 Hz with a clutch: a hand in the air moves a tool, as far as it is engaged.
+
+While the clutch is closed the tool makes the motions of the hand, from where both were when it
+closed; while it is open the tool rests, and the hand may go back to where it is comfortable. What
+tracks the hand publishes hand/pose (PoseStamped) and hand/clutch (Bool); --scripted needs none.
+
+Start the cell first (make sim), then:
+.venv/bin/python examples/08_teleoperate_with_a_clutch.py --arm left --scripted
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import NamedTuple
+
+import rclpy
+from geometry_msgs.msg import Pose, PoseStamped, Quaternion
+from rclpy.node import Node
+from std_msgs.msg import Bool
+
+RATE, SCALE = 30.0, 0.5  # [Hz], metres of the tool per metre of the hand
+
+
+class Hand(NamedTuple):
+    """Where the hand is, in axes parallel to those of the arm's base; whether it is engaged."""
+
+    pose: Pose
+    is_engaged: bool
+
+
+class Clutch:
+    """Turn motions of the hand into those of a tool."""
+
+    def __init__(self, tool: Pose) -> None:
+        self.target, self.hand_then, self.tool_then = tool, None, tool
+
+    def move(self, hand: Hand) -> Pose:
+        """Return where the tool is to be."""
+        if not hand.is_engaged:
+            self.hand_then = None
+            return self.target  # as it was: the stream goes on, the tool rests
+        if self.hand_then is None:
+            self.hand_then, self.tool_then = hand.pose, self.target
+        now, then, start = hand.pose, self.hand_then, self.tool_then
+        target = Pose()
+        for axis in "xyz":
+            moved = getattr(now.position, axis) - getattr(then.position, axis)
+            setattr(target.position, axis, getattr(start.position, axis) + SCALE * moved)
+        turned = product(now.orientation, inverse(then.orientation))
+        target.orientation = product(turned, start.orientation)
+        self.target = target
+        return target
+
+
+def product(a: Quaternion, b: Quaternion) -> Quaternion:
+    """Return the rotation by b and then by a."""
+    return Quaternion(
+        w=a.w * b.w - a.x * b.x - a.y * b.y - a.z * b.z,
+        x=a.w * b.x + a.x * b.w + a.y * b.z - a.z * b.y,
+        y=a.w * b.y - a.x * b.z + a.y * b.w + a.z * b.x,
+        z=a.w * b.z + a.x * b.y - a.y * b.x + a.z * b.w,
+    )
+
+
+def inverse(q: Quaternion) -> Quaternion:
+    """Return the rotation back."""
+    return Quaternion(w=q.w, x=-q.x, y=-q.y, z=-q.z)
+
+
+def scripted(t: float) -> Hand:
+    """Return a hand that rises by 10 cm and turns while engaged, and comes back while not.
+
+    Twice, in 4 s each: the tool rises by twice 5 cm and turns by twice 0.2 rad.
+    """
+    turn = min(t, 8.0 - 1e-9) % 4.0
+    share = 0.5 * (1.0 - math.cos(math.pi * min(turn / 2.0, 2.0 - turn / 2.0)))
+    pose = Pose()
+    pose.position.z = 0.1 * share
+    pose.orientation.z, pose.orientation.w = math.sin(0.1 * share), math.cos(0.1 * share)
+    return Hand(pose, t < 8.0 and turn < 2.0)
+
+
+class Teleoperation(Node):
+    """Publish a target 30 times a second."""
+
+    def __init__(self, arm: str, is_scripted: bool) -> None:
+        super().__init__("teleoperation")
+        self.is_scripted, self.begin = is_scripted, 0.0
+        self.clutch: Clutch | None = None
+        self.hand = Hand(Pose(), False)
+        self.target = PoseStamped()
+        self.output = self.create_publisher(PoseStamped, f"{arm}/target_pose", 1)
+        self.create_subscription(PoseStamped, f"{arm}/current_pose", self.on_tool, 1)
+        self.create_subscription(
+            PoseStamped, "hand/pose", lambda m: self.keep(self.hand._replace(pose=m.pose)), 1
+        )
+        self.create_subscription(
+            Bool, "hand/clutch", lambda m: self.keep(self.hand._replace(is_engaged=m.data)), 1
+        )
+        self.create_timer(1.0 / RATE, self.step)
+
+    @property
+    def seconds(self) -> float:
+        """Since the tool was first seen [s]."""
+        return self.now() - self.begin if self.clutch else 0.0
+
+    def now(self) -> float:
+        """Return the time of the node's clock [s]."""
+        return self.get_clock().now().nanoseconds * 1e-9
+
+    def keep(self, hand: Hand) -> None:
+        """Keep the newest of the hand."""
+        self.hand = hand
+
+    def on_tool(self, message: PoseStamped) -> None:
+        """Begin where the tool is."""
+        if self.clutch is None:
+            self.clutch, self.begin = Clutch(message.pose), self.now()
+            self.target.header.frame_id = message.header.frame_id
+
+    def step(self) -> None:
+        """Publish where the tool is to be."""
+        if self.clutch is None:
+            return
+        hand = scripted(self.seconds) if self.is_scripted else self.hand
+        self.target.pose = self.clutch.move(hand)
+        self.target.header.stamp = self.get_clock().now().to_msg()
+        self.output.publish(self.target)
+
+
+def main() -> None:
+    """Run until interrupted, or for a given time."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--arm", default="left")
+    parser.add_argument("--scripted", action="store_true", help="play the hand, too")
+    parser.add_argument("--seconds", type=float, default=math.inf)
+    options = parser.parse_args()
+    rclpy.init()
+    node = Teleoperation(options.arm, options.scripted)
+    try:
+        while node.seconds < options.seconds:
+            rclpy.spin_once(node, timeout_sec=0.1)
+    except KeyboardInterrupt:
+        pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A task by switching laws: approach a table, make contact, slide along it with a force, lift off.
+
+Free motion is that of an impedance, contact that of a force law; one request switches both arms
+in one cycle. What ends a phase is what is measured.
+
+Start the cell first (make sim CELL=config/contact_sim.yaml), then:
+.venv/bin/python examples/10_switch_through_a_task.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from copy import deepcopy
+
+import rclpy
+import rclpy.utilities
+from controller_manager_msgs.srv import SwitchController
+from geometry_msgs.msg import PoseStamped, WrenchStamped
+from rclpy.node import Node
+
+MOVE, PRESS = "cartesian_impedance_controller", "force_impedance_controller"
+TABLE, CLEARANCE = 0.3, 0.005  # height of the table in the arms' bases, and over it [m]
+FORCE, WAY, SPEED = 10.0, 0.08, 0.04  # on the table [N], along x and up [m], and how fast [m/s]
+RATE, PATIENCE, AUTO = 50.0, 20.0, 4  # [Hz], [s], strictness: also deactivate who has the arms
+
+
+class Task(Node):
+    """Stream targets to some arms until something is the case."""
+
+    def __init__(self, arms: list[str]) -> None:
+        super().__init__("task")
+        self.arms, self.pose, self.wrench = arms, {}, {}
+        self.poses, self.wrenches = {}, {}
+        for arm in arms:
+            self.poses[arm] = self.create_publisher(PoseStamped, f"{arm}/target_pose", 1)
+            self.wrenches[arm] = self.create_publisher(WrenchStamped, f"{arm}/target_wrench", 1)
+            self.create_subscription(
+                PoseStamped,
+                f"{arm}/current_pose",
+                lambda m, arm=arm: self.pose.update({arm: m}),
+                1,
+            )
+            self.create_subscription(
+                WrenchStamped, f"{arm}/external_wrench",
+                lambda m, arm=arm: self.wrench.update({arm: m}), 1,
+            )  # fmt: skip
+
+    def switch(self, law: str) -> None:
+        """Switch all arms to a law, in one cycle."""
+        client = self.create_client(SwitchController, "controller_manager/switch_controller")
+        client.wait_for_service(timeout_sec=PATIENCE) or sys.exit("is the cell running?")
+        names = [f"{arm}/{law}" for arm in self.arms]
+        request = SwitchController.Request(activate_controllers=names, strictness=AUTO)
+        future = client.call_async(request)
+        rclpy.spin_until_future_complete(self, future, timeout_sec=PATIENCE)
+        answer = future.result() or sys.exit("no answer to the switch")
+        print(answer.message)
+        answer.ok or sys.exit(1)
+
+    def run(
+        self, phase: str, step: Callable[[float], None], done: Callable[[float], bool]
+    ) -> None:
+        """Do something at 50 Hz until it is done, which is to be soon."""
+        begin = time.monotonic()
+        while not done(t := time.monotonic() - begin):
+            t < PATIENCE or sys.exit(f"{phase}: not done after {PATIENCE:g} s")
+            step(t)
+            until = time.monotonic() + 1.0 / RATE
+            while time.monotonic() < until:
+                rclpy.spin_once(self, timeout_sec=until - time.monotonic())
+        for arm in self.arms:
+            at, force = self.pose[arm].pose.position, self.force(arm)
+            print(f"{phase}: {arm} at x {at.x:.3f} z {at.z:.3f} m with {force:.1f} N", flush=True)
+
+    def force(self, arm: str) -> float:
+        """Return with how much an arm presses down [N]."""
+        return abs(self.wrench[arm].wrench.force.z)
+
+    def send(self, start: dict[str, PoseStamped], dx: float = 0.0, dz: float = 0.0) -> None:
+        """Send every arm a pose beside one of before."""
+        for arm, message in deepcopy(start).items():
+            message.header.stamp = self.get_clock().now().to_msg()
+            message.pose.position.x += dx
+            message.pose.position.z += dz
+            self.poses[arm].publish(message)
+
+    def press(self, force: float) -> None:
+        """Ask every arm for a force, down."""
+        for arm in self.arms:
+            message = WrenchStamped()
+            message.header.stamp = self.get_clock().now().to_msg()
+            message.header.frame_id = "world"
+            message.wrench.force.z = -force
+            self.wrenches[arm].publish(message)
+
+
+def main() -> None:
+    """Do the task once."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--arms", nargs="+", default=["left", "right"])
+    options = parser.parse_args(rclpy.utilities.remove_ros_args()[1:])
+    rclpy.init()
+    task = Task(options.arms)
+
+    def all_arms(condition: Callable[[str], bool]) -> Callable[[float], bool]:
+        return lambda _: all(map(condition, task.arms))
+
+    def height(arm: str) -> float:
+        return task.pose[arm].pose.position.z
+
+    task.run("look", lambda _: None, all_arms(lambda arm: arm in task.pose and arm in task.wrench))
+    task.switch(MOVE)
+    begin = deepcopy(task.pose)
+    down = max(map(height, task.arms)) - TABLE - CLEARANCE
+    task.run(
+        "approach", lambda t: task.send(begin, dz=-min(SPEED * t, down)),
+        all_arms(lambda arm: height(arm) < TABLE + CLEARANCE + 0.002),
+    )  # fmt: skip
+
+    task.switch(PRESS)
+    task.run(
+        "contact", lambda _: task.press(FORCE), all_arms(lambda arm: task.force(arm) > 0.9 * FORCE)
+    )
+
+    on_table = deepcopy(task.pose)
+
+    def slide(t: float) -> None:
+        task.press(FORCE)
+        task.send(on_table, dx=min(SPEED * t, WAY))
+
+    def has_slid(arm: str) -> bool:
+        begun = on_table[arm].pose.position.x
+        return task.pose[arm].pose.position.x > begun + WAY - 0.005
+
+    task.run("slide", slide, all_arms(has_slid))
+
+    task.switch(MOVE)
+    there = deepcopy(task.pose)
+    task.run(
+        "lift", lambda t: task.send(there, dz=min(SPEED * t, WAY)),
+        all_arms(lambda arm: height(arm) > TABLE + WAY - 0.005),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Examples that are nodes play a user's policy on a running cell; the arms do what they say."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import PoseStamped, TwistStamped
+from processes import PATIENCE
+from scipy.spatial.transform import Rotation
+
+ROOT = Path(__file__).resolve().parents[2]
+ARMS = ("left", "right")
+pytestmark = pytest.mark.sim
+
+
+class Watch:
+    """Poses and twists of both arms while something runs."""
+
+    def __init__(self, client):
+        self._client = client
+        self.poses, self.twists = {arm: [] for arm in ARMS}, {arm: [] for arm in ARMS}
+        for arm in ARMS:
+            for kind, topic, rows in (
+                (PoseStamped, "current_pose", self.poses[arm]),
+                (TwistStamped, "current_twist", self.twists[arm]),
+            ):
+                client.node.create_subscription(kind, f"/{arm}/{topic}", rows.append, 10)
+
+    def positions(self, arm):
+        """Return positions in the arm's base, (m, 3) [m]."""
+        points = [message.pose.position for message in self.poses[arm]]
+        return np.array([(p.x, p.y, p.z) for p in points])
+
+    def rotation(self, arm, place):
+        """Return the orientation of one of the poses."""
+        q = self.poses[arm][place].pose.orientation
+        return Rotation.from_quat([q.x, q.y, q.z, q.w])
+
+    def speeds(self, arm):
+        """Return speeds of the tool, (m,) [m/s]."""
+        parts = [message.twist.linear for message in self.twists[arm]]
+        return np.linalg.norm([(v.x, v.y, v.z) for v in parts], axis=1)
+
+    def until_at_rest(self):
+        """Go on until both arms rest."""
+
+        def rests():
+            rows = [self.twists[arm][-10:] for arm in ARMS]
+            return all(rows) and max(
+                max(map(abs, (m.twist.linear.x, m.twist.linear.y, m.twist.linear.z)))
+                for arm_rows in rows for m in arm_rows
+            ) < 1e-3  # fmt: skip
+
+        self._client.until(rests, 15.0, "rest")
+
+
+@pytest.fixture
+def watch(client):
+    return Watch(client)
+
+
+@pytest.fixture(scope="module")
+def contact(tmp_path_factory, node_process):
+    """A cell over a table, beside the one that tests share."""
+    made = node_process(
+        tmp_path_factory.mktemp("contact"), file=ROOT / "config" / "contact_sim.yaml",
+        remap=["__ns:=/contact"],
+    )  # fmt: skip
+    try:
+        yield made.wait_for("is active")
+    finally:
+        made.end()
+
+
+@pytest.fixture
+def run(client, watch):
+    """A function that runs an example to its end, while the arms are watched."""
+
+    def run_it(name, *words, rests=True):
+        if rests:
+            watch.until_at_rest()
+        [file] = (ROOT / "examples").glob(f"{name}_*.py")
+        example = subprocess.Popen(
+            [sys.executable, str(file), *words], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        try:
+            client.until(lambda: example.poll() is not None, 40.0, f"end of {file.name}")
+        finally:
+            example.kill()
+            said = example.communicate(timeout=PATIENCE)[0]
+        assert example.returncode == 0, said
+        return said
+
+    return run_it
+
+
+def test_hello_lifts_both_hands(cell, run, watch):
+    run("06")
+    watch.until_at_rest()
+    for arm in ARMS:
+        moved = watch.positions(arm)[-1] - watch.positions(arm)[0]
+        np.testing.assert_allclose(moved, [0.0, 0.0, 0.05], atol=0.003)
+
+
+def test_chunks_of_actions_become_one_smooth_motion(cell, run, watch):
+    said = run("07", "--steps", "50")
+    actions, chunks, _ = map(int, re.findall(r"\d+", said))
+    assert (actions, 5 <= chunks <= 8) == (50, True), said
+    for arm in ARMS:
+        at = watch.positions(arm)
+        radius = np.linalg.norm(at[:, 1:] - at[0, 1:] - [0.0, 0.05], axis=1)
+        assert np.abs(radius - 0.05).max() < 0.004
+        speed = watch.speeds(arm)
+        moving = speed[(speed > 0.02).argmax() :][50:300]  # at 0.079 m/s, and without stops
+        assert np.percentile(moving, 10) > 0.03
+        assert moving.max() < 0.12
+
+
+def test_a_clutch_adds_up_what_the_hand_did_while_it_was_closed(cell, run, watch):
+    run("08", "--scripted", "--seconds", "8.2")
+    watch.until_at_rest()
+    at = watch.positions("left")
+    np.testing.assert_allclose(at[-1] - at[0], [0.0, 0.0, 0.1], atol=0.004)
+    assert np.diff(at[:, 2]).min() > -1e-3  # the hand came back, the tool did not
+    turned = watch.rotation("left", -1) * watch.rotation("left", 0).inv()
+    np.testing.assert_allclose(turned.as_rotvec(), [0.0, 0.0, 0.4], atol=0.02)
+
+
+def test_circles_at_1_khz_are_round(cell, run, watch):
+    said = run("09", "--seconds", "5")
+    assert "targets/s for each arm" in said
+    for arm in ARMS:
+        at = watch.positions(arm)
+        radius = np.linalg.norm(at[:, 1:] - at[0, 1:], axis=1)
+        full = radius[len(radius) // 2 : -50]  # it has grown to its size by then
+        assert 0.05 < full.min() < full.max() < 0.066
+
+
+def test_a_task_goes_through_four_phases_and_as_many_laws(contact, run):
+    said = run("10", "--ros-args", "-r", "__ns:=/contact", rests=False)
+    number = r"(-?\d+\.\d+)"
+    line = rf"(\w+): (left|right) at x {number} z {number} m with {number} N"
+    at = {(phase, arm): np.array(list(map(float, rest))) for phase, arm, *rest in
+          re.findall(line, said)}  # fmt: skip
+    for arm in ARMS:
+        assert at["approach", arm][1] == pytest.approx(0.305, abs=0.003)
+        x, z, force = at["contact", arm]
+        assert (z, force) == (pytest.approx(0.3, abs=0.001), pytest.approx(10.0, abs=2.5))
+        assert at["slide", arm][1] == pytest.approx(0.3, abs=0.001)
+        assert at["slide", arm][2] == pytest.approx(10.0, abs=1.0)
+        assert at["slide", arm][0] - x == pytest.approx(0.078, abs=0.004)
+        assert at["lift", arm][1] > 0.37
+        assert at["lift", arm][2] < 1.0
+    assert said.count("deactivated: left/") >= 2, said
