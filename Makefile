@@ -9,7 +9,7 @@ CELL ?= config/dual_sim.yaml
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env sim test check count render docs site bench robustness chaos soak colcon clean
+.PHONY: help env sim test check count render docs site bench robustness chaos crowd soak colcon clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -60,6 +60,9 @@ robustness: env ## doc/robustness.md, then the long form of the seeded random te
 
 chaos: env ## kill, stop, flood and fuzz the node and write what broke into doc/faults.md (half an hour)
 	$(BIN)/python benchmarks/chaos/run.py --write $(ARGS)
+
+crowd: env ## let 50 clients switch laws and set parameters at random for a minute (ARGS="--clients 20")
+	$(BIN)/python benchmarks/chaos/run.py --only crowd $(ARGS)
 
 soak: env ## run the node for half an hour: what grows, why cycles were late (ARGS="--minutes 5")
 	$(BIN)/python benchmarks/chaos/run.py --only soak $(ARGS)

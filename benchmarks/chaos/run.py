@@ -6,6 +6,7 @@ load of 14 on two cores.
 
     .venv/bin/python benchmarks/chaos/run.py --seed 7 --faults 200 --inputs 10000
 
+`--only crowd` lets many clients in at once (`make crowd`).
 `--only soak` throws nothing: it runs the node for long and says whether it grows, and what
 late cycles were late by (`make soak`).
 
@@ -24,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 from campaign import Campaign
+from crowd import crowd
 from ledger import Ledger
 from soak import soak
 from stage import ROOT
@@ -56,7 +58,13 @@ def main() -> int:
     parser.add_argument(
         "--minutes", type=duration, help="begin nothing new after that (60; soak: 30)"
     )
-    parser.add_argument("--only", choices=["soak"], help="run it for long instead")
+    parser.add_argument(
+        "--only", choices=["soak", "crowd"], help="run it for long, or with many clients"
+    )
+    parser.add_argument("--clients", type=int, default=50, metavar="N", help="of the crowd")
+    parser.add_argument(
+        "--patience", type=float, default=1.0, help="with an answer to one of the crowd [s]"
+    )
     parser.add_argument("--png", type=Path, help="draw what the soak has found")
     parser.add_argument(
         "--flood", type=float, default=5.0, help="length of a flood, 0 for none [s]"
@@ -67,6 +75,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.only == "soak":
         return soak(options.minutes or 30.0, options.record, options.png)
+    if options.only == "crowd":
+        return crowd(options.clients, 60.0 * (options.minutes or 1.0), options.patience)
     for record in options.merge or ():
         if not record.is_file():
             parser.error(f"{record} is not there: --record FILE writes one")
