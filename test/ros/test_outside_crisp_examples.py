@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Examples of crisp_py, unmodified, one process for each of two arms at the same time.
+
+What the arms do is told by MuJoCo, from the joints that were measured meanwhile.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+import yaml
+from processes import PATIENCE
+from sensor_msgs.msg import JointState
+
+from multipanda_py.cell import Cell
+
+ARMS = ("left", "right")
+CELL, SPACE = Path(__file__).with_name("crisp_cell.yaml"), "/crisp"
+OURS = Path(__file__).resolve().parents[2] / "config" / "crisp"
+LAW = "cartesian_impedance_controller"
+HOME = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
+pytestmark = pytest.mark.slow
+
+
+class Arms:
+    """What was measured of both arms, and where MuJoCo has their tools then."""
+
+    def __init__(self, client):
+        self._client, self.rows = client, {arm: [] for arm in ARMS}
+        with Cell.from_yaml(CELL, placement="inline") as cell:
+            self._model = cell.loop.backends[0].model
+        self._data = mujoco.MjData(self._model)
+        for arm in ARMS:
+            topic = f"{SPACE}/{arm}/joint_states"
+            client.node.create_subscription(
+                JointState, topic, lambda m, arm=arm: self.rows[arm].append(list(m.position)), 10
+            )
+
+    def joints(self, arm):
+        """Return what was measured, (m, 9): seven joints and two fingers."""
+        return np.array(self.rows[arm])
+
+    def tool(self, arm, q):
+        """Return the position of a tool in its arm's base [m], both turned alike."""
+        for number in range(7):
+            self._data.joint(f"{arm}_fr3_joint{number + 1}").qpos[0] = q[number]
+        mujoco.mj_forward(self._model, self._data)
+        return (
+            self._data.site(f"{arm}_fr3_hand_tcp").xpos - self._data.body(f"{arm}_fr3_link0").xpos
+        )
+
+    def rest(self, arm):
+        """Wait until an arm is at rest; return its joints, (9,)."""
+        get = self._client.listen(JointState, f"{SPACE}/{arm}/joint_states")
+        self._client.until(lambda: get() and max(map(abs, get().velocity)) < 2e-3, 10.0, "rest")
+        return np.array(get().position)
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory, node_process):
+    made = node_process(
+        tmp_path_factory.mktemp("crisp"), "plain_joint_names:=true",
+        file=CELL, remap=[f"__ns:={SPACE}"],
+    )  # fmt: skip
+    try:
+        yield made.wait_for("is active")
+    finally:
+        made.end()
+
+
+@pytest.fixture(scope="module")
+def arms(node, client):
+    return Arms(client)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A folder of configurations for each arm: where "fr3" and "gripper_franka" are its own."""
+    made = {}
+    for arm in ARMS:
+        made[arm] = folder = tmp_path_factory.mktemp(arm)
+        shutil.copytree(OURS, folder, dirs_exist_ok=True)
+        for kind, name in (("robots", "fr3"), ("grippers", "gripper_franka")):
+            entry = yaml.safe_load((OURS / kind / f"{arm}.yaml").read_text())
+            entry["namespace"] = f"{SPACE[1:]}/{arm}"
+            if kind == "robots":
+                # As its prefix for joints is the whole namespace: names that it finds by itself.
+                entry.update(time_to_home=2, use_prefix=False)
+            else:
+                entry["gripper_config"]["joint_state_topic"] = f"{SPACE}/joint_states"
+            (folder / kind / f"{name}.yaml").write_text(yaml.safe_dump(entry))
+    return made
+
+
+@pytest.fixture
+def run(outside, client, node, arms, folders, crisp_examples, tmp_path):
+    """A function that runs an example on both arms at once, to its end."""
+
+    def run_both(name, answers="", turns=3):
+        for rows in arms.rows.values():
+            rows.clear()
+        [file] = crisp_examples.glob(f"{name}_*.py")
+        logs = {arm: tmp_path / f"{name}_{arm}.log" for arm in ARMS}
+        started = [outside.example(file, folders[arm], logs[arm], answers) for arm in ARMS]
+
+        def said():
+            return "\n".join(log.read_text() for log in logs.values())
+
+        def are_done():  # the end of its threads may take long, or never come
+            return said().count("came to its end") == len(ARMS) or all(
+                process.poll() is not None for process in started
+            )
+
+        try:
+            client.until(are_done, 40.0, f"end of {file.name}")
+        finally:
+            for process in started:
+                process.kill()
+                process.wait(PATIENCE)
+        if "is not ready, have you started the node" in said() and turns > 1:
+            # crisp_py asks for parameters without waiting for their services to be found.
+            return run_both(name, answers, turns - 1)
+        assert said().count("came to its end") == len(ARMS), said() + node.log[-3000:]
+        return said()
+
+    return run_both
+
+
+@pytest.mark.timeout(300)
+def test_02_turns_the_first_joint(run, arms):
+    before = {arm: arms.rest(arm) for arm in ARMS}
+    run("02")
+    for arm in ARMS:
+        turned = (arms.rest(arm) - before[arm])[:7]
+        np.testing.assert_allclose(turned, [0.2, 0, 0, 0, 0, 0, 0], atol=0.01)
+        q = before[arm].copy()
+        q[0] += 0.2
+        assert np.linalg.norm(arms.tool(arm, arms.rest(arm)) - arms.tool(arm, q)) < 0.005
+
+
+@pytest.mark.timeout(300)
+def test_01_draws_its_figure_between_two_ways_home(run, arms):
+    run("01")
+    for arm in ARMS:
+        joints = arms.joints(arm)
+        path = np.array([arms.tool(arm, q) for q in joints[::5]])
+        # A figure of 0.2 m about (0.4, 0, 0.4), at half the frequency in z: seen whole.
+        drawn = path[np.abs(path[:, 0] - 0.4) < 0.02]
+        np.testing.assert_allclose(drawn.min(0)[1:], [-0.2, 0.2], atol=0.03)
+        np.testing.assert_allclose(drawn.max(0)[1:], [0.2, 0.6], atol=0.03)
+        assert np.abs(joints[:, :7] - HOME).max(axis=1).min() < 0.02
+        np.testing.assert_allclose(arms.rest(arm)[:7], HOME, atol=0.02)
