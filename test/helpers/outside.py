@@ -104,14 +104,14 @@ class Outside:
         """
         return self.run("python", "-c", script, timeout=timeout, **options)[1]
 
-    def example(self, file, folder, log, answers=""):
+    def example(self, file, folder, log, answers=None):
         """Start an example of crisp_py, as it is, in the folder that it expects to be in.
 
         Args:
             file: The example, in ``examples`` of the repository of crisp_py.
             folder: For ``CRISP_CONFIG_PATH``.
             log: File that takes what it says; "came to its end" if it did.
-            answers: What a user types meanwhile.
+            answers: What a user types; None leaves that to its standard input.
         """
         script = _EXAMPLE.format(file=str(file), site=sysconfig.get_path("purelib"))
         more = {"CRISP_CONFIG_PATH": str(folder), "MPLBACKEND": "Agg"}
@@ -121,8 +121,9 @@ class Outside:
                 env=self.environment(**more), stdin=subprocess.PIPE,
                 stdout=output, stderr=subprocess.STDOUT, text=True,
             )  # fmt: skip
-        process.stdin.write(answers)
-        process.stdin.close()
+        if answers is not None:
+            process.stdin.write(answers)
+            process.stdin.close()
         return process
 
 
