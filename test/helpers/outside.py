@@ -23,11 +23,11 @@ _OURS = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH", "AMENT_PREFIX_PATH
 
 
 _LINES = """
-import contextlib, io, json, sys
+import contextlib, io, json, shlex, sys
 from ros2cli.cli import main
 answers = []
 for line in json.loads(sys.argv.pop()):
-    sys.argv[:] = ["ros2", *line.split()]
+    sys.argv[:] = ["ros2", *shlex.split(line)]
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
         try:
             problem = main()
