@@ -6,13 +6,17 @@ What the arms do is told by MuJoCo, from the joints that were measured meanwhile
 
 from __future__ import annotations
 
+import itertools
 import shutil
+import time
 from pathlib import Path
 
 import mujoco
 import numpy as np
+import parameters_of
 import pytest
 import yaml
+from geometry_msgs.msg import WrenchStamped
 from processes import PATIENCE
 from sensor_msgs.msg import JointState
 
@@ -34,6 +38,9 @@ class Arms:
         with Cell.from_yaml(CELL, placement="inline") as cell:
             self._model = cell.loop.backends[0].model
         self._data = mujoco.MjData(self._model)
+        self.all = []
+        merged = f"{SPACE}/joint_states"
+        client.node.create_subscription(JointState, merged, self.all.append, 10)
         for arm in ARMS:
             topic = f"{SPACE}/{arm}/joint_states"
             client.node.create_subscription(
@@ -41,8 +48,13 @@ class Arms:
             )
 
     def joints(self, arm):
-        """Return what was measured, (m, 9): seven joints and two fingers."""
+        """Return what was measured, (m, 7) [rad]."""
         return np.array(self.rows[arm])
+
+    def widths(self):
+        """Return how wide the hands were, left and right, (m,) each [m]."""
+        rows = np.array([message.position for message in self.all])
+        return rows[:, 7:9].sum(axis=1), rows[:, 16:18].sum(axis=1)
 
     def tool(self, arm, q):
         """Return the position of a tool in its arm's base [m], both turned alike."""
@@ -54,7 +66,7 @@ class Arms:
         )
 
     def rest(self, arm):
-        """Wait until an arm is at rest; return its joints, (9,)."""
+        """Wait until an arm is at rest; return its joints, (7,)."""
         get = self._client.listen(JointState, f"{SPACE}/{arm}/joint_states")
         self._client.until(lambda: get() and max(map(abs, get().velocity)) < 2e-3, 10.0, "rest")
         return np.array(get().position)
@@ -100,17 +112,31 @@ def folders(tmp_path_factory):
 def run(outside, client, node, arms, folders, crisp_examples, tmp_path):
     """A function that runs an example on both arms at once, to its end."""
 
-    def run_both(name, answers="", turns=3):
-        for rows in arms.rows.values():
+    def run_both(name, prompts=0, turns=3):
+        for rows in (arms.all, *arms.rows.values()):
             rows.clear()
         [file] = crisp_examples.glob(f"{name}_*.py")
         logs = {arm: tmp_path / f"{name}_{arm}.log" for arm in ARMS}
-        started = [outside.example(file, folders[arm], logs[arm], answers) for arm in ARMS]
+        started = [outside.example(file, folders[arm], logs[arm]) for arm in ARMS]
+        prompted = [(process, log, count) for process, log in zip(started, logs.values())
+                    for count in range(1, prompts + 1)]  # fmt: skip
+        asked = {}
 
         def said():
             return "\n".join(log.read_text() for log in logs.values())
 
+        def answer():
+            """Press Enter as a user does, some time after being asked to."""
+            for process, log, count in prompted:
+                if log.read_text().count("Press Enter") >= count:
+                    since = asked.setdefault((log, count), time.monotonic())
+                    if since and time.monotonic() > since + 1.0:
+                        asked[log, count] = 0.0
+                        process.stdin.write("\n")
+                        process.stdin.flush()
+
         def are_done():  # the end of its threads may take long, or never come
+            answer()
             return said().count("came to its end") == len(ARMS) or all(
                 process.poll() is not None for process in started
             )
@@ -123,7 +149,7 @@ def run(outside, client, node, arms, folders, crisp_examples, tmp_path):
                 process.wait(PATIENCE)
         if "is not ready, have you started the node" in said() and turns > 1:
             # crisp_py asks for parameters without waiting for their services to be found.
-            return run_both(name, answers, turns - 1)
+            return run_both(name, prompts, turns - 1)
         assert said().count("came to its end") == len(ARMS), said() + node.log[-3000:]
         return said()
 
@@ -154,3 +180,54 @@ def test_01_draws_its_figure_between_two_ways_home(run, arms):
         np.testing.assert_allclose(drawn.max(0)[1:], [0.2, 0.6], atol=0.03)
         assert np.abs(joints[:, :7] - HOME).max(axis=1).min() < 0.02
         np.testing.assert_allclose(arms.rest(arm)[:7], HOME, atol=0.02)
+
+
+@pytest.mark.timeout(300)
+def test_06_opens_and_closes_the_hands(run, arms):
+    run("06")
+    for width in arms.widths():
+        assert width.max() > 0.075
+        assert width[-1] < 0.5 * width.max()  # it closes for as long as the example goes on
+
+
+def push_until(client, arms, force, far):
+    """Push both tools up [N] until they have risen so far [m]."""
+    start = {arm: arms.tool(arm, arms.rows[arm][-1])[2] for arm in ARMS}
+    wrench = WrenchStamped()
+    wrench.wrench.force.z = force
+
+    def risen(arm):
+        return arms.tool(arm, arms.rows[arm][-1])[2] - start[arm]
+
+    for arm in ARMS:
+        topic = f"{SPACE}/{arm}/target_wrench"
+        client.stream(topic, wrench, lambda arm=arm: risen(arm) > far, f"{arm} gives way")
+
+
+def let_go(client):
+    """Take the push back."""
+    for arm in ARMS:
+        topic, sent = f"{SPACE}/{arm}/target_wrench", itertools.count()
+        client.stream(topic, WrenchStamped(), lambda sent=sent: next(sent) > 20, "no push")
+
+
+@pytest.mark.timeout(300)
+def test_21_leaves_the_last_of_three_stiffnesses(run, arms, client):
+    assert "Setting LOW stiffness" in run("21", prompts=3)
+    start = {arm: arms.tool(arm, arms.rest(arm))[2] for arm in ARMS}
+    push_until(client, arms, 3.0, 0.04)
+    for arm in ARMS:
+        risen = arms.tool(arm, arms.rest(arm))[2] - start[arm]
+        assert risen == pytest.approx(3.0 / 50.0, abs=0.01)
+    let_go(client)
+
+
+@pytest.mark.timeout(300)
+def test_00_lets_the_arms_float(run, arms, client):
+    run("00")
+    for arm in ARMS:
+        [stiffness] = parameters_of.get(client, "stiffness", node=f"{SPACE}/{arm}/{LAW}")
+        assert list(stiffness.double_array_value) == [0.0] * 6
+    # Seven times as far as the law's own spring would give way, which nothing else holds up.
+    push_until(client, arms, 3.0, 0.05)
+    let_go(client)

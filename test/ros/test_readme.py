@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands of the README that speak ROS 2, one by one, with the clients that users have.
+
+A command that is new in the README and has no run here fails.
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processes import descendants, is_running, wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+SPEAKS_ROS = re.compile(r"ros2 \w|\S*bin/python examples/0[25]|\S*multimode_controller")
+ANSWERS = {
+    "ros2 service call /controller_manager/list_controllers": "dual_cartesian_impedance",
+    "ros2 service call /controller_manager/switch_controller": "ok=True",
+    "ros2 service call /left/controller_manager/switch_controller": "ok=True",
+    "ros2 control set_hardware_component_state left inactive": "Successfully set left to state",
+    "ros2 param describe /left/cartesian_impedance_controller": "Description: ",
+    "ros2 param set /left/cartesian_impedance_controller": "Set parameter successful",
+    "ros2 param set /left/franka": "Set parameter successful",
+    "ros2 service call /left/tare": "success=True",
+    "ros2 service call /stop": "every arm holds",
+}
+"""What is run in one process after another, in the order of the README, and what is answered."""
+BEFORE = {
+    "ros2 param describe": ["control set_hardware_component_state left active"],
+    "ros2 param set /left/franka": ["service call /stop std_srvs/srv/Trigger"],
+}
+"""What the README says in words: an arm is told its load at rest, and takes laws when active."""
+NODE = ("ros2 launch", "ros2 run", ".venv/bin/multimode_controller")
+"""Starts a node."""
+OTHERS = (".venv/bin/python examples/05",)
+"""Run by the last test here."""
+
+
+def commands():
+    """Return the README's lines of a shell, and commands within its text, as one line each."""
+    text = README.read_text(encoding="utf-8")
+    fences = re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = (
+        "".join(block for language, block in fences if not language)
+        .replace("\\\n", " ")
+        .splitlines()
+    )
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    lines += re.findall(r"`([^`]+)`", prose)
+    found = [" ".join(line.partition("  #")[0].partition("   # ")[0].split()) for line in lines]
+    return [line for line in dict.fromkeys(found) if SPEAKS_ROS.match(line)]
+
+
+def key_of(line):
+    """Return what of the tables a command is, or an empty string."""
+    known = (*ANSWERS, *NODE, *OTHERS)
+    return next((key for key in known if line.startswith(key)), "")
+
+
+def is_a_part(line):
+    """Return whether it is the name of a command only."""
+    return line in ("ros2 control", "ros2 param dump", "multimode_controller")
+
+
+def test_every_command_of_the_readme_has_a_run():
+    found = [line for line in commands() if not is_a_part(line)]
+    assert len(found) > 15, found
+    assert not [line for line in found if not key_of(line)]
+    used = {key_of(line) for line in found}
+    assert set(ANSWERS) <= used, "a run for what the README does not say"
+
+
+def test_what_the_readme_calls_is_answered(cell, client, outside):
+    lines = [line for line in commands() if key_of(line) in ANSWERS]
+    said, asked = [], []
+    for line in lines:
+        asked += next((more for key, more in BEFORE.items() if line.startswith(key)), [])
+        asked.append(line.removeprefix("ros2 "))
+    said = dict(zip(asked, outside.ros2(*asked, timeout=120.0)))
+    try:
+        for line in lines:
+            assert ANSWERS[key_of(line)] in said[line.removeprefix("ros2 ")], (line, said)
+    finally:
+        outside.ros2("control set_hardware_component_state left active")
+
+
+@pytest.mark.parametrize(
+    "line", [line for line in commands() if line.startswith(("ros2 launch", "ros2 run"))]
+)
+def test_what_the_readme_starts_becomes_active(line, outside, tmp_path):
+    tools = ROOT / "tools" / "make_env.py"
+    if not tools.exists():
+        pytest.skip("no tools beside the tests")
+    runpy.run_path(str(tools))["link_into"](tmp_path / "prefix")
+    words, log = line.removeprefix("ros2 ").split(), tmp_path / "log"
+    with log.open("wb") as output:
+        it = outside.beside(*words, prefixes=[tmp_path / "prefix"], stdout=output, cwd=ROOT,
+                            start_new_session=True)  # fmt: skip
+    try:
+        wait_until(
+            lambda: "is active" in log.read_text() or it.poll() is not None, 30.0, log.read_text
+        )
+        assert "is active" in log.read_text(), log.read_text()
+        left = descendants(it.pid)
+        it.send_signal(signal.SIGINT)
+        wait_until(lambda: not any(map(is_running, left)), 15.0, log.read_text)
+    finally:
+        it.kill()
+        it.wait()
+
+
+def test_the_client_of_who_has_no_ros2_does_what_it_is_told(cell):
+    """In the order of the README; a reflex and its end are for simulated robots."""
+    lines = [line for line in commands() if line.startswith(".venv/bin/python examples/05")]
+    assert len(lines) >= 6, lines
+    for line in lines:
+        words = line.split()[1:]
+        done = subprocess.run(
+            [sys.executable, *words], cwd=ROOT, capture_output=True, text=True, timeout=90,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        is_refused = words[1:2] == ["recover"] and "no fault" in done.stdout
+        assert done.returncode == 0 or is_refused, (line, done.stdout, done.stderr)
