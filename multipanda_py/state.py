@@ -66,6 +66,7 @@ class ArmState:
         fingers: Finger positions, (2,) [m].
         gripper: Number of the last command, its outcome, whether an object is held, (3,).
         holds: Number of the movable object that its hand holds, from 1; 0 for none, ().
+        robot_time: Clock of its robot; 0 of a simulated arm, () [s].
         jacobian: Geometric Jacobian J, (6, n).
         jacobian_gram: :math:`J J^T`, (6, 6).
         mass: Joint-space inertia with reflected rotor inertia, (n, n) [kg m^2].
@@ -99,6 +100,7 @@ class ArmState:
         "position_ee_in_base",
         "q",
         "q_dq",
+        "robot_time",
         "rotation_ee_in_base",
         "tau",
         "tau_J",
@@ -139,6 +141,7 @@ class ArmState:
         self.fingers: Vector = record["fingers"]
         self.gripper: NDArray[np.int64] = record["gripper"]
         self.holds: NDArray[np.int64] = record["holds"]
+        self.robot_time: Vector = record["robot_time"]
         self.jacobian: Matrix = np.zeros((6, joints))
         self.jacobian_gram: Matrix = np.zeros((6, 6))
         self.mass: Matrix = np.eye(joints)

@@ -26,9 +26,11 @@ if PLUGINS not in sys.path:
     )
 
 
+os.environ.setdefault("MULTIPANDA_FAULT_LOGS", "off")  # not into the home of who runs tests
 INLINE = {"backends", "cell", "channels", "config", "control", "controllets", "dynamics",
-          "features", "loop", "planning", "robots", "simulation", "fci_sim/test_lost_commands",
-          "fci_sim/test_robot", "fci_sim/test_wire", "franka/test_parts", "test/test_packaging",
+          "features", "loop", "logs", "planning", "robots", "simulation",
+          "fci_sim/test_lost_commands", "fci_sim/test_robot", "fci_sim/test_wire",
+          "franka/test_parts", "test/test_packaging",
           "test/test_instruction_counts", "test/test_paper_tasks", "test/test_parameters",
           "test/test_pose", "test/test_registry", "test/test_robustness_map",
           "test/test_rooms"}  # fmt: skip

@@ -23,6 +23,7 @@ from multipanda_py.cell.holding import Holding, HoldingRequest
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.parameter_writer import ParameterWriter
 from multipanda_py.cell.pending_switch import PendingSwitch
+from multipanda_py.cell.recorder import INLINE_STEPS, Recorder
 from multipanda_py.cell.recovery import Recovery, RecoveryRequest
 from multipanda_py.cell.robot_settings import SETTINGS_TIMEOUT, RobotSettings
 from multipanda_py.cell.running_world import RunningWorld
@@ -84,6 +85,7 @@ class Cell(Closing):
         self._grippers = Grippers(names, connection, reader)
         self._simulation = Simulation(names, connection, self._grippers)
         self._running_world = RunningWorld(names, connection)
+        self._recorder = Recorder(names, connection)
         self._viewer: subprocess.Popen[bytes] | None = None
 
     @classmethod
@@ -117,6 +119,7 @@ class Cell(Closing):
         """
         self._connection.open()
         self._grippers.connect()
+        self._recorder.open()
         if self.config.cell.viewer:
             from multipanda_py.view.viewer import start_viewer
 
@@ -129,6 +132,7 @@ class Cell(Closing):
 
             stop_viewer(self._viewer)
             self._viewer = None
+        self._recorder.close(self._connection.why_it_ended())
         self._simulation.close()
         self._grippers.close()
         self._connection.close()
@@ -190,7 +194,12 @@ class Cell(Closing):
 
     def step(self, cycles: int = 1) -> None:
         """Run cycles of an inline cell, as fast as the machine can."""
-        self._connection.step(cycles)
+        if not self._recorder.is_inline:
+            self._connection.step(cycles)
+            return
+        for done in range(0, cycles, INLINE_STEPS):
+            self._connection.step(min(INLINE_STEPS, cycles - done))
+            self._recorder.look()
 
     def wait(self, condition: Callable[[], bool], timeout: float, what: str = "condition") -> None:
         """Let the loop run until a condition holds: see :meth:`.Connection.wait`."""
@@ -288,6 +297,11 @@ class Cell(Closing):
             LoopError: If the cell is not started.
         """
         return RowFollower(self.config, self.mailbox_fd)
+
+    @property
+    def recorder(self) -> Recorder:
+        """What is recorded of the cell: see :class:`.Recorder`."""
+        return self._recorder
 
     def trace_torques(self, is_on: bool = True) -> None:
         """Let rows have what law and features add, as :meth:`.RowFollower.terms` reads it.

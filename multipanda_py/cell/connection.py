@@ -136,6 +136,16 @@ class Connection:
         """Raise :class:`LoopError` if the loop is not running, and say why."""
         self._running().check()
 
+    def why_it_ended(self) -> str:
+        """Return ``loop_gone`` if the loop has ended by itself, else an empty string."""
+        if self._runner is None:
+            return ""
+        try:
+            self._runner.check()
+        except LoopError:
+            return "loop_gone"
+        return ""
+
     def silence(self) -> float:
         """Return the time since the loop began its newest cycle [s]; 0 for an inline cell."""
         return 0.0 if self._runner is None else self._runner.silence(self.started_ns)

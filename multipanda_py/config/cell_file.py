@@ -28,6 +28,7 @@ from multipanda_py.config.sections import (
     InstanceConfig,
     ObjectConfig,
     RealtimeConfig,
+    RecorderConfig,
 )
 from multipanda_py.config.sentences import sentences
 from multipanda_py.exceptions import ConfigurationError
@@ -39,6 +40,7 @@ class CellConfig(Section):
     cell: CellSettings = CellSettings()
     realtime: RealtimeConfig = RealtimeConfig()
     gate: GateConfig = GateConfig()
+    recorder: RecorderConfig = RecorderConfig()
     arms: Annotated[dict[Name, ArmConfig], Field(min_length=1, max_length=8)]
     objects: dict[Name, ObjectConfig] = {}
     collisions: CollisionsConfig = CollisionsConfig()

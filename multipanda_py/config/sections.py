@@ -278,6 +278,21 @@ class GateConfig(Section):
     """Largest angular velocity that a target may ask for [rad/s]."""
 
 
+class RecorderConfig(Section):
+    """What a cell that runs in real time keeps of itself: the seconds around every fault."""
+
+    faults: bool = True
+    """Whether they are kept; needs ``mcap``, of the extra ``logs``."""
+    folder: str = ""
+    """Where, with a folder of the cell's name in it; empty: ``~/.local/state/multipanda``."""
+    keep: Annotated[int, Field(ge=1, le=10000)] = 20
+    """How many; the oldest are removed."""
+    before: Annotated[float, Field(ge=0.5, le=60)] = 10.0
+    """Kept from before a fault [s]."""
+    after: Annotated[float, Field(ge=0.1, le=60)] = 2.0
+    """Kept from after it [s]."""
+
+
 class CellSettings(Section):
     """What concerns the cell as a whole."""
 

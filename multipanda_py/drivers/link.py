@@ -96,6 +96,7 @@ class DriverLink:
             if record.stamp() == stamp:
                 self._seen, self.is_new = stamp, True
                 self.number, self.time, executing, _ = state[:HEAD].tolist()
+                arm.robot_time[...] = self.time
                 self.executing = executing == self._kind and not self.starting
                 arm.q[:] = state[self._q]
                 arm.dq[:] = state[self._dq]

@@ -3,21 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import instance_specs
-from multipanda_py.logs.arm_log import ArmLog
+from multipanda_py.logs.from_records import ArmFacts, arm_log_of_records
 from multipanda_py.logs.log import Log
-from multipanda_py.loop.row import ARM_FIELDS
+from multipanda_py.logs.marks import marks_of
 from multipanda_py.robots.rotations import rotation_from_rpy
 
 _GRAVITY = (0.0, 0.0, -9.81)
-_RENAMED = {"q": "q", "dq": "dq", "tau_J": "tau", "tau": "tau_commanded"}
-_LEFT_OUT = ("sensed_ns",)
 
 
 def log_of_rows(rows: NDArray[np.void], config: CellConfig) -> Log:
@@ -31,40 +27,22 @@ def log_of_rows(rows: NDArray[np.void], config: CellConfig) -> Log:
         LogError: If there is no row.
     """
     laws = tuple(spec.name for spec in instance_specs(config))
-    arms = {
-        name: arm_log_of_rows(rows, index, name, config, laws)
-        for index, name in enumerate(config.arms)
-    }
-    return Log(arms, cell=config.model_dump_json())
+    arms = {}
+    for index, facts in enumerate(arm_facts(config)):
+        records = rows["arms"][:, index]
+        fields = {name: records[name] for name in records.dtype.names or ()}
+        arms[facts.name] = arm_log_of_records(fields, rows, facts, laws)
+    return Log(arms, cell=config.model_dump_json(), marks=marks_of(arms))
 
 
-def arm_log_of_rows(
-    rows: NDArray[np.void], index: int, name: str, config: CellConfig, laws: tuple[str, ...]
-) -> ArmLog:
-    """Return one arm of :func:`log_of_rows`; rows without a new state of it are left out."""
-    record = rows["arms"][:, index]
-    is_new = (record["sensed_ns"] == 0) | (record["sensed_ns"] == rows["wake_ns"])
-    time = rows["time"]
-    is_new &= np.diff(time, prepend=-np.inf) > 0.0  # a world that was paused is recorded again
-    record = record[is_new]
-    arm = config.arms[name]
-    joints = arm.robot.n_joints
-    found: dict[str, NDArray[Any]] = {}
-    for field in ARM_FIELDS:
-        if field.name in _LEFT_OUT:
-            continue
-        cut = tuple(slice(joints) if size == "joints" else slice(None) for size in field.shape)
-        values = np.ascontiguousarray(record[field.name][(slice(None), *cut)])
-        found[_RENAMED.get(field.name, field.name)] = values
-    if not found["terms_traced"].any():
-        del found["terms"]
-    found["time"] = np.ascontiguousarray(time[is_new])
-    return ArmLog(
-        arm=name,
-        robot=arm.robot.name,
-        joints=tuple(joint.name for joint in arm.robot.joints),
-        time=found["time"],
-        q=found["q"],
-        laws=laws,
-        gravity_in_base=rotation_from_rpy(*arm.rpy).T @ np.array(_GRAVITY),
-    ).with_columns(found)
+def arm_facts(config: CellConfig) -> list[ArmFacts]:
+    """Return what logs say of the arms of a cell, in their order."""
+    return [
+        ArmFacts(
+            name,
+            arm.robot.name,
+            tuple(joint.name for joint in arm.robot.joints),
+            tuple((rotation_from_rpy(*arm.rpy).T @ np.array(_GRAVITY)).tolist()),
+        )
+        for name, arm in config.arms.items()
+    ]

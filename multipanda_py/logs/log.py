@@ -23,7 +23,8 @@ class Mark:
     Attributes:
         time: Robot time [s].
         arm: Whom it concerns; empty for the cell.
-        kind: ``fault``, ``recovered`` or ``law``.
+        kind: ``fault``, ``recovered``, ``law`` (which has the arm from then on) or ``event``, a
+            report of the loop.
         text: What, in words.
     """
 
@@ -41,13 +42,15 @@ class Log:
         arms: By name.
         source: Files that it was read from.
         about: What the log says of itself: versions, when, how many rows were dropped.
-        cell: Text of the cell file, where it was recorded; empty elsewhere.
+        cell: The cell file as JSON, where it was recorded by a cell; empty elsewhere.
+        marks: What happened, by robot time; of several logs those of the first only.
     """
 
     arms: Mapping[str, ArmLog]
     source: tuple[Path, ...] = ()
     about: Mapping[str, str] = field(default_factory=dict)
     cell: str = ""
+    marks: tuple[Mark, ...] = ()
 
     def the_arm(self, name: str | None = None) -> ArmLog:
         """Return an arm by name, or the only one there is.
@@ -95,4 +98,5 @@ def joined_logs(logs: Sequence[Log]) -> Log:
         tuple(path for log in logs for path in log.source),
         logs[0].about,
         logs[0].cell,
+        logs[0].marks,
     )

@@ -23,13 +23,14 @@ from multipanda_py.config.describe import movable_things
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LoopError
 from multipanda_py.gripper_record import RECORD as GRIPPER_RECORD
+from multipanda_py.loop.event_ring import EVENT, EVENTS, EventRing
 from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.row import row_dtype
+from multipanda_py.loop.row_place import RowPlace
 from multipanda_py.loop.row_ring import ROWS, RowRing
 from multipanda_py.loop.slot import HEAD, Slot
 from multipanda_py.settings import record_width
 
-EVENTS = 64
 ANSWER_HEAD = 2
 """Floats before what is in force, in an answer to settings or a tare: number of the record,
 whether it was done."""
@@ -39,20 +40,10 @@ frame (position, w x y z)."""
 PLACED = 1 + 7 + 6
 """Floats of a request to put a thing elsewhere: its number among the movable ones, position and
 quaternion x y z w in the world, linear velocity and angular velocity in its own axes."""
-_TEXT = 480
 ANY_EPOCH = -1
 """Of a switch that fits any active set: a stop."""
 KEEP, RESTART = 1, 2
 """Of a switch, per instance: active, and active with its target seeded anew; 0 is inactive."""
-_EVENT = np.dtype(
-    [
-        ("event", "i8"),
-        ("time_ns", "i8"),
-        ("arm", "i8"),
-        ("controllet", "i8"),
-        ("text", f"S{_TEXT}"),
-    ]
-)
 
 
 class Word(IntEnum):
@@ -108,7 +99,8 @@ class Mailbox:
         sizes = [arm.robot.n_joints for arm in config.arms.values()]
         joints = max(sizes)
         terms = 1 + max(len(spec.features) for spec in specs)
-        self.row_dtype = row_dtype(len(config.arms), movable, len(specs), joints, terms)
+        dimensions = (len(config.arms), movable, len(specs), joints, terms)
+        self.row_dtype = row_dtype(*dimensions)
         widths = [2 + len(specs), len(config.arms)] + [GRIPPER_RECORD] * len(config.arms)
         for arm in config.arms.values():
             settings = record_width(type(arm.settings))
@@ -124,7 +116,7 @@ class Mailbox:
                 widths += [channel.size(n) for n in spec.joints[:places]]
         n_words = 16 + len(specs) + sum(HEAD + width for width in widths)
         events_at = -(-8 * n_words // 64) * 64
-        rows_at = events_at + EVENTS * _EVENT.itemsize
+        rows_at = events_at + EVENTS * EVENT.itemsize
         size = rows_at + ROWS * self.row_dtype.itemsize
         self.fd = os.memfd_create("multipanda", os.MFD_CLOEXEC) if fd is None else fd
         if fd is None:
@@ -138,9 +130,13 @@ class Mailbox:
         self._map = mmap.mmap(self.fd, size, access=access)
         self.words = memoryview(self._map)[: 8 * n_words].cast("q")
         self.active = self.words[16 : 16 + len(specs)]
-        self._events = np.frombuffer(self._map, _EVENT, EVENTS, events_at)
+        count = self.words[Word.EVENTS : Word.EVENTS + 1]
+        self.events = EventRing(self._map, events_at, count, self._arm_names, self._names)
         count = self.words[Word.ROWS : Word.ROWS + 1]
         self.ring = RowRing(self._map, rows_at, self.row_dtype, count)
+        self.row_place = RowPlace(
+            size, rows_at, 8 * Word.ROWS, events_at, 8 * Word.EVENTS, dimensions
+        )
         floats = np.frombuffer(self._map, np.float64, n_words)
         start = 16 + len(specs)
         slots = []
@@ -175,30 +171,13 @@ class Mailbox:
 
     def report(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
         """Append an event, in one line. Thread: control; only when something went wrong."""
-        count = self.words[Word.EVENTS]
-        raw = " ".join(text.split()).encode("utf-8", "replace")[:_TEXT]
-        self._events[count % EVENTS] = (int(event), time_ns, arm, controllet, raw)
-        self.words[Word.EVENTS] = count + 1
+        self.events.append(event, time_ns, arm, controllet, text)
 
     @property
     def event_count(self) -> int:
         """Number of events so far."""
-        return int(self.words[Word.EVENTS])
+        return self.events.count
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
         """Return the number of events so far, and those after the first ``count``."""
-        total = self.words[Word.EVENTS]
-        found = []
-        for number in range(max(count, total - EVENTS), total):
-            row = self._events[number % EVENTS]
-            arm, controllet = int(row["arm"]), int(row["controllet"])
-            found.append(
-                LoopEvent(
-                    Event(int(row["event"])),
-                    int(row["time_ns"]),
-                    self._arm_names[arm] if arm >= 0 else "",
-                    self._names[controllet] if controllet >= 0 else "",
-                    bytes(row["text"]).decode("utf-8", "replace"),
-                )
-            )
-        return total, found
+        return self.events.since(count)

@@ -74,6 +74,8 @@ ARM_FIELDS = (
     Field("terms_traced", (), "", "how many torque terms are recorded; 0: nobody asked", "i8"),
     Field("terms", ("terms", "joints"), "Nm", "what the law, then each of its features in the "
           "order of the cell file has added"),
+    Field("robot_time", (), "s", "clock of the robot at its newest state; 0 of a simulated arm, "
+          "whose clock is `time`"),
 )  # fmt: skip
 """Of each arm; a slot has room for the arm with most joints, and others fill its beginning."""
 

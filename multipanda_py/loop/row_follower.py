@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +13,11 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import LoopError
 from multipanda_py.loop.mailbox import Mailbox
-from multipanda_py.loop.row_ring import ROWS
+from multipanda_py.loop.row_reader import RowReader
 from multipanda_py.state import Vector
 
-_LOOK_PERIOD = 2e-3
 
-
-class RowFollower:
+class RowFollower(RowReader):
     """Read every row once, in order; what came too fast is counted.
 
     The memory is only read: a follower that is slow, stopped or killed costs the loop nothing.
@@ -63,21 +60,9 @@ class RowFollower:
                 "that runs, to processes of its user"
             ) from error
         try:
-            self._ring = Mailbox(config, self._specs, fd, read_only=True).ring
+            super().__init__(Mailbox(config, self._specs, fd, read_only=True).ring)
         finally:
             os.close(fd)  # the mapping stays
-        self.dtype = self._ring.rows.dtype
-        self.seen, self.dropped = self._ring.count, 0
-
-    @property
-    def waiting(self) -> int:
-        """How many rows there are since the last :meth:`take`; above ``ROWS`` some are lost."""
-        return self._ring.count - self.seen
-
-    def newest(self) -> NDArray[np.void] | None:
-        """Return a copy of the newest row, shape (); None if there is none."""
-        row = self._ring.newest()
-        return None if row is None else row.view(self.dtype)[0]
 
     def terms(self, row: NDArray[np.void], arm: str) -> dict[str, Vector]:
         """Return what has made up the torque of an arm in one row, by name, each (joints,) [Nm].
@@ -95,17 +80,3 @@ class RowFollower:
         found["blend"] = record["tau_wanted"] - record["terms"][:traced].sum(axis=0)
         found["bounds"] = record["tau"] - record["tau_wanted"]
         return found
-
-    def take(self, most: int = ROWS) -> NDArray[np.void]:
-        """Return the rows since the last call, oldest first, at most ``most``; never waits."""
-        first, rows = self._ring.read(self.seen, most)
-        self.dropped += first - self.seen
-        self.seen = first + len(rows)
-        return rows
-
-    def wait(self, timeout: float, most: int = ROWS) -> NDArray[np.void]:
-        """Do as :meth:`take`, but wait until there is a row, for at most ``timeout`` [s]."""
-        deadline = time.monotonic() + timeout
-        while not self.waiting and time.monotonic() < deadline:
-            time.sleep(_LOOK_PERIOD)
-        return self.take(most)

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cell records of itself: on request, and the seconds around every fault."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from multipanda_py.cell.connection import Connection
+from multipanda_py.cell.names import CellNames
+from multipanda_py.exceptions import LogError
+from multipanda_py.logs.events_topic import event_message
+from multipanda_py.logs.fault_folder import fault_folder, faults_are_kept
+from multipanda_py.logs.file_sink import FileSink
+from multipanda_py.logs.plan import CellPlan
+from multipanda_py.logs.plan_of import plan_of
+from multipanda_py.logs.recording import Recorded, Recording, recorded
+from multipanda_py.logs.running import Announced
+from multipanda_py.loop.row_reader import RowReader
+from multipanda_py.machine.realtime import other_cpus
+
+INLINE_STEPS = 1000
+"""Cycles of an inline cell between two looks at its rows, of which 4096 are kept."""
+
+
+class Recorder:
+    """Record the rows of a cell to MCAP, by a process beside the loop.
+
+    An inline cell, which has no time of its own, is recorded while it is stepped.
+
+    Args:
+        names: Of the cell's arms and instances.
+        connection: To its loop.
+
+    Thread: one at a time.
+    """
+
+    def __init__(self, names: CellNames, connection: Connection) -> None:
+        self._names, self._connection = names, connection
+        self._settings = names.config.recorder
+        self._faults: Recording | None = None
+        self._recording: Recording | None = None
+        self._inline: tuple[FileSink, RowReader] | None = None
+        self._announced: Announced | None = None
+        self._traced, self._told = False, 0
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether :meth:`start` was called, and not yet :meth:`stop`."""
+        return self._recording is not None or self._inline is not None
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether the cell has to be stepped in pieces for what is recorded."""
+        return self._inline is not None
+
+    @property
+    def fault_folder(self) -> Path:
+        """Where the seconds around faults are kept: ``recorder.folder`` of the cell file."""
+        return fault_folder(self._settings, self._names.config.cell.name)
+
+    def fault_logs(self) -> list[Path]:
+        """Return the logs of faults that are there, the oldest first."""
+        found = self.fault_folder.glob(f"{self._names.config.cell.name}_*.mcap")
+        return sorted(found, key=lambda path: path.stat().st_mtime)
+
+    def open(self) -> None:
+        """Begin to keep the seconds around faults, if the cell has a time of its own.
+
+        What keeps it from that is a sentence among the cell's warnings.
+        """
+        if self._names.config.cell.placement == "inline":
+            return
+        mailbox = self._connection.mailbox
+        plan = self._plan()
+        self._announced = Announced(plan, mailbox.fd)
+        if not faults_are_kept(self._settings):
+            return
+        missing = [name for name in ("mcap", "zstandard") if find_spec(name) is None]
+        if missing:
+            self._connection.warnings.append(
+                f"the seconds around a fault are not kept: pip install {' '.join(missing)}, or "
+                "set recorder.faults to false"
+            )
+            return
+        self._faults = self._spawn(
+            plan,
+            kind="faults",
+            path=str(self.fault_folder),
+            keep=self._settings.keep,
+            before=self._settings.before,
+            after=self._settings.after,
+            since=0,
+            told=0,
+        )
+
+    def close(self, reason: str = "") -> None:
+        """End all recording; safe to call twice.
+
+        Args:
+            reason: Why the last seconds are worth keeping; empty if they are not.
+        """
+        if self.is_recording:
+            self._end()
+        faults, self._faults = self._faults, None
+        if faults is not None:
+            faults.stop(reason)
+        if self._announced is not None:
+            self._announced.close()
+            self._announced = None
+
+    def start(self, path: str | Path, *, split: float = 0.0, torque_terms: bool = False) -> None:
+        """Record every row from now on.
+
+        Args:
+            path: Of the file, ``NAME.mcap``; one that exists is refused. Its folder is made.
+            split: Bytes after which the next file begins, ``NAME_001.mcap`` and so on; 0: never.
+            torque_terms: Whether what law and features add to torques is in the rows, see
+                :meth:`.Cell.trace_torques`.
+
+        Raises:
+            LogError: If it cannot be written, or something is recorded already.
+            LoopError: If the cell is not started.
+        """
+        if self.is_recording:
+            raise LogError("the cell is being recorded already: stop that first")
+        mailbox = self._connection.mailbox
+        file = Path(path).absolute()
+        if file.suffix != ".mcap":
+            raise LogError(f"{path}: got suffix {file.suffix!r}, allowed .mcap")
+        if file.exists():
+            raise LogError(f"{path}: exists already")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LogError(f"{path}: {error.strerror}") from error
+        if torque_terms:
+            self._traced = True
+            self._connection.trace_torques(True)
+        since, told = mailbox.ring.count, mailbox.event_count
+        if self._names.config.cell.placement == "inline":
+            try:
+                sink = FileSink(self._plan(), mailbox.row_dtype, file, int(split))
+                sink.begin(0)
+            except OSError as error:
+                raise LogError(f"{path}: {error.strerror}") from error
+            self._inline = sink, RowReader(mailbox.ring)
+            self._told = told
+            return
+        recording = self._spawn(
+            self._plan(), kind="file", path=str(file), split=int(split), since=since, told=told
+        )
+        recording.wait_until_ready()
+        self._recording = recording
+
+    def look(self) -> None:
+        """Record what an inline cell has done since the last call."""
+        if self._inline is None:
+            return
+        sink, reader = self._inline
+        rows = reader.take()
+        self._told, events = self._connection.mailbox.events_since(self._told)
+        messages = [event_message(event, event.time_ns) for event in events]
+        try:
+            sink.add(rows, rows["wake_ns"], messages)
+        except OSError as error:
+            sink.give_up()
+            self._inline = None
+            raise LogError(f"{sink.files[-1]}: {error.strerror}") from error
+
+    def stop(self) -> Recorded:
+        """End the recording, and return what there is.
+
+        Raises:
+            LogError: If nothing is being recorded, or something went wrong: the disk is full.
+        """
+        if not self.is_recording:
+            raise LogError("nothing is being recorded")
+        return recorded(self._end())
+
+    def _end(self) -> dict[str, Any]:
+        recording, self._recording = self._recording, None
+        if self._traced and self._connection.is_open:
+            self._traced = False
+            self._connection.trace_torques(False)
+        if recording is not None:
+            return recording.stop()
+        self.look()
+        if self._inline is None:
+            return {"error": "its file could not be written"}
+        (sink, reader), self._inline = self._inline, None
+        sink.finish({"dropped": f"{reader.dropped}"})
+        return {
+            "files": sink.files, "rows": sink.rows, "dropped": reader.dropped, "size": sink.size
+        }  # fmt: skip
+
+    def _plan(self) -> CellPlan:
+        mailbox = self._connection.mailbox
+        return plan_of(self._names.config, self._names.specs, mailbox.row_place)
+
+    def _spawn(self, plan: CellPlan, **options: object) -> Recording:
+        options["cpus"] = other_cpus(self._names.config.realtime)
+        return Recording(plan, self._connection.mailbox.fd, options)

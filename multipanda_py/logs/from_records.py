@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One arm's log out of its records in rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import LogError
+from multipanda_py.logs.arm_log import ArmLog
+from multipanda_py.loop.row import ARM_FIELDS
+from multipanda_py.state import Vector
+
+_RENAMED = {"q": "q", "dq": "dq", "tau_J": "tau", "tau": "tau_commanded"}
+_LEFT_OUT = ("sensed_ns", "robot_time")
+_PER_JOINT = {field.name for field in ARM_FIELDS if "joints" in field.shape}
+
+
+@dataclass(frozen=True)
+class ArmFacts:
+    """What a log says of an arm.
+
+    Attributes:
+        name: In the cell.
+        robot: Name of its model.
+        joints: Names, without prefix.
+        gravity_in_base: (3,) [m/s^2].
+    """
+
+    name: str
+    robot: str
+    joints: Sequence[str]
+    gravity_in_base: Sequence[float]
+
+
+def arm_log_of_records(
+    records: Mapping[str, NDArray[Any]],
+    cycles: NDArray[np.void],
+    facts: ArmFacts,
+    laws: tuple[str, ...],
+) -> ArmLog:
+    """Return the log of an arm; rows without a new state of it are left out.
+
+    Args:
+        records: Fields of the arm in rows by their names, (n, ...) each.
+        cycles: What rows say of the cell: ``time`` and ``wake_ns``, (n,).
+        facts: Of the arm.
+        laws: Names of the controllets, by number.
+
+    Raises:
+        LogError: If there is no row.
+    """
+    if not len(cycles):
+        raise LogError(f"{facts.name}: a log without a sample")
+    sensed = records["sensed_ns"]
+    own_time = records.get("robot_time", np.zeros(len(cycles)))
+    time = own_time if own_time.any() else cycles["time"]
+    is_new = (sensed == 0) | (sensed == cycles["wake_ns"])
+    is_new[1:] &= (time[1:] != time[:-1]) | (sensed[1:] != sensed[:-1])
+    kept = np.flatnonzero(is_new) if is_new.any() else np.array([0])
+    time, starts, increasing = _forward(time[kept])
+    kept = kept[increasing]
+    joints = len(facts.joints)
+    found: dict[str, NDArray[Any]] = {"time": time}
+    for name, values in records.items():
+        if name in _LEFT_OUT:
+            continue
+        taken = values[kept]
+        if name in _PER_JOINT:  # a slot has room for the arm with most of them
+            taken = taken[..., :joints]
+        found[_RENAMED.get(name, name)] = np.ascontiguousarray(taken)
+    if not found["terms_traced"].any():
+        del found["terms"]
+    return ArmLog(
+        arm=facts.name,
+        robot=facts.robot,
+        joints=tuple(facts.joints),
+        time=time,
+        q=found["q"],
+        laws=laws,
+        gravity_in_base=np.array(facts.gravity_in_base),
+    ).with_columns(found, starts)
+
+
+def _forward(time: Vector) -> tuple[Vector, tuple[int, ...], NDArray[np.bool_]]:
+    """Return time that increases: where a world or a robot began anew, a second later goes on.
+
+    Returns:
+        Time, where recordings begin, and which samples are kept: none twice.
+    """
+    step = np.diff(time)
+    kept = np.concatenate([[True], step != 0.0])
+    time = time[kept].copy()
+    back = np.flatnonzero(np.diff(time) < 0.0) + 1
+    for at in back.tolist():
+        time[at:] += time[at - 1] + 1.0 - time[at]
+    return time, (0, *back.tolist()), kept

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of an MCAP file as blocks of bytes, read from its beginning without an index."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import LogError
+from multipanda_py.logs.needed import needed
+
+_MAGIC = b"\x89MCAP0\r\n"
+_FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _METADATA, _ATTACHMENT = 2, 3, 4, 5, 6, 12, 9
+_HEAD = 31  # before a message: opcode, length, channel, sequence, two times
+
+
+@dataclass
+class McapContent:
+    """What is in a file.
+
+    Attributes:
+        schemas: Name and text of a channel's type, by topic.
+        messages: By topic: blocks of messages of one size each, (n, bytes).
+        times: By topic: when they were logged, since the epoch, (n,) each [ns].
+        about: Metadata, of all records together.
+        attachments: By name.
+        is_whole: Whether its end is there; a recorder that was killed leaves none.
+    """
+
+    schemas: dict[str, tuple[str, str]] = field(default_factory=dict)
+    messages: dict[str, list[NDArray[np.uint8]]] = field(default_factory=dict)
+    times: dict[str, list[NDArray[np.int64]]] = field(default_factory=dict)
+    about: dict[str, str] = field(default_factory=dict)
+    attachments: dict[str, bytes] = field(default_factory=dict)
+    is_whole: bool = False
+
+    def array(self, topic: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return the messages of a topic, whose size is that of the type, (n,)."""
+        blocks = [np.ascontiguousarray(block).view(dtype)[:, 0] for block in self.messages[topic]]
+        return np.concatenate(blocks)
+
+
+def topics_in(path: Path) -> dict[str, str]:
+    """Return the topics at the beginning of a file, and their types.
+
+    Raises:
+        LogError: If it is no MCAP file.
+    """
+    content = McapContent()
+    with path.open("rb") as file:
+        for code, _ in _records(file, path, content, stop_at=_CHUNK):
+            if code == _CHUNK:
+                break
+    return {topic: name for topic, (name, _) in content.schemas.items()}
+
+
+def read_blocks(path: Path) -> McapContent:
+    """Return everything that is in a file; what was torn off at its end is left out.
+
+    Raises:
+        LogError: If it is no MCAP file.
+        OSError: If it cannot be read.
+    """
+    content = McapContent()
+    topics: dict[int, str] = {}
+    with path.open("rb") as file:
+        for code, data in _records(file, path, content, topics):
+            if code != _CHUNK:
+                continue
+            chunk = needed("mcap.records").Chunk.read(_stream(data))
+            try:
+                raw = _decompressed(chunk)
+            except Exception as error:  # of the library that it is compressed with
+                raise LogError(f"{path}: a chunk is damaged: {error}") from error
+            for number, times, block in _blocks(raw):
+                content.messages.setdefault(topics[number], []).append(block)
+                content.times.setdefault(topics[number], []).append(times)
+    return content
+
+
+def _records(
+    file: BinaryIO,
+    path: Path,
+    content: McapContent,
+    topics: dict[int, str] | None = None,
+    stop_at: int = 0,
+) -> Iterator[tuple[int, bytes]]:
+    """Yield chunks; everything before and between them goes to the content."""
+    if file.read(len(_MAGIC)) != _MAGIC:
+        raise LogError(f"{path}: is no MCAP file")
+    records = needed("mcap.records")
+    schemas: dict[int, Any] = {}
+    while len(head := file.read(9)) == 9:
+        code, length = struct.unpack("<BQ", head)
+        if code == _FOOTER:
+            content.is_whole = True
+            return
+        if code not in (_SCHEMA, _CHANNEL, _CHUNK, _METADATA, _ATTACHMENT):
+            file.seek(length, 1)
+            continue
+        if code == stop_at:
+            yield code, b""
+            return
+        data = file.read(length)
+        if len(data) < length:
+            return
+        if code == _SCHEMA:
+            schema = records.Schema.read(_stream(data))
+            schemas[schema.id] = schema
+        elif code == _CHANNEL:
+            channel = records.Channel.read(_stream(data))
+            found = schemas.get(channel.schema_id)
+            text = (found.name, found.data.decode()) if found else ("", "")
+            content.schemas[channel.topic] = text
+            if topics is not None:
+                topics[channel.id] = channel.topic
+        elif code == _METADATA:
+            content.about.update(records.Metadata.read(_stream(data)).metadata)
+        elif code == _ATTACHMENT:
+            attachment = records.Attachment.read(_stream(data))
+            content.attachments[attachment.name] = attachment.data
+        else:
+            yield code, data
+
+
+def _stream(data: bytes) -> Any:
+    return needed("mcap.data_stream").ReadDataStream(BytesIO(data))
+
+
+def _decompressed(chunk: Any) -> bytes:
+    if chunk.compression == "zstd":
+        library = needed("zstandard")
+        raw = library.ZstdDecompressor().decompress(
+            chunk.data, max_output_size=chunk.uncompressed_size
+        )
+        return bytes(raw)
+    if chunk.compression == "lz4":
+        return bytes(needed("lz4.frame").decompress(chunk.data))
+    return bytes(chunk.data)
+
+
+def _blocks(raw: bytes) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uint8]]]:
+    """Yield runs of messages of one channel and one size: number, times, (n, bytes)."""
+    at = 0
+    while at + _HEAD <= len(raw):
+        code, length, number = struct.unpack_from("<BQH", raw, at)
+        size = length + 9
+        if code != _MESSAGE:  # a schema or channel, which stands before the chunks too
+            at += size
+            continue
+        most = (len(raw) - at) // size
+        bytes_ = np.frombuffer(raw, np.uint8, most * size, at).reshape(most, size)
+        same = (bytes_[:, :11] == bytes_[0, :11]).all(axis=1)
+        count = most if same.all() else int(np.argmin(same))
+        block = bytes_[:count]
+        times = np.ascontiguousarray(block[:, 15:23]).view("<i8")[:, 0]
+        yield number, times, block[:, _HEAD:]
+        at += count * size

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file that chunks go to, and that can be read whenever its writer is killed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from multipanda_py import __version__
+from multipanda_py.logs.chunk import Chunk
+from multipanda_py.logs.events_topic import EVENTS_TOPIC
+from multipanda_py.logs.needed import needed
+from multipanda_py.logs.topics import Topic
+
+_MAGIC = b"\x89MCAP0\r\n"
+
+
+class McapFile:
+    """Write an MCAP file of whole chunks: what was written once is readable, whatever comes.
+
+    The index comes last. A file whose writer was killed has none, and is read from its beginning
+    chunk by chunk, as ``mcap recover`` does for tools that want an index.
+
+    Args:
+        path: Of the file; its folder exists.
+        topics: As the chunks have them; the topic of events comes after them.
+        attachments: Texts by file name.
+        about: What it says of itself.
+        begin: Time of its first row, since the epoch [ns].
+
+    Attributes:
+        path: Of the file.
+        size: Bytes written so far.
+
+    Raises:
+        OSError: If it cannot be written, here and in all methods.
+        LogError: If ``mcap`` is not installed.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        topics: Sequence[Topic],
+        attachments: Mapping[str, str],
+        about: Mapping[str, str],
+        begin: int,
+    ) -> None:
+        self._records = records = needed("mcap.records")
+        self._builder = needed("mcap.data_stream").RecordBuilder()
+        self._opcodes = needed("mcap.opcode").Opcode
+        self.path, self.size = path, 0
+        self._indexes: list[Any] = []
+        self._counts: Counter[int] = Counter()
+        self._times: list[int] = []
+        self._attached: list[Any] = []
+        self._about: list[Any] = []
+        self._schemas, self._channels = [], []
+        numbers: dict[str, int] = {}
+        told = [(topic.name, topic.layout.schema, topic.definition) for topic in topics]
+        for number, (name, schema, text) in enumerate([*told, EVENTS_TOPIC], start=1):
+            if schema not in numbers:
+                numbers[schema] = len(numbers) + 1
+                self._schemas.append(
+                    records.Schema(
+                        id=numbers[schema], data=text.encode(), encoding="ros2msg", name=schema
+                    )
+                )
+            self._channels.append(
+                records.Channel(
+                    id=number,
+                    topic=name,
+                    message_encoding="cdr",
+                    metadata={},
+                    schema_id=numbers[schema],
+                )
+            )
+        self._stream = path.open("wb")
+        self._put(_MAGIC)
+        self._write(records.Header("ros2", f"multipanda_py {__version__}"))
+        self._write(*self._schemas, *self._channels)
+        for file, content in attachments.items():
+            self._attach(file, content, begin)
+        self.say("multipanda_py", about)
+        self._stream.flush()
+
+    def add(self, chunk: Chunk) -> None:
+        """Write a chunk, so that nothing but a failing disk can take it away."""
+        start = self.size
+        self._put(chunk.data)
+        self._stream.flush()
+        self._indexes.append(
+            self._records.ChunkIndex(
+                chunk_start_offset=start,
+                chunk_length=chunk.chunk_length,
+                compression="zstd",
+                compressed_size=chunk.compressed,
+                message_index_length=len(chunk.data) - chunk.chunk_length,
+                message_index_offsets={k: start + at for k, at in chunk.index_offsets.items()},
+                message_start_time=chunk.begin,
+                message_end_time=chunk.end,
+                uncompressed_size=chunk.size,
+            )
+        )
+        self._counts.update(chunk.counts)
+        self._times += [chunk.begin, chunk.end]
+
+    def say(self, name: str, what: Mapping[str, str]) -> None:
+        """Write something that the file says of itself."""
+        record = self._records.Metadata(name=name, metadata=dict(what))
+        start = self.size
+        self._write(record)
+        self._about.append(self._records.MetadataIndex(start, self.size - start, name))
+
+    def finish(self, how_it_went: Mapping[str, str] | None = None) -> Path:
+        """Write the index and close the file; return its path.
+
+        Args:
+            how_it_went: What is known only now, as the number of dropped rows.
+        """
+        records = self._records
+        if how_it_went:
+            self.say("end", how_it_went)
+        self._write(records.DataEnd(0))
+        start = self.size
+        times = self._times or [0]
+        statistics = records.Statistics(
+            attachment_count=len(self._attached),
+            channel_count=len(self._channels),
+            channel_message_counts=dict(self._counts),
+            chunk_count=len(self._indexes),
+            message_count=sum(self._counts.values()),
+            message_end_time=max(times),
+            message_start_time=min(times),
+            metadata_count=len(self._about),
+            schema_count=len(self._schemas),
+        )
+        codes = self._opcodes
+        groups = (
+            (codes.SCHEMA, self._schemas), (codes.CHANNEL, self._channels),
+            (codes.STATISTICS, [statistics]), (codes.CHUNK_INDEX, self._indexes),
+            (codes.ATTACHMENT_INDEX, self._attached), (codes.METADATA_INDEX, self._about),
+        )  # fmt: skip
+        offsets = []
+        for code, group in groups:
+            at = self.size
+            self._write(*group)
+            if group:
+                offsets.append(records.SummaryOffset(code, at, self.size - at))
+        offsets_at = self.size
+        self._write(*offsets)
+        self._write(records.Footer(start, offsets_at, 0))
+        self._put(_MAGIC)
+        self._stream.close()
+        return self.path
+
+    def give_up(self) -> None:
+        """Leave it as it is, without an index."""
+        with contextlib.suppress(OSError):  # a full disk says so again
+            self._stream.close()
+
+    def _attach(self, name: str, text: str, when: int) -> None:
+        data, media = text.encode(), "text/plain"
+        start = self.size
+        self._write(self._records.Attachment(when, when, name, media, data))
+        self._attached.append(
+            self._records.AttachmentIndex(
+                offset=start, length=self.size - start, create_time=when, log_time=when,
+                data_size=len(data), name=name, media_type=media,
+            )
+        )  # fmt: skip
+
+    def _write(self, *records: Any) -> None:
+        for record in records:
+            record.write(self._builder)
+        self._put(self._builder.end())
+
+    def _put(self, data: bytes) -> None:
+        self._stream.write(data)
+        self.size += len(data)

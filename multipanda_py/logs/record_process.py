@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process that follows a loop's rows to files; it never disturbs the loop.
+
+Run as ``python -m multipanda_py.logs.record_process FD``: lines of JSON on standard input say what
+to do (:class:`.CellPlan`, then options), and the rows come from the shared memory behind ``FD``,
+which is only read. It ends when standard input does. What it has done is a line of JSON on
+standard output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from multipanda_py.exceptions import MultipandaError
+from multipanda_py.logs.events_topic import event_message
+from multipanda_py.logs.fault_sink import FaultSink
+from multipanda_py.logs.file_sink import FileSink
+from multipanda_py.logs.plan import CellPlan
+from multipanda_py.loop.row_reader import RowReader
+
+NICENESS = 15
+PERIOD = 0.5
+"""Between two looks at the ring, which holds four seconds [s]."""
+_NOBODY = "owner_gone"
+
+
+class _End:
+    """How the owner wants this process to end.
+
+    Attributes:
+        came: Set when it is to end.
+        reason: Why the last seconds are worth keeping; empty if they are not.
+    """
+
+    def __init__(self) -> None:
+        self.came, self.reason = threading.Event(), _NOBODY
+
+    def wait(self) -> None:
+        line = sys.stdin.buffer.readline()
+        with contextlib.suppress(ValueError, KeyError):
+            self.reason = str(json.loads(line)["end"])
+        self.came.set()
+
+
+def main() -> int:
+    """Follow until the owner ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # goes to the owner, who then ends this
+    os.nice(NICENESS)
+    try:
+        plan = CellPlan.from_json(sys.stdin.buffer.readline().decode())
+        options: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, options.get("cpus", os.sched_getaffinity(0)))
+        answer = _follow(plan, options)
+    except (MultipandaError, OSError) as error:
+        answer = {"error": f"{error}"}
+    _say(answer)
+    return 1 if "error" in answer else 0
+
+
+def _follow(plan: CellPlan, options: dict[str, Any]) -> dict[str, Any]:
+    names = [arm.name for arm in plan.arms]
+    fd = int(sys.argv[1])
+    ring, reports = plan.place.open(fd, names, plan.laws)
+    os.close(fd)
+    reader = RowReader(ring)
+    reader.seen = options.get("since", reader.seen)
+    told = options.get("told", reports.count)
+    sink = _sink(plan, options, reader)
+    if isinstance(sink, FileSink):
+        sink.begin(time.time_ns())
+    _say({})  # it follows from here on
+    end, offset = _End(), time.time_ns() - time.monotonic_ns()
+    threading.Thread(target=end.wait, daemon=True).start()
+    until, is_late = math.inf, False
+    while time.monotonic() < until:
+        if end.came.wait(PERIOD) and until == math.inf:
+            until = -math.inf
+            if isinstance(sink, FaultSink) and end.reason:
+                sink.keep_now(end.reason)
+                until = time.monotonic() + sink.after
+        elif until < math.inf:
+            time.sleep(PERIOD)
+        rows = reader.take()
+        told, events = reports.since(told)
+        messages = [event_message(event, event.time_ns + offset) for event in events]
+        try:
+            sink.add(rows, rows["wake_ns"] + offset, messages)
+        except OSError as error:
+            sink.give_up()
+            return _answer(sink, reader, f"{sink.files[-1]}: {error.strerror}")
+        if reader.dropped and not is_late:
+            is_late = True
+            sys.stderr.write(
+                "multipanda recorder: rows were lost: this machine has no time to record them\n"
+            )
+        if until < math.inf and not len(rows):
+            break
+    sink.finish({"dropped": f"{reader.dropped}"})
+    return _answer(sink, reader)
+
+
+def _sink(plan: CellPlan, options: dict[str, Any], reader: RowReader) -> FileSink | FaultSink:
+    path = Path(options["path"])
+    if options["kind"] == "file":
+        return FileSink(plan, reader.dtype, path, options["split"])
+    return FaultSink(
+        plan, reader.dtype, path, options["keep"], options["before"], options["after"]
+    )
+
+
+def _answer(sink: FileSink | FaultSink, reader: RowReader, error: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "files": [str(path) for path in sink.files],
+        "rows": reader.seen,
+        "dropped": reader.dropped,
+    }
+    if isinstance(sink, FileSink):
+        found |= {"rows": sink.rows, "size": sink.size}
+    return {**found, "error": error} if error else found
+
+
+def _say(what: dict[str, Any]) -> None:
+    with contextlib.suppress(OSError):  # nobody listens any more
+        sys.stdout.write(json.dumps(what) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorders beside a loop that runs by itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from multipanda_py import Cell, logs
+from multipanda_py.cli import main
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import LogError, LoopError
+from multipanda_py.logs.running import find_running
+
+pytest.importorskip("mcap")
+pytestmark = [pytest.mark.sim, pytest.mark.clock]
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    monkeypatch.setenv("MULTIPANDA_FAULT_LOGS", "on")
+    data = CellConfig.from_yaml("config/single_sim.yaml").model_dump()
+    data["cell"]["name"] = f"recorded_{os.getpid()}"
+    data["recorder"] = {"folder": str(tmp_path / "faults"), "before": 1.0, "after": 0.5}
+    return CellConfig.from_dict(data)
+
+
+def test_a_killed_recorder_leaves_a_file_and_the_cell_alone(config, tmp_path):
+    with Cell(config) as cell:
+        cell.recorder.start(tmp_path / "run.mcap")
+        wait_for_size(cell, tmp_path / "run.mcap", 300_000)
+        os.kill(cell.recorder._recording.pid, signal.SIGKILL)
+        missed = cell.statistics().missed
+        with pytest.raises(LogError, match="not whole"):
+            cell.recorder.stop()
+        cell.recorder.start(tmp_path / "again.mcap")
+        wait_for_size(cell, tmp_path / "again.mcap", 300_000)
+        found = cell.recorder.stop()
+        cell.check()
+        assert cell.statistics().missed - missed < 500
+    assert found.rows > 100
+    (log,) = logs.read(tmp_path / "run.mcap").arms.values()
+    assert len(log) > 100
+    assert "torn" in logs.read(tmp_path / "run.mcap").about
+
+
+def test_a_loop_that_is_killed_is_a_fault_whose_seconds_are_kept(config):
+    cell = Cell(config)
+    cell.start()
+    try:
+        cell.wait(lambda: cell.row()["cycle"] > 1500, 60.0, "some rows")
+        os.kill(cell.loop_pid, signal.SIGKILL)
+        with pytest.raises(LoopError):
+            cell.wait(lambda: False, 10.0)
+    finally:
+        cell.close()
+    (path,) = cell.recorder.fault_logs()
+    assert "loop_gone" in path.name
+    (log,) = logs.read(path).arms.values()
+    assert log.time[-1] - log.time[0] == pytest.approx(1.0, abs=0.6)
+    assert (np.diff(log.time) > 0.0).all()
+
+
+def test_a_cell_that_runs_is_found_and_recorded_from_outside(config, tmp_path):
+    with Cell(config) as cell:
+        plan, memory = find_running(cell.config.cell.name)
+        assert memory.samefile(cell.rows_path)
+        assert plan.arms[0].name in cell.arms
+        out = tmp_path / "node.mcap"
+        name = cell.config.cell.name
+        assert main(["record", "--node", name, "-o", str(out), "--duration", "1.5"]) == 0
+    assert len(logs.read(out).the_arm()) > 300
+
+
+def wait_for_size(cell, path, size):
+    cell.wait(lambda: path.exists() and path.stat().st_size > size, 60.0, f"{size} bytes")

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cell records is what its rows were, to the last bit, and others can read it."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from multipanda_py import Cell, logs
+from multipanda_py.exceptions import LogError
+from multipanda_py.logs.from_rows import log_of_rows
+
+reader = pytest.importorskip("mcap.reader")
+typesys = pytest.importorskip("rosbags.typesys")
+pytestmark = [pytest.mark.inline, pytest.mark.sim]
+LAW = "dual_cartesian_impedance_controller"
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """A recording of an inline cell that is switched, and its rows."""
+    path = tmp_path_factory.mktemp("logs") / "run.mcap"
+    with Cell.from_yaml("config/dual_sim.yaml", placement="inline") as cell:
+        cell.step(20)
+        begin = cell.rows()[0]
+        cell.recorder.start(path, torque_terms=True)
+        cell.step(100)
+        cell.switch([LAW], strictness="force_auto")
+        cell.step(1500)
+        found = cell.recorder.stop()
+        rows = cell.rows(begin)[1]
+        yield path, found, rows, cell.config
+
+
+def test_what_is_read_is_what_the_rows_were(recorded):
+    path, found, rows, config = recorded
+    assert (found.rows, found.dropped, found.files) == (len(rows), 0, (path,))
+    assert found.size == path.stat().st_size
+    read, direct = logs.read(path), log_of_rows(rows, config)
+    assert list(read.arms) == ["left", "right"]
+    for name, log in direct.arms.items():
+        again = read.arms[name]
+        assert again.names == log.names
+        assert (again.robot, again.joints, again.laws) == (log.robot, log.joints, log.laws)
+        for column in log.names:
+            np.testing.assert_array_equal(again[column], log[column], err_msg=column)
+        assert log["terms"][-1].any()
+    assert [m for m in read.marks if m.kind != "event"] == list(direct.marks)
+    assert LAW in {mark.text for mark in read.marks}
+
+
+def test_another_library_reads_every_message(recorded):
+    """Against mcap's reader, with checksums, and rosbags' deserialisation."""
+    path, _, rows, _ = recorded
+    store = typesys.get_typestore(typesys.Stores.ROS2_HUMBLE)
+    firsts, counts = {}, {}
+    with path.open("rb") as file:
+        read = reader.make_reader(file, validate_crcs=True)
+        summary = read.get_summary()
+        names = {attachment.name for attachment in read.iter_attachments()}
+        for schema, channel, message in read.iter_messages(log_time_order=False):
+            counts[channel.topic] = counts.get(channel.topic, 0) + 1
+            if channel.topic not in firsts:
+                if schema.name not in store.fielddefs:
+                    text = schema.data.decode()
+                    store.register(typesys.get_types_from_msg(text, schema.name))
+                firsts[channel.topic] = store.deserialize_cdr(message.data, schema.name)
+    assert {"cell.json", "robot_description.urdf"} == names
+    assert summary.statistics.message_count == sum(counts.values())
+    assert counts["/cycles"] == counts["/left/row"] == counts["/right/joint_states"] == len(rows)
+    arm = rows[0]["arms"][0]
+    state = firsts["/left/joint_states"]
+    assert state.name == [f"left_fr3_joint{k}" for k in range(1, 8)]
+    assert state.header.frame_id == "left_fr3_link0"
+    np.testing.assert_array_equal(state.position, arm["q"])
+    np.testing.assert_array_equal(state.effort, arm["tau_J"])
+    np.testing.assert_array_equal(firsts["/left/joint_commands"].effort, arm["tau"])
+    pose = firsts["/left/current_pose"].pose
+    np.testing.assert_array_equal(
+        [pose.position.x, pose.position.y, pose.position.z], arm["position_ee_in_base"]
+    )
+    pin = pytest.importorskip("pinocchio")
+    q = pose.orientation
+    turned = pin.Quaternion(q.w, q.x, q.y, q.z).toRotationMatrix()
+    np.testing.assert_allclose(turned, arm["rotation_ee_in_base"], atol=1e-12)
+    force = firsts["/left/external_wrench"].wrench.force
+    np.testing.assert_array_equal([force.x, force.y, force.z], arm["wrench_ext_in_base"][:3])
+    np.testing.assert_array_equal(firsts["/left/row"].tau_j, arm["tau_J"])
+    assert firsts["/cycles"].cycle == rows[0]["cycle"]
+    assert firsts["/left/target_pose"].header.stamp.sec >= 0
+
+
+def test_definitions_are_those_of_ros(recorded):
+    path, _, _, _ = recorded
+    store = typesys.get_typestore(typesys.Stores.ROS2_HUMBLE)
+    with path.open("rb") as file:
+        schemas = reader.make_reader(file).get_summary().schemas.values()
+    standard = [schema for schema in schemas if not schema.name.startswith("multipanda_py")]
+    assert len(standard) == 5
+    for schema in standard:
+        types = typesys.get_types_from_msg(schema.data.decode(), schema.name)
+        for name, fields in types.items():
+            known = [(f, d) for f, d in store.fielddefs[name][1]]
+            assert fields[1] == known, name
+
+
+@pytest.mark.parametrize("share", [0.8, 0.6])
+def test_a_file_that_was_torn_off_is_read_as_far_as_it_goes(recorded, tmp_path, share):
+    """As a recorder that is killed leaves it: without an index, and with half a chunk."""
+    path, _, rows, _ = recorded
+    torn = tmp_path / "torn.mcap"
+    data = path.read_bytes()
+    torn.write_bytes(data[: int(share * len(data))])
+    log = logs.read(torn)
+    left = log.arms["left"]
+    assert "torn" in log.about
+    assert 0 < len(left) < len(rows)
+    np.testing.assert_array_equal(left.q, rows["arms"]["q"][: len(left), 0])
+
+
+def test_large_recordings_go_on_in_another_file(tmp_path):
+    with Cell.from_yaml("config/single_sim.yaml", placement="inline") as cell:
+        cell.recorder.start(tmp_path / "a" / "run.mcap", split=1.0)
+        cell.step(3000)
+        found = cell.recorder.stop()
+        rows = cell.rows()[1]
+    assert [path.name for path in found.files] == ["run.mcap", "run_001.mcap", "run_002.mcap"]
+    (log,) = logs.read(tmp_path / "a").arms.values()
+    assert len(log) == 3000
+    np.testing.assert_array_equal(log.time[-10:], rows["time"][-10:])
+
+
+def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(tmp_path):
+    (tmp_path / "there.mcap").write_text("mine")
+    with Cell.from_yaml("config/single_sim.yaml", placement="inline") as cell:
+        for path, says in (("there.mcap", "exists already"), ("run.bag", "allowed .mcap"),
+                           ("there.mcap/run.mcap", "File exists")):  # fmt: skip
+            with pytest.raises(LogError, match=says):
+                cell.recorder.start(tmp_path / path)
+        with pytest.raises(LogError, match="nothing is being recorded"):
+            cell.recorder.stop()
+        cell.recorder.start(tmp_path / "run.mcap")
+        with pytest.raises(LogError, match="is being recorded already"):
+            cell.recorder.start(tmp_path / "other.mcap")
+    assert sorted(os.listdir(tmp_path)) == ["run.mcap", "there.mcap"]
+
+
+def test_damaged_and_foreign_files_are_refused(tmp_path):
+    (tmp_path / "text.mcap").write_text("no log")
+    with pytest.raises(LogError, match="is no MCAP file"):
+        logs.read(tmp_path / "text.mcap")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(LogError, match="no log in this folder"):
+        logs.read(tmp_path / "empty")
