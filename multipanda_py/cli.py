@@ -22,7 +22,7 @@ from multipanda_py.machine.interruption import Interrupted
 COMMANDS = (
     "run", "check", "list", "render", "margin", "robot", "perturb", "validate", "sweep", "doctor",
     "bench", "fci-sim", "inject",
-    "record",
+    "record", "plot",
 )  # fmt: skip
 
 

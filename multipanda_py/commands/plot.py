@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draw a log."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from multipanda_py.commands.output import OK, complain, say
+from multipanda_py.logs.doubts import doubts
+from multipanda_py.logs.plots import SUFFIXES, draw
+from multipanda_py.logs.reading import read
+
+SUMMARY = "Draw a log: joints, torques, errors, forces, laws, faults and timing of every arm."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("logs", metavar="LOG", nargs="+", help="one log, or several as one")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="OUT",
+        help=f"picture ({', '.join(SUFFIXES)}); default: that of the log's name",
+    )  # fmt: skip
+    parser.add_argument("--robot", metavar="NAME", help="the arm's model, where no log says")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Draw it, and say what is odd about it."""
+    log = read(options.logs, robot=options.robot)
+    for arm in log.arms.values():
+        for sentence in doubts(arm):
+            if "does not move" not in sentence:  # which a picture may well show
+                complain(f"note: {sentence}")
+    for path in draw(log, options.output or Path(Path(options.logs[0]).stem + ".png")):
+        say(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
+    return OK
