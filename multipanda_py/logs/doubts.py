@@ -107,7 +107,7 @@ def _velocities(log: ArmLog) -> list[str]:
     if not len(odd):
         return []
     joint = int(odd[0])
-    ratio = float((dq[:, joint] @ slope[:, joint]) / max(dq[:, joint] @ dq[:, joint], 1e-12))
+    ratio = float(dq[:, joint] @ slope[:, joint]) / float(dq[:, joint] @ dq[:, joint])
     for scale, what in ((57.2958, "positions are in degrees"), (1 / 57.2958, "dq is in degrees")):
         if abs(ratio / scale - 1.0) < 0.2:
             return [f"{log.arm}: {what} where dq and q disagree by {ratio:.3g}, allowed rad"]

@@ -81,7 +81,8 @@ Panel = tuple[str, Curves, tuple[NDArray[np.float64], NDArray[np.float64]] | Non
 
 def _panels(log: ArmLog) -> list[Panel]:
     """Return what is drawn: label, curves (name, (n,), line style), limits of each curve."""
-    limits = MODELS[log.robot].limits if log.robot in MODELS else None
+    robot = log.robot
+    limits = MODELS[robot].limits if robot is not None and robot in MODELS else None
     found: list[Panel] = []
 
     def joints(label: str, values: Any, bounds: Any = None) -> None:
