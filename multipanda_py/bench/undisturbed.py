@@ -34,19 +34,24 @@ def undisturbed(
     Raises:
         BenchError: If arms held or failed every time: there is no figure then.
     """
-    share = 0.0
+    share, last = 0.0, ""
     for _ in range(ATTEMPTS):
         timings, found = measure()
         share = max(float(timing.held.mean()) for timing in timings)
         if share <= HELD and not any(node.faults() for node in nodes):
             return timings, found
+        last = " / ".join(_last_words(node.log) for node in nodes)
         for node, instances in nodes.items():
             node.switch(instances)
         time.sleep(SETTLE)
     for node in nodes:
         node.check()
-    last = [(node.log.strip().splitlines() or ["nothing"])[-1] for node in nodes]
     raise BenchError(
         f"arms held in {100.0 * share:.0f} % of the cycles, {ATTEMPTS} times: the machine is too "
-        f"busy; the node's log ends with: {' / '.join(last)}"
+        f"busy; the node's log ended with: {last}"
     )
+
+
+def _last_words(log: str) -> str:
+    """Return the last line of a log without its stamp and name."""
+    return log.strip().rpartition("\n")[2].rpartition("]: ")[2]

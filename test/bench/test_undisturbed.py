@@ -18,7 +18,11 @@ class Cell:
     """Says of itself what a node would say."""
 
     def __init__(self, *faults):
-        self.latched, self.switched, self.log = list(faults), [], "active\nall arms hold\n"
+        self.latched, self.switched, self.log = (
+            list(faults),
+            [],
+            "active\n[WARN] [1.0] [x]: all arms hold\n",
+        )
 
     def faults(self):
         return self.latched
