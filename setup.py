@@ -7,6 +7,17 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 NAME = "multipanda_py"
+# What every cell needs; each extra brings it, so that one of them is enough.
+RUN = ["numpy", "PyYAML", "pydantic>=2.7", "typing_extensions", "pin", "coal", "ruckig"]
+# By what they bring; multipanda_py/extras.py says the same of modules, and a test compares them.
+EXTRAS = {
+    "run": [],
+    "sim": ["mujoco>=3.2.7", "imageio", "imageio-ffmpeg", "pillow"],
+    "real": ["pylibfranka"],
+    "bench": ["matplotlib"],
+    "logs": ["mcap", "rosbags", "pandas", "pyarrow", "matplotlib"],
+    "identify": ["scipy", "cvxpy", "clarabel", "joblib"],
+}
 # Robot descriptions, py.typed: whatever lies in the package and is not code.
 DATA = [
     str(path.relative_to(NAME))
@@ -41,12 +52,8 @@ setup(
     # would make colcon's entry points fail over a version that rosdep chose on purpose.
     install_requires=["setuptools"],
     extras_require={
-        "sim": ["mujoco", "imageio", "imageio-ffmpeg", "pillow"],
-        "real": ["pylibfranka"],
-        "bench": ["matplotlib"],
-        "logs": ["mcap", "rosbags", "pandas", "pyarrow", "matplotlib"],
-        "identify": ["scipy", "cvxpy", "clarabel", "joblib"],
-        "run": ["numpy", "PyYAML", "pydantic>=2.7", "typing_extensions", "pin", "coal", "ruckig"],
+        **{name: [*RUN, *brings] for name, brings in EXTRAS.items()},
+        "all": sorted({*RUN, *(one for brings in EXTRAS.values() for one in brings)}),
         # colcon runs pytest only for packages that name it here.
         "test": ["pytest", "hypothesis"],
     },

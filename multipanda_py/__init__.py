@@ -28,5 +28,8 @@ __all__ = ["Cell", "MultipandaError", "Pose", "__version__"]
 def __getattr__(name: str) -> object:
     """Import a public name on first use (PEP 562)."""
     if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
+        from multipanda_py.extras import extras_named
+
+        with extras_named():
+            return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,6 +17,7 @@ from importlib import import_module
 from multipanda_py import __version__
 from multipanda_py.commands.output import FAILED, INTERRUPTED, complain
 from multipanda_py.exceptions import MultipandaError
+from multipanda_py.extras import extras_named
 from multipanda_py.machine.interruption import Interrupted
 
 COMMANDS = (
@@ -51,9 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     command = "multipanda"
     try:
-        options = make_parser().parse_args(arguments)
-        command = f"multipanda {options.command}"
-        code: int = options.function(options)
+        with extras_named():
+            options = make_parser().parse_args(arguments)
+            command = f"multipanda {options.command}"
+            code: int = options.function(options)
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED

@@ -98,6 +98,14 @@ class RenderingUnavailable(MultipandaError, RuntimeError):
     """Report that no off-screen OpenGL library was found."""
 
 
+class MissingExtra(MultipandaError, ModuleNotFoundError):
+    """Report that a library is not installed, and the extra of pip that brings it."""
+
+    def __init__(self, text: str, module: str) -> None:
+        super().__init__(text)
+        self.name = module
+
+
 class BenchError(MultipandaError, RuntimeError):
     """Report what could not be measured, and why."""
 

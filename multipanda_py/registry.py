@@ -17,7 +17,8 @@ from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
-from multipanda_py.exceptions import ConfigurationError, UnknownName
+from multipanda_py.exceptions import ConfigurationError, MissingExtra, UnknownName
+from multipanda_py.extras import extras_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,11 +83,14 @@ def find(kind: str, name: str) -> type[Any]:
             raise UnknownName(kind.removesuffix("s"), name, names(kind))
         origin = plug_in.dist.name if plug_in.dist else plug_in.value
     try:
-        if plug_in is not None:
-            loaded = plug_in.load()
-        else:
-            module = import_module(f"multipanda_py.{kind}.{name}")
-            loaded = getattr(module, class_name(name), None)
+        with extras_named():
+            if plug_in is not None:
+                loaded = plug_in.load()
+            else:
+                module = import_module(f"multipanda_py.{kind}.{name}")
+                loaded = getattr(module, class_name(name), None)
+    except MissingExtra as error:
+        raise ConfigurationError(f"{what}: {error}") from error
     except (Exception, SystemExit) as error:  # what a module does when it is imported
         reason = f"{type(error).__name__}: {error}"
         raise ConfigurationError(f"{what} of {origin} cannot be loaded: {reason}") from error

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import sys
 
+from multipanda_py.exceptions import MissingExtra
+from multipanda_py.extras import extras_named
 from multipanda_py.machine.interruption import end_at_once
 
 HELP = """\
@@ -24,14 +26,22 @@ def multimode_controller() -> int:
     if {"-h", "--help"} & set(sys.argv[1:]):
         sys.stdout.write(HELP)
         return 0
-    from multipanda_py.ros.node import main
-
+    try:
+        with extras_named():
+            from multipanda_py.ros.node import main
+    except MissingExtra as error:
+        sys.stderr.write(f"multimode_controller: {error}\n")
+        return 1
     return main()
 
 
 def multipanda() -> int:
     """Run a command; see :mod:`multipanda_py.cli`."""
     end_at_once("multipanda")
-    from multipanda_py.cli import main
-
+    try:
+        with extras_named():
+            from multipanda_py.cli import main
+    except MissingExtra as error:
+        sys.stderr.write(f"multipanda: {error}\n")
+        return 1
     return main()

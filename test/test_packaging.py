@@ -14,6 +14,7 @@ import pytest
 import setuptools
 
 import multipanda_py
+from multipanda_py.extras import BRINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "multipanda_py"
@@ -30,17 +31,9 @@ COMES_WITH = {
     "action_msgs": "rclpy",
 }
 PIP_ONLY = {
-    "matplotlib",
-    "mujoco",
-    "pylibfranka",
-    "imageio",
-    "imageio_ffmpeg",
-    "PIL",
     "gymnasium",
-    "glfw",
     "ruckig",
-    "joblib",
-    "pandas",
+    *(module for extra, brings in BRINGS.items() if extra != "run" for module in brings),
 }
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "multipanda_py"
 CONTRACTS = {
-    "backend", "channel", "context", "controllet", "exceptions", "feature", "gripper_record",
+    "backend", "channel", "context", "controllet", "exceptions", "extras", "feature",
+    "gripper_record",
     "handover", "joint_vectors", "limits", "parameter_set", "parameter_spec", "parameters", "pose",
     "registry", "report", "settings", "state", "targets",
 }  # fmt: skip

@@ -62,6 +62,7 @@ def program(tmp_path):
     def start(entry, arguments):
         if entry == "multimode_controller":
             arguments = [*arguments, "-p", f"cell.name:=start_{os.getpid()}"]
+            arguments += ["-r", f"__ns:=/start_{os.getpid()}"]
         process = subprocess.Popen(
             [sys.executable, "-c", f"import sys; from multipanda_py.start import {entry}; "
              f"sys.argv[0] = {entry!r}; sys.exit({entry}())", *arguments],

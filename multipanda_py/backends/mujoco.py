@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import mujoco
 import numpy as np
 
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_objects, movable_things
 from multipanda_py.exceptions import BackendError
+from multipanda_py.extras import extras_named
 from multipanda_py.franka.errors import words_of
 from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.pose import Pose
@@ -39,6 +39,9 @@ from multipanda_py.simulation.stages import stages_of
 from multipanda_py.simulation.world import World
 from multipanda_py.simulation.world_state import WorldState
 from multipanda_py.state import INTERFACES, ArmState, Vector
+
+with extras_named():
+    import mujoco
 
 
 @dataclass(frozen=True)

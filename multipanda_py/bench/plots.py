@@ -15,6 +15,7 @@ from multipanda_py.bench.processes import cores_of
 from multipanda_py.bench.report import PAPER_SWITCH
 from multipanda_py.bench.wired import BARE
 from multipanda_py.exceptions import BenchError
+from multipanda_py.extras import missing
 from multipanda_py.state import Vector
 
 if TYPE_CHECKING:
@@ -58,9 +59,7 @@ def usable_pyplot() -> Any:
     try:
         import matplotlib as mpl
     except ImportError:
-        raise BenchError(
-            "no plots without matplotlib: pip install matplotlib; the tables are complete"
-        ) from None
+        raise BenchError(f"no plots: {missing('matplotlib')}; the tables are complete") from None
     mpl.use("Agg")
     from matplotlib import pyplot
 

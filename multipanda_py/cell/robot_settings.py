@@ -9,6 +9,7 @@ from multipanda_py.cell.arm_request import ArmRequest, ArmRequests, RequestKind
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.names import CellNames
+from multipanda_py.cell.patience import seconds
 from multipanda_py.config.backend_section import changed
 from multipanda_py.exceptions import SettingsRejected
 from multipanda_py.loop.events import Event
@@ -70,7 +71,8 @@ class RobotSettings:
                 it has begun, as the message says.
         """
         with self._turn:
-            self._requests.wait(self.ask(arm, **settings), timeout)
+            wait = seconds(timeout, SettingsRejected)
+            self._requests.wait(self.ask(arm, **settings), wait)
 
     def ask(self, arm: str, **settings: object) -> ArmRequest:
         """Ask for other settings and return at once; see :meth:`answer`.

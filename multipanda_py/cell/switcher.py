@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.names import CellNames
+from multipanda_py.cell.patience import seconds
 from multipanda_py.cell.pending_switch import PendingSwitch
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.cell.switch_planning import Strictness
@@ -167,14 +168,14 @@ class Switcher:
         """Ask for a switch and return at once; its ``look`` answers. See :meth:`switch`.
 
         Raises:
-            SwitchRejected: If there is no such strictness.
+            SwitchRejected: If there is no such strictness, or ``timeout`` is no time.
         """
         try:
-            rule = _strictness(strictness)
+            rule, wait = _strictness(strictness), seconds(timeout, SwitchRejected)
         except SwitchRejected:
             self._counts.rejected["switch"] += 1
             raise
-        return PendingSwitch(self._turn, activate, deactivate, rule, timeout)
+        return PendingSwitch(self._turn, activate, deactivate, rule, wait)
 
     def hold(self, timeout: float = 1.0) -> SwitchResult:
         """Deactivate everything: every arm brakes and holds.
@@ -189,7 +190,8 @@ class Switcher:
 
     def ask_hold(self, timeout: float = 1.0) -> PendingSwitch:
         """Ask for :meth:`hold` and return at once; its ``look`` answers."""
-        return PendingSwitch(self._turn, (), (), Strictness.BEST_EFFORT, timeout, is_stop=True)
+        wait = seconds(timeout, SwitchRejected)
+        return PendingSwitch(self._turn, (), (), Strictness.BEST_EFFORT, wait, is_stop=True)
 
     def _await_switch(self, pending: PendingSwitch) -> SwitchResult:
         while (result := pending.look()) is None:

@@ -9,6 +9,7 @@ from multipanda_py.cell.arm_request import ArmRequest, ArmRequests, RequestKind
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.counts import Counts
 from multipanda_py.cell.names import CellNames
+from multipanda_py.cell.patience import seconds
 from multipanda_py.exceptions import TareRejected
 from multipanda_py.loop.events import Event
 from multipanda_py.state import Vector
@@ -68,7 +69,8 @@ class Tare:
                 or not as before.
             LoopTimeout: If no answer came in time.
         """
-        return self._requests.wait(self.ask(arm), timeout)
+        wait = seconds(timeout, TareRejected)
+        return self._requests.wait(self.ask(arm), wait)
 
     def untare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> None:
         """Take nothing off any more; the arm has to hold.
@@ -77,7 +79,8 @@ class Tare:
             TareRejected: If a controllet has the arm; it is tared as before.
             LoopTimeout: If no answer came in time.
         """
-        self._requests.wait(self.ask(arm, undo=True), timeout)
+        wait = seconds(timeout, TareRejected)
+        self._requests.wait(self.ask(arm, undo=True), wait)
 
     def ask(self, arm: str, *, undo: bool = False) -> ArmRequest:
         """Ask for a tare, or for its end, and return at once; see :meth:`answer`."""

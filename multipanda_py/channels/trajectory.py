@@ -174,7 +174,7 @@ def check_tolerances(
     if not (record <= most).all() or np.isinf(record).any():  # NaN is not less than anything
         raise TargetRejected(
             f"{name}: tolerances: got {record.tolist()}, allowed finite numbers up to "
-            f"{MAX_TOLERANCE:g} rad and {MAX_GOAL_TIME:g} s; negative for none"
+            f"{MAX_TOLERANCE:g} rad, or m, and {MAX_GOAL_TIME:g} s; negative for none"
         )
     return record
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from multipanda_py.exceptions import RenderingUnavailable
+from multipanda_py.extras import missing
 from multipanda_py.view.rendering import Image, VideoWriter
 
 COLORS = 160
@@ -34,7 +35,7 @@ class AnimationWriter:
         try:
             self._pillow: Any = import_module("PIL.Image")
         except ImportError as error:
-            raise RenderingUnavailable(f"cannot write {path}: pip install pillow") from error
+            raise RenderingUnavailable(f"cannot write {path}: {missing('PIL')}") from error
         self._path, self._duration = path, round(1000.0 / fps)
         self._is_gif = path.suffix.lower() == ".gif"
         self._images: list[Any] = []

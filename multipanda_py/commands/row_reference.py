@@ -27,7 +27,8 @@ rows = follower.wait(1.0)
 q = rows["arms"]["q"]  # (rows, arms, joints)
 ```
 
-A slot has room for the arm with most joints; other arms fill its beginning, the rest is zero."""
+A slot has room for the arm with most joints; other arms fill its beginning, the rest is zero.
+Of a joint that slides read m for rad and N for Nm."""
 
 
 def markdown() -> str:

@@ -311,6 +311,8 @@ class CellSettings(Section):
     introspection_rate: Annotated[float, Field(ge=0, le=1000)] = 50.0
     """How often it sends what torques are made of and what laws report, ``joint_state_rate`` at
     most; 0: never [Hz]."""
+    diagnostics_rate: Annotated[float, Field(ge=0.1, le=100)] = 1.0
+    """How often the node sends ``/diagnostics`` [Hz]."""
     clock_rate: Annotated[float, Field(ge=0, le=1000)] = 0.0
     """How often the node sends the time of the simulated world on ``/clock``; 0: never [Hz]."""
     viewer: bool = False

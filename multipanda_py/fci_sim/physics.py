@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import BackendError
+from multipanda_py.extras import extras_named
 from multipanda_py.fci_sim.end_effector import hand_load, hand_tcp
 from multipanda_py.robots import READY_POSTURE, ArmDescription, Tool
 from multipanda_py.robots.fci_limits import LOWER, UPPER
@@ -16,6 +16,9 @@ from multipanda_py.robots.load import Load
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import put
 from multipanda_py.simulation.mujoco_warnings import diverged, listen
+
+with extras_named():
+    import mujoco
 
 Vector = NDArray[np.float64]
 

@@ -28,7 +28,9 @@ def open_robot(settings: DriverSettings) -> Any:
         import pylibfranka
     except ImportError as error:
         raise Refused(
-            f"pylibfranka cannot be imported: {error}; pip install pylibfranka", final=True
+            f"pylibfranka cannot be imported: {error}; "
+            "pip install 'multipanda_py[real]' brings it",
+            final=True,
         ) from None
     try:
         robot = pylibfranka.Robot(ip, pylibfranka.RealtimeConfig.kIgnore)

@@ -24,6 +24,7 @@ import sys
 import time
 from typing import Any
 
+from multipanda_py.extras import missing
 from multipanda_py.franka.gripper_worker import load_library, say, work
 from multipanda_py.gripper_record import Action, Outcome
 from multipanda_py.grippers.gripper import MAX_SPEED, MAX_WIDTH
@@ -158,7 +159,7 @@ def main() -> int:
     try:
         library = load_library()
     except ImportError as error:
-        say(1, problem=f"pylibfranka cannot be imported ({error}): pip install pylibfranka")
+        say(1, problem=f"pylibfranka cannot be imported ({error}): {missing('pylibfranka')}")
         return 1
     Supervisor(library, sys.argv[1]).run()
     return 0

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import mujoco
 import numpy as np
 
+from multipanda_py.extras import extras_named
 from multipanda_py.importing.shape import Mesh, Shape
+
+with extras_named():
+    import mujoco
 
 _KINDS = {
     int(mujoco.mjtGeom.mjGEOM_BOX): "box",

@@ -53,7 +53,8 @@ def examine_machine() -> Iterator[Finding]:
     yield Finding(
         find_spec("pylibfranka") is not None, "pylibfranka",
         "installed" if find_spec("pylibfranka") else "missing",
-        "pip install pylibfranka==0.21.3 (FR3; a Panda needs libfranka below 0.10)", True,
+        "pip install 'multipanda_py[real]' (0.21.3 for FR3; a Panda needs libfranka below 0.10)",
+        True,
     )  # fmt: skip
     flag = Path("/sys/kernel/realtime")
     realtime = flag.exists() and flag.read_text().strip() == "1"

@@ -70,7 +70,7 @@ def _curvatures(step: Matrix, rise: Matrix, v: Matrix) -> Matrix:
     return a
 
 
-def thin(rows: Matrix, most: int) -> tuple[Matrix, float]:
+def thin(rows: Matrix, most: int) -> tuple[Matrix, Vector]:
     """Leave out points evenly until few enough are left.
 
     Args:
@@ -78,15 +78,17 @@ def thin(rows: Matrix, most: int) -> tuple[Matrix, float]:
         most: How many may stay, at least 2.
 
     Returns:
-        The points that stay, and how far the path then passes from those left out [rad].
+        The points that stay, and how far each joint then passes from those left out, (m,), in
+        its unit.
     """
     if len(rows) <= most:
-        return rows, 0.0
+        return rows, np.zeros((rows.shape[1] - 1) // 3)
     stay = np.unique(np.linspace(0, len(rows) - 1, most).round().astype(int))
     kept = rows[stay]
     path = evaluate(kept, rows[:, 0])[:, 0]
     missed = path - rows[:, 1 : 1 + path.shape[1]]
-    return kept, float(np.abs(missed).max())
+    found: Vector = np.abs(missed).max(axis=0)
+    return kept, found
 
 
 def check_between(rows: Matrix, name: str, limits: ArmLimits) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.extras import extras_named
 from multipanda_py.robots.load import NO_LOAD, Load
 from multipanda_py.robots.tree import SLIDING, Tree, TreeJoint, moved, pose_from
+
+with extras_named():
+    import mujoco
 
 Matrix = NDArray[np.float64]
 

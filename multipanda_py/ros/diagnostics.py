@@ -17,11 +17,11 @@ from multipanda_py.loop.events import Event, LoopEvent
 from multipanda_py.loop.statistics import LoopStatistics
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.guard import PARAMETERS, GuardedNode
+from multipanda_py.ros.qos import NUMBERS
 from multipanda_py.ros.running import every
 from multipanda_py.ros.said_once import SaidOnce
 from multipanda_py.ros.targets import Targets
 
-PERIOD = 1.0
 LOOK_PERIOD = 0.02
 """Between two looks at whether the loop runs [s]."""
 MISSED_SHARE = 0.005
@@ -34,38 +34,46 @@ class Diagnostics:
 
     Attributes:
         faults: The newest fault of each arm that had one.
+        reported: How often the loop has reported what, by kind of event.
 
     Thread: executor.
     """
 
     def __init__(self, node: GuardedNode, cell: Cell, targets: Targets, clock: NodeClock) -> None:
         self._node, self._cell, self._targets, self._clock = node, cell, targets, clock
-        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", NUMBERS)
         self._received = 0
         self._since = time.monotonic()
         self.faults: dict[str, LoopEvent] = {}
+        self.reported: Counter[str] = Counter()
         self._notices: Counter[str] = Counter()
         self._last_notice: dict[str, str] = {}
         self._stuck, self._timeless = False, False
         self._clipped: Counter[str] = Counter()
         self._said = SaidOnce()
-        every(node, PERIOD, self._tick)
+        every(node, 1.0 / cell.config.cell.diagnostics_rate, self._tick)
         every(node, LOOK_PERIOD, self._look)
 
     def log_events(self) -> None:
         """Log what the loop has reported since the last call."""
         logger = self._node.get_logger()
         for event in self._cell.events():
+            self.note(event)
             if event.event.is_fault:
-                self.faults[event.arm] = event
                 logger.error(str(event))
             elif event.event in _INFO:
                 logger.info(str(event))
             else:
                 logger.warning(str(event))
-            if event.event is Event.NOTICE:
-                self._notices[event.controllet] += 1
-                self._last_notice[event.controllet] = event.text
+
+    def note(self, event: LoopEvent) -> None:
+        """Count what the loop has reported."""
+        self.reported[event.event.name.lower()] += 1
+        if event.event.is_fault:
+            self.faults[event.arm] = event
+        if event.event is Event.NOTICE:
+            self._notices[event.controllet] += 1
+            self._last_notice[event.controllet] = event.text
 
     def _look(self) -> None:
         """Say at once when the loop or the time stands still, and when it goes on."""
@@ -111,6 +119,10 @@ class Diagnostics:
 
     def _tick(self) -> None:
         self.log_events()  # so that a fault does not come without its reason
+        self._publisher.publish(self.message())
+
+    def message(self) -> DiagnosticArray:
+        """Return how everything is, as of now."""
         message = DiagnosticArray()
         clock = self._node.get_clock() if self._clock.has_begun else Clock()
         message.header.stamp = clock.now().to_msg()
@@ -121,17 +133,19 @@ class Diagnostics:
             for spec in self._cell.specs
             if spec.name in active and spec.law.report_names and not spec.is_hold
         ]
-        self._publisher.publish(message)
+        return message
 
     def _loop(self) -> DiagnosticStatus:
         cell, refused = self._cell, self._node.guard.refused
         rate = cell.config.cell.rate
-        measured = cell.statistics(round(rate * PERIOD))
+        measured = cell.statistics(max(2, round(rate / cell.config.cell.diagnostics_rate)))
         level, summary = judge(measured, rate)
         worry = self._clock.worry()
         if worry:
             level = DiagnosticStatus.WARN if self._clock.has_begun else DiagnosticStatus.ERROR
             summary = f"{worry}; {self._consequence()}"
+        if taken := self._node.guard.taken_twice:
+            level, summary = DiagnosticStatus.WARN, f"{taken}: another node has this name, too"
         if reason := cell.silence_reason():
             paused = cell.world.is_paused
             level = DiagnosticStatus.WARN if paused else DiagnosticStatus.ERROR
@@ -152,14 +166,18 @@ class Diagnostics:
             "real-time factor": f"{measured.real_time_factor:.3f}",
             "target messages [1/s]": f"{per_second:.1f}",
             "since newest cycle [ms]": f"{cell.silence() * 1e3:.1f}",
-            "withdrawn requests": str(cell.withdrawn.total()),
-            "exceptions in callbacks": str(self._node.guard.caught.total()),
+            "withdrawn requests": _listed(cell.withdrawn) or "0",
+            "exceptions in callbacks": _listed(self._node.guard.caught) or "0",
             "last exception": self._node.guard.last,
             "refused switches": str(cell.rejected["switch"]),
             "refused parameters": str(refused[PARAMETERS]),
-            "requests answered by no": ", ".join(
-                f"{name} {count}" for name, count in sorted(refused.items()) if count
-            ),
+            "requests answered by no": _listed(refused),
+            "refused, by kind": _listed(cell.rejected),
+            "clipped, by kind": _listed(cell.clipped),
+            "events": _listed(self.reported),
+            "warnings of the start": "; ".join(cell.warnings) or "none",
+            "not heard": "; ".join(self._node.guard.unheard.values()),
+            "names taken twice": taken or "none",
             "active": ", ".join(cell.active),
         }
         return self._status("loop", cell.config.cell.name, level, summary, values)
@@ -174,6 +192,7 @@ class Diagnostics:
             level, summary = DiagnosticStatus.WARN, f"{summary}; {problem}"
         values = {
             "owner": state.owner,
+            "takes laws": "no: it is inactive" if self._cell.is_resting(arm) else "yes",
             "fault": state.fault or "none",
             "reason": self.faults[arm].text if state.fault and arm in self.faults else "",
             "refused targets": str(self._cell.rejected[f"{arm} target"]),
@@ -185,9 +204,20 @@ class Diagnostics:
             "gripper problem": problem or "none",
             "tare [Nm]": self._tare(arm),
             "last refusal": self._targets.last_reason.get(arm, ""),
+            "streams held off": ", ".join(self._targets.held_off.channels(arm)) or "none",
             "target messages": str(self._targets.received[arm]),
+            "several senders": self._several(arm),
         }
         return self._status(arm, f"{self._cell.config.cell.name}/{arm}", level, summary, values)
+
+    def _several(self, who: str) -> str:
+        """Say who else publishes a target of an arm that somebody publishes."""
+        senders = self._targets.senders.items()
+        return "; ".join(
+            f"{name}: {', '.join(nodes)}"
+            for (whose, name), nodes in senders
+            if whose == who and len(nodes) > 1
+        )
 
     def _tare(self, arm: str) -> str:
         """Say what is taken off the torques that an arm feels."""
@@ -225,11 +255,15 @@ class Diagnostics:
         )
 
 
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if count)
+
+
 def judge(measured: LoopStatistics, rate: float) -> tuple[bytes, str]:
     """Return the level of the loop's timing, and why.
 
     Args:
-        measured: Timing of the last second.
+        measured: Timing since the last message.
         rate: Cycles per second as configured [Hz].
     """
     worries = []

@@ -3,20 +3,27 @@
 
 from __future__ import annotations
 
-import functools
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from rcl_interfaces.srv import GetParameters, SetParameters, SetParametersAtomically
 from rclpy.action import ActionServer
+
+try:
+    from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
+except ImportError:  # before Iron
+    from rclpy.qos_event import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.logging import get_logger
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 
 from multipanda_py.exceptions import LoopError, shortened
 from multipanda_py.ros.crisp_names import CrispNames
 from multipanda_py.ros.deferred_responses import DeferredResponses, Work, refuse
+from multipanda_py.ros.mismatches import Mismatch
 from multipanda_py.ros.parameter_requests import LateParameters, set_work, value_of
 
 FATAL = (LoopError, MemoryError)
@@ -36,6 +43,9 @@ class Guard:
         caught: Exceptions by where they came from.
         last: The newest of them in a sentence.
         refused: Requests answered by a no, by service; parameters of all nodes together.
+        mismatches: Publishers and subscriptions that do not match, not looked at yet.
+        unheard: What was found out about them, by topic.
+        taken_twice: Names of this cell that somebody else has, too.
 
     Thread: executor.
     """
@@ -45,6 +55,9 @@ class Guard:
         self.caught: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.last = ""
+        self.mismatches: list[Mismatch] = []
+        self.unheard: dict[str, str] = {}
+        self.taken_twice = ""
         self._logger = get_logger(name)
         self._said: set[tuple[str, str, int]] = set()
 
@@ -115,7 +128,7 @@ class GuardedNode(Node):
 
     def serve(self, kind: type, name: str, work: Callable[[Any, Any], Work]) -> None:
         """Offer a service that answers when its work is done; see :class:`DeferredResponses`."""
-        self.answers.serve(functools.partial(super().create_service, kind, name), name, work)
+        self.answers.serve(partial(super().create_service, kind, name), name, work)
 
     def create_service(
         self, srv_type: Any, srv_name: str, callback: Callable[..., Any], **options: Any
@@ -123,14 +136,14 @@ class GuardedNode(Node):
         """Offer a service; a request whose callback raises is answered with the reason."""
         plain = super().create_service
         if srv_type in (SetParameters, SetParametersAtomically):
-            create = functools.partial(plain, srv_type, srv_name, **options)
+            create = partial(plain, srv_type, srv_name, **options)
             return self.answers.serve(
                 create,
                 srv_name,
                 lambda asked, answer: set_work(self, self.late, asked, answer, self.other_names),
             )
         if srv_type is GetParameters:
-            callback = functools.partial(self._get_parameters, callback)
+            callback = partial(self._get_parameters, callback)
 
         def answer(request: Any, response: Any) -> Any:
             try:
@@ -151,14 +164,36 @@ class GuardedNode(Node):
         return response
 
     def create_subscription(
-        self, msg_type: Any, topic: str, callback: Callable[..., Any], *args: Any, **options: Any
+        self,
+        msg_type: Any,
+        topic: str,
+        callback: Callable[..., Any],
+        qos_profile: Any,
+        **options: Any,
     ) -> Any:
         """Subscribe; a message whose callback raises is left out."""
 
         def take(message: Any) -> None:
             self.guard.call(topic, callback, message)
 
-        return super().create_subscription(msg_type, topic, take, *args, **options)
+        events = SubscriptionEventCallbacks(
+            incompatible_qos=partial(self._mismatched, topic, qos_profile, False)
+        )
+        options.setdefault("event_callbacks", events)
+        return super().create_subscription(msg_type, topic, take, qos_profile, **options)
+
+    def create_publisher(self, msg_type: Any, topic: str, qos_profile: Any, **options: Any) -> Any:
+        """Publish; who asks for what is not offered is noted."""
+        events = PublisherEventCallbacks(
+            incompatible_qos=partial(self._mismatched, topic, qos_profile, True)
+        )
+        options.setdefault("event_callbacks", events)
+        return super().create_publisher(msg_type, topic, qos_profile, **options)
+
+    def _mismatched(self, topic: str, profile: Any, publishes: bool, event: Any) -> None:
+        if isinstance(profile, int):
+            profile = QoSProfile(depth=profile)
+        self.guard.mismatches.append(Mismatch(self, topic, profile, publishes))
 
     def destroy_node(self) -> None:
         """Give everything back, servers of actions too, which rclpy leaves to Python."""

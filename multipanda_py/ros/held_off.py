@@ -45,6 +45,10 @@ class HeldOff:
         """Take it again, as soon as it says something new."""
         self._reasons.pop((who, channel), None)
 
+    def channels(self, who: str) -> list[str]:
+        """Return which channels of an arm or a controllet are not taken."""
+        return [channel for name, channel in self._reasons if name == who]
+
     def refusal(self, who: str, channel: str, value: Any) -> str:
         """Return why a target is not taken, or nothing."""
         key, now = (who, channel), self._now()

@@ -9,15 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pal_statistics_msgs.msg import StatisticsNames, StatisticsValues
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
 
 from multipanda_py.cell import Cell
 from multipanda_py.ros.fresh_states import Fresh, Pace
+from multipanda_py.ros.qos import KEPT, NUMBERS
 from multipanda_py.state import Vector
 
 TOPIC = "introspection_data"
-NAMES = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-VALUES = QoSProfile(depth=10)
 
 
 class Introspection:
@@ -46,8 +44,8 @@ class Introspection:
         }
         self._names: list[str] = []
         self._version, self._is_traced = 0, False
-        self._name_topic = node.create_publisher(StatisticsNames, f"{TOPIC}/names", NAMES)
-        self._value_topic = node.create_publisher(StatisticsValues, f"{TOPIC}/values", VALUES)
+        self._name_topic = node.create_publisher(StatisticsNames, f"{TOPIC}/names", KEPT)
+        self._value_topic = node.create_publisher(StatisticsValues, f"{TOPIC}/values", NUMBERS)
 
     def send(self, fresh: Fresh) -> None:
         """Send what is new, if somebody listens and it is time."""

@@ -14,8 +14,10 @@ if __name__ == "__main__":  # before what takes a second to import
 import contextlib
 import gc
 import itertools
+import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 import rclpy
@@ -27,16 +29,17 @@ from multipanda_py.cell import Cell
 from multipanda_py.cell.may_touch import may_touch
 from multipanda_py.cell.same_place import same_place
 from multipanda_py.config.node_names import NODE
-from multipanda_py.config.parameter_file import Parameters
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
 from multipanda_py.machine.dds_memory import remove_leftovers
 from multipanda_py.machine.interruption import Interrupted
 from multipanda_py.machine.outputs import never_wait_for_output
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.diagnostics import Diagnostics
+from multipanda_py.ros.graph_watch import GraphWatch
 from multipanda_py.ros.grippers import GripperServers
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.holding import HoldingServices
+from multipanda_py.ros.life_cycle import UNCONFIGURED, LifeCycle
 from multipanda_py.ros.manager_node import manager_node
 from multipanda_py.ros.parameters import parameter_nodes
 from multipanda_py.ros.publishers import StatePublishers
@@ -50,7 +53,9 @@ from multipanda_py.ros.running import (
     make_executor,
     release,
 )
+from multipanda_py.ros.same_names import refuse_taken_names
 from multipanda_py.ros.settings import (
+    autostart,
     cell_config,
     folders_of,
     max_target_age,
@@ -77,9 +82,12 @@ class MultimodeController:
         cell: The started cell.
         nodes: Gets, beside the node, one for every controller manager and for the parameters of
             every controllet and every robot.
+        gone: Names of dead nodes, see :func:`.refuse_taken_names`.
     """
 
-    def __init__(self, node: GuardedNode, cell: Cell, nodes: list[GuardedNode]) -> None:
+    def __init__(
+        self, node: GuardedNode, cell: Cell, nodes: list[GuardedNode], gone: Counter[str]
+    ) -> None:
         self._cell, self._guard, self._answers = cell, node.guard, node.answers
         clock = NodeClock(node.get_clock())
         targets = Targets(node, cell, clock, max_target_age(node))
@@ -96,6 +104,7 @@ class MultimodeController:
         self._grippers = GripperServers(node, cell, targets)
         nodes.extend(itertools.chain(parameter_nodes(node, cell), robot_nodes(node, cell)))
         self._nodes = nodes
+        self._graph = GraphWatch(node, cell, targets, gone)
         every(node, WATCH_PERIOD, self._watch)
         every(node, BEAT_PERIOD, cell.beat)
 
@@ -104,15 +113,15 @@ class MultimodeController:
         """Why the loop does not run any more, or an empty string."""
         return self._guard.failure
 
-    def run(self, executor: Executor, signals: StopSignals) -> None:
-        """Serve until a signal comes or the loop ends. Thread: main.
+    def run(self, executor: Executor, signals: StopSignals, life: LifeCycle) -> None:
+        """Serve until a signal comes, the loop ends or the life cycle wants no cell. Thread: main.
 
         From here on the loop sees the owner's heartbeat only as long as callbacks are served.
         """
         for node in self._nodes:
             executor.add_node(node)
         self._cell.beat_by_hand()
-        while not signals.received and not self.failure:
+        while life.wants_cell and not (signals.received or self.failure or life.ends):
             # What callbacks raise ends up in the guard; this is for messages that cannot be read.
             self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
         self._answers.close("the node ends")
@@ -139,27 +148,68 @@ def main(args: Sequence[str] | None = None) -> int:
         return 1
     try:
         signals.check()
-        node = GuardedNode(NAME)
-        executor, nodes, logger = make_executor(), [node], node.get_logger()
-        try:
-            signals.check()
-            others = sections_of_others(sys.argv if args is None else args)
-            if freed := remove_leftovers():
-                logger.info(f"freed {freed / 2**20:.1f} MiB that killed ROS processes had left")
-            return _serve(node, signals, started, executor, nodes, args, others)
-        except ConfigurationError as error:
-            for fault in error.faults:
-                logger.fatal(fault)
-        except MultipandaError as error:
-            logger.fatal(str(error))
-        finally:
-            release(executor, nodes)
-        return 1
+        return _sessions(signals, started, args)
     except Interrupted as signal:
         get_logger(NAME).info(f"{signal.name} before the cell was active; it is closed")
         return signal.code
     finally:
         rclpy.try_shutdown()
+
+
+def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) -> int:
+    """Run a cell, and wait without one, as the life cycle is asked for; one is run at first."""
+    life: LifeCycle | None = None
+    cores = os.sched_getaffinity(0)
+    try:
+        while True:
+            node = GuardedNode(NAME)
+            executor, nodes, logger = make_executor(), [node], node.get_logger()
+            try:
+                signals.check()
+                begins = autostart(node)
+                if life is None:
+                    life = LifeCycle(node, begins)
+                    if freed := remove_leftovers():
+                        logger.info(
+                            f"freed {freed / 2**20:.1f} MiB that killed ROS processes had left"
+                        )
+                executor.add_node(life.node)
+                if not life.wants_cell:
+                    _wait(node, executor, life, signals)
+                elif failure := _serve(node, signals, started, executor, nodes, args, life):
+                    logger.fatal(failure)
+                    return 1
+            except MultipandaError as error:
+                faults = error.faults if isinstance(error, ConfigurationError) else [str(error)]
+                if life is None or life.begins:
+                    for fault in faults:
+                        logger.fatal(fault)
+                    return 1
+                for fault in faults:
+                    logger.error(f"not configured: {fault}")
+                life.has_none("; ".join(faults))
+            finally:
+                if life is not None:
+                    executor.remove_node(life.node)
+                release(executor, nodes)
+                os.sched_setaffinity(0, cores)  # the next loop's process inherits it
+            if signals.received or life.ends:
+                return 0
+            started = time.monotonic()
+    finally:
+        if life is not None:
+            life.close()
+
+
+def _wait(node: GuardedNode, executor: Executor, life: LifeCycle, signals: StopSignals) -> None:
+    """Serve the life cycle without a cell."""
+    if life.state != UNCONFIGURED:
+        life.has_none()
+    else:
+        node.get_logger().info("autostart: false; waiting unconfigured for change_state")
+    executor.add_node(node)
+    while not (signals.received or life.wants_cell or life.ends):
+        node.guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
 
 
 def _serve(
@@ -169,16 +219,18 @@ def _serve(
     executor: Executor,
     nodes: list[GuardedNode],
     args: Sequence[str] | None,
-    others: Sequence[tuple[str, Parameters]],
-) -> int:
-    """Run a cell; ``nodes`` gets those that are made on the way."""
+    life: LifeCycle,
+) -> str:
+    """Run a cell; ``nodes`` gets those that are made on the way. Return why it failed, if so."""
     logger = node.get_logger()
-    cell = Cell(cell_config(node, folders_of(sys.argv if args is None else args), others))
+    arguments = sys.argv if args is None else args
+    cell = Cell(cell_config(node, folders_of(arguments), sections_of_others(arguments)))
     with contextlib.ExitStack() as ends:
         ends.callback(cell.close)
         with signals.interruptible():
             cell.start()
-        controller = MultimodeController(node, cell, nodes)
+            gone = refuse_taken_names(node, cell.arms)
+        controller = MultimodeController(node, cell, nodes, gone)
         stop = Stop(node, cell, args)
         ends.callback(stop.close)
         refused = leave_loop_core(cell)
@@ -186,20 +238,20 @@ def _serve(
             logger.warning(warning)
         gc.freeze()  # else a collection of all this keeps every thread waiting, up to 0.1 s
         signals.check()
+        for _ in life.has(cell):
+            time.sleep(1e-3)
         logger.info(
-            f"cell {cell.config.cell.name!r} is active: arms {', '.join(cell.arms)}; "
+            f"cell {cell.config.cell.name!r} is {life.state}: arms {', '.join(cell.arms)}; "
             f"controllets {', '.join(cell.active)}; {time.monotonic() - started:.1f} s from start"
         )
         for sentence in same_place(cell.config):
             logger.warning(sentence)
         for sentence in may_touch(cell.config):
             logger.info(sentence)
-        controller.run(executor, signals)
-    if controller.failure:
-        logger.fatal(controller.failure)
-        return 1
-    logger.info(f"{signals.received}: the cell is closed")
-    return 0
+        controller.run(executor, signals, life)
+    if not controller.failure:
+        logger.info(f"{signals.received or 'life cycle'}: the cell is closed")
+    return controller.failure
 
 
 if __name__ == "__main__":

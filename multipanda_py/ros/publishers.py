@@ -11,7 +11,6 @@ from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from numpy.typing import NDArray
 from rclpy.node import Node
 from rclpy.publisher import Publisher
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
@@ -22,11 +21,10 @@ from multipanda_py.robots.urdf import cell_urdf
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.fresh_states import FreshStates
 from multipanda_py.ros.introspection import Introspection
+from multipanda_py.ros.qos import KEPT, STATES
 from multipanda_py.ros.running import every
 from multipanda_py.ros.transforms import Transforms
 
-QOS = QoSProfile(depth=1)
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _XYZ = ("x", "y", "z")
 
 
@@ -37,7 +35,7 @@ class _Topic:
         self.message = kind()
         self.message.header.frame_id = frame
         self._stamp = self.message.header.stamp
-        self._publisher: Publisher = node.create_publisher(kind, name, QOS)
+        self._publisher: Publisher = node.create_publisher(kind, name, STATES)
 
     def wanted(self) -> bool:
         """Whether anybody listens; otherwise nothing needs to be made."""
@@ -113,7 +111,7 @@ class StatePublishers:
         self._in_message: list[int] = []
         things = movable_things(cell.config)
         self._things = [_Topic(node, PoseStamped, f"objects/{n}/pose", "world") for n in things]
-        self._description = node.create_publisher(String, "robot_description", LATCHED)
+        self._description = node.create_publisher(String, "robot_description", KEPT)
         self._description.publish(String(data=cell_urdf(arms, settings.name)))
         every(node, 1.0 / settings.joint_state_rate, self._tick)
 

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import itertools
+import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.files import relative_to
 from multipanda_py.config.node_names import may_reach_node
 from multipanda_py.config.parameter_file import (
+    AUTOSTART,
     LONGEST_AGE,
     MAX_TARGET_AGE,
     OF_THE_NODE,
@@ -29,6 +31,7 @@ from multipanda_py.config.parameter_file import (
 from multipanda_py.config.ros_yaml import load
 from multipanda_py.exceptions import ConfigurationError
 
+_SINGLE = re.compile(r"(?P<node>[\w/*]+):(?P<name>[\w.]+):=(?P<value>.*)", re.DOTALL)
 _OURS = frozenset(CellConfig.model_fields)
 
 
@@ -84,7 +87,37 @@ def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
                 faults.append(f"{path}: not valid YAML: {' '.join(str(error).split())}")
     if faults:
         raise ConfigurationError(*faults)
+    found.extend(_single(args, faults))
+    if faults:
+        raise ConfigurationError(*faults)
     return [(key, values) for key, values in found if not may_reach_node(key)]
+
+
+def _single(args: Sequence[str], faults: list[str]) -> Iterator[tuple[str, Parameters]]:
+    """Yield what ``-p NODE:NAME:=VALUE`` says to other nodes than that of the cell.
+
+    ROS 2 means whatever node has that name, in every namespace: both arms' law.
+    """
+    renamed = {
+        word.partition(":=")[2]
+        for option, word in itertools.pairwise(args)
+        if option in ("-r", "--remap") and re.match(r"(\w+:)?__(node|name):=", word)
+    }
+    for option, word in itertools.pairwise(args):
+        found = _SINGLE.fullmatch(word) if option in ("-p", "--param") else None
+        if found is None or found["node"] in renamed:
+            continue
+        try:
+            value = load(found["value"])
+        except yaml.YAMLError as error:
+            faults.append(f"-p {word}: not valid YAML: {' '.join(str(error).split())}")
+            continue
+        *groups, leaf = found["name"].split(".")
+        values: Parameters = {leaf: value}
+        for group in reversed(groups):
+            values = {group: values}
+        node = found["node"]
+        yield node if may_reach_node(node) else f"/**/{node.lstrip('/')}", values
 
 
 def folders_of(args: Sequence[str]) -> list[Path]:
@@ -172,15 +205,29 @@ def plain_joint_names(node: Node) -> bool:
     Raises:
         ConfigurationError: If the parameter is not true or false.
     """
-    descriptor = ParameterDescriptor(
-        description="<arm>/joint_states has fr3_joint1 instead of left_fr3_joint1, for clients "
-        "that know of one arm; the merged joint_states does not",
-        read_only=True,
+    text = (
+        "<arm>/joint_states has fr3_joint1 instead of left_fr3_joint1, for clients that know of "
+        "one arm; the merged joint_states does not"
     )
+    return _flag(node, PLAIN_JOINT_NAMES, False, text)
+
+
+def autostart(node: Node) -> bool:
+    """Declare and return whether the cell is brought up at once, or when a supervisor says so.
+
+    Raises:
+        ConfigurationError: If the parameter is not true or false.
+    """
+    text = "configure and activate at the start; false: wait unconfigured for change_state"
+    return _flag(node, AUTOSTART, True, text)
+
+
+def _flag(node: Node, name: str, default: bool, text: str) -> bool:
+    descriptor = ParameterDescriptor(description=text, read_only=True)
     try:
-        return bool(node.declare_parameter(PLAIN_JOINT_NAMES, False, descriptor).value)
+        return bool(node.declare_parameter(name, default, descriptor).value)
     except ParameterException as error:
-        raise ConfigurationError(f"{PLAIN_JOINT_NAMES}: {error}; allowed true, false") from None
+        raise ConfigurationError(f"{name}: {error}; allowed true, false") from None
 
 
 def _plain(value: Any) -> Any:

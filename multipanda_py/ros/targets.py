@@ -8,18 +8,16 @@ from collections import Counter, defaultdict
 from functools import partial
 
 from rclpy.node import Node
-from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from multipanda_py.cell import Cell
 from multipanda_py.channel import Channel
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.held_off import HeldOff
+from multipanda_py.ros.qos import TARGETS
 from multipanda_py.ros.said_once import SaidOnce
 from multipanda_py.ros.target_messages import Reader, reader_of
 
-QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""Asks for the least, so that every publisher matches; only the newest target counts."""
 WARN_PERIOD = 1.0
 """Shortest time between two warnings about the same arm or controllet [s]."""
 MAX_REASON = 1000
@@ -36,6 +34,8 @@ class Targets:
         received: Messages so far, by arm or controllet.
         last_reason: Why a target was refused last, by arm or controllet.
         held_off: Which streams are not taken at present.
+        topics: Arm or controllet, name and message type of every topic, by its full name.
+        senders: Nodes that publish a target, by arm or controllet, and name.
 
     Thread: executor.
     """
@@ -50,6 +50,8 @@ class Targets:
         self._warn_at: defaultdict[str, float] = defaultdict(float)
         self._said = SaidOnce()
         listening: set[tuple[str, str]] = set()
+        self.topics: dict[str, tuple[str, str, str]] = {}
+        self.senders: dict[tuple[str, str], list[str]] = {}
         for spec in cell.specs:
             for channel in spec.channel_table.values():
                 whose = (spec.name,) if channel.shared else spec.config.arms
@@ -62,7 +64,9 @@ class Targets:
         """Subscribe to bytes: what rclpy cannot read it drops, and nobody would know."""
         kind, read = reader_of(channel)
         callback = partial(self._receive, who, channel.name, read)
-        self._node.create_subscription(kind, f"{who}/{channel.topic}", callback, QOS, raw=True)
+        topic = self._node.resolve_topic_name(f"{who}/{channel.topic}")
+        self.topics[topic] = who, channel.topic, channel.message
+        self._node.create_subscription(kind, f"{who}/{channel.topic}", callback, TARGETS, raw=True)
 
     def _receive(self, who: str, channel: str, read: Reader, raw: bytes) -> None:
         self.received[who] += 1

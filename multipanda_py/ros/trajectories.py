@@ -134,6 +134,9 @@ class _Follower:
         self._starts = starts
         joints = [cell.descriptions[arm].joint_names for arm in self._arms]
         self._names = [name for names in joints for name in names]
+        limits = [cell.descriptions[arm].limits for arm in self._arms]
+        self._units = [one.unit(joint) for one in limits for joint in range(one.n_joints)]
+        self._unit = " or ".join(sorted(set(self._units), reverse=True))
         self._ends = np.cumsum([len(names) for names in joints])[:-1]
         self._goal: _FollowedGoal | None = None
         self._server = PlainActionServer(
@@ -153,7 +156,7 @@ class _Follower:
                 raise TargetRejected(
                     f"{self._name} is not active; switch to it first ({self._owners()})"
                 )
-            goal = read_goal(handle.request, self._names, self._clock.nanoseconds)
+            goal = read_goal(handle.request, self._names, self._clock.nanoseconds, self._units)
         except TargetRejected as error:
             for arm in self._arms:
                 self._cell.rejected[f"{arm} target"] += 1
@@ -264,11 +267,13 @@ class _Follower:
 
     def _judge(self, state: MotionState, report: Reports) -> None:
         largest, at_goal = report.value(LARGEST_ERROR), report.value(GOAL_ERROR)
+        unit = self._unit
         if state is MotionState.DONE:
-            text = f"done, within {at_goal:.4f} rad of the goal; largest error {largest:.4f} rad"
+            text = f"done, within {at_goal:.4f} {unit} of the goal"
+            text += f"; largest error {largest:.4f} {unit}"
             self._finish("succeed", Result.SUCCESSFUL, text)
         elif state is MotionState.PATH_TOLERANCE_VIOLATED:
-            text = f"largest error {largest:.4f} rad is beyond the path tolerance"
+            text = f"largest error {largest:.4f} {unit} is beyond the path tolerance"
             self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
         elif state is MotionState.CONTACT:
             joint, size = int(report.value(CONTACT_JOINT)), report.value(CONTACT)
@@ -283,7 +288,7 @@ class _Follower:
             text = "an obstacle is in the way; stopped in front of it"
             self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
         else:
-            text = f"largest error {largest:.4f} rad; not within the goal tolerance in time"
+            text = f"largest error {largest:.4f} {unit}; not within the goal tolerance in time"
             self._finish("abort", Result.GOAL_TOLERANCE_VIOLATED, text)
 
     def _finish(self, how: str, code: int, text: str) -> None:

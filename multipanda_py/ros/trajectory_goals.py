@@ -21,7 +21,8 @@ from multipanda_py.targets import TRAJECTORY_POINTS
 
 Result = FollowJointTrajectory.Result
 THIN_TOLERANCE = 5e-3
-"""How far a path through fewer points may pass from the points left out [rad]."""
+"""How far a path through fewer points may pass from the points left out [rad, or m of a
+joint that slides]."""
 
 
 class GoalRefused(TargetRejected):
@@ -41,8 +42,8 @@ class TrajectoryGoal(NamedTuple):
 
     Attributes:
         points: (p, 1 + 3 n): time from the start [s], positions, velocities, accelerations.
-        path_tolerance: (n,) [rad].
-        goal_tolerance: (n,) [rad].
+        path_tolerance: (n,) [rad], of a joint that slides [m].
+        goal_tolerance: Likewise.
         goal_time: [s].
         stamp_ns: Of the goal, 0 for none [ns].
         ahead: How long from now the start is, 0 for at once [s].
@@ -56,7 +57,9 @@ class TrajectoryGoal(NamedTuple):
     ahead: float
 
 
-def read_goal(goal: Any, names: Sequence[str], now_ns: int) -> TrajectoryGoal:
+def read_goal(
+    goal: Any, names: Sequence[str], now_ns: int, units: Sequence[str] = ()
+) -> TrajectoryGoal:
     """Return what a goal asks of an arm.
 
     Joints may come in any order. What the points leave out is filled in by
@@ -67,6 +70,7 @@ def read_goal(goal: Any, names: Sequence[str], now_ns: int) -> TrajectoryGoal:
         goal: The action's goal.
         names: Joints of the arms, in order.
         now_ns: The node's time [ns].
+        units: Of the joints' positions; by default rad.
 
     Raises:
         GoalRefused: With the code and the reason.
@@ -106,11 +110,14 @@ def read_goal(goal: Any, names: Sequence[str], now_ns: int) -> TrajectoryGoal:
             )
         rows = rows[rows[:, 0] >= 0]
     kept, missed = thin(rows, TRAJECTORY_POINTS)
-    if missed > THIN_TOLERANCE:
+    if missed.max() > THIN_TOLERANCE:
+        worst = int(missed.argmax())
+        unit = units[worst] if units else "rad"
         raise GoalRefused(
             Result.INVALID_GOAL,
             f"trajectory.points: got {len(rows)}, allowed {TRAJECTORY_POINTS}; a path through "
-            f"so many of them would pass {missed:.4f} rad from the others",
+            f"so many of them would pass {missed[worst]:.4f} {unit} from the others "
+            f"({names[worst]})",
         )
     time = goal.goal_time_tolerance
     return TrajectoryGoal(

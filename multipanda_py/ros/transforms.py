@@ -9,7 +9,6 @@ import numpy as np
 from geometry_msgs.msg import Transform, TransformStamped
 from numpy.typing import NDArray
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import Header
 from tf2_msgs.msg import TFMessage
 
@@ -19,11 +18,9 @@ from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.frames import MovingLinks, fixed_links
 from multipanda_py.ros.fresh_states import Fresh, Pace, Stamp
+from multipanda_py.ros.qos import KEPT, TRANSFORMS
 
 WORLD = "world"
-MOVING = QoSProfile(depth=100)
-FIXED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-"""Both are what tf2's listeners ask for."""
 
 
 class _Moving:
@@ -66,9 +63,9 @@ class Transforms:
         self._arms = [_Moving((a.parent, a.child) for a in links.links) for links in self._links]
         movable = movable_things(cell.config)
         self._things = _Moving((WORLD, name) for name in movable)
-        self._fixed = node.create_publisher(TFMessage, "/tf_static", FIXED)
+        self._fixed = node.create_publisher(TFMessage, "/tf_static", KEPT)
         self._fixed.publish(TFMessage(transforms=list(_fixed(cell, arms, movable))))
-        self._moving = node.create_publisher(TFMessage, "/tf", MOVING)
+        self._moving = node.create_publisher(TFMessage, "/tf", TRANSFORMS)
 
     def send(self, fresh: Fresh) -> None:
         """Send what is new, if somebody listens and it is time."""

@@ -5,17 +5,14 @@ from __future__ import annotations
 
 from builtin_interfaces.msg import Time
 from rclpy.node import Node
-from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.fresh_states import world_time
+from multipanda_py.ros.qos import CLOCK
 from multipanda_py.ros.running import every
-
-LIKE_CLOCKS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""As whoever lives by ``/clock`` asks for."""
 
 
 class WorldClock:
@@ -36,7 +33,7 @@ class WorldClock:
                 "use_sim_time to true, for the node's own stamps too"
             )
         self._cell, self._cycle = cell, 0
-        self._publisher = node.create_publisher(Clock, "/clock", LIKE_CLOCKS)
+        self._publisher = node.create_publisher(Clock, "/clock", CLOCK)
         every(node, 1.0 / rate, self._tick)
 
     def _tick(self) -> None:

@@ -30,6 +30,7 @@ class TopicDriverSettings:
         joint_names: In its messages, from base to flange, n.
         velocity_limits: Largest speeds, (n,) [rad/s].
         endless: Whether a joint turns without end, (n,).
+        slides: Whether it slides, (n,): read m for rad and N for Nm.
         motion_bounds: Of commanded positions: lower and upper ones, velocities,
             accelerations, jerks, (n,) each.
         torque_limits: Largest torques, (n,) [Nm].
@@ -58,6 +59,7 @@ class TopicDriverSettings:
     priority: int
     velocity_limits: list[float]
     endless: list[bool]
+    slides: list[bool]
     motion_bounds: list[list[float]]
     torque_limits: list[float]
     torque_steps: list[float]
@@ -106,6 +108,7 @@ def driver_settings(
         arm=arm.name,
         joint_names=settings.joint_names.split() or names,
         velocity_limits=arm.limits.velocity.tolist(),
+        slides=arm.limits.slides.tolist(),
         endless=np.isinf(arm.limits.upper - arm.limits.lower).tolist(),
         motion_bounds=[
             bound.tolist()

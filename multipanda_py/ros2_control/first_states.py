@@ -35,7 +35,11 @@ def first_states(
         Refused: If that does not happen, or the states are not those of the arm.
     """
     reading = JointReading(
-        settings.joint_names, settings.velocity_limits, settings.endless, settings.state_timeout
+        settings.joint_names,
+        settings.velocity_limits,
+        settings.endless,
+        settings.state_timeout,
+        settings.slides,
     )
     times, wrong = [], []
     came = 0

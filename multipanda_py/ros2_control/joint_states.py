@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 JUMP = 0.1
-"""More than any joint moves between two states at twice its speed limit [rad]."""
+"""More than any joint moves between two states at twice its speed limit [rad, or m]."""
 
 
 class StateInvalid(Exception):
@@ -30,10 +30,11 @@ class JointReading:
 
     Args:
         names: Of the joints, n.
-        fastest: Speed limits, (n,) [rad/s]; without them positions may jump.
+        fastest: Speed limits, (n,) [rad/s, or m/s]; without them positions may jump.
         endless: Whether each turns without end, (n,): a whole turn is no jump.
         longest: Pause between two states from which on a joint may be no farther away [s]: one
             that has jumped stays refused until :meth:`forget`.
+        slides: Whether each slides, (n,).
 
     Attributes:
         time: Of the state [s].
@@ -48,11 +49,13 @@ class JointReading:
         fastest: Sequence[float] = (),
         endless: Sequence[bool] = (),
         longest: float = math.inf,
+        slides: Sequence[bool] = (),
     ) -> None:
         self._wanted = list(names)
         self._fastest = list(fastest) or [math.inf] * len(names)
         self._endless = list(endless) or [False] * len(names)
         self._longest = longest
+        self._units = ["m" if one else "rad" for one in slides] or ["rad"] * len(names)
         self._stamp = -math.inf  # the last one, also if it was not newer
         self._before: list[float] = []  # where joints were at the time, if that is known
         self._names: list[str] = []
@@ -116,14 +119,14 @@ class JointReading:
 
     def _check_way(self, q: Sequence[float], period: float) -> None:
         """Refuse positions that no arm can have come to."""
-        each = zip(self._wanted, q, self._before, self._fastest, self._endless)
-        for name, now, before, fastest, is_endless in each:
+        each = zip(self._wanted, q, self._before, self._fastest, self._endless, self._units)
+        for name, now, before, fastest, is_endless, unit in each:
             way = math.remainder(now - before, math.tau) if is_endless else now - before
             most = JUMP + 2.0 * fastest * min(period, self._longest)
             if abs(way) > most:
                 raise StateInvalid(
-                    f"joint {name} went from {before:.4g} to {now:.4g} rad in "
-                    f"{1e3 * period:.3g} ms, allowed {most:.3g} rad"
+                    f"joint {name} went from {before:.4g} to {now:.4g} {unit} in "
+                    f"{1e3 * period:.3g} ms, allowed {most:.3g} {unit}"
                 )
 
     def _find(self, names: Sequence[str]) -> bool:

@@ -12,12 +12,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError, RenderingUnavailable, UnknownName
+from multipanda_py.extras import extras_named
 from multipanda_py.machine.closing import Closing
+
+with extras_named():
+    import mujoco
 
 Image: TypeAlias = NDArray[np.uint8]
 Camera: TypeAlias = "str | int | mujoco.MjvCamera | None"
@@ -30,7 +33,6 @@ _FILM_OPTIONS: dict[str, dict[str, object]] = {
     ".mp4": {"format": "FFMPEG", "codec": "libx264", "quality": 8, "macro_block_size": 2},
     ".gif": {"format": "GIF", "loop": 0},
 }
-_FILM_PACKAGES = {".mp4": "imageio imageio-ffmpeg", ".gif": "imageio pillow"}
 
 
 class _Context(Protocol):
@@ -229,7 +231,8 @@ class VideoWriter(Closing):
             self._writer = imageio.get_writer(str(path), mode="I", **_FILM_OPTIONS[suffix], **pace)
         except (ImportError, ValueError) as error:
             raise RenderingUnavailable(
-                f"cannot write {suffix} files ({error}): pip install {_FILM_PACKAGES[suffix]}"
+                f"cannot write {suffix} files ({error}); pip install 'multipanda_py[sim]' brings "
+                "what they need"
             ) from error
         self._is_open = True
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import mujoco
 import numpy as np
 
+from multipanda_py.extras import extras_named
 from multipanda_py.importing.source import Shapes
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.chain import Chain
@@ -18,6 +18,9 @@ from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import COLLISION_GROUP, VISUAL_GROUP
 from multipanda_py.simulation.mjcf_world import AZIMUTH, ELEVATION, FIELD_OF_VIEW
 from multipanda_py.view.rendering import Renderer, write_png
+
+with extras_named():
+    import mujoco
 
 HIDDEN_GROUP = 5
 WIDTH, HEIGHT = 640, 640

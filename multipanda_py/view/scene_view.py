@@ -5,14 +5,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, describe_objects
+from multipanda_py.extras import extras_named
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.state import Vector
+
+with extras_named():
+    import mujoco
 
 
 class SceneView:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MultipandaError, RenderingUnavailable
+from multipanda_py.extras import missing
 from multipanda_py.loop.row_follower import RowFollower
 from multipanda_py.machine.child import module_command
 from multipanda_py.machine.realtime import loop_cpu
@@ -108,7 +109,7 @@ def require_display() -> None:
     try:
         import glfw
     except ImportError as error:
-        raise RenderingUnavailable(f"no window library ({error}): pip install glfw") from error
+        raise RenderingUnavailable(f"no window can be opened: {missing('glfw')}") from error
     glfw.set_error_callback(lambda code, text: None)  # said below, in one line
     if not glfw.init():
         where = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")

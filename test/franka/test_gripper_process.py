@@ -243,6 +243,6 @@ def test_without_the_library_the_state_says_what_to_install():
     try:
         result = gripper.move(0.05).wait()
         assert result.outcome is Outcome.FAILED
-        assert "pip install pylibfranka" in result.text
+        assert "pip install 'multipanda_py[real]'" in result.text
     finally:
         gripper.close()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
@@ -44,7 +45,7 @@ def pytest_collection_modifyitems(items):
 class NodeProcess:
     """``multimode_controller`` as users run it; its output goes to a file."""
 
-    def __init__(self, folder, *overrides, file=CELL_FILE, name=None, remap=()):
+    def __init__(self, folder, *overrides, file=CELL_FILE, name=None, remap=(), domain=None):
         number = next(_numbers)
         self.name = name or f"test_{os.getpid()}_{number}"
         self._log = folder / f"{number}.log"
@@ -56,6 +57,7 @@ class NodeProcess:
                 [sys.executable, "-m", "multipanda_py.ros.node", "--ros-args",
                  "--params-file", str(file), *options],
                 cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                env={**os.environ, **({} if domain is None else {"ROS_DOMAIN_ID": str(domain)})},
             )  # fmt: skip
 
     @property
@@ -227,16 +229,22 @@ def cell(shared_node, client):
 
 @pytest.fixture
 def start(tmp_path):
-    """A function that starts nodes of the test's own, and ends them after it."""
+    """A function that starts nodes of the test's own, and ends them after it.
+
+    In a namespace of their own if nobody says which: the shared node has the names without one.
+    """
     started = []
 
-    def start_one(*overrides, **options):
-        started.append(NodeProcess(tmp_path, *overrides, **options))
+    def start_one(*overrides, remap=(), **options):
+        if not any("__ns:=" in text for text in remap):
+            remap = (*remap, f"__ns:=/own_{len(started)}")
+        started.append(NodeProcess(tmp_path, *overrides, remap=remap, **options))
         return started[-1]
 
-    yield start_one
-    for node in started:
-        node.end()
+    with contextlib.ExitStack() as ends:  # all of them, also if one has to be killed
+        yield start_one
+        for node in started:
+            ends.callback(node.end)
 
 
 @pytest.fixture(scope="session")

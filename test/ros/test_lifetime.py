@@ -194,12 +194,15 @@ def test_no_thread_of_the_node_is_on_the_loop_s_core(start, file):
 
 
 def test_namespace_name_and_overrides(start, client):
-    start("arms.left.hand:=false", remap=["__ns:=/lab", "__node:=boss"]).wait_for("is active")
+    law = "cartesian_impedance_controller:stiffness:=[350.0, 350.0, 350.0, 30.0, 30.0, 30.0]"
+    lab = start("arms.left.hand:=false", law, "nobody:x:=1", remap=["__ns:=/lab", "__node:=boss"])
+    lab.wait_for("is active")
     answer = client.call(ListControllers, "/lab/left/controller_manager/list_controllers")
     assert "cartesian_impedance_controller" in {item.name for item in answer.controller}
     node = "/lab/left/cartesian_impedance_controller"
     values = client.call(GetParameters, f"{node}/get_parameters", names=["stiffness"]).values
-    assert values[0].double_array_value[0] == 400.0
+    assert values[0].double_array_value[0] == 350.0, "-p NODE:NAME:=VALUE was ignored in silence"
+    assert "parameters of /**/nobody have no effect: no node here has them" in lab.log
     names = client.newest(JointState, "/lab/joint_states").name
     assert "left_fr3_finger_joint1" not in names
     assert "right_fr3_finger_joint1" in names

@@ -72,9 +72,14 @@ def test_rviz_that_is_not_installed_left_a_controller_behind(launch):
 
 def test_what_was_launched_ran_on_after_the_launch(launch, client):
     """Also: a cell by its bare name was not found, and robot_state_publisher is no must."""
-    it = launch("config_file:=single_sim.yaml")
+    it = launch("config_file:=single_sim.yaml", "namespace:=launched")
     it.wait_for("is active")
-    client.until(lambda: client.node.count_publishers("/tf") == 1, what="the node's own /tf")
+
+    def sends_tf():
+        found = client.node.get_publishers_info_by_topic("/tf")
+        return "/launched" in {one.node_namespace for one in found}
+
+    client.until(sends_tf, what="the node's own /tf")
     left = it.processes()
     assert len(left) >= 2, it.log  # the node and its loop
     it.process.kill()

@@ -79,6 +79,13 @@ def test_a_joint_that_jumped_was_believed_after_a_while_and_carried_as_if_it_wer
     assert reading.take(message(1.202, ["a"], [0.5], [0], []))
 
 
+def test_a_jump_of_a_joint_that_slides_was_said_in_rad():
+    reading = JointReading(["rail", "a"], [1.0, 3.0], slides=[True, False])
+    assert reading.take(message(1.0, ["rail", "a"], [0.0, 0.0], [0, 0], []))
+    with pytest.raises(StateInvalid, match=r"rail went from 0 to 0\.9 m in .*, allowed [\d.]+ m$"):
+        reading.take(message(1.02, ["rail", "a"], [0.9, 0.0], [0, 0], []))
+
+
 def test_stamps_that_have_gone_back_are_followed_when_asked():
     """Those of a simulator that began again, say; what stands still stays refused."""
     reading = JointReading(["a"], [1.0])

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong between nodes, and would do so in silence: looked for twice a second."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from multipanda_py.cell import Cell
+from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.mismatches import Mismatch, full_name, is_known, others, sentence
+from multipanda_py.ros.running import every
+from multipanda_py.ros.said_once import SaidOnce
+from multipanda_py.ros.same_names import managers
+from multipanda_py.ros.targets import Targets
+
+PERIOD = 0.5
+PATIENCE = 10
+"""So many looks later a node whose name is not known is said to be unknown."""
+
+
+class GraphWatch:
+    """Say once who sends targets beside somebody else, in another type, or hears nothing.
+
+    Of several who publish one target the newest message counts, whoever sent it: the middleware
+    does not tell who that was. Messages of another type never arrive, nor do those of
+    publishers and subscribers whose quality of service does not match.
+
+    Args:
+        node: Says it.
+        cell: The cell.
+        targets: Whose topics are looked at; learns of the publishers.
+        gone: Names of this cell's that processes had which are dead, and may still be listed.
+
+    Thread: executor.
+    """
+
+    def __init__(
+        self, node: GuardedNode, cell: Cell, targets: Targets, gone: Counter[str]
+    ) -> None:
+        self._node, self._targets, self._arms = node, targets, cell.arms
+        self._counts = dict.fromkeys(targets.topics, 0)
+        self._waited = dict.fromkeys(targets.topics, 0)
+        self._said = SaidOnce()
+        self._gone = gone
+        self._unsaid: list[tuple[Mismatch, int]] = []
+        every(node, PERIOD, self._tick)
+
+    def _tick(self) -> None:
+        guard = self._node.guard
+        self._unsaid += [(mismatch, 0) for mismatch in guard.mismatches]
+        guard.mismatches.clear()
+        waiting, self._unsaid = self._unsaid, []
+        for mismatch, looks in waiting:  # names come later than the middleware's word
+            if looks < PATIENCE and not others(mismatch):
+                self._unsaid.append((mismatch, looks + 1))
+                continue
+            guard.unheard[mismatch.topic] = sentence(mismatch)
+            self._warn(guard.unheard[mismatch.topic])
+        for topic in self._counts:
+            count = self._node.count_publishers(topic)
+            if count != self._counts[topic] and self._look(topic):
+                self._counts[topic] = count
+        self._look_at_names()
+
+    def _look(self, topic: str) -> bool:
+        """Look who publishes a target; return False if that has to be looked at again."""
+        who, name, kind = self._targets.topics[topic]
+        endpoints = self._node.get_publishers_info_by_topic(topic)
+        self._waited[topic] += 1
+        if self._waited[topic] < PATIENCE and not all(map(is_known, endpoints)):
+            return False
+        self._waited[topic] = 0
+        senders = sorted(full_name(one) for one in endpoints if one.topic_type == kind)
+        self._targets.senders[who, name] = senders
+        if len(senders) > 1:
+            self._warn(
+                f"{topic} is published by {', '.join(senders)}: of them the newest message "
+                "counts, whoever sent it, and two streams pull to and fro"
+            )
+        for other in endpoints:
+            if other.topic_type != kind:
+                self._warn(
+                    f"{topic}: {full_name(other)} publishes {other.topic_type}, taken is {kind}: "
+                    "nothing of it arrives"
+                )
+        return True
+
+    def _look_at_names(self) -> None:
+        """Say that a second controller manager has come; the second one usually says so itself."""
+        now = managers(self._node, self._arms)
+        more = sorted(name for name, count in now.items() if count > 1 + self._gone[name])
+        self._node.guard.taken_twice = ", ".join(more)
+        if more:
+            self._warn(
+                f"{', '.join(more)}: there is another node by this name; whoever asks for it "
+                "reaches two robots. Give one of them a namespace or a domain of its own"
+            )
+        self._gone &= now - Counter(dict.fromkeys(now, 1))
+
+    def _warn(self, text: str) -> None:
+        if news := self._said.news(text):
+            self._node.get_logger().warning(news)

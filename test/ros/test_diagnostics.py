@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever is counted or reported anywhere is in ``/diagnostics``."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import rclpy
+from rclpy.context import Context
+
+import multipanda_py
+from multipanda_py.loop.events import Event, LoopEvent
+from multipanda_py.ros.clock import NodeClock
+from multipanda_py.ros.diagnostics import Diagnostics
+from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.targets import Targets
+
+SOURCES = Path(multipanda_py.__file__).parent
+
+
+@pytest.fixture
+def seen(make_cell):
+    """Cell, node, targets and diagnostics, in this process; nothing is sent."""
+    context = Context()
+    rclpy.init(context=context)
+    cell = make_cell()
+    node = GuardedNode("diagnosed", context=context)
+    clock = NodeClock(node.get_clock())
+    targets = Targets(node, cell, clock, 1.0)
+    yield cell, node, targets, Diagnostics(node, cell, targets, clock)
+    node.destroy_node()
+    rclpy.shutdown(context=context)
+
+
+def said(diagnostics):
+    statuses = diagnostics.message().status
+    return "\n".join(f"{pair.key}: {pair.value}" for one in statuses for pair in one.values)
+
+
+def test_every_counter_was_not_in_diagnostics(seen):
+    cell, node, targets, diagnostics = seen
+    counters = [cell.rejected, cell.clipped, cell.withdrawn, node.guard.caught, node.guard.refused]
+    known = {id(one) for one in counters} | {id(targets.received), id(diagnostics.reported)}
+    for holder in (node.guard, targets, diagnostics):
+        unknown = [
+            name
+            for name, one in vars(holder).items()
+            if isinstance(one, Counter) and not name.startswith("_") and id(one) not in known
+        ]
+        assert unknown == []
+    for number, counter in enumerate(counters):
+        counter[f"odd kind {number}"] = 70 + number
+    text = said(diagnostics)
+    for number in range(len(counters)):
+        assert f"odd kind {number} {70 + number}" in text
+
+
+def test_every_kind_of_refusal_is_counted_where_diagnostics_look():
+    """Whoever counts does so in the cell's counts, or the guard's: nobody has a box of his own."""
+    boxes = set()
+    for path in SOURCES.rglob("*.py"):
+        boxes |= set(
+            re.findall(r"([\w.]+)\[[^\]]+\] \+= (?:1\b|is_void|goes_on)", path.read_text())
+        )
+    assert boxes >= {"self._counts.rejected", "self._cell.rejected"}
+    of_requests = {box for box in boxes if re.search("reject|withdr|clip|refus|caught", box)}
+    assert {box.rpartition(".")[2] for box in of_requests} <= {
+        "rejected", "withdrawn", "clipped", "_clipped", "refused", "caught",
+    }  # fmt: skip
+
+
+def test_every_kind_of_event_is_there_and_faults_with_their_reason(seen):
+    cell, _, _, diagnostics = seen
+    arm = cell.arms[0]
+    kinds = [kind for kind in Event if kind is not Event.NONE]
+    for kind in kinds:
+        diagnostics.note(LoopEvent(kind, 0, arm, f"{arm}/hold", "why"))
+    text = said(diagnostics)
+    assert [kind.name for kind in kinds if f"{kind.name.lower()} 1" not in text] == []
+    assert diagnostics.faults[arm].event.is_fault
+
+
+def test_arm_that_takes_no_law_and_stream_that_is_held_off_are_there(seen):
+    cell, _, targets, diagnostics = seen
+    arm = cell.arms[0]
+    assert "takes laws: yes" in said(diagnostics)
+    targets.held_off.begin(arm, "joint", "a trajectory is followed")
+    pending = cell.ask_rest(arm)
+    while pending.look() is None:
+        cell.step(1)
+    text = said(diagnostics)
+    assert "takes laws: no: it is inactive" in text
+    assert "streams held off: joint" in text
+
+
+def test_rate_is_the_cell_file_s(make_cell):
+    assert make_cell().config.cell.diagnostics_rate == 1.0

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ros2 lifecycle``, unmodified, on a cell."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.timeout(400)
+def test_ros2_lifecycle_takes_a_cell_through_its_states(cell, client, outside):
+    node = "/multimode_controller"
+    states = []
+
+    def found():  # a daemon that has just been started has not heard of the node yet
+        states[:] = outside.ros2("lifecycle nodes", f"lifecycle get {node}")
+        return "active [3]" in states[1]
+
+    client.until(found, 20.0, "the node, by ros2 lifecycle")
+    assert node in states[0]
+    said = outside.ros2(
+        f"lifecycle list {node}",
+        f"lifecycle set {node} deactivate",
+        f"lifecycle get {node}",
+        f"lifecycle set {node} configure",
+        f"lifecycle set {node} activate",
+        f"lifecycle get {node}",
+    )
+    assert "deactivate" in said[0]
+    assert "shutdown" in said[0]
+    assert "Transitioning successful" in said[1]
+    assert "inactive [2]" in said[2]
+    assert "Transitioning successful" not in said[3], "it is configured already"
+    assert "Transitioning successful" in said[4]
+    assert "active [3]" in said[5]

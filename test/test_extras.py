@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``pip install '.[all]'`` without ROS runs a cell; what is missing is said with its extra."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+
+import pytest
+from pip_environment import ROOT, PipEnvironment, build_wheel
+
+from multipanda_py import cell
+from multipanda_py.exceptions import MissingExtra
+from multipanda_py.extras import BRINGS, extras_named, missing, require
+
+DUAL = ROOT / "config" / "dual_sim.yaml"
+NOTEBOOK = f"""
+from multipanda_py import Cell
+with Cell.from_yaml({str(DUAL)!r}, placement="inline") as cell:
+    cell.step(50)
+    print("z", cell.state("left").position_ee_in_base[2] > 0.1)
+"""
+IMPORTS = """
+import importlib, json, pkgutil, sys
+import multipanda_py
+found = {}
+for room in ("simulation", "view", "importing", "fci_sim", "robots", "backends", "commands"):
+    paths = [f"{multipanda_py.__path__[0]}/{room}"]
+    for one in pkgutil.iter_modules(paths, f"multipanda_py.{room}."):
+        try:
+            importlib.import_module(one.name)
+        except ImportError as error:
+            found[one.name] = f"{type(error).__name__}: {error}"
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory, wheel):
+    """A function that makes the environment of an extra, once."""
+    made = {}
+
+    def make(extra):
+        if extra not in made:
+            made[extra] = PipEnvironment(tmp_path_factory.mktemp("pip"), wheel, extra)
+        return made[extra]
+
+    return make
+
+
+def test_everything_that_extras_bring_is_known_by_its_extra():
+    text = (ROOT / "setup.py").read_text()
+    named = dict(re.findall(r'^    "(\w+)": \[(.*?)\],$', text, re.M))
+    assert named.keys() == BRINGS.keys()
+    assert [m for ms in BRINGS.values() for m in ms if not importlib.util.find_spec(m)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_all_runs_a_cell_and_a_notebook_without_ros(environment):
+    everything = environment("all")
+    code, said = everything.run("python", "-c", "import rclpy")
+    assert (code, "No module named 'rclpy'" in said) == (1, True)
+    code, said = everything.run("multipanda", "run", DUAL, "--duration", "0.3")
+    assert (code, "real-time factor" in said) == (0, True), said
+    code, said = everything.run("python", "-c", NOTEBOOK)
+    assert (code, said.splitlines()[-1]) == (0, "z True"), said
+    code, said = everything.run("multimode_controller", "--ros-args", "--params-file", DUAL)
+    assert (code, said.strip()) == (
+        1,
+        "multimode_controller: rclpy is not installed: the node needs ROS 2, by `make env` or apt "
+        "(README); `multipanda run FILE` does without",
+    )
+
+
+@pytest.mark.timeout(600)
+def test_without_any_extra_every_program_names_the_one_that_is_missing(environment):
+    bare = environment("")
+    line = r"\w+ is not installed: pip install 'multipanda_py\[run\]' brings it"
+    code, said = bare.run("multipanda", "check", DUAL)
+    assert (code, bool(re.fullmatch(f"multipanda: {line}\n", said))) == (1, True), said
+    code, said = bare.run("python", "-c", "from multipanda_py import Cell")
+    assert re.fullmatch(f"multipanda_py.exceptions.MissingExtra: {line}", said.splitlines()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_without_the_simulation_everything_else_works_and_that_is_said(environment):
+    base = environment("run")
+    assert base.run("multipanda", "--help")[0] == 0
+    line = "mujoco is not installed: pip install 'multipanda_py[sim]' brings it"
+    for words in (("run", DUAL), ("render", DUAL, "-o", "picture.png")):
+        code, said = base.run("multipanda", *words)
+        assert (code, line in said, "Traceback" in said) == (1, True, False), (words, said)
+        assert all(line in one for one in said.splitlines()), said  # one for each arm
+    code, said = base.run("python", "-c", IMPORTS)
+    assert code == 0, said
+    failed = json.loads(said.splitlines()[-1])
+    assert failed, "everything is installed"
+    assert set(failed.values()) == {f"MissingExtra: {line}"}, failed
+
+
+def test_other_modules_are_not_explained():
+    with pytest.raises(ModuleNotFoundError) as raised, extras_named():
+        import a_module_that_nobody_has  # noqa: F401
+    assert not isinstance(raised.value, MissingExtra)
+    require("json")
+    with pytest.raises(MissingExtra, match="a_module_that_nobody_has is not installed"):
+        require("a_module_that_nobody_has")
+    assert isinstance(missing("mcap.writer"), ImportError)
+    assert "[logs]" in str(missing("mcap.writer"))
+    assert cell.Cell
