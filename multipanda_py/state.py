@@ -204,21 +204,24 @@ class ArmState:
 
     def operational_space(self) -> TaskInertia:
         """Return the operational-space terms of this state, computed at most once a cycle."""
-        self._space_is_asked = True
         if not self._space_is_fresh:
             self._space.update(self.mass, self.jacobian)
-            self._space_is_fresh = True
+            self._space_is_fresh = self._space_is_asked = True
         return self._space
 
     def look_ahead(self) -> None:
-        """Compute for laws what they have asked of the last state: they will ask again.
+        """Compute for a law what it has asked of earlier states: it will ask again.
 
         For whoever has time now and will not have it then. Thread: control.
         """
         reader = self._reader
         if reader is not None and reader._space_is_asked:
             reader.operational_space()
-            reader._space_is_asked = False
+
+    def change_law(self) -> None:
+        """Forget what a law has asked for. Thread: control."""
+        if self._reader is not None:
+            self._reader._space_is_asked = False
 
 
 def _together(record: NDArray[np.void], first: str, second: str) -> Vector:

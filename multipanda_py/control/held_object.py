@@ -75,8 +75,6 @@ class HeldObject:
         sharing: What of the hands' motion is the object's, and how they share its wrench.
         errors: From each hand to where its grasp says that it is, (N, 6) [m, rad].
         rates: How fast that changes, (N, 6) [m/s, rad/s].
-        inertias: Inertia at each hand, bounded near singularities, N of (6, 6).
-        inertia_invs: Its inverse, N of (6, 6).
         hands: Position of each hand, (N, 3) [m].
 
     Thread: control.
@@ -92,8 +90,7 @@ class HeldObject:
         ways, rates = sharing.ways.reshape(2, n, 6)
         self.errors, self.rates = sharing.errors.reshape(n, 6), sharing.rates.reshape(n, 6)
         self.inward = sharing.inward
-        self.inertias: list[Matrix] = [np.eye(6) for _ in range(n)]
-        self.inertia_invs: list[Matrix] = [np.eye(6) for _ in range(n)]
+        self._states: Sequence[ArmState] = ()
         self._inertias, self._inverses = ([np.eye(6) for _ in range(n)] for _ in range(2))
         self._rotations, self._turns = ([np.eye(3) for _ in range(n)] for _ in range(2))
         self._grasp_backs = [np.eye(3) for _ in range(n)]
@@ -127,22 +124,33 @@ class HeldObject:
         self._share.dot(self.hands, self.position)  # the grasps' own mean is zero
         _add(_subtract(levers, self.hands, self._beyond), self.position, self._apart)
         if refresh:
-            self.sharing.refresh(levers, self.inertias)
+            self.sharing.refresh(levers, [self._inertia(i) for i in range(len(states))])
         self.sharing.measure()
 
+    def inertia_inv(self, hand: int) -> Matrix:
+        """Return the inverse inertia at a hand, bounded near singularities, (6, 6) [1/kg]."""
+        space = self._states[hand].operational_space()
+        inverse = space.inertia_inv
+        if space.damping > 0.0:
+            w, v = space.eigen()
+            inverse = _dot(v * np.maximum(w, LIGHTEST), v.T)
+        return self.bases[hand].matrix_to_world(inverse, self._inverses[hand])
+
+    def _inertia(self, hand: int) -> Matrix:
+        """Return the inverse of :meth:`inertia_inv`, (6, 6) [kg]."""
+        space = self._states[hand].operational_space()
+        inertia = space.inertia
+        if space.damping > 0.0:
+            w, v = space.eigen()
+            inertia = _dot(v / np.maximum(w, LIGHTEST), v.T)
+        return self.bases[hand].matrix_to_world(inertia, self._inertias[hand])
+
     def _sense(self, states: Sequence[ArmState]) -> None:
+        self._states = states
         for i, (base, state) in enumerate(zip(self.bases, states)):
             base.point_to_world(state.position_ee_in_base, self._hand_views[i])
             self._rotations[i] = base.rotation_to_world(state.rotation_ee_in_base, self._turns[i])
             np.negative(base.six_to_world(state.twist_ee_in_base), self._rate_views[i])
-            space = state.operational_space()
-            inertia, inverse = space.inertia, space.inertia_inv
-            if space.damping > 0.0:  # near a singularity
-                w, v = space.eigen()
-                w = np.maximum(w, LIGHTEST)
-                inertia, inverse = _dot(v / w, v.T), _dot(v * w, v.T)
-            self.inertias[i] = base.matrix_to_world(inertia, self._inertias[i])
-            self.inertia_invs[i] = base.matrix_to_world(inverse, self._inverses[i])
 
     def _average_rotation(self) -> None:
         """Average what the hands say, and take each hand's rotational error from it."""

@@ -95,7 +95,8 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
     def _mass(self) -> float:
         """Return the effective mass of the hands that close on each other [kg]."""
         mobility = 0.0
-        for inertia_inv, inward in zip(self.held.inertia_invs, self.held.inward):
+        for hand, inward in enumerate(self.held.inward):
+            inertia_inv = self.held.inertia_inv(hand)
             mobility += float(_dot(inward, _dot(inertia_inv[:3, :3], inward)))
         return 1.0 / max(mobility, LEAST_MOBILITY)
 

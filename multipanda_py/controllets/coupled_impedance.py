@@ -146,7 +146,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             posture[:] = state.q
         self._squeeze = self._judged = self._borne = 0.0
         self._strains = False
-        self._all_are_due = True
+        self._turn, self._all_are_due = 0, True
 
     def on_handover(
         self, states: Sequence[ArmState], target: ObjectTarget, handovers: Sequence[Handover]
@@ -231,12 +231,13 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
         Turns are those of the hands, that of levers and inertia, and that of the object.
         """
-        invs, n = self.held.inertia_invs, len(self._dampers) - 1
+        held, n = self.held, len(self._dampers) - 1
         for turn in range(n + 2) if self._all_are_due else (self._turn,):
             if turn < n:
-                self._dampers[turn].design(invs[turn])
+                self._dampers[turn].design(held.inertia_inv(turn))
             elif turn > n:
-                self._dampers[n].design(self.held.sharing.inertia_inv(invs))
+                invs = [held.inertia_inv(hand) for hand in range(n)]
+                self._dampers[n].design(held.sharing.inertia_inv(invs))
         self._turn = (self._turn + 1) % (n + 2)
         self._all_are_due = False
 

@@ -49,6 +49,14 @@ class TorqueLimiter:
         self._last = self._bound(tau, executed)
         return self._last
 
+    def rehearse(self, executed: Sequence[float]) -> list[float]:
+        """Do what :meth:`answer` does and change nothing, so that its code is at hand for it.
+
+        Args:
+            executed: What the robot executes now, (n,) [Nm], which is returned.
+        """
+        return self._bound(executed, executed)
+
     def silent(
         self, seconds: float, executed: Sequence[float], resting: Sequence[float] | None = None
     ) -> list[float]:

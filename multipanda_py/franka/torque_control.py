@@ -60,6 +60,7 @@ class TorqueControl:
                 loop.busy(0.0)
             tau = None
             if not stopping:
+                self._torques(guard.rehearse(executed))  # while the loop computes
                 wanted = loop.wait(number, until)
                 if wanted is None:
                     words[DriverWord.LATE] += 1

@@ -120,6 +120,7 @@ class Arm:
         self.owner, self._slot = instance, slot
         self._command = instance.command[slot] if instance.command else None
         self._owner_word[...] = instance.spec.index
+        self.state.change_law()
 
     def blend(self, cycles: int) -> None:
         """Blend from the torque commanded last to the owner's, over ``cycles``."""

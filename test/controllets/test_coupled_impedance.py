@@ -193,6 +193,24 @@ def test_object_turns_about_its_own_centre(make_cell):
     assert np.allclose([report[f"object_{axis} [m]"] for axis in "xyz"], start, atol=2e-3)
 
 
+@pytest.mark.sim
+def test_the_turns_of_dampers_went_on_over_activations(make_cell):
+    found = []
+    for earlier in (20, 21, 22):
+        cell = make_cell(controllets=PAIR, active=["pair"])
+        cell.step(10)
+        (pair,) = [one for one in cell.loop.instances if one.spec.name == "pair"]
+        for _ in range(earlier):
+            pair.update()
+        pair.activate()
+        start = cell.rows()[0]
+        cell.step(20)
+        found.append(cell.rows(start)[1]["arms"]["tau"].copy())
+        cell.close()
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
 def test_one_arm_is_no_pair():
     with pytest.raises(ConfigurationError, match=r"pair.arms: got 1, allowed 2"):
         simple_cell(controllets={"pair": {"type": "coupled_impedance"}})

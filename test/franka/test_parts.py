@@ -65,6 +65,16 @@ def test_torques_are_bounded_around_what_the_robot_executes():
     assert bounded == pytest.approx([0.999, -0.999, 0.3, 0.0, 12.0, 12.0, -12.0])
 
 
+def test_a_rehearsal_changes_nothing():
+    rehearsed, other = TorqueLimiter(LIMITS), TorqueLimiter(LIMITS)
+    executed = [1.0, -2.0, 3.0, -4.0, 5.0, -6.0, 7.0]
+    for guard in (rehearsed, other):
+        guard.answer([0.5] * 7, [0.0] * 7)
+    assert rehearsed.rehearse(executed) == executed
+    assert rehearsed.silent(1e-3, executed) == other.silent(1e-3, executed)
+    assert rehearsed.answer([9.0] * 7, executed) == other.answer([9.0] * 7, executed)
+
+
 def test_a_record_being_written_is_not_read():
     memory = memoryview(bytearray(64))
     form = struct.Struct("2d")
