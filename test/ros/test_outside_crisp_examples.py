@@ -112,7 +112,7 @@ def folders(tmp_path_factory):
 def run(outside, client, node, arms, folders, crisp_examples, tmp_path):
     """A function that runs an example on both arms at once, to its end."""
 
-    def run_both(name, prompts=0, turns=3):
+    def run_both(name, prompts=0, turns=8):
         for rows in (arms.all, *arms.rows.values()):
             rows.clear()
         [file] = crisp_examples.glob(f"{name}_*.py")
@@ -148,7 +148,8 @@ def run(outside, client, node, arms, folders, crisp_examples, tmp_path):
                 process.kill()
                 process.wait(PATIENCE)
         if "is not ready, have you started the node" in said() and turns > 1:
-            # crisp_py asks for parameters without waiting for their services to be found.
+            # crisp_py asks for parameters without waiting until their services are found, and a
+            # cell has hundreds: more often than not it has seen its first pose before.
             return run_both(name, prompts, turns - 1)
         assert said().count("came to its end") == len(ARMS), said() + node.log[-3000:]
         return said()
