@@ -116,3 +116,7 @@ class LogError(MultipandaError, ValueError):
 
 class ValidationRefused(MultipandaError, ValueError):
     """Refuse to compare what cannot be compared, or a task that cannot be done, in a sentence."""
+
+
+class IdentificationRefused(MultipandaError, ValueError):
+    """Refuse data that cannot tell what is asked of it, and say why."""

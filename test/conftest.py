@@ -28,7 +28,7 @@ if PLUGINS not in sys.path:
 
 os.environ.setdefault("MULTIPANDA_FAULT_LOGS", "off")  # not into the home of who runs tests
 INLINE = {"backends", "cell", "channels", "config", "control", "controllets", "dynamics",
-          "features", "loop", "logs", "planning", "robots", "simulation",
+          "features", "identification", "loop", "logs", "planning", "robots", "simulation",
           "fci_sim/test_lost_commands", "fci_sim/test_robot", "fci_sim/test_wire",
           "franka/test_parts", "test/test_packaging",
           "test/test_instruction_counts", "test/test_paper_tasks", "test/test_parameters",

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from multipanda_py.config.section import Section
 
-PATHS = ("urdf", "mjcf", "extra")
+PATHS = ("urdf", "mjcf", "extra", "parameters")
 """Keys that are paths of files."""
 WITH_FILES = ("model", "hand")
 """Keys of an arm that may be files."""

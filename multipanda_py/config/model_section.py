@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,8 +13,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from multipanda_py.config.section import Section
-from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.robots import MODELS, Robot
+from multipanda_py.robots.parameter_file import with_parameters
 from multipanda_py.robots.read import read_robot
 
 
@@ -27,8 +29,11 @@ class ModelConfig(Section):
     urdf: str = ""
     mjcf: str = ""
     """MuJoCo's format, instead of a URDF."""
+    parameters: str = ""
+    """YAML of ``multipanda identify``: inertia and friction as they were measured."""
     base: str = ""
-    """Link that is fixed to the world."""
+    """Link that is fixed to the world; with ``parameters`` and no other file, name of the robot
+    that those are of."""
     tip: str = ""
     """Link that carries hand, tool and load."""
     extra: str = ""
@@ -46,8 +51,15 @@ class ModelConfig(Section):
         urdf, mjcf, extra = (
             Path(path) if path else None for path in (self.urdf, self.mjcf, self.extra)
         )
-        given = {"base": self.base, "tip": self.tip, "name": self.name}
-        return read_robot(extra, urdf=urdf, mjcf=mjcf, **given)
+        if self.parameters and not (urdf or mjcf or extra):
+            if self.base not in MODELS:
+                raise UnknownName("base of the model", self.base, tuple(MODELS))
+            robot = MODELS[self.base]
+            robot = replace(robot, name=self.name) if self.name else robot
+        else:
+            given = {"base": self.base, "tip": self.tip, "name": self.name}
+            robot = read_robot(extra, urdf=urdf, mjcf=mjcf, **given)
+        return with_parameters(robot, Path(self.parameters)) if self.parameters else robot
 
 
 def robot_of(model: Any) -> Robot | None:

@@ -142,7 +142,9 @@ class ArmConfig(Section):
     torque_rate: Annotated[float, Field(ge=100, le=1000)] | None = None
     """Fastest that torque may change [Nm/s], if less than the robot allows."""
     joint_damping: JointFriction = [0.0] * JOINTS
+    """By default that of the model, which has some if it was identified [Nm s/rad]."""
     joint_friction: JointFriction = [0.0] * JOINTS
+    """Likewise [Nm]."""
     noise: NoiseConfig = NoiseConfig()
     perturbation: PerturbationConfig = PerturbationConfig()
     joints: JointsConfig = JointsConfig()
@@ -167,6 +169,9 @@ class ArmConfig(Section):
             "model": model,
         }
         filled["hand"] = resolved(HandConfig, filled["hand"])
+        for key, own in (("joint_damping", robot.damping), ("joint_friction", robot.friction)):
+            if own.any():
+                filled.setdefault(key, own.tolist())
         for section, keys in PER_JOINT.items() if robot.n_joints != JOINTS else ():
             place = filled
             if section:

@@ -34,8 +34,9 @@ class ArmDescription:
         tool: A further load, or None.
         finger_opening: Position of each finger at the start, None for open [m].
         compensates_gravity: Whether it carries its own weight; None if as its model does.
-        joint_damping: Viscous friction in simulation, (n,) or one number [Nm s/rad].
-        joint_frictionloss: Coulomb friction in simulation, (n,) or one number [Nm].
+        joint_damping: Viscous friction in simulation, (n,) or one number [Nm s/rad]; by default
+            that of its model.
+        joint_frictionloss: Coulomb friction in simulation, (n,) or one number [Nm]; likewise.
 
     Raises:
         ConfigurationError: If a value cannot be used; the message says which and why.
@@ -49,8 +50,8 @@ class ArmDescription:
     tool: Tool | None = None
     finger_opening: float | None = None
     compensates_gravity: bool | None = None
-    joint_damping: NDArray[np.float64] = field(default_factory=lambda: np.zeros(()))
-    joint_frictionloss: NDArray[np.float64] = field(default_factory=lambda: np.zeros(()))
+    joint_damping: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    joint_frictionloss: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
@@ -79,8 +80,11 @@ class ArmDescription:
                 f"rotation_base_in_world {where}", self.rotation_base_in_world
             ),
         }
-        for name in ("joint_damping", "joint_frictionloss"):
+        own = {"joint_damping": self.robot.damping, "joint_frictionloss": self.robot.friction}
+        for name, of_model in own.items():
             values = getattr(self, name)
+            if not np.size(values):
+                values = of_model
             if np.ndim(values) == 0:
                 values = np.full(self.n_joints, values)
             checked[name] = vector(f"{name} {where}", values, (self.n_joints,))

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 
+LOSSES = ("damping", "friction", "torque_offset")
+"""What joints of a robot take or add by themselves, zero unless it was identified."""
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -111,6 +114,10 @@ class Robot:
         armature: Inertia of the rotors as seen at the joints under torque control, (n,)
             [kg m^2; kg of a joint that slides].
         ready: A posture to start from, (n,) [rad, m].
+        damping: Viscous friction of the joints, (n,) [Nm s/rad]; by default none.
+        friction: Coulomb friction of the joints, (n,) [Nm]; by default none.
+        torque_offset: What a joint's torque shows beyond all that moves or carries it, (n,) [Nm];
+            by default nothing.
         sections: Numbers of the links of upper arm, forearm and wrist, which are kept apart from
             those of other arms section by section.
         overlapping: Numbers of links that do not follow each other and whose capsules, not the
@@ -141,15 +148,22 @@ class Robot:
     figures: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     source: Path | None = None
     doubts: tuple[str, ...] = ()
+    damping: Vector = field(default_factory=lambda: np.zeros(0))
+    friction: Vector = field(default_factory=lambda: np.zeros(0))
+    torque_offset: Vector = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         """Check the numbers of everything, and make the arrays read-only."""
         n = self.n_joints
+        for name in LOSSES:
+            if not np.size(getattr(self, name)):
+                object.__setattr__(self, name, np.zeros(n))
         sizes = {
             "limits": self.limits.n_joints,
             "links but the base": len(self.links) - 1,
             "armature": len(self.armature),
             "ready": len(self.ready),
+            **{name: len(getattr(self, name)) for name in LOSSES},
             **{f"figures.{name}": len(values) for name, values in self.figures.items()},
         }
         for what, size in sizes.items():
@@ -162,7 +176,7 @@ class Robot:
         for what, names in (("link", links), ("joint", joints)):
             if twice := next((name for name in names if names.count(name) > 1), None):
                 raise ConfigurationError(f"robot {self.name}: {what} {twice}: there twice")
-        for name in ("armature", "ready"):
+        for name in ("armature", "ready", *LOSSES):
             array = np.array(getattr(self, name), dtype=np.float64)
             array.flags.writeable = False
             object.__setattr__(self, name, array)

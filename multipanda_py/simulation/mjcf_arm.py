@@ -108,6 +108,9 @@ def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i
     motor = put(spec.add_actuator(), name=name, target=name)
     put(motor, trntype=mujoco.mjtTrn.mjTRN_JOINT)
     put(motor, ctrllimited=True, ctrlrange=span, forcelimited=True, forcerange=span)
+    offset = float(arm.robot.torque_offset[i])
+    if offset:  # the joint feels less than its motor's control, which is what a sensor shows
+        put(motor, biastype=mujoco.mjtBias.mjBIAS_AFFINE, biasprm=np.array([-offset] + [0.0] * 9))
 
 
 def _add_hand(

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From logs of a moving arm to its inertia and friction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.exceptions import IdentificationRefused
+from multipanda_py.identification.arm_regressor import ArmRegressor
+from multipanda_py.identification.base_parameters import BaseParameters, base_parameters
+from multipanda_py.identification.excited import refuse_what_is_not_excited
+from multipanda_py.identification.friction import FrictionShape, JointFriction, fit_friction
+from multipanda_py.identification.least_squares import Estimate, fit
+from multipanda_py.identification.motion import Motion
+from multipanda_py.identification.motion_checks import check_motion
+from multipanda_py.identification.physical import SPREAD, Bounds, consistent
+from multipanda_py.identification.sigmoid import fit_shape
+from multipanda_py.identification.stack import Stack, stack
+from multipanda_py.robots import ArmDescription, Robot
+from multipanda_py.robots.load import NO_LOAD, Load, inertial_of
+from multipanda_py.state import Matrix, Vector
+
+FRICTIONS = ("coulomb", "sigmoid")
+ROTORS = ("fit", "known", "unseen")
+MASS_RANGE = (0.7, 1.3)
+"""Of the total mass of what moves, relative to what is said of it."""
+SLOW = 0.04
+"""Velocities at which friction may be anything, and torques are not used [rad/s, m/s]."""
+LATEST = 0.02
+"""Longest delay of measured torques that is put down to the recording [s]."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked of an identification.
+
+    Attributes:
+        friction: One of :data:`FRICTIONS`.
+        rotors: Whether rotor inertia is found (``fit``), as the robot's model says (``known``), or
+            not in the torques, as of sensors behind the gears (``unseen``).
+        cutoff: Of the filter of torques and regressors [Hz].
+        held_out: Share of every log, its end, that is only predicted.
+        spread: How far bodies may be from what is said of them, relative.
+        masses: Least and most of the sum of the links that move [kg]; None for
+            :data:`MASS_RANGE` of what is said.
+    """
+
+    friction: str = "coulomb"
+    rotors: str = "fit"
+    cutoff: float = 5.0
+    held_out: float = 0.3
+    spread: float = SPREAD
+    masses: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Identified:
+    """What was found.
+
+    Attributes:
+        robot: With the masses, inertias and friction that were found.
+        friction: Of its joints.
+        base: The combinations that torques depend on.
+        estimate: Their values, then those of friction, by weighted least squares.
+        names: Of these.
+        deviations: Standard deviations of the consistent parameters: ten per link, rotors,
+            viscous, Coulomb and offset.
+        condition: Number of the stack with columns of length one.
+        delay: By which measured torques are behind the positions [s].
+        held_out: RMSE of every joint's torque on what was not used, by model, (n,) each [Nm].
+        residual: Times and residuals of the held-out part, by model.
+        measured: Its torques, (N, n) [Nm].
+    """
+
+    robot: Robot
+    friction: JointFriction
+    base: BaseParameters
+    estimate: Estimate
+    names: tuple[str, ...]
+    deviations: Vector
+    condition: float
+    delay: float
+    held_out: Mapping[str, Vector]
+    residual: Mapping[str, Matrix] = field(default_factory=dict)
+    time: Vector = field(default_factory=lambda: np.zeros(0))
+    measured: Matrix = field(default_factory=lambda: np.zeros((0, 0)))
+
+
+def identify(
+    motions: Sequence[Motion],
+    arm: ArmDescription,
+    options: Options | None = None,
+    *,
+    load: Load = NO_LOAD,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Identified:
+    r"""Find the inertia of an arm's links and rotors and the friction of its joints.
+
+    .. math::
+        \tau = Y(q, \dot q, \ddot q) (\pi + \pi_{carried}) + I_r \ddot q + f_v \dot q
+        + f_c \tanh\frac{\dot q + s}{w} + f_o
+
+    Positions are differentiated without phase; torques and regressors go through the same
+    low-pass filter. Weighted least squares of the base parameters tell the noise of every joint
+    and how well the parameters can be told; then the consistent set that fits best is found.
+
+    Args:
+        motions: As measured, of one arm.
+        arm: With the hand and tool that it had, and the prior of its links.
+        options: What is asked.
+        load: What the flange carried beyond them.
+        progress: Is told what is being done.
+
+    Raises:
+        IdentificationRefused: If the data cannot be what they are said to be, or cannot tell the
+            parameters; says which and why.
+    """
+    options = options or Options()
+    n = arm.n_joints
+    regressor = ArmRegressor(arm, load)
+    for motion in motions:
+        check_motion(motion, regressor)
+    if not motions:
+        raise IdentificationRefused("no log")
+    pairs = [
+        motion.split(options.held_out) if options.held_out else (motion, motion)
+        for motion in motions
+    ]
+    progress("filtering and regressors")
+    shape = FrictionShape.sharp(n)
+    train = stack(regressor, [pair[0] for pair in pairs], shape, options.cutoff)
+    test = stack(regressor, [pair[1] for pair in pairs], shape, options.cutoff)
+    if min(len(train), len(test)) < 10:
+        raise IdentificationRefused(
+            f"{motions[0].name}: too short: {motions[0].time[-1] - motions[0].time[0]:.3g} s, "
+            "allowed runs of some seconds without gaps, both in what is used and what is held out"
+        )
+    gravities = [motion.gravity_in_base for motion in motions]
+    base = base_parameters(regressor, gravities, rotors=options.rotors == "fit")
+    rotors = _known_rotors(regressor, options)
+    train, test = (_without(part, rotors, n) for part in (train, test))
+    progress(f"{len(base)} base parameters, {len(train)} samples")
+    moving = train.moving(SLOW, options.cutoff)
+    if options.friction == "sigmoid":  # also of late torques; a delay is told better with it
+        shape = fit_shape(train, base, options.cutoff)
+        train = train.with_shape(shape, options.cutoff)
+    delay = _delay(train, base, moving)
+    train, test = train.late_by(delay), test.late_by(delay)
+    if options.friction == "sigmoid":
+        progress("friction near rest")
+        shape = fit_shape(train, base, options.cutoff)
+        train, test = (part.with_shape(shape, options.cutoff) for part in (train, test))
+    columns = np.concatenate([base.columns, np.arange(11 * n, 14 * n)])
+    names = (*base.names, *_friction_names(arm))
+    estimate = fit(train.rows[:, :, columns], train.tau, train.independent, used=moving)
+    refuse_what_is_not_excited(estimate, names)
+    plain = fit(train.rows[:, :, columns], train.tau, train.independent, weighted=False)
+    progress("consistent bodies")
+    weight = moving * np.sqrt(train.independent) / estimate.noise
+    found = consistent(
+        (train.rows * weight[:, :, None]).reshape(-1, 14 * n),
+        (train.tau * weight).ravel(),
+        [Load(link.inertial.mass, np.array(link.inertial.com), link.inertial.inertia)
+         for link in arm.robot.links[1:]],
+        _bounds(arm, options),
+        spread=options.spread,
+        masses=options.masses or _total(arm.robot),
+    )  # fmt: skip
+    armature, known = found.others[:n], 11 * n
+    left = train.tau - train.rows[:, :, :known] @ found.values[:known]
+    friction = fit_friction(train.rows[:, :, known:], left, shape)
+    values = np.concatenate([found.values[:known], *friction.terms])
+    robot = _robot(
+        arm.robot, found.bodies, friction, armature if options.rotors == "fit" else None
+    )
+    predictions = {
+        "datasheet": _prediction(test, regressor.prior, n),
+        "least squares": test.rows[:, :, columns] @ plain.values,
+        "weighted": test.rows[:, :, columns] @ estimate.values,
+        "consistent": test.rows @ values,
+    }
+    residual = {name: test.tau - tau for name, tau in predictions.items()}
+    return Identified(
+        robot=robot,
+        friction=friction,
+        base=base,
+        estimate=estimate,
+        names=names,
+        deviations=found.deviations,
+        condition=estimate.condition,
+        delay=delay,
+        held_out={name: np.sqrt((r**2).mean(axis=0)) for name, r in residual.items()},
+        residual=residual,
+        time=test.time,
+        measured=test.tau,
+    )
+
+
+def _friction_names(arm: ArmDescription) -> list[str]:
+    terms = ("viscous friction", "Coulomb friction", "offset")
+    return [f"{term} of {joint.name}" for term in terms for joint in arm.robot.joints]
+
+
+def _total(robot: Robot) -> tuple[float, float]:
+    """Return bounds of the total mass of what moves [kg]."""
+    said = sum(link.inertial.mass for link in robot.links[1:])
+    return MASS_RANGE[0] * said, MASS_RANGE[1] * said
+
+
+def _known_rotors(regressor: ArmRegressor, options: Options) -> Vector | None:
+    """Return rotor inertias that are known to be in the torques, or None if they are found."""
+    if options.rotors == "fit":
+        return None
+    robot = regressor.arm.robot
+    return np.array(robot.armature) if options.rotors == "known" else np.zeros(robot.n_joints)
+
+
+def _without(part: Stack, rotors: Vector | None, n: int) -> Stack:
+    """Return a stack without what known rotors take; their columns are then empty."""
+    if rotors is None:
+        return part
+    rows = part.rows.copy()
+    tau = part.tau - rows[:, :, 10 * n : 11 * n] @ rotors
+    rows[:, :, 10 * n : 11 * n] = 0.0
+    return replace(part, rows=rows, tau=tau)
+
+
+def _delay(train: Stack, base: BaseParameters, moving: NDArray[np.bool_]) -> float:
+    """Return by how much torques are late, or 0 where that is not clear [s]."""
+    n = train.tau.shape[1]
+    columns = np.concatenate([base.columns, np.arange(11 * n, 14 * n)])
+    rows = np.concatenate([train.rows[:, :, columns], -train.slope[:, :, None]], axis=2)
+    found = fit(rows, train.tau, train.independent, used=moving)
+    delay, deviation = float(found.values[-1]), float(found.deviations[-1])
+    return delay if abs(delay) > 3.0 * deviation and abs(delay) < LATEST else 0.0
+
+
+def _bounds(arm: ArmDescription, options: Options) -> Bounds:
+    """Return what is known of rotors and friction beforehand."""
+    n = arm.n_joints
+    rotors = np.array(arm.robot.armature) if options.rotors == "fit" else np.zeros(n)
+    nothing = np.full(n, np.inf)
+    prior = np.concatenate([rotors, np.zeros(3 * n)])
+    loose = 0.5 * rotors + 0.02 if options.rotors == "fit" else np.ones(n)
+    return Bounds(
+        prior,
+        np.concatenate([loose, nothing, nothing, nothing]),
+        np.concatenate([np.zeros(3 * n), np.full(n, -np.inf)]),
+    )
+
+
+def _robot(
+    robot: Robot, bodies: Sequence[Load], friction: JointFriction, armature: Vector | None
+) -> Robot:
+    """Return a robot with what was found."""
+    links = [
+        replace(link, inertial=inertial_of(body)) for link, body in zip(robot.links[1:], bodies)
+    ]
+    own = friction.figures()
+    return replace(
+        robot,
+        links=(robot.links[0], *links),
+        armature=robot.armature if armature is None else armature,
+        damping=friction.viscous,
+        friction=friction.coulomb,
+        torque_offset=friction.offset,
+        figures={**robot.figures, **{k: v for k, v in own.items() if k in robot.figures}},
+    )
+
+
+def _prediction(test: Stack, prior: Vector, n: int) -> Matrix:
+    """Return the torques of the bodies and rotors alone that are said to be there."""
+    found: Matrix = test.rows[:, :, : 10 * n] @ prior
+    return found

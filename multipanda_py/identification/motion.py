@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was measured while an arm moved, as identification takes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from multipanda_py.exceptions import IdentificationRefused
+from multipanda_py.state import Matrix, Vector
+
+GAP = 3.5
+"""Samples further apart than so many periods, and than 20 ms, have a gap between them."""
+SHORTEST_GAP = 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """Samples of one arm at N instants.
+
+    Attributes:
+        name: Of the log, for messages.
+        time: Strictly increasing, (N,) [s].
+        q: Measured positions, (N, n) [rad, m].
+        tau: Measured torques, with those that carry the arm, (N, n) [Nm, N].
+        dq: Measured velocities, (N, n) [rad/s, m/s], or None. They are only compared with the
+            positions, whose derivatives without phase are better.
+        gravity_in_base: (3,) [m/s^2]; None for the arm's own base.
+        joints: Names of the joints, or None where nobody says.
+        starts: Samples at which a recording begins.
+    """
+
+    name: str
+    time: Vector
+    q: Matrix
+    tau: Matrix
+    dq: Matrix | None = None
+    gravity_in_base: Vector | None = None
+    joints: tuple[str, ...] | None = None
+    starts: tuple[int, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        """Refuse what is not one table of finite numbers at increasing times."""
+        tables = {"q": self.q, "tau": self.tau}
+        if self.dq is not None:
+            tables["dq"] = self.dq
+        if np.ndim(self.time) != 1 or np.ndim(self.q) != 2 or not len(self.time):
+            raise IdentificationRefused(f"{self.name}: no samples of joints at times")
+        for what, table in {"time": self.time[:, None], **tables}.items():
+            if what != "time" and table.shape != (len(self.time), self.q.shape[1]):
+                raise IdentificationRefused(
+                    f"{self.name}: {what}: got shape {table.shape}, allowed "
+                    f"{(len(self.time), self.q.shape[1])}"
+                )
+            bad = ~np.isfinite(table).all(axis=1)
+            if bad.any():
+                raise IdentificationRefused(
+                    f"{self.name}: {what}: not finite in {int(bad.sum())} of {len(bad)} samples, "
+                    f"first in sample {int(bad.argmax())}"
+                )
+        back = np.flatnonzero(np.diff(self.time) <= 0.0)
+        if len(back):
+            at = int(back[0])
+            raise IdentificationRefused(
+                f"{self.name}: the clock went from {self.time[at]:.6f} to "
+                f"{self.time[at + 1]:.6f} s at sample {at + 1}, allowed times that increase"
+            )
+
+    @property
+    def period(self) -> float:
+        """Median time between samples [s]."""
+        return float(np.median(np.diff(self.time))) if len(self.time) > 1 else 0.0
+
+    def runs(self) -> list[slice]:
+        """Return the samples between gaps, for filters that know none."""
+        step = np.diff(self.time)
+        far = np.flatnonzero(step > max(GAP * self.period, SHORTEST_GAP)) + 1
+        bounds = sorted({0, *self.starts, *far.tolist(), len(self.time)})
+        return [slice(begin, end) for begin, end in pairwise(bounds)]
+
+    def part(self, run: slice) -> Motion:
+        """Return some samples as a motion of their own."""
+        begin, end, _ = run.indices(len(self.time))
+        inside = {0, *(s - begin for s in self.starts if begin < s < end)}
+        dq = None if self.dq is None else self.dq[run]
+        return Motion(
+            self.name,
+            self.time[run],
+            self.q[run],
+            self.tau[run],
+            dq,
+            self.gravity_in_base,
+            self.joints,
+            tuple(sorted(inside)),
+        )
+
+    def split(self, held_out: float) -> tuple[Motion, Motion]:
+        """Return the first part, and the last, which is the given share of the time."""
+        end = self.time[-1] - held_out * (self.time[-1] - self.time[0])
+        at = int(np.searchsorted(self.time, end))
+        return self.part(slice(0, at)), self.part(slice(at, len(self.time)))

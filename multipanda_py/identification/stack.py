@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regressors and torques of motions, filtered alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.identification.arm_regressor import ArmRegressor
+from multipanda_py.identification.base_parameters import with_rotors
+from multipanda_py.identification.friction import FrictionShape
+from multipanda_py.identification.motion import Motion
+from multipanda_py.identification.smoothing import Smoothed, low_pass, smoothed
+from multipanda_py.state import Matrix, Vector
+
+AHEAD = 4.0
+"""Cutoff of positions, relative to that of torques and regressors."""
+
+ENDS = 1.5
+"""Periods of the cutoff at both ends of a run in which filters know too little."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    r"""What is known of the parameters z of an arm.
+
+    .. math:: \tau = A z, \qquad z = (\pi, I_r, f_v, f_c, f_o)
+
+    Columns and torques have been through one and the same filter, so that what is sharp in the
+    one, as friction that turns round, is as blunt in the other.
+
+    Attributes:
+        rows: A, (N, n, 10 n + 4 n).
+        tau: (N, n) [Nm]; without what the last link carries.
+        slope: Rate of change of the torques as measured, (N, n) [Nm/s].
+        dq: Velocities at the same times, (N, n).
+        rate: Samples per second [Hz].
+        independent: Share of the samples that the filter left independent of each other.
+        time: Of the samples in their log, (N,) [s].
+        parts: What was smoothed, and how many samples came of it.
+    """
+
+    rows: Matrix
+    tau: Matrix
+    slope: Matrix
+    dq: Matrix
+    rate: float
+    independent: float
+    time: Vector
+    parts: tuple[tuple[Smoothed, int], ...]
+
+    def __len__(self) -> int:
+        return len(self.tau)
+
+    def with_shape(self, shape: FrictionShape, cutoff: float) -> Stack:
+        """Return the same with other friction near rest."""
+        n = self.tau.shape[1]
+        rows = self.rows.copy()
+        new = [
+            thinned(shape.rows(part.dq).reshape(len(part.dq), -1), cutoff, part.rate)
+            for part, _ in self.parts
+        ]
+        rows[:, :, 11 * n :] = np.concatenate(new).reshape(-1, n, 3 * n)
+        return Stack(rows, self.tau, self.slope, self.dq, self.rate, self.independent, self.time,
+                     self.parts)  # fmt: skip
+
+    def moving(self, least: float, cutoff: float) -> NDArray[np.bool_]:
+        """Return which torques have no friction near rest in them, (N, n).
+
+        Args:
+            least: Velocity from which friction is what it is far from rest [rad/s, m/s].
+            cutoff: Of the filter, which spreads what happens near rest [Hz].
+        """
+        slow = [
+            thinned((np.abs(part.dq) < least).astype(float), cutoff, part.rate)
+            for part, _ in self.parts
+        ]
+        return np.concatenate(slow) < 0.1
+
+    def late_by(self, delay: float) -> Stack:
+        """Return the same with torques as they were a delay [s] later."""
+        tau = self.tau + delay * self.slope
+        return Stack(self.rows, tau, self.slope, self.dq, self.rate, self.independent, self.time,
+                     self.parts)  # fmt: skip
+
+
+def thinned(values: Matrix, cutoff: float, rate: float) -> Matrix:
+    """Return filtered columns at five samples a period of the cutoff, without the ends."""
+    smooth = low_pass(values, cutoff, rate)
+    keep = max(1, int(rate / (5.0 * cutoff)))
+    end = int(ENDS * rate / cutoff)
+    return smooth[end : len(smooth) - end : keep]
+
+
+def stack(
+    regressor: ArmRegressor,
+    motions: Sequence[Motion],
+    shape: FrictionShape,
+    cutoff: float,
+) -> Stack:
+    """Return the stack of some motions.
+
+    Args:
+        regressor: Of the arm that moved.
+        motions: As measured; where they stood says each of them.
+        shape: Of friction near rest.
+        cutoff: Of the filter of torques and regressors [Hz].
+    """
+    n = regressor.arm.n_joints
+    rows, tau, slope, dq, time, parts, rates = [], [], [], [], [], [], []
+    for motion in motions:
+        for part in smoothed(motion, AHEAD * cutoff):
+            full = regressor.rows(part.q, part.dq, part.ddq, motion.gravity_in_base)
+            known = full[..., -10:] @ regressor.carried
+            full = np.concatenate(
+                [with_rotors(full, part.ddq), shape.rows(part.dq)], axis=2
+            ).reshape(len(part.q), -1)
+            kept = thinned(full, cutoff, part.rate).reshape(-1, n, 14 * n)
+            rows.append(kept)
+            torque = np.concatenate(
+                [part.tau - known, np.gradient(part.tau, 1.0 / part.rate, axis=0), part.dq,
+                 part.time[:, None]], axis=1,
+            )  # fmt: skip
+            torque = thinned(torque, cutoff, part.rate)
+            tau.append(torque[:, :n])
+            slope.append(torque[:, n : 2 * n])
+            dq.append(torque[:, 2 * n : 3 * n])
+            time.append(torque[:, -1])
+            parts.append((part, len(kept)))
+            rates.append(part.rate / max(1, int(part.rate / (5.0 * cutoff))))
+    if not rows:
+        empty = np.zeros((0, n))
+        return Stack(np.zeros((0, n, 14 * n)), empty, empty, empty, 0.0, 1.0, np.zeros(0), ())
+    rate = min(rates)
+    return Stack(
+        np.concatenate(rows), np.concatenate(tau), np.concatenate(slope), np.concatenate(dq),
+        rate, min(1.0, 2.0 * cutoff / rate), np.concatenate(time), tuple(parts),
+    )  # fmt: skip
