@@ -22,7 +22,8 @@ from multipanda_py.machine.interruption import Interrupted
 
 COMMANDS = (
     "run", "check", "list", "render", "margin", "robot", "perturb", "validate", "sweep", "doctor",
-    "bench", "fci-sim", "inject",
+    "bench", "fci-sim", "inject", "excite",
+    "identify",
     "record", "plot",
 )  # fmt: skip
 

@@ -54,7 +54,7 @@ class FrictionShape:
 
 
 @dataclass(frozen=True, eq=False)
-class JointFriction:
+class FoundFriction:
     """Friction of n joints.
 
     Attributes:
@@ -88,7 +88,7 @@ class JointFriction:
         return {name: tuple(values.tolist()) for name, values in zip(names, phi)}
 
 
-def fit_friction(rows: Matrix, tau: Matrix, shape: FrictionShape) -> JointFriction:
+def fit_friction(rows: Matrix, tau: Matrix, shape: FrictionShape) -> FoundFriction:
     """Return the friction that fits what inertia leaves of the torques, also near rest.
 
     Args:
@@ -102,4 +102,4 @@ def fit_friction(rows: Matrix, tau: Matrix, shape: FrictionShape) -> JointFricti
         columns = rows[:, joint, joint::n]
         bounds = ([0.0, 0.0, -np.inf], np.inf)
         found[:, joint] = needed("scipy.optimize").lsq_linear(columns, tau[:, joint], bounds).x
-    return JointFriction(found[0], found[1], found[2], shape)
+    return FoundFriction(found[0], found[1], found[2], shape)

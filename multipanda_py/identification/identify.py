@@ -13,11 +13,11 @@ from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.identification.arm_regressor import ArmRegressor
 from multipanda_py.identification.base_parameters import BaseParameters, base_parameters
 from multipanda_py.identification.excited import refuse_what_is_not_excited
-from multipanda_py.identification.friction import FrictionShape, JointFriction, fit_friction
+from multipanda_py.identification.friction import FoundFriction, FrictionShape, fit_friction
 from multipanda_py.identification.least_squares import Estimate, fit
-from multipanda_py.identification.motion import Motion
+from multipanda_py.identification.motion import MeasuredMotion
 from multipanda_py.identification.motion_checks import check_motion
-from multipanda_py.identification.physical import SPREAD, Bounds, consistent
+from multipanda_py.identification.physical import SPREAD, ParameterPrior, consistent
 from multipanda_py.identification.sigmoid import fit_shape
 from multipanda_py.identification.stack import Stack, stack
 from multipanda_py.robots import ArmDescription, Robot
@@ -77,7 +77,7 @@ class Identified:
     """
 
     robot: Robot
-    friction: JointFriction
+    friction: FoundFriction
     base: BaseParameters
     estimate: Estimate
     names: tuple[str, ...]
@@ -91,7 +91,7 @@ class Identified:
 
 
 def identify(
-    motions: Sequence[Motion],
+    motions: Sequence[MeasuredMotion],
     arm: ArmDescription,
     options: Options | None = None,
     *,
@@ -239,14 +239,14 @@ def _delay(train: Stack, base: BaseParameters, moving: NDArray[np.bool_]) -> flo
     return delay if abs(delay) > 3.0 * deviation and abs(delay) < LATEST else 0.0
 
 
-def _bounds(arm: ArmDescription, options: Options) -> Bounds:
+def _bounds(arm: ArmDescription, options: Options) -> ParameterPrior:
     """Return what is known of rotors and friction beforehand."""
     n = arm.n_joints
     rotors = np.array(arm.robot.armature) if options.rotors == "fit" else np.zeros(n)
     nothing = np.full(n, np.inf)
     prior = np.concatenate([rotors, np.zeros(3 * n)])
     loose = 0.5 * rotors + 0.02 if options.rotors == "fit" else np.ones(n)
-    return Bounds(
+    return ParameterPrior(
         prior,
         np.concatenate([loose, nothing, nothing, nothing]),
         np.concatenate([np.zeros(3 * n), np.full(n, -np.inf)]),
@@ -254,7 +254,7 @@ def _bounds(arm: ArmDescription, options: Options) -> Bounds:
 
 
 def _robot(
-    robot: Robot, bodies: Sequence[Load], friction: JointFriction, armature: Vector | None
+    robot: Robot, bodies: Sequence[Load], friction: FoundFriction, armature: Vector | None
 ) -> Robot:
     """Return a robot with what was found."""
     links = [

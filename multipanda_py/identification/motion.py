@@ -17,7 +17,7 @@ SHORTEST_GAP = 0.02
 
 
 @dataclass(frozen=True, eq=False)
-class Motion:
+class MeasuredMotion:
     """Samples of one arm at N instants.
 
     Attributes:
@@ -80,12 +80,12 @@ class Motion:
         bounds = sorted({0, *self.starts, *far.tolist(), len(self.time)})
         return [slice(begin, end) for begin, end in pairwise(bounds)]
 
-    def part(self, run: slice) -> Motion:
+    def part(self, run: slice) -> MeasuredMotion:
         """Return some samples as a motion of their own."""
         begin, end, _ = run.indices(len(self.time))
         inside = {0, *(s - begin for s in self.starts if begin < s < end)}
         dq = None if self.dq is None else self.dq[run]
-        return Motion(
+        return MeasuredMotion(
             self.name,
             self.time[run],
             self.q[run],
@@ -96,7 +96,7 @@ class Motion:
             tuple(sorted(inside)),
         )
 
-    def split(self, held_out: float) -> tuple[Motion, Motion]:
+    def split(self, held_out: float) -> tuple[MeasuredMotion, MeasuredMotion]:
         """Return the first part, and the last, which is the given share of the time."""
         end = self.time[-1] - held_out * (self.time[-1] - self.time[0])
         at = int(np.searchsorted(self.time, end))

@@ -7,7 +7,7 @@ import numpy as np
 
 from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.identification.arm_regressor import ArmRegressor
-from multipanda_py.identification.motion import Motion
+from multipanda_py.identification.motion import MeasuredMotion
 from multipanda_py.identification.smoothing import smoothed
 from multipanda_py.state import Matrix, Vector
 
@@ -24,7 +24,7 @@ ALIKE, UNLIKE = 0.8, 0.3
 CUTOFF = 5.0
 
 
-def check_motion(motion: Motion, regressor: ArmRegressor, *, moves: bool = True) -> None:
+def check_motion(motion: MeasuredMotion, regressor: ArmRegressor, *, moves: bool = True) -> None:
     """Refuse a log whose numbers cannot be those of this arm.
 
     Args:
@@ -90,7 +90,7 @@ def _same_joints(got: tuple[str, ...], own: tuple[str, ...]) -> bool:
     return all(a == b or a.endswith(f"_{b}") or b.endswith(f"_{a}") for a, b in zip(got, own))
 
 
-def _check_units(motion: Motion, regressor: ArmRegressor) -> None:
+def _check_units(motion: MeasuredMotion, regressor: ArmRegressor) -> None:
     """Refuse degrees, millinewtonmetres and what is beyond all limits."""
     limits, robot = regressor.arm.limits, regressor.arm.robot
     low, high = limits.lower - BEYOND, limits.upper + BEYOND
@@ -123,7 +123,7 @@ def _check_units(motion: Motion, regressor: ArmRegressor) -> None:
         )
 
 
-def _check_velocities(motion: Motion, own: tuple[str, ...]) -> None:
+def _check_velocities(motion: MeasuredMotion, own: tuple[str, ...]) -> None:
     """Refuse velocities that are not those of the positions."""
     if motion.dq is None:
         return
@@ -150,7 +150,9 @@ def _check_velocities(motion: Motion, own: tuple[str, ...]) -> None:
             )
 
 
-def _check_torques(motion: Motion, own: tuple[str, ...], expected: Matrix, tau: Matrix) -> None:
+def _check_torques(
+    motion: MeasuredMotion, own: tuple[str, ...], expected: Matrix, tau: Matrix
+) -> None:
     """Refuse torques that are those of another joint, upside down, or a thousandth."""
     alike = _correlations(tau, expected)
     heavy = expected.std(axis=0) > 0.2 * expected.std(axis=0).max()

@@ -29,7 +29,7 @@ GIRTH = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Bounds:
+class ParameterPrior:
     """Linear parameters that are not of bodies.
 
     Attributes:
@@ -64,7 +64,7 @@ def consistent(
     rows: Matrix,
     tau: Vector,
     bodies: Sequence[Load],
-    others: Bounds,
+    others: ParameterPrior,
     *,
     spread: float = SPREAD,
     masses: tuple[float, float] | None = None,

@@ -53,9 +53,7 @@ def fit_shape(
             ]
             terms = np.concatenate(parts)
             terms = terms - q @ (q.T @ terms)
-            signed = np.column_stack([terms, -terms[:, 2]])  # friction only takes, offsets do both
-            values = optimise.nnls(signed, left)[0]
-            values = values[:3] - (0.0, 0.0, values[3])
+            values, *_ = np.linalg.lstsq(terms, left, rcond=1e-10)
             rms = np.sqrt((left**2).mean()) + 1e-12
             return np.append((terms @ values - left) / rms, 0.3 * x[1])
 

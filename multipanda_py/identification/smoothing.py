@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.identification.motion import Motion
+from multipanda_py.identification.motion import MeasuredMotion
 from multipanda_py.identification.needed import needed
 from multipanda_py.state import Matrix, Vector
 
@@ -53,7 +53,7 @@ def low_pass(values: Matrix, cutoff: float, rate: float) -> Matrix:
     return smooth
 
 
-def smoothed(motion: Motion, cutoff: float, least: float = 1.0) -> list[Smoothed]:
+def smoothed(motion: MeasuredMotion, cutoff: float, least: float = 1.0) -> list[Smoothed]:
     r"""Return the runs of a motion at even times.
 
     Positions go through a spline, a Butterworth filter that runs both ways and so has no phase,

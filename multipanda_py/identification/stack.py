@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from multipanda_py.identification.arm_regressor import ArmRegressor
 from multipanda_py.identification.base_parameters import with_rotors
 from multipanda_py.identification.friction import FrictionShape
-from multipanda_py.identification.motion import Motion
+from multipanda_py.identification.motion import MeasuredMotion
 from multipanda_py.identification.smoothing import Smoothed, low_pass, smoothed
 from multipanda_py.state import Matrix, Vector
 
@@ -97,7 +97,7 @@ def thinned(values: Matrix, cutoff: float, rate: float) -> Matrix:
 
 def stack(
     regressor: ArmRegressor,
-    motions: Sequence[Motion],
+    motions: Sequence[MeasuredMotion],
     shape: FrictionShape,
     cutoff: float,
 ) -> Stack:

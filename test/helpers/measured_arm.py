@@ -11,7 +11,7 @@ import pinocchio as pin
 
 from multipanda_py.dynamics.gravity import heavy_model
 from multipanda_py.identification.fourier import FourierMotion
-from multipanda_py.identification.motion import Motion
+from multipanda_py.identification.motion import MeasuredMotion
 from multipanda_py.robots.load import Load, inertial_of
 from multipanda_py.simulation.mjcf import build_scene
 
@@ -135,4 +135,4 @@ def measure(arm, motion, seed=0, imperfections=None, believed=None, rate=1000.0,
     if wrong.tau_step:
         tau = np.round(tau / wrong.tau_step) * wrong.tau_step
     keep = slice(None, None, round(1000.0 / rate))
-    return Motion(name, time[keep], q[keep], tau[keep], dq[keep])
+    return MeasuredMotion(name, time[keep], q[keep], tau[keep], dq[keep])

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find a motion that shows the inertia and friction of an arm."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from multipanda_py.commands.options import count, positive, seed
+from multipanda_py.commands.output import OK, complain, say
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm, describe_objects
+from multipanda_py.exceptions import ConfigurationError, UnknownName
+from multipanda_py.identification.clearance import Clearance
+from multipanda_py.identification.excitation import CRITERIA, Excitation, Wanted
+from multipanda_py.identification.fourier import FourierMotion
+from multipanda_py.pose import Pose
+from multipanda_py.robots import MODELS, ArmDescription
+from multipanda_py.state import Vector
+
+SUMMARY = "Find a motion by which `multipanda identify` can tell inertia and friction of an arm."
+POINTS = 100.0
+"""Of a CSV, per second: a trajectory's points."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("cell", metavar="CELL|ROBOT", help="a cell file, or a model such as fr3")
+    parser.add_argument(
+        "--arm", metavar="ARM", help="which moves; the others hold where they start"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, required=True,
+        help=".csv: time, q, dq and ddq, as trajectories take them; .yaml: the coefficients",
+    )  # fmt: skip
+    parser.add_argument("--harmonics", type=count, default=5, help="default 5")
+    parser.add_argument("--period", type=positive, default=20.0, metavar="S", help="default 20")
+    parser.add_argument("--ramp", type=positive, default=1.0, metavar="S", help="default 1")
+    parser.add_argument(
+        "--share", type=float, default=0.9, help="of the limits that is used, default 0.9"
+    )
+    parser.add_argument(
+        "--margin", type=float, default=0.05, metavar="M",
+        help="least distance to floor, things and other arms, default 0.05",
+    )  # fmt: skip
+    parser.add_argument("--criterion", choices=CRITERIA, default=CRITERIA[0])
+    parser.add_argument(
+        "--mounting", type=float, nargs=3, action="append", default=[], metavar=("R", "P", "Y"),
+        help="base in the world [rad]; again for all mountings that the motion is to serve",
+    )  # fmt: skip
+    parser.add_argument("--evaluations", type=count, default=4000, help="default 4000")
+    parser.add_argument("--seed", type=seed, default=0)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search, and write the motion."""
+    if options.output.suffix not in (".csv", ".yaml"):
+        raise ConfigurationError(f"-o: got {options.output}, allowed a .csv or .yaml")
+    if not 0.05 <= options.share <= 1.0:
+        raise ConfigurationError(f"--share: got {options.share:g}, allowed 0.05 to 1")
+    if not 0.0 <= options.margin <= 1.0:
+        raise ConfigurationError(f"--margin: got {options.margin:g}, allowed 0 to 1 m")
+    arm, clearance = _arm(options)
+    gravities: list[Vector | None] = [
+        np.asarray(Pose.from_rpy((0.0, 0.0, 0.0), rpy).rotation.T @ (0.0, 0.0, -9.81))
+        for rpy in options.mounting
+    ]
+    wanted = Wanted(
+        harmonics=options.harmonics,
+        period=options.period,
+        ramp=options.ramp,
+        share=options.share,
+        criterion=options.criterion,
+        evaluations=options.evaluations,
+        seed=options.seed,
+    )
+    search = Excitation(arm, wanted, clearance, gravities or (None,))
+    complain(f"excite: {search.parameters} base parameters, {wanted.evaluations} motions to try")
+    motion = search.search(
+        lambda done, best: complain(f"excite: {done}/{wanted.evaluations}: condition {best:.1f}")
+    )
+    _write(options.output, motion, arm)
+    say(
+        f"{options.output}: {motion.duration:g} s from rest to rest, condition number "
+        f"{search.condition(motion):.1f}"
+    )
+    return OK
+
+
+def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
+    """Return the arm that moves, and what it keeps away from."""
+    if options.cell in MODELS:
+        arm = ArmDescription("arm", options.cell)
+        return arm, Clearance(arm, options.margin)
+    config = CellConfig.from_yaml(options.cell)
+    name = options.arm or (next(iter(config.arms)) if len(config.arms) == 1 else "")
+    if name not in config.arms:
+        raise UnknownName("--arm: arm", name, tuple(config.arms))
+    arm = describe_arm(name, config.arms[name])
+    rest = {other: own for other, own in config.arms.items() if other != name}
+    return arm, Clearance(
+        arm,
+        options.margin,
+        [describe_arm(other, own) for other, own in rest.items()],
+        {other: np.array(own.q_start) for other, own in rest.items()},
+        describe_objects(config),
+    )
+
+
+def _write(path: Path, motion: FourierMotion, arm: ArmDescription) -> None:
+    """Write a motion whole or not at all."""
+    n = arm.n_joints
+    if path.suffix == ".csv":
+        time = motion.times(POINTS)
+        table = np.column_stack([time, *motion.sample(time)])
+        names = ["time", *(f"{what}{i + 1}" for what in ("q", "dq", "ddq") for i in range(n))]
+        rows = (",".join(f"{value:.9g}" for value in row) for row in table)
+        text = "\n".join([",".join(names), *rows]) + "\n"
+    else:
+        data = {
+            "robot": arm.robot.name,
+            "joints": [joint.name for joint in arm.robot.joints],
+            "period": motion.period,
+            "ramp": motion.ramp,
+            "periods": motion.periods,
+            "q0": motion.q0.tolist(),
+            "a": motion.a.tolist(),
+            "b": motion.b.tolist(),
+        }
+        head = (
+            "# q = q0 + sum_l a_l / (w l) sin(w l s) - b_l / (w l) cos(w l s), w = 2 pi / period\n"
+        )
+        text = head + yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=99)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find the inertia and friction of an arm, or what it carries, from logs."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from multipanda_py.commands.options import positive
+from multipanda_py.commands.output import OK, complain, say
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.exceptions import ConfigurationError, IdentificationRefused, UnknownName
+from multipanda_py.identification.find_load import find_load
+from multipanda_py.identification.identify import (
+    FRICTIONS,
+    ROTORS,
+    Identified,
+    Options,
+    identify,
+)
+from multipanda_py.identification.motion import MeasuredMotion
+from multipanda_py.logs.arm_log import ArmLog
+from multipanda_py.logs.read import read
+from multipanda_py.pose import Pose
+from multipanda_py.robots import DEFAULT_MODEL, MODELS, ArmDescription
+from multipanda_py.robots.parameter_file import parameters_text, with_parameters
+
+SUMMARY = "Find inertia and friction of an arm, or what its hand carries, from logs."
+FIGURES = ("friction_phi_1", "friction_phi_2", "friction_phi_3")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("logs", metavar="LOG", nargs="+", help="logs of one arm that moves")
+    parser.add_argument("--robot", metavar="NAME", help=f"its model; default {DEFAULT_MODEL}")
+    parser.add_argument(
+        "--cell", metavar="CELL", help="a cell file that describes the arm instead"
+    )
+    parser.add_argument("--arm", metavar="ARM", help="which one, where log or cell have several")
+    parser.add_argument("--no-hand", action="store_true", help="it carried no hand")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="the YAML to write")
+    parser.add_argument(
+        "--load", action="store_true", help="find what the flange carries beyond hand and tool"
+    )
+    parser.add_argument(
+        "--parameters", metavar="FILE", type=Path, help="of this command: what is known of the arm"
+    )
+    parser.add_argument("--friction", choices=FRICTIONS, default="coulomb")
+    parser.add_argument(
+        "--rotors", choices=ROTORS, default="fit",
+        help="rotor inertia: find it, take the model's, or unseen by sensors behind the gears",
+    )  # fmt: skip
+    parser.add_argument("--cutoff", type=positive, default=5.0, metavar="HZ", help="default 5")
+    parser.add_argument(
+        "--held-out", type=float, default=0.3, metavar="SHARE",
+        help="end of every log that is only predicted, default 0.3",
+    )  # fmt: skip
+    parser.add_argument(
+        "--mounting", type=float, nargs=3, action="append", default=[], metavar=("R", "P", "Y"),
+        help="how the base stood in the world [rad]; again for the next log",
+    )  # fmt: skip
+    parser.add_argument("--plot", metavar="PNG", type=Path, help="draw what the models leave")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Identify, say how good it is, and write the file, whole or not at all."""
+    arm = _arm(options)
+    motions = _motions(options, arm)
+    if options.load:
+        return _load(options, arm, motions)
+    if not 0.05 <= options.held_out <= 0.5:
+        raise ConfigurationError(f"--held-out: got {options.held_out:g}, allowed 0.05 to 0.5")
+    if options.output is None:
+        raise ConfigurationError("-o: missing: the file to write")
+    asked = Options(
+        friction=options.friction,
+        rotors=options.rotors,
+        cutoff=options.cutoff,
+        held_out=options.held_out,
+    )
+    found = identify(motions, arm, asked, progress=lambda text: complain(f"identify: {text}"))
+    _report(found)
+    figures = FIGURES if set(FIGURES) <= set(found.robot.figures) else ()
+    _write(options.output, parameters_text(found.robot, _notes(found, options), figures))
+    with_parameters(arm.robot, options.output)
+    say(f"{options.output}: as a model: {{base: {arm.robot.name}, parameters: {options.output}}}")
+    if options.plot:
+        from multipanda_py.identification.residual_plot import draw_residuals
+
+        draw_residuals(found, options.plot)
+        say(f"{options.plot}: torques that the models had not seen")
+    return OK
+
+
+def _arm(options: argparse.Namespace) -> ArmDescription:
+    """Return the arm that was measured."""
+    if options.cell and options.robot:
+        raise ConfigurationError("--robot: the cell file says already what the arm is")
+    if options.cell:
+        config = CellConfig.from_yaml(options.cell)
+        name = options.arm or (next(iter(config.arms)) if len(config.arms) == 1 else "")
+        if name not in config.arms:
+            raise UnknownName("--arm: arm", name, tuple(config.arms))
+        arm = describe_arm(name, config.arms[name])
+    else:
+        robot = options.robot or DEFAULT_MODEL
+        if robot not in MODELS:
+            raise UnknownName("--robot: model", robot, tuple(MODELS))
+        arm = ArmDescription("arm", MODELS[robot])
+    if options.no_hand:
+        arm = replace(arm, hand=False)
+    if options.parameters:
+        arm = replace(arm, model=with_parameters(arm.robot, options.parameters))
+    return arm
+
+
+def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredMotion]:
+    """Return the logs as motions of the arm."""
+    if len(options.mounting) not in (0, 1, len(options.logs)):
+        raise ConfigurationError(
+            f"--mounting: got {len(options.mounting)}, allowed one for all logs or one per log"
+        )
+    motions = []
+    for i, path in enumerate(options.logs):
+        log = read(path, arm.robot.name)
+        name = options.arm if options.arm in log.arms else None
+        gravity = None
+        if options.mounting:
+            rpy = options.mounting[min(i, len(options.mounting) - 1)]
+            gravity = Pose.from_rpy((0.0, 0.0, 0.0), rpy).rotation.T @ (0.0, 0.0, -9.81)
+        motions.append(motion_of(log.the_arm(name), str(path), gravity))
+    return motions
+
+
+def motion_of(log: ArmLog, name: str, gravity: Any = None) -> MeasuredMotion:
+    """Return an arm's log as identification takes it.
+
+    Raises:
+        IdentificationRefused: If torques were not recorded, or are without what carries the arm.
+    """
+    if log.tau is None:
+        got = ", ".join(log.names)
+        raise IdentificationRefused(f"{name}: no measured torques, only {got}")
+    if not log.gravity_in_tau:
+        raise IdentificationRefused(
+            f"{name}: the torques lack what carries the arm, allowed as sensors measure"
+        )
+    own = log.gravity_in_base if gravity is None else gravity
+    return MeasuredMotion(name, log.time, log.q, log.tau, log.dq, own, log.joints, log.starts)
+
+
+def _report(found: Identified) -> None:
+    """Say how well every joint's torque is told."""
+    say(f"{len(found.base)} base parameters, condition number {found.condition:.3g}")
+    if found.delay:
+        say(f"torques are {1e3 * found.delay:.2g} ms behind positions")
+    say(f"RMSE of held-out torque {'':12}" + "".join(f"{j.name:>10}" for j in found.robot.joints))
+    for name, rmse in found.held_out.items():
+        say(f"  {name:34}" + "".join(f"{value:10.4f}" for value in rmse))
+
+
+def _notes(found: Identified, options: argparse.Namespace) -> dict[str, Any]:
+    """Return what the file says of how it came about."""
+    return {
+        "logs": [str(log) for log in options.logs],
+        "friction_model": options.friction,
+        "rotors": options.rotors,
+        "base_parameters": len(found.base),
+        "condition": round(found.condition, 1),
+        "torque_delay": round(found.delay, 6),
+        "held_out_rmse": {
+            name: [round(float(v), 5) for v in rmse] for name, rmse in found.held_out.items()
+        },
+        "base_estimates": {
+            name: [float(f"{value:.5g}"), float(f"{deviation:.2g}")]
+            for name, value, deviation in zip(
+                found.names, found.estimate.values, found.estimate.deviations
+            )
+        },
+    }
+
+
+def _load(options: argparse.Namespace, arm: ArmDescription, motions: list[MeasuredMotion]) -> int:
+    """Say and write what the flange carries."""
+    found = find_load(motions, arm, options.cutoff)
+    body, six = found.load, found.load.inertia
+    inertia = [six[0, 0], six[1, 1], six[2, 2], six[0, 1], six[0, 2], six[1, 2]]
+    say(f"mass {body.mass:.4g} kg (standard deviation {found.mass_deviation:.2g})")
+    deviation = ", ".join(f"{value:.2g}" for value in found.com_deviation)
+    say(f"centre in the flange {np.round(body.com, 4).tolist()} m ({deviation})")
+    if found.tells_inertia:
+        say(f"inertia about it xx yy zz xy xz yz {np.round(inertia, 6).tolist()} kg m^2")
+    else:
+        complain("the arm stood still: the inertia cannot be told; written is that of a thing of "
+                 "ordinary size")  # fmt: skip
+    if options.output:
+        section = {
+            "load_mass": round(float(body.mass), 5),
+            "load_com": [round(float(v), 6) for v in body.com],
+            "load_inertia": [float(f"{v:.6g}") for v in inertia],
+        }
+        head = "# What the arm carries beyond hand and tool; a section `franka` of a cell file.\n"
+        _write(options.output, head + yaml.safe_dump({"franka": section}, sort_keys=False))
+        say(f"{options.output}: load_mass, load_com and load_inertia")
+    return OK
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A picture of what an identified model leaves of torques that it has not seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from multipanda_py.identification.identify import Identified
+from multipanda_py.identification.needed import needed
+
+SHOWN = ("datasheet", "consistent")
+
+
+def draw_residuals(found: Identified, path: Path) -> None:
+    """Draw measured torques and residuals of every joint over the held-out time.
+
+    Raises:
+        IdentificationRefused: If matplotlib is missing.
+    """
+    needed("matplotlib").use("Agg")
+    plots = needed("matplotlib.pyplot")
+    limits, joints = found.robot.limits, found.robot.joints
+    n = len(joints)
+    figure, axes = plots.subplots(
+        n, 2, figsize=(11.0, 1.5 * n + 1.0), sharex=True, squeeze=False, layout="constrained"
+    )
+    time = found.time - found.time[0]
+    for i, (left, right) in enumerate(axes):
+        unit = limits.unit(i, "Nm")
+        left.plot(time, found.measured[:, i], color="0.2", lw=1.2, label="measured")
+        modelled = found.measured[:, i] - found.residual["consistent"][:, i]
+        left.plot(time, modelled, color="tab:blue", lw=1.0, ls="--", label="identified model")
+        for name, color in zip(SHOWN, ("tab:orange", "tab:blue")):
+            rmse = found.held_out[name][i]
+            label = f"{'identified' if name == 'consistent' else name}: {rmse:.3g} {unit}"
+            right.plot(time, found.residual[name][:, i], color=color, lw=1.0, label=label)
+        right.axhline(0.0, color="0.7", lw=0.6)
+        left.set_ylabel(f"{joints[i].name} [{unit}]", fontsize=8)
+        right.legend(fontsize=7, loc="upper right", ncols=2, framealpha=0.7)
+        for one in (left, right):
+            one.tick_params(labelsize=7)
+            one.margins(x=0.0)
+    axes[0, 0].set_title("torque of held-out motion", fontsize=10)
+    axes[0, 1].set_title("what the models leave of it (RMSE)", fontsize=10)
+    axes[0, 0].legend(fontsize=7, loc="upper right", framealpha=0.7)
+    for one in axes[-1]:
+        one.set_xlabel("time [s]", fontsize=8)
+    if np.any(np.diff(found.time) < 0.0):  # several logs: their times are not one
+        for one in axes[-1]:
+            one.set_xlabel("time in its log [s]", fontsize=8)
+    figure.savefig(path, dpi=110)
+    plots.close(figure)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands: from a log to a model that a cell takes, and refusals that write nothing."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pytest
+import yaml
+from measured_arm import measure, perturbed, some_motion
+
+from multipanda_py.cli import main
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.dynamics.arm_model import build_pinocchio
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.robots import MODELS, ArmDescription
+from multipanda_py.robots.parameter_file import with_parameters
+from multipanda_py.simulation.mjcf import build_scene
+
+PRIOR = ArmDescription("arm", "fr3")
+
+
+def write_csv(path, log):
+    names = ["time", *(f"{what}{i + 1}" for what in ("q", "dq", "tau") for i in range(7))]
+    table = np.column_stack([log.time, log.q, log.dq, log.tau])
+    np.savetxt(path, table, delimiter=",", header=",".join(names), comments="")
+
+
+@pytest.fixture(scope="module")
+def log():
+    plant = perturbed(PRIOR, 4)
+    return measure(plant, some_motion(plant, 4), believed=PRIOR, rate=250.0)
+
+
+@pytest.fixture(scope="module")
+def found(log, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("identified")
+    write_csv(folder / "log.csv", log)
+    plot = folder / "residuals.png"
+    arguments = [str(folder / "log.csv"), "--robot", "fr3", "-o", str(folder / "robot.yaml")]
+    assert main(["identify", *arguments, "--plot", str(plot)]) == 0
+    assert plot.stat().st_size > 10_000
+    return folder / "robot.yaml"
+
+
+def cell_with(found):
+    arm = {"model": {"base": "fr3", "parameters": str(found)}, "backend": "mujoco"}
+    return CellConfig.model_validate({"arms": {"left": arm}})
+
+
+def test_what_was_found_is_one_robot_in_pinocchio_and_mujoco(found):
+    arm = describe_arm("left", cell_with(found).arms["left"])
+    said = yaml.safe_load(found.read_text())
+    friction = list(said["friction"].values())
+    world = build_scene([arm]).compile()
+    np.testing.assert_allclose(world.dof_frictionloss[:7], friction)
+    np.testing.assert_allclose(arm.joint_damping, list(said["damping"].values()))
+    pinocchio = build_pinocchio(arm)
+    np.testing.assert_allclose(pinocchio.armature, list(said["armature"].values()))
+    data = mujoco.MjData(world)
+    for i in range(1, 7):
+        body = said["links"][f"link{i}"]
+        own = world.body(f"left_fr3_link{i}")
+        assert own.mass[0] == pytest.approx(body["mass"])
+        np.testing.assert_allclose(own.ipos, body["com"], atol=1e-9)
+        assert pinocchio.inertias[i].mass == pytest.approx(body["mass"])
+        np.testing.assert_allclose(pinocchio.inertias[i].lever, body["com"], atol=1e-9)
+    mujoco.mj_forward(world, data)  # a motor at zero leaves what its offset says to the joint
+    offsets = list(said["torque_offset"].values())
+    np.testing.assert_allclose(data.qfrc_actuator[:7], -np.array(offsets), atol=1e-12)
+
+
+def test_a_log_that_is_refused_writes_nothing(log, tmp_path, capsys):
+    bad = tmp_path / "bad.csv"
+    table = np.column_stack([log.time, np.rad2deg(log.q), log.dq, log.tau])
+    names = ["time", *(f"{what}{i + 1}" for what in ("q", "dq", "tau") for i in range(7))]
+    np.savetxt(bad, table, delimiter=",", header=",".join(names), comments="")
+    target = tmp_path / "robot.yaml"
+    assert main(["identify", str(bad), "-o", str(target)]) == 1
+    assert "degrees" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.csv"]
+
+
+def test_excite_writes_points_that_a_trajectory_takes(tmp_path):
+    target = tmp_path / "motion.csv"
+    arguments = ["fr3", "-o", str(target), "--evaluations", "40", "--seed", "1"]
+    assert main(["excite", *arguments]) == 0
+    points = np.loadtxt(target, delimiter=",", skiprows=1)
+    assert points.shape[1] == 1 + 3 * 7
+    np.testing.assert_allclose(points[[0, -1], 8:], 0.0, atol=1e-9)
+    slope = np.gradient(points[:, 1:8], points[:, 0], axis=0)
+    np.testing.assert_allclose(slope[5:-5], points[5:-5, 8:15], atol=5e-3)
+
+
+def test_a_file_that_is_not_physical_is_refused(found, tmp_path):
+
+    said = yaml.safe_load(found.read_text())
+    said["links"]["link3"]["inertia"][0] = 5.0
+    path = tmp_path / "robot.yaml"
+    path.write_text(yaml.safe_dump(said))
+    with pytest.raises(ConfigurationError, match=r"link3: .*principal moments"):
+        with_parameters(MODELS["fr3"], path)
+    said["links"] = {}
+    said["friction"]["joint2"] = -0.1
+    path.write_text(yaml.safe_dump(said))
+    with pytest.raises(ConfigurationError, match=r"friction: joint joint2: got -0.1"):
+        with_parameters(MODELS["fr3"], path)
+    said["robot"] = "ur5e"
+    path.write_text(yaml.safe_dump(said))
+    with pytest.raises(ConfigurationError, match=r"robot: got 'ur5e', allowed 'fr3'"):
+        with_parameters(MODELS["fr3"], path)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logs that are not what they are said to be are refused in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from measured_arm import some_motion
+
+from multipanda_py.exceptions import IdentificationRefused
+from multipanda_py.identification.arm_regressor import ArmRegressor
+from multipanda_py.identification.identify import identify
+from multipanda_py.identification.motion import MeasuredMotion
+from multipanda_py.identification.motion_checks import check_motion
+from multipanda_py.robots import ArmDescription
+
+ARM = ArmDescription("arm", "fr3")
+REGRESSOR = ArmRegressor(ARM)
+
+
+def good():
+    motion = some_motion(ARM, 0)
+    time = motion.times(100.0)
+    q, dq, ddq = motion.sample(time)
+    rows = REGRESSOR.rows(q, dq, ddq)
+    tau = rows @ REGRESSOR.prior + rows[..., -10:] @ REGRESSOR.carried
+    return MeasuredMotion(
+        "log", time, q, tau, dq, joints=tuple(f"fr3_joint{i}" for i in range(1, 8))
+    )
+
+
+GOOD = good()
+
+
+def swapped(table, one=0, other=3):
+    found = table.copy()
+    found[:, [one, other]] = table[:, [other, one]]
+    return found
+
+
+def still(log):
+    q, dq = log.q.copy(), log.dq.copy()
+    q[:, 2], dq[:, 2] = 0.1, 0.0
+    return replace(log, q=q, dq=dq)
+
+
+def with_nan(log):
+    tau = log.tau.copy()
+    tau[7, 2] = np.nan
+    return replace(log, tau=tau)
+
+
+def saturated(log):
+    tau = log.tau.copy()
+    tau[100:200, 1] = ARM.limits.torque[1]
+    return replace(log, tau=tau)
+
+
+def set_back(log):
+    time = log.time.copy()
+    time[500:] -= 3.0
+    return replace(log, time=time)
+
+
+def in_pieces(log):
+    """Gaps everywhere: no run has a second."""
+    keep = np.arange(len(log.time)) % 100 < 60
+    return MeasuredMotion("log", log.time[keep], log.q[keep], log.tau[keep], log.dq[keep])
+
+
+BAD = {
+    "degrees": (lambda log: replace(log, q=np.rad2deg(log.q)), "are these degrees"),
+    "velocities in degrees": (lambda log: replace(log, dq=np.rad2deg(log.dq)), "in degrees"),
+    "mNm": (lambda log: replace(log, tau=1e3 * log.tau), "are these mNm"),
+    "swapped velocities": (lambda log: replace(log, dq=swapped(log.dq)), "columns swapped"),
+    "swapped torques": (lambda log: replace(log, tau=swapped(log.tau, 1, 3)), "columns swapped"),
+    "upside down": (lambda log: replace(log, tau=-log.tau), "opposite"),
+    "constant joint": (still, "joint3: stands still"),
+    "saturated": (saturated, "at its limit"),
+    "nan": (with_nan, "not finite in 1 of"),
+    "clock": (set_back, "the clock went from"),
+    "names": (
+        lambda log: replace(log, joints=tuple(f"panda_finger{i}" for i in range(7))),
+        "got joints panda_finger0",
+    ),
+    "another robot": (
+        lambda log: MeasuredMotion("log", log.time, log.q[:, :6], log.tau[:, :6]),
+        "got 6 joints, allowed 7",
+    ),
+    "too short": (lambda log: log.part(slice(0, 300)), "too short"),
+    "gaps": (in_pieces, "too short.*gaps"),
+}  # fmt: skip
+
+
+def test_a_good_log_is_taken():
+    check_motion(GOOD, REGRESSOR)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_refused(name):
+    spoil, words = BAD[name]
+    with pytest.raises(IdentificationRefused, match=words) as refusal:
+        check_motion(spoil(GOOD), REGRESSOR)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_gap_is_no_reason_to_refuse_the_rest():
+    keep = (GOOD.time < 9.0) | (GOOD.time > 9.4)
+    log = MeasuredMotion("log", GOOD.time[keep], GOOD.q[keep], GOOD.tau[keep], GOOD.dq[keep])
+    assert len(log.runs()) == 2
+    found = identify([log], ARM)
+    assert (found.held_out["consistent"] < 0.1).all()
