@@ -26,7 +26,7 @@ from multipanda_py.identification.identify import (
 )
 from multipanda_py.identification.motion import MeasuredMotion
 from multipanda_py.logs.arm_log import ArmLog
-from multipanda_py.logs.read import read
+from multipanda_py.logs.reading import read
 from multipanda_py.pose import Pose
 from multipanda_py.robots import DEFAULT_MODEL, MODELS, ArmDescription
 from multipanda_py.robots.parameter_file import parameters_text, with_parameters
