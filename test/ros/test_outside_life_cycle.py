@@ -13,10 +13,9 @@ def test_ros2_lifecycle_takes_a_cell_through_its_states(cell, client, outside):
 
     def found():  # a daemon that has just been started has not heard of the node yet
         states[:] = outside.ros2("lifecycle nodes", f"lifecycle get {node}")
-        return "active [3]" in states[1]
+        return node in states[0] and "active [3]" in states[1]
 
     client.until(found, 20.0, "the node, by ros2 lifecycle")
-    assert node in states[0]
     said = outside.ros2(
         f"lifecycle list {node}",
         f"lifecycle set {node} deactivate",
