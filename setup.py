@@ -43,6 +43,7 @@ setup(
                 "config",
                 "config/layouts",
                 *sorted(glob("config/crisp/*")),
+                *sorted(glob("config/moveit/*")),
                 "launch",
                 "urdf",
             )

@@ -17,7 +17,7 @@ ADDRESSES = ("robot_ips", "", "addresses instead of the file's: arm:ip,arm:ip", 
 
 def generate_launch_description() -> LaunchDescription:
     """Declare the arguments; the nodes depend on what the cell file says."""
-    return make_launch_description("dual_real.yaml", ADDRESSES, addresses)
+    return make_launch_description("dual_real.yaml", [ADDRESSES], addresses)
 
 
 def addresses(chosen: Mapping[str, str]) -> dict[str, str]:

@@ -22,7 +22,7 @@ VIEWER = (
 
 def generate_launch_description() -> LaunchDescription:
     """Declare the arguments; the nodes depend on what the cell file says."""
-    return make_launch_description("dual_sim.yaml", VIEWER, viewer)
+    return make_launch_description("dual_sim.yaml", [VIEWER], viewer)
 
 
 def viewer(chosen: Mapping[str, str]) -> dict[str, bool]:

@@ -21,9 +21,8 @@ from multipanda_py.extras import extras_named
 from multipanda_py.machine.interruption import Interrupted
 
 COMMANDS = (
-    "run", "check", "list", "render", "margin", "robot", "perturb", "validate", "sweep", "doctor",
-    "bench", "fci-sim", "inject", "excite",
-    "identify",
+    "run", "check", "list", "render", "margin", "robot", "moveit", "perturb", "validate", "sweep",
+    "doctor", "bench", "fci-sim", "inject", "excite", "identify",
     "record", "plot",
 )  # fmt: skip
 

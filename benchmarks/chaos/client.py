@@ -101,7 +101,8 @@ class Client:
         name = f"{prefix}controller_manager/list_controllers"
         answer = self.ask(ListControllers, name, ListControllers.Request())
         found = answer.controller if answer is not None else []
-        laws = (item for item in found if item.name != "joint_state_broadcaster")  # a name only
+        names_only = ("joint_state_broadcaster", "gripper")
+        laws = (item for item in found if item.name.rpartition("/")[2] not in names_only)
         return {prefix + item.name for item in laws if item.state == "active"}
 
     def publisher(self, kind: Any, topic: str) -> Any:

@@ -32,6 +32,8 @@ SPEED = 0.1
 """Of the width, as messages have none [m/s]."""
 CLOSE_FORCE = 20.0
 """With which ``close`` holds what it finds [N]."""
+ACTIONS = ("gripper_action", "gripper_cmd")
+"""Names of the same action: of franka_ros2, and of ros2_control and MoveIt."""
 _SAME = 1e-4
 _ARRIVED = 1e-3
 
@@ -58,6 +60,7 @@ class GripperServers:
 
 
 class _GripperGoal(NamedTuple):
+    server: PlainActionServer
     handle: Any
     motion: GripperMotion
 
@@ -65,11 +68,11 @@ class _GripperGoal(NamedTuple):
 class _Hand:
     """``gripper_action``, ``homing``, ``open``, ``close`` and ``stop`` of one hand.
 
-    A goal's ``position`` is that of one finger joint, half the width [m], as franka_ros2 and
-    MoveIt have it. With ``max_effort`` above zero and a width below the present one the hand
-    grasps with that force, within libfranka's default tolerance; else it moves. A goal that
-    cannot be executed is rejected, and log and diagnostics say why. The newest command counts,
-    whether it came by the action or by a service.
+    ``gripper_cmd`` is another name of the action. A goal's ``position`` is that of one finger
+    joint, half the width [m], as franka_ros2 and MoveIt have it. With ``max_effort`` above zero
+    and a width below the present one the hand grasps with that force, within libfranka's default
+    tolerance; else it moves. A goal that cannot be executed is rejected, and log and diagnostics
+    say why. The newest command counts, whether it came by the action or by a service.
     """
 
     def __init__(self, node: GuardedNode, cell: Cell, arm: str, targets: Targets) -> None:
@@ -79,6 +82,7 @@ class _Hand:
         self._speed = min(SPEED, self._gripper.description.speed)
         self._goals: list[_GripperGoal] = []
         self._problem, self._said = "", SaidOnce()
+        self._servers: dict[str, PlainActionServer] = {}
         commands: dict[str, Callable[[], GripperMotion]] = {
             "homing": self._gripper.homing,
             "open": self._open,
@@ -87,14 +91,15 @@ class _Hand:
         }
         for name, start in commands.items():
             node.serve(Trigger, f"{arm}/gripper/{name}", partial(self._trigger, name, start))
-        self._server = PlainActionServer(
-            node,
-            GripperCommand,
-            f"{arm}/gripper/gripper_action",
-            execute_callback=self._begin,
-            goal_callback=self._accept,
-            cancel_callback=self._cancel,
-        )
+        for action in ACTIONS:
+            self._servers[action] = PlainActionServer(
+                node,
+                GripperCommand,
+                f"{arm}/gripper/{action}",
+                execute_callback=partial(self._begin, action),
+                goal_callback=self._accept,
+                cancel_callback=self._cancel,
+            )
 
     def look(self) -> None:
         """Answer what is done, and tell how the rest is doing."""
@@ -159,8 +164,9 @@ class _Hand:
         self._targets.last_reason[whose] = reason
         self._logger.warning(f"{self._arm}/gripper/gripper_action: {reason}")
 
-    def _begin(self, handle: Any) -> None:
+    def _begin(self, action: str, handle: Any) -> None:
         """Begin a goal; what went on is aborted."""
+        server = self._servers[action]
         command, state = handle.request.command, self._gripper.state()
         width = min(2.0 * command.position, state.max_width)
         try:
@@ -170,9 +176,9 @@ class _Hand:
                 motion = self._gripper.move(width, self._speed)
         except MultipandaError as error:
             self._refuse(str(error))
-            self._server.finish(handle, "abort", GripperCommand.Result())
+            server.finish(handle, "abort", GripperCommand.Result())
             return
-        self._goals.append(_GripperGoal(handle, motion))
+        self._goals.append(_GripperGoal(server, handle, motion))
 
     def _cancel(self, handle: Any) -> CancelResponse:
         for goal in self._goals:
@@ -202,4 +208,4 @@ class _Hand:
             how = "abort"
             if news := self._said.news(result.text):  # clients send goals at the rate of a stream
                 self._logger.warning(f"{self._arm}/gripper/gripper_action: {news}")
-        self._server.finish(goal.handle, how, message)
+        goal.server.finish(goal.handle, how, message)

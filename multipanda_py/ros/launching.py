@@ -29,26 +29,33 @@ BOOLEAN = ["true", "false"]
 DISCOVERY = ["environment", "SUBNET", "LOCALHOST", "OFF"]
 Argument = tuple[str, str, str, Sequence[str] | None]
 """Name, default, what it is, what it may be."""
+Planner = Callable[[Mapping[str, str], CellConfig], dict[str, Any]]
+"""From the arguments' values and the cell to the parameters of ``move_group``."""
+MOVE_GROUP = "moveit_ros_move_group"
 Overrides = Callable[[Mapping[str, str]], dict[str, Any]]
 """From the arguments' values to parameters that go before those of the cell file."""
 
 
 def make_launch_description(
-    default_cell: str, argument: Argument, overrides: Overrides
+    default_cell: str,
+    own: Sequence[Argument],
+    overrides: Overrides = lambda _: {},
+    planner: Planner | None = None,
 ) -> LaunchDescription:
     """Return a launch of one cell with its transforms.
 
     Args:
         default_cell: Name of a cell file of this package.
-        argument: Beside those that every launch of a cell has.
-        overrides: What that argument means.
+        own: Arguments beside those that every launch of a cell has.
+        overrides: What they mean to the cell.
+        planner: What they mean to MoveIt, if it is to be started.
     """
     share = Path(get_package_share_directory("multipanda_py"))
     arguments: list[Argument] = [
         ("config_file", str(share / "config" / default_cell),
          "cell file, which is a ROS 2 parameter file, or the name of one of this package's", None),
         ("namespace", "", "namespace of the cell and everything in it", None),
-        argument,
+        *own,
         ("use_rviz", "false", "start RViz", BOOLEAN),
         ("discovery_range", "environment",
          "who may find, and command, the cell: this machine or the network it is in; by default "
@@ -57,7 +64,10 @@ def make_launch_description(
 
     def actions(context: LaunchContext) -> list[Action]:
         chosen = {name: LaunchConfiguration(name).perform(context) for name, *_ in arguments}
-        return [*_discovery(chosen["discovery_range"]), *_nodes(chosen, overrides(chosen))]
+        return [
+            *_discovery(chosen["discovery_range"]),
+            *_nodes(chosen, overrides(chosen), planner),
+        ]
 
     declared = [
         DeclareLaunchArgument(name, default_value=default, description=text, choices=choices)
@@ -73,23 +83,62 @@ def _discovery(chosen: str) -> list[SetEnvironmentVariable]:
     return [SetEnvironmentVariable("ROS_AUTOMATIC_DISCOVERY_RANGE", chosen)]
 
 
-def _nodes(chosen: Mapping[str, str], parameters: dict[str, Any]) -> list[Action]:
-    """Return the controller, the transforms of its arms and, if wanted, RViz.
+def _nodes(
+    chosen: Mapping[str, str], parameters: dict[str, Any], planner: Planner | None
+) -> list[Action]:
+    """Return the controller, the transforms of its arms and, if wanted, MoveIt and RViz.
 
     Raises:
-        ConfigurationError: If RViz or the cell file is not there, before anything is started.
+        ConfigurationError: If MoveIt, RViz or the cell file is not there, before anything is
+            started.
     """
     installed = get_packages_with_prefixes()
+    if planner is not None and MOVE_GROUP not in installed:
+        raise ConfigurationError(
+            f"the package {MOVE_GROUP} is not installed (apt install ros-$ROS_DISTRO-moveit); "
+            "nothing is started"
+        )
     if chosen["use_rviz"] == "true" and "rviz2" not in installed:
         raise ConfigurationError(
             "use_rviz: got true, but the package rviz2 is not installed; nothing is started"
         )
     file = str(_cell_file(chosen["config_file"]))
     config = CellConfig.from_yaml(file, chosen["namespace"])
+    layout, beside = "cell.rviz", []
+    started: list[Action] = []
+    if planner is not None:
+        layout, beside = "moveit.rviz", [_plain(planner(chosen, config))]
+        started.append(_node(chosen, MOVE_GROUP, "move_group", parameters=beside))
+    if chosen.get("start_cell", "true") == "true":
+        started.extend(
+            _cell(chosen, file, config, parameters, "robot_state_publisher" in installed)
+        )
+    if chosen["use_rviz"] == "true":
+        path = Path(get_package_share_directory("multipanda_py")) / "config/layouts" / layout
+        started.append(_node(chosen, "rviz2", arguments=["-d", str(path)], parameters=beside))
+    return started
+
+
+def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters of which long texts are texts, whatever they look like as YAML."""
+    return {
+        name: ParameterValue(value, value_type=str) if str(value).startswith("<?xml") else value
+        for name, value in parameters.items()
+    }
+
+
+def _cell(
+    chosen: Mapping[str, str],
+    file: str,
+    config: CellConfig,
+    parameters: dict[str, Any],
+    has_publisher: bool,
+) -> list[Action]:
+    """Return the controller and, where it is installed, the publisher of its transforms."""
     ends_all = Shutdown(reason="the cell has ended")
     # The node sends /tf itself where nobody else can, or where the cell says how often.
     elsewhere = (
-        "robot_state_publisher" in installed
+        has_publisher
         and "tf_rate" not in config.cell.model_fields_set
         and "cell.tf_rate" not in parameters
     )
@@ -102,9 +151,6 @@ def _nodes(chosen: Mapping[str, str], parameters: dict[str, Any]) -> list[Action
         urdf = ParameterValue(cell_urdf(describe_arms(config), config.cell.name), value_type=str)
         described = [{"robot_description": urdf}]
         started.append(_node(chosen, "robot_state_publisher", parameters=described))
-    if chosen["use_rviz"] == "true":
-        layout = Path(get_package_share_directory("multipanda_py")) / "config/layouts/cell.rviz"
-        started.append(_node(chosen, "rviz2", arguments=["-d", str(layout)]))
     return started
 
 

@@ -25,13 +25,17 @@ from multipanda_py.cell.switcher import ControlletInfo
 from multipanda_py.exceptions import MultipandaError, SwitchRejected, shortened
 from multipanda_py.ros.deferred_responses import Work
 from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.standing_controllers import (
+    REPORTED,
+    reported_type,
+    standing_controllers,
+    why_for_good,
+)
 
 DEFAULT_TIMEOUT = 1.0
 """How long the loop may take over a switch when the request does not say [s]."""
 MAX_TIMEOUT = 10.0
 """How long the loop may take at most, whatever the request says [s]."""
-BROADCASTER = "joint_state_broadcaster"
-"""What clients spawn to get joint states, which are there anyway: listed as active for good."""
 
 
 class ControllerManager:
@@ -57,6 +61,7 @@ class ControllerManager:
     ) -> None:
         self._cell, self._arm, self._logger = cell, arm, main.get_logger()
         self._prefix = f"{arm}/" if arm else ""
+        self._standing = standing_controllers(cell, [arm] if arm else cell.arms, not arm)
         self._joints = {name: arm.joint_names for name, arm in cell.descriptions.items()}
         switch = main.resolve_service_name(f"{prefix}switch_controller")
         node.serve(SwitchController, switch, self._switch)
@@ -85,8 +90,9 @@ class ControllerManager:
         wait = request.timeout.sec + request.timeout.nanosec * 1e-9
         try:
             rule = request.strictness or Strictness.BEST_EFFORT
-            if BROADCASTER in request.deactivate_controllers and rule != Strictness.BEST_EFFORT:
-                raise SwitchRejected(f"{BROADCASTER}: joint states are always published")
+            for name in filter(self._is_standing, request.deactivate_controllers):
+                if rule != Strictness.BEST_EFFORT:
+                    raise SwitchRejected(f"{name}: {why_for_good(name)}")
             pending = self._cell.ask_switch(
                 self._full(request.activate_controllers),
                 self._full(request.deactivate_controllers),
@@ -109,11 +115,11 @@ class ControllerManager:
 
     def _list(self, request: Any, response: Any) -> Any:
         loaded = [self._state_of(info) for info in self.here() if info.state != "unloaded"]
-        response.controller = [*loaded, self._broadcaster()]
+        response.controller = [*loaded, *self._standing]
         return response
 
     def _list_types(self, request: Any, response: Any) -> Any:
-        response.types = list(registry.names("controllets"))
+        response.types = [*registry.names("controllets"), *sorted(set(REPORTED.values()))]
         response.base_classes = ["multipanda_py.controllet.Controllet"] * len(response.types)
         return response
 
@@ -123,12 +129,12 @@ class ControllerManager:
         return response
 
     def _load(self, request: Any, response: Any) -> Any:
-        if request.name == BROADCASTER:
+        if self._is_standing(request.name):
             return self._granted(response)
         return self._change(request.name, ("unloaded",), "unconfigured", response)
 
     def _configure(self, request: Any, response: Any) -> Any:
-        if request.name == BROADCASTER:
+        if self._is_standing(request.name):
             return self._granted(response)
         return self._change(request.name, ("unconfigured", "inactive"), "inactive", response)
 
@@ -147,7 +153,7 @@ class ControllerManager:
         try:
             full = self._prefix + name
             states = {info.name: info.state for info in self.here()}
-            states[self._prefix + BROADCASTER] = "always active"
+            states.update({self._prefix + one.name: "always active" for one in self._standing})
             now = states.get(full, "unknown here")
             if now not in allowed:
                 raise SwitchRejected(f"{full}: is {now}, allowed {' or '.join(allowed)}")
@@ -159,15 +165,10 @@ class ControllerManager:
         return response
 
     def _full(self, names: Sequence[str]) -> list[str]:
-        return [self._prefix + name for name in names if name != BROADCASTER]
+        return [self._prefix + name for name in names if not self._is_standing(name)]
 
-    def _broadcaster(self) -> ControllerState:
-        return ControllerState(
-            name=BROADCASTER,
-            state="active",
-            type=f"{BROADCASTER}/JointStateBroadcaster",
-            update_rate=round(self._cell.config.cell.rate),
-        )
+    def _is_standing(self, name: str) -> bool:
+        return any(one.name == name for one in self._standing)
 
     def _is_here(self, info: ControlletInfo) -> bool:
         return not self._arm or (info.per_arm and info.arms == (self._arm,))
@@ -178,7 +179,7 @@ class ControllerManager:
         return ControllerState(
             name=self.name_here(info),
             state=info.state,
-            type=info.type,
+            type=reported_type(info.type),
             is_async=False,
             update_rate=round(self._cell.config.cell.rate),
             claimed_interfaces=claims if info.state == "active" else [],

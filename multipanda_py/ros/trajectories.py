@@ -15,7 +15,7 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 
 from multipanda_py.cell import Cell
 from multipanda_py.channels.joint import JOINT
-from multipanda_py.channels.trajectory import TRAJECTORY, Trajectory
+from multipanda_py.channels.trajectory import LAWS, STILL, TRAJECTORY, Trajectory
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.control.motion_watch import (
     CONTACT,
@@ -35,7 +35,13 @@ from multipanda_py.ros.deferred_responses import PlainActionServer
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
 from multipanda_py.ros.targets import Targets
-from multipanda_py.ros.trajectory_goals import GoalRefused, TrajectoryGoal, read_goal
+from multipanda_py.ros.trajectory_goals import (
+    GoalRefused,
+    TrajectoryGoal,
+    named_arms,
+    read_goal,
+    with_resting,
+)
 from multipanda_py.state import Matrix, Vector
 
 Result = FollowJointTrajectory.Result
@@ -44,14 +50,14 @@ PERIOD = 0.05
 PATIENCE = 1.0
 """How long the loop may take to begin a motion [s]."""
 _STAMPS = 64
-TYPES = ("joint_trajectory", "joint_position")
 
 
 class Trajectories:
     """``<controllet>/follow_joint_trajectory`` of every controllet that takes trajectories.
 
-    A goal names all joints of its controllet's arms. Its time counts from its header's stamp;
-    until then the arm rests, and goals with one stamp that is still to come begin in one cycle.
+    A goal names all joints of its controllet's arms, or of some of them: the others rest. Its
+    time counts from its header's stamp; until then the arm rests, and goals with one stamp that is
+    still to come begin in one cycle.
 
     A goal that cannot be followed, as its controllet is not active or for itself, is accepted and
     aborted at once: a result says why, a rejection cannot. A newer goal ends an older one. While
@@ -71,7 +77,7 @@ class Trajectories:
         self._servers = [
             _Follower(node, cell, spec, clock, targets, starts)
             for spec in cell.specs
-            if spec.config.type in TYPES
+            if spec.config.type in LAWS
         ]
         if self._servers:
             every(node, PERIOD, self._tick)
@@ -133,7 +139,7 @@ class _Follower:
         self._clock, self._logger, self._targets = clock, node.get_logger(), targets
         self._starts = starts
         joints = [cell.descriptions[arm].joint_names for arm in self._arms]
-        self._names = [name for names in joints for name in names]
+        self._joints, self._names = joints, [name for names in joints for name in names]
         limits = [cell.descriptions[arm].limits for arm in self._arms]
         self._units = [one.unit(joint) for one in limits for joint in range(one.n_joints)]
         self._unit = " or ".join(sorted(set(self._units), reverse=True))
@@ -156,7 +162,7 @@ class _Follower:
                 raise TargetRejected(
                     f"{self._name} is not active; switch to it first ({self._owners()})"
                 )
-            goal = read_goal(handle.request, self._names, self._clock.nanoseconds, self._units)
+            goal = self._read(handle.request)
         except TargetRejected as error:
             for arm in self._arms:
                 self._cell.rejected[f"{arm} target"] += 1
@@ -175,6 +181,29 @@ class _Follower:
         reason = f"joint: {self._name} follows a trajectory; its end comes first"
         for arm in self._arms:
             self._targets.held_off.begin(arm, JOINT.name, reason)
+
+    def _read(self, request: Any) -> TrajectoryGoal:
+        """Return what a goal asks of all arms: those that it leaves out rest where they are.
+
+        Raises:
+            GoalRefused: If it cannot be followed, or an arm that it leaves out moves.
+        """
+        named = named_arms(request.trajectory.joint_names, self._joints)
+        names = [name for place in named for name in self._joints[place]]
+        places = [self._names.index(name) for name in names]
+        units = [self._units[place] for place in places]
+        goal = read_goal(request, names, self._clock.nanoseconds, units)
+        if len(named) == len(self._arms):
+            return goal
+        for place, arm in enumerate(self._arms):
+            fastest = float(np.abs(self._cell.state(arm).dq).max())
+            if place not in named and fastest > STILL:
+                raise GoalRefused(
+                    Result.INVALID_GOAL,
+                    f"joint_names: got none of {arm}, which moves at {fastest:.3f} rad/s; allowed "
+                    f"to leave an arm out below {STILL:g} rad/s",
+                )
+        return with_resting(goal, places, self._measured()[0])
 
     def _follow_all(self, goal: TrajectoryGoal) -> None:
         """Give every arm its part of a goal, all from one moment on."""

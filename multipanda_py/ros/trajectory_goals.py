@@ -57,6 +57,37 @@ class TrajectoryGoal(NamedTuple):
     ahead: float
 
 
+def named_arms(given: Sequence[str], arms: Sequence[Sequence[str]]) -> list[int]:
+    """Return which arms joints belong to, in order; all of them if it is none.
+
+    Args:
+        given: Names of joints.
+        arms: Names of the joints of every arm.
+    """
+    found = [place for place, names in enumerate(arms) if not set(names).isdisjoint(given)]
+    return found or list(range(len(arms)))
+
+
+def with_resting(goal: TrajectoryGoal, named: Sequence[int], q: Vector) -> TrajectoryGoal:
+    """Return a goal for more joints than it names: the others stay where they are.
+
+    Args:
+        goal: For m joints.
+        named: Their places among all n, (m,).
+        q: Where all joints are, (n,) [rad].
+    """
+    points = np.zeros((len(goal.points), 3, len(q)))
+    points[:, 0] = q
+    points[:, :, named] = goal.points[:, 1:].reshape(len(points), 3, -1)
+    path_tolerance, goal_tolerance = np.zeros((2, len(q)))
+    path_tolerance[named], goal_tolerance[named] = goal.path_tolerance, goal.goal_tolerance
+    return goal._replace(
+        points=np.hstack([goal.points[:, :1], points.reshape(len(points), -1)]),
+        path_tolerance=path_tolerance,
+        goal_tolerance=goal_tolerance,
+    )
+
+
 def read_goal(
     goal: Any, names: Sequence[str], now_ns: int, units: Sequence[str] = ()
 ) -> TrajectoryGoal:

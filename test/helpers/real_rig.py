@@ -90,7 +90,8 @@ class Rig:
     def active(self, arm):
         service = f"{self.space}/controller_manager/list_controllers"
         found = self.client.call(ListControllers, service).controller
-        return {c.name for c in found if c.state == "active" and c.name.startswith(arm)}
+        names = {c.name for c in found if c.state == "active" and c.name.startswith(arm)}
+        return names - {f"{arm}/gripper"}  # which is always active
 
     def recover(self, arm=""):
         name = "/".join(filter(None, [self.space, arm, "error_recovery"]))

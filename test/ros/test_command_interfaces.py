@@ -75,7 +75,7 @@ class Manager:
 
     def rest(self):
         self.switch(deactivate=[n for n, i in self.listed().items() if n.startswith("left")
-                                and i.state == "active" and n != "left/hold"])  # fmt: skip
+                                and i.claimed_interfaces and n != "left/hold"])  # fmt: skip
         self.client.until(lambda: self.speed() < 0.001, 10.0, "rest")
 
 

@@ -39,13 +39,15 @@ def test_list_of_the_cell_names_everything_in_full(cell, client):
         f"right/{TRAJECTORY}": "inactive",
         DUAL: "inactive",
         "joint_state_broadcaster": "active",
+        "left/gripper": "active",
+        "right/gripper": "active",
     }
 
 
 def test_list_of_an_arm_has_short_names_and_nothing_of_others(cell, client):
     assert states(client, "/left") == {
         "hold": "inactive", CARTESIAN: "active", JOINT: "inactive", TRAJECTORY: "inactive",
-        "joint_state_broadcaster": "active",
+        "joint_state_broadcaster": "active", "gripper": "active",
     }  # fmt: skip
 
 

@@ -82,9 +82,11 @@ def test_fourteen_joints_in_any_order_are_one_goal(ready, planner, client):
 
 
 def test_names_and_tolerances_are_checked_for_both_arms(ready, planner, client):
-    status, result = planner.run(goal_to(NAMES["left"], ready[:7], 1.0))
+    status, result = planner.run(goal_to(ALL[:13], ready[:13], 1.0))
     assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, Result.INVALID_JOINTS)
-    assert "got 7 names, allowed 14" in result.error_string
+    assert "got 13 names, allowed 14" in result.error_string
+    result = planner.run(goal_to(ALL[:6], ready[:6], 1.0))[1]
+    assert "left_fr3_joint7 missing" in result.error_string
     of_nobody = [JointTolerance(name="fr3_joint2", position=0.1)]
     result = planner.run(goal_to(ALL, ready, 1.0, path_tolerance=of_nobody))[1]
     assert result.error_code == Result.INVALID_JOINTS
@@ -96,6 +98,21 @@ def test_names_and_tolerances_are_checked_for_both_arms(ready, planner, client):
     result = planner.run(goal_to(ALL, ready + STEP, 1.0, path_tolerance=tight))[1]
     assert result.error_code == Result.PATH_TOLERANCE_VIOLATED
     assert np.abs(joints(client) - ready).max() < 0.1
+
+
+def test_a_plan_for_one_arm_was_refused_while_the_law_of_both_was_active(ready, planner, client):
+    """Planners send it to the law that is active and has these joints."""
+    status, result = planner.run(goal_to(NAMES["right"], ready[7:] + STEP[7:], 1.0))
+    assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string
+    moved = joints(client) - ready
+    assert np.abs(moved[7:] - STEP[7:]).max() < 2e-3
+    assert np.abs(moved[:7]).max() < 1e-3
+    first = planner.send(goal_to(ALL, ready, 2.0))
+    client.until(lambda: len(planner.feedback) > 12, 10.0, "feedback")
+    status, result = planner.run(goal_to(NAMES["left"], ready[:7], 1.0))
+    assert "got none of right, which moves at" in result.error_string
+    assert planner.result(first)[0] == GoalStatus.STATUS_SUCCEEDED
+    assert np.abs(joints(client) - ready).max() < 2e-3
 
 
 def test_cancel_brings_both_arms_to_rest_on_the_way_and_a_newer_goal_goes_on(

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All files that MoveIt 2 takes, of any cell, and the parameters of its nodes made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.moveit import controllers, planning
+from multipanda_py.moveit.groups import Groups
+from multipanda_py.moveit.srdf import cell_srdf
+from multipanda_py.robots.urdf import cell_urdf
+
+URDF, SRDF = "cell.urdf", "cell.srdf"
+KINEMATICS, LIMITS = "kinematics.yaml", "joint_limits.yaml"
+CARTESIAN_LIMITS = "pilz_cartesian_limits.yaml"
+CONTROLLERS = {"ros_control": "ros_control_controllers.yaml", "simple": "moveit_controllers.yaml"}
+"""Files by how MoveIt finds whom to send trajectories to."""
+PIPELINES = ("ompl", "pilz_industrial_motion_planner")
+_HEADER = "# Written by multipanda moveit from the cell {name}.\n"
+
+
+def moveit_files(config: CellConfig) -> dict[str, str]:
+    """Return the texts of all files by name.
+
+    Raises:
+        ConfigurationError: If the cell has no controllet that could follow plans, or a name in it
+            means something else to MoveIt.
+    """
+    groups, name = Groups(config), config.cell.name
+    tables = {
+        KINEMATICS: planning.kinematics(groups),
+        LIMITS: planning.joint_limits(groups),
+        CARTESIAN_LIMITS: {"cartesian_limits": planning.CARTESIAN_LIMITS},
+        f"{PIPELINES[0]}_planning.yaml": planning.ompl(groups),
+        f"{PIPELINES[1]}_planning.yaml": planning.pilz(),
+        CONTROLLERS["simple"]: controllers.simple_controllers(groups),
+        CONTROLLERS["ros_control"]: controllers.switching_controllers(),
+    }
+    header = _HEADER.format(name=name)
+    texts = {
+        file: header + yaml.safe_dump(table, sort_keys=False, width=99)
+        for file, table in tables.items()
+    }
+    return {URDF: cell_urdf(describe_arms(config), name), SRDF: cell_srdf(groups, name), **texts}
+
+
+def read_files(folder: Path) -> dict[str, str]:
+    """Return the texts of all files of a folder that the command has written.
+
+    Raises:
+        ConfigurationError: If one is missing, which says all of them.
+    """
+    names = [URDF, SRDF, KINEMATICS, LIMITS, CARTESIAN_LIMITS, *CONTROLLERS.values()]
+    names += [f"{pipeline}_planning.yaml" for pipeline in PIPELINES]
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        raise ConfigurationError(
+            f"{folder}: got no {', '.join(missing)}, allowed what `multipanda moveit` writes"
+        )
+    return {name: (folder / name).read_text(encoding="utf-8") for name in names}
+
+
+def move_group_parameters(
+    files: Mapping[str, str], controllers_by: str, namespace: str = ""
+) -> dict[str, Any]:
+    """Return the parameters of ``move_group``, and of RViz beside it.
+
+    Args:
+        files: Texts by name.
+        controllers_by: A key of :data:`CONTROLLERS`.
+        namespace: Of the cell.
+    """
+    tables = {name: yaml.safe_load(text) for name, text in files.items() if name.endswith("yaml")}
+    parameters: dict[str, Any] = {
+        "robot_description": files[URDF],
+        "robot_description_semantic": files[SRDF],
+        "robot_description_kinematics": tables[KINEMATICS],
+        "robot_description_planning": {**tables[LIMITS], **tables[CARTESIAN_LIMITS]},
+        "planning_pipelines": list(PIPELINES),
+        "default_planning_pipeline": PIPELINES[0],
+        "publish_robot_description_semantic": True,
+        **{pipeline: tables[f"{pipeline}_planning.yaml"] for pipeline in PIPELINES},
+        **tables[CONTROLLERS[controllers_by]],
+    }
+    # A capability is loaded by move_group, not by the planner that brings it.
+    parameters["capabilities"] = parameters[PIPELINES[1]]["capabilities"]
+    if "ros_control_namespace" in parameters:
+        parameters["ros_control_namespace"] = f"/{namespace.strip('/')}"
+    return parameters
