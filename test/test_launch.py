@@ -25,8 +25,12 @@ def test_launch_file_can_be_described(path):
     pytest.importorskip("launch_ros", reason="launch is not installed")
     description = runpy.run_path(str(path))["generate_launch_description"]()
     arguments = {action.name: action for action in description.get_launch_arguments()}
-    own = {"sim.launch.py": "viewer", "real.launch.py": "robot_ips"}[path.name]
-    assert set(arguments) == {"config_file", "namespace", "use_rviz", "discovery_range", own}
+    own = {
+        "sim.launch.py": {"viewer"},
+        "real.launch.py": {"robot_ips"},
+        "moveit.launch.py": {"moveit_folder", "controllers", "start_cell"},
+    }[path.name]
+    assert set(arguments) == {"config_file", "namespace", "use_rviz", "discovery_range", *own}
     assert all(action.description for action in arguments.values())
 
 

@@ -29,9 +29,9 @@ MAX_TARGET_AGE = "max_target_age"
 LONGEST_AGE = 3600.0
 OF_EVERY_NODE = frozenset({"use_sim_time", "start_type_description_service", "qos_overrides"})
 """What rclpy itself reads."""
-PLAIN_JOINT_NAMES = "plain_joint_names"
+PLAIN_JOINT_NAMES, FRANKA_NAMES = "plain_joint_names", "franka_names"
 AUTOSTART = "autostart"
-OF_THE_NODE = OF_EVERY_NODE | {MAX_TARGET_AGE, PLAIN_JOINT_NAMES, AUTOSTART}
+OF_THE_NODE = OF_EVERY_NODE | {MAX_TARGET_AGE, PLAIN_JOINT_NAMES, FRANKA_NAMES, AUTOSTART}
 """What the node of a cell reads beside the cell."""
 
 
@@ -125,7 +125,7 @@ def node_faults(values: Mapping[str, Any]) -> Iterator[str]:
     age = values.get(MAX_TARGET_AGE, 1.0)
     if isinstance(age, bool) or not isinstance(age, (int, float)) or not 0 <= age <= LONGEST_AGE:
         yield f"{MAX_TARGET_AGE}: got {age!r:.60}, allowed a number in [0, {LONGEST_AGE:g}]"
-    for name in ("use_sim_time", PLAIN_JOINT_NAMES, AUTOSTART):
+    for name in ("use_sim_time", PLAIN_JOINT_NAMES, FRANKA_NAMES, AUTOSTART):
         if not isinstance(value := values.get(name, False), bool):
             yield f"{name}: got {value!r:.60}, allowed true or false"
 

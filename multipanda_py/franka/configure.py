@@ -79,7 +79,7 @@ def pose_ee_in_flange(arm: ArmDescription) -> Matrix:
     model: Any = build_pinocchio(arm)
     data = model.createData()
     pin.framesForwardKinematics(model, data, pin.neutral(model))
-    flange = data.oMf[model.getFrameId(f"{arm.prefix}link8")]
+    flange = data.oMf[model.getFrameId(arm.flange_frame)]
     tool = data.oMf[model.getFrameId(arm.ee_frame)]
     return np.array(flange.actInv(tool).homogeneous)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -32,8 +32,8 @@ SPEED = 0.1
 """Of the width, as messages have none [m/s]."""
 CLOSE_FORCE = 20.0
 """With which ``close`` holds what it finds [N]."""
-ACTIONS = ("gripper_action", "gripper_cmd")
-"""Names of the same action: of franka_ros2, and of ros2_control and MoveIt."""
+ACTIONS = ("gripper/gripper_action", "gripper/gripper_cmd")
+"""Names of one action: ours, and that which MoveIt looks for."""
 _SAME = 1e-4
 _ARRIVED = 1e-3
 
@@ -46,11 +46,14 @@ class GripperServers:
         cell: The cell.
         targets: Remembers why a goal was refused, as of any target: diagnostics say it, as neither
             a rejection nor the action's result has words.
+        more: Further names of the action, below that of the arm.
     """
 
-    def __init__(self, node: GuardedNode, cell: Cell, targets: Targets) -> None:
+    def __init__(
+        self, node: GuardedNode, cell: Cell, targets: Targets, more: Sequence[str] = ()
+    ) -> None:
         arms = [name for name, arm in cell.config.arms.items() if arm.hand]
-        self._hands = [_Hand(node, cell, arm, targets) for arm in arms]
+        self._hands = [_Hand(node, cell, arm, targets, (*ACTIONS, *more)) for arm in arms]
         if self._hands:
             every(node, PERIOD, self._tick)
 
@@ -75,7 +78,14 @@ class _Hand:
     say why. The newest command counts, whether it came by the action or by a service.
     """
 
-    def __init__(self, node: GuardedNode, cell: Cell, arm: str, targets: Targets) -> None:
+    def __init__(
+        self,
+        node: GuardedNode,
+        cell: Cell,
+        arm: str,
+        targets: Targets,
+        actions: Sequence[str],
+    ) -> None:
         self._cell, self._arm, self._logger = cell, arm, node.get_logger()
         self._targets = targets
         self._gripper: Gripper = cell.gripper(arm)
@@ -91,11 +101,11 @@ class _Hand:
         }
         for name, start in commands.items():
             node.serve(Trigger, f"{arm}/gripper/{name}", partial(self._trigger, name, start))
-        for action in ACTIONS:
+        for action in actions:
             self._servers[action] = PlainActionServer(
                 node,
                 GripperCommand,
-                f"{arm}/gripper/{action}",
+                f"{arm}/{action}",
                 execute_callback=partial(self._begin, action),
                 goal_callback=self._accept,
                 cancel_callback=self._cancel,

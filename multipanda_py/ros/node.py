@@ -35,6 +35,7 @@ from multipanda_py.machine.interruption import Interrupted
 from multipanda_py.machine.outputs import never_wait_for_output
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.diagnostics import Diagnostics
+from multipanda_py.ros.franka_names import GRIPPER_ACTIONS, FrankaNames
 from multipanda_py.ros.graph_watch import GraphWatch
 from multipanda_py.ros.grippers import GripperServers
 from multipanda_py.ros.guard import GuardedNode
@@ -58,6 +59,7 @@ from multipanda_py.ros.settings import (
     autostart,
     cell_config,
     folders_of,
+    franka_names,
     max_target_age,
     plain_joint_names,
     sections_of_others,
@@ -93,7 +95,8 @@ class MultimodeController:
         targets = Targets(node, cell, clock, max_target_age(node))
         self._world_clock = WorldClock(node, cell, clock) if cell.config.cell.clock_rate else None
         self._diagnostics = Diagnostics(node, cell, targets, clock)
-        self._publishers = StatePublishers(node, cell, clock, plain_joint_names(node))
+        as_franka = franka_names(node)
+        self._publishers = StatePublishers(node, cell, clock, plain_joint_names(node), as_franka)
         nodes.extend(manager_node(node, cell, arm) for arm in ("", *cell.arms))
         self._recovery = RecoveryServices(node, cell, self._diagnostics)
         self._tare = TareServices(node, cell)
@@ -101,8 +104,12 @@ class MultimodeController:
         if not cell.world.refusal():
             self._simulation = SimulationServices(node, cell)
         self._trajectories = Trajectories(node, cell, clock, targets)
-        self._grippers = GripperServers(node, cell, targets)
-        nodes.extend(itertools.chain(parameter_nodes(node, cell), robot_nodes(node, cell)))
+        more = GRIPPER_ACTIONS if as_franka else ()
+        self._grippers = GripperServers(node, cell, targets, more)
+        robots = robot_nodes(node, cell)
+        if as_franka:
+            self._franka = FrankaNames(node, cell, robots, self._recovery)
+        nodes.extend(itertools.chain(parameter_nodes(node, cell), robots.values()))
         self._nodes = nodes
         self._graph = GraphWatch(node, cell, targets, gone)
         every(node, WATCH_PERIOD, self._watch)

@@ -10,7 +10,6 @@ import numpy as np
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from numpy.typing import NDArray
 from rclpy.node import Node
-from rclpy.publisher import Publisher
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
@@ -19,31 +18,16 @@ from multipanda_py.config.describe import movable_things
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots.urdf import cell_urdf
 from multipanda_py.ros.clock import NodeClock
+from multipanda_py.ros.franka_names import franka_arms
+from multipanda_py.ros.franka_topics import FrankaTopics
 from multipanda_py.ros.fresh_states import FreshStates
 from multipanda_py.ros.introspection import Introspection
-from multipanda_py.ros.qos import KEPT, STATES
+from multipanda_py.ros.qos import KEPT
 from multipanda_py.ros.running import every
+from multipanda_py.ros.topic import Topic
 from multipanda_py.ros.transforms import Transforms
 
 _XYZ = ("x", "y", "z")
-
-
-class _Topic:
-    """A publisher with the one message that it sends over and over, stamped anew."""
-
-    def __init__(self, node: Node, kind: type, name: str, frame: str = "") -> None:
-        self.message = kind()
-        self.message.header.frame_id = frame
-        self._stamp = self.message.header.stamp
-        self._publisher: Publisher = node.create_publisher(kind, name, STATES)
-
-    def wanted(self) -> bool:
-        """Whether anybody listens; otherwise nothing needs to be made."""
-        return bool(self._publisher.get_subscription_count())
-
-    def send(self, stamp: tuple[int, int]) -> None:
-        self._stamp.sec, self._stamp.nanosec = stamp
-        self._publisher.publish(self.message)
 
 
 class _ArmTopics:
@@ -51,13 +35,13 @@ class _ArmTopics:
 
     def __init__(self, node: Node, cell: Cell, arm: str, plain_names: bool) -> None:
         base = cell.frames.base_of(arm)
-        self.joints = _Topic(node, JointState, f"{arm}/joint_states")
+        self.joints = Topic(node, JointState, f"{arm}/joint_states")
         prefix = f"{arm}_" if plain_names else ""
         names = cell.descriptions[arm].joint_names
         self.joints.message.name = [name.removeprefix(prefix) for name in names]
-        self.pose = _Topic(node, PoseStamped, f"{arm}/current_pose", base)
-        self.twist = _Topic(node, TwistStamped, f"{arm}/current_twist", base)
-        self.wrench = _Topic(node, WrenchStamped, f"{arm}/external_wrench", base)
+        self.pose = Topic(node, PoseStamped, f"{arm}/current_pose", base)
+        self.twist = Topic(node, TwistStamped, f"{arm}/current_twist", base)
+        self.wrench = Topic(node, WrenchStamped, f"{arm}/external_wrench", base)
 
     def send(self, record: NDArray[np.void], stamp: tuple[int, int]) -> None:
         """Send what is wanted of one arm's record in a row."""
@@ -94,23 +78,30 @@ class StatePublishers:
     """
 
     def __init__(
-        self, node: Node, cell: Cell, clock: NodeClock, plain_names: bool = False
+        self,
+        node: Node,
+        cell: Cell,
+        clock: NodeClock,
+        plain_names: bool = False,
+        franka_names: bool = False,
     ) -> None:
         self._fresh = FreshStates(cell, clock)
         settings = cell.config.cell
-        self._others: list[Transforms | Introspection] = []
+        self._others: list[Transforms | Introspection | FrankaTopics] = []
+        if franka_names:
+            self._others.append(FrankaTopics(node, cell, franka_arms(cell)))
         if settings.tf_rate:
             self._others.append(Transforms(node, cell))
         if settings.introspection_rate:
             self._others.append(Introspection(node, cell))
         self._arms = [_ArmTopics(node, cell, arm, plain_names) for arm in cell.arms]
-        self._merged = _Topic(node, JointState, "joint_states")
+        self._merged = Topic(node, JointState, "joint_states")
         arms = list(cell.descriptions.values())
         self._fingers = [arm.finger_joint_names for arm in arms]
         self._names = [[*arm.joint_names, *arm.finger_joint_names] for arm in arms]
         self._in_message: list[int] = []
         things = movable_things(cell.config)
-        self._things = [_Topic(node, PoseStamped, f"objects/{n}/pose", "world") for n in things]
+        self._things = [Topic(node, PoseStamped, f"objects/{n}/pose", "world") for n in things]
         self._description = node.create_publisher(String, "robot_description", KEPT)
         self._description.publish(String(data=cell_urdf(arms, settings.name)))
         every(node, 1.0 / settings.joint_state_rate, self._tick)

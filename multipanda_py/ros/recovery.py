@@ -32,11 +32,12 @@ class RecoveryServices:
 
     def __init__(self, node: GuardedNode, cell: Cell, diagnostics: Diagnostics) -> None:
         self._cell, self._diagnostics, self._logger = cell, diagnostics, node.get_logger()
-        node.serve(Trigger, "error_recovery", partial(self._recover, cell.arms))
+        node.serve(Trigger, "error_recovery", partial(self.recover, cell.arms))
         for arm in cell.arms:
-            node.serve(Trigger, f"{arm}/error_recovery", partial(self._recover, (arm,)))
+            node.serve(Trigger, f"{arm}/error_recovery", partial(self.recover, (arm,)))
 
-    def _recover(self, arms: Sequence[str], request: Any, response: Any) -> Work:
+    def recover(self, arms: Sequence[str], request: Any, response: Any) -> Work:
+        """Recover arms; the response gets ``success`` and ``message``."""
         try:
             if reason := self._cell.silence_reason():  # the newest faults are not known
                 raise LoopTimeout(f"nothing is recovered: {reason}")

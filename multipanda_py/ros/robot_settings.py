@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -19,8 +18,8 @@ from multipanda_py.ros.parameters import descriptor_of, hand_over, plain_node
 from multipanda_py.settings import declared, live
 
 
-def robot_nodes(main: GuardedNode, cell: Cell) -> Iterator[GuardedNode]:
-    """Yield a node for the robot of every arm, in the arm's namespace.
+def robot_nodes(main: GuardedNode, cell: Cell) -> dict[str, GuardedNode]:
+    """Return a node for the robot of every arm that has settings, in the arm's namespace.
 
     Setting a parameter is answered when the robot has answered, some tenths of a second later on
     a real arm and at most :data:`.SETTINGS_TIMEOUT`; everything else is served meanwhile.
@@ -29,9 +28,8 @@ def robot_nodes(main: GuardedNode, cell: Cell) -> Iterator[GuardedNode]:
         main: The node that stands for the cell; gives the namespace.
         cell: The cell.
     """
-    for arm in cell.arms:
-        if declared(type(cell.robot_settings(arm))):
-            yield _robot_node(main, cell, arm)
+    arms = [arm for arm in cell.arms if declared(type(cell.robot_settings(arm)))]
+    return {arm: _robot_node(main, cell, arm) for arm in arms}
 
 
 def _robot_node(main: GuardedNode, cell: Cell, arm: str) -> GuardedNode:

@@ -20,6 +20,7 @@ from multipanda_py.config.files import relative_to
 from multipanda_py.config.node_names import may_reach_node
 from multipanda_py.config.parameter_file import (
     AUTOSTART,
+    FRANKA_NAMES,
     LONGEST_AGE,
     MAX_TARGET_AGE,
     OF_THE_NODE,
@@ -210,6 +211,19 @@ def plain_joint_names(node: Node) -> bool:
         "one arm; the merged joint_states does not"
     )
     return _flag(node, PLAIN_JOINT_NAMES, False, text)
+
+
+def franka_names(node: Node) -> bool:
+    """Declare and return whether clients of franka_ros2 find its names.
+
+    Raises:
+        ConfigurationError: If the parameter is not true or false.
+    """
+    text = (
+        "offer services, actions and topics of franka_ros2 by their names too, as far as "
+        "franka_msgs is installed"
+    )
+    return _flag(node, FRANKA_NAMES, False, text)
 
 
 def autostart(node: Node) -> bool:

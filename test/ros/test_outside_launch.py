@@ -3,27 +3,32 @@
 
 from __future__ import annotations
 
+import json
 import os
 import runpy
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 from processes import descendants, is_running, wait_until
 
+from multipanda_py.moveit.files import move_group_parameters, read_files
+
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / "tools" / "make_env.py"
+FILES = ROOT / "config" / "moveit" / "dual_moveit"
 
 
 class Launch:
     """A running ``ros2 launch``, of packages in a prefix as ``make env`` makes it."""
 
-    def __init__(self, outside, folder, *arguments):
+    def __init__(self, outside, folder, *arguments, file="sim.launch.py"):
         self._log, self._seen = folder / "launch.log", set()
         runpy.run_path(str(TOOLS))["link_into"](folder / "prefix")
         with self._log.open("wb") as output:
             self.process = outside.beside(
-                "launch", "multipanda_py", "sim.launch.py", *arguments,
+                "launch", "multipanda_py", file, *arguments,
                 prefixes=[folder / "prefix"], stdout=output, start_new_session=True,
             )  # fmt: skip
 
@@ -51,8 +56,8 @@ def launch(outside, tmp_path):
         pytest.skip("no tools beside the tests")
     started = []
 
-    def start(*arguments):
-        started.append(Launch(outside, tmp_path, *arguments))
+    def start(*arguments, **options):
+        started.append(Launch(outside, tmp_path, *arguments, **options))
         return started[-1]
 
     yield start
@@ -86,14 +91,68 @@ def test_what_was_launched_ran_on_after_the_launch(launch, client):
     wait_until(lambda: not any(map(is_running, left)), 10.0, lambda: f"end of {left}: {it.log}")
 
 
-def test_tf_is_left_to_robot_state_publisher_where_there_is_one(launch, client, tmp_path):
-    program = tmp_path / "prefix" / "lib" / "robot_state_publisher" / "robot_state_publisher"
-    program.parent.mkdir(parents=True)
-    program.write_text("#!/bin/sh\necho takes over\nexec sleep 60\n")
-    program.chmod(0o755)
-    marker = tmp_path / "prefix/share/ament_index/resource_index/packages/robot_state_publisher"
-    marker.parent.mkdir(parents=True)
+def test_moveit_that_is_not_installed_is_said_in_a_line(launch):
+    it = launch(file="moveit.launch.py")
+    wait_until(lambda: it.process.poll() is not None, 20.0, lambda: it.log)
+    assert it.process.returncode != 0
+    assert "the package moveit_ros_move_group is not installed" in it.log
+    assert "nothing is started" in it.log
+    assert "process started" not in it.log
+    assert "Traceback" not in it.log
+
+
+MOVE_GROUP = """#!{python}
+import json, rclpy
+rclpy.init()
+node = rclpy.create_node("move_group", automatically_declare_parameters_from_overrides=True)
+values = {{name: one.value for name, one in node.get_parameters_by_prefix("").items()}}
+with open("{seen}", "w") as file:
+    json.dump([node.get_namespace(), values], file, default=list)
+print("move_group has read its parameters", flush=True)
+rclpy.spin(node)
+"""
+
+
+def test_move_group_is_given_the_files_of_the_cell(launch, tmp_path):
+    """A stand-in that is a node, and reads its parameters as MoveIt's does: from rcl."""
+    package(tmp_path, "moveit_ros_move_group", "move_group", MOVE_GROUP.format(
+        python=sys.executable, seen=tmp_path / "seen.json"
+    ))  # fmt: skip
+    it = launch(
+        "namespace:=lab", "start_cell:=false", f"moveit_folder:={FILES}", "controllers:=simple",
+        file="moveit.launch.py",
+    )  # fmt: skip
+    it.wait_for("move_group has read its parameters")
+    namespace, seen = json.loads((tmp_path / "seen.json").read_text())
+    assert namespace == "/lab"
+    assert seen["robot_description"] == (FILES / "cell.urdf").read_text()
+    assert seen["robot_description_semantic"] == (FILES / "cell.srdf").read_text()
+    for name, value in flat(move_group_parameters(read_files(FILES), "simple", "lab")).items():
+        assert seen[name] == value, name
+
+
+def flat(table, before=""):
+    found = {}
+    for name, value in table.items():
+        nested = isinstance(value, dict)
+        found.update(flat(value, f"{before}{name}.") if nested else {before + name: value})
+    return found
+
+
+def package(folder, name, program, text):
+    """Make an ament package of one program in the prefix of a launch."""
+    path = folder / "prefix" / "lib" / name / program
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    marker = folder / "prefix/share/ament_index/resource_index/packages" / name
+    marker.parent.mkdir(parents=True, exist_ok=True)
     marker.touch()
+
+
+def test_tf_is_left_to_robot_state_publisher_where_there_is_one(launch, client, tmp_path):
+    text = "#!/bin/sh\necho takes over\nexec sleep 60\n"
+    package(tmp_path, "robot_state_publisher", "robot_state_publisher", text)
     it = launch("config_file:=single_sim.yaml", "namespace:=with_publisher")
     it.wait_for("is active")
     it.wait_for("takes over")

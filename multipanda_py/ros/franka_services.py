@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services of franka_ros2's ``service_server`` and its action ``error_recovery``, by its names.
+
+Types and meanings are those of franka_msgs, which is not imported unless somebody asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from rclpy.action import CancelResponse, GoalResponse
+from rclpy.parameter import Parameter
+from std_srvs.srv import Trigger
+
+from multipanda_py.exceptions import MultipandaError, SettingsRejected, shortened
+from multipanda_py.robots.rotations import rpy_from_rotation
+from multipanda_py.ros.deferred_responses import PlainActionServer, Work
+from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.recovery import RecoveryServices
+from multipanda_py.ros.running import every
+
+PERIOD = 0.02
+"""Between two looks at a recovery [s]."""
+_ORTHONORMAL = 1e-5
+Values = dict[str, Any]
+
+
+class FrankaServices:
+    """``<arm>/service_server/...`` and ``<arm>/action_server/error_recovery`` of Franka arms.
+
+    Args:
+        node: Offers them.
+        robots: Nodes whose parameters are the settings of a Franka, by arm.
+        recovery: Recovers arms.
+
+    Raises:
+        ImportError: If franka_msgs is not installed.
+
+    Thread: executor.
+    """
+
+    def __init__(
+        self, node: GuardedNode, robots: Mapping[str, GuardedNode], recovery: RecoveryServices
+    ) -> None:
+        from franka_msgs import srv
+        from franka_msgs.action import ErrorRecovery
+
+        self._robots, self._logger, self._recovery = robots, node.get_logger(), recovery
+        self._kind, self._work = ErrorRecovery, dict[str, tuple[Any, Any, Work]]()
+        self._servers: dict[str, PlainActionServer] = {}
+        services: list[tuple[str, type, Callable[[Any], Values]]] = [
+            ("set_load", srv.SetLoad, _load),
+            ("set_joint_stiffness", srv.SetJointStiffness, _joint_stiffness),
+            ("set_cartesian_stiffness", srv.SetCartesianStiffness, _cartesian_stiffness),
+            ("set_stiffness_frame", srv.SetStiffnessFrame, _stiffness_frame),
+            ("set_tcp_frame", srv.SetTCPFrame, _tcp_frame),
+            ("set_force_torque_collision_behavior", srv.SetForceTorqueCollisionBehavior,
+             _thresholds),
+            ("set_full_collision_behavior", srv.SetFullCollisionBehavior, _lowest_thresholds),
+        ]  # fmt: skip
+        for arm in robots:
+            for name, kind, read in services:
+                full = f"{arm}/service_server/{name}"
+                node.serve(kind, full, partial(self._set, arm, name, read))
+            self._servers[arm] = PlainActionServer(
+                node,
+                ErrorRecovery,
+                f"{arm}/action_server/error_recovery",
+                execute_callback=partial(self._begin, arm),
+                goal_callback=lambda _: GoalResponse.ACCEPT,
+                cancel_callback=lambda _: CancelResponse.REJECT,
+            )
+        every(node, PERIOD, self._tick)
+
+    def _set(
+        self, arm: str, name: str, read: Callable[[Any], Values], request: Any, response: Any
+    ) -> Work:
+        """Set the parameters that a request stands for; answered when the robot has answered."""
+        robot, reason = self._robots[arm], ""
+        try:
+            asked = [Parameter(one, value=value) for one, value in read(request).items()]
+            if robot.late is not None:
+                reason = yield from robot.late.set(robot, asked)
+        except MultipandaError as error:
+            reason = str(error)
+        response.success, response.error = not reason, shortened(reason)
+        if reason:
+            self._logger.warning(f"{arm}/service_server/{name}: refused: {response.error}")
+
+    def _begin(self, arm: str, handle: Any) -> None:
+        response = Trigger.Response()
+        key = bytes(handle.goal_id.uuid).hex()
+        work = self._recovery.recover((arm,), None, response)
+        self._work[key] = (self._servers[arm], handle, _with(work, response))
+
+    def _tick(self) -> None:
+        for key, (server, handle, work) in list(self._work.items()):
+            try:
+                next(work)
+            except StopIteration as end:
+                del self._work[key]
+                server.finish(handle, "succeed" if end.value else "abort", self._kind.Result())
+
+
+def _with(work: Work, response: Any) -> Any:
+    """Go through some work, and return whether it has succeeded; the log has said why not."""
+    yield from work
+    return bool(response.success)
+
+
+def _load(request: Any) -> Values:
+    inertia = np.reshape(request.load_inertia, (3, 3))
+    if not np.allclose(inertia, inertia.T):
+        raise SettingsRejected(
+            f"load_inertia: got {list(request.load_inertia)}, allowed a symmetric matrix"
+        )
+    (xx, xy, xz), (_, yy, yz), (*_, zz) = inertia.tolist()
+    is_point = not inertia.any()  # which robots take, and no body is
+    return {
+        "load_mass": float(request.mass),
+        "load_com": list(map(float, request.center_of_mass)),
+        "load_inertia": [1e-4] * 3 + [0.0] * 3 if is_point else [xx, yy, zz, xy, xz, yz],
+    }
+
+
+def _joint_stiffness(request: Any) -> Values:
+    return {"joint_impedance": list(map(float, request.joint_stiffness))}
+
+
+def _cartesian_stiffness(request: Any) -> Values:
+    return {"cartesian_impedance": list(map(float, request.cartesian_stiffness))}
+
+
+def _stiffness_frame(request: Any) -> Values:
+    """Read EE_T_K, column by column as libfranka has it."""
+    pose = np.reshape(request.transformation, (4, 4), order="F")
+    rotation = pose[:3, :3]
+    is_rigid = np.allclose(rotation @ rotation.T, np.eye(3), atol=_ORTHONORMAL)
+    if not is_rigid or np.linalg.det(rotation) < 0.0 or not np.allclose(pose[3], [0, 0, 0, 1]):
+        raise SettingsRejected(
+            "transformation: got no rigid motion, allowed a homogeneous one, column by column"
+        )
+    rpy = rpy_from_rotation(rotation)
+    return {"stiffness_position": pose[:3, 3].tolist(), "stiffness_rpy": list(map(float, rpy))}
+
+
+def _tcp_frame(request: Any) -> Values:
+    raise SettingsRejected(
+        "transformation: is not changed while the cell runs, as laws compute with it; say `tool` "
+        "of the arm in the cell file"
+    )
+
+
+def _thresholds(request: Any, end: str = "_nominal") -> Values:
+    return {
+        f"{bound}_{what}_thresholds": list(
+            map(float, getattr(request, f"{bound}_{what}_thresholds{end}"))
+        )
+        for bound in ("lower", "upper")
+        for what in ("torque", "force")
+    }
+
+
+def _lowest_thresholds(request: Any) -> Values:
+    """Take the lower of those for accelerated and steady motion: here is one set for both."""
+    steady, fast = _thresholds(request), _thresholds(request, "_acceleration")
+    return {name: np.minimum(steady[name], fast[name]).tolist() for name in steady}
