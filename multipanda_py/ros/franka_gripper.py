@@ -28,7 +28,7 @@ class _Goal(NamedTuple):
     motion: GripperMotion
 
 
-class FrankaGripper:
+class FrankaHandActions:
     """``<arm>/franka_gripper/{homing,move,grasp,stop}`` of one hand.
 
     The newest command counts, whichever interface it came by.

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 from multipanda_py.cell import Cell
 from multipanda_py.robots.franka import INERTIALS
-from multipanda_py.ros.franka_gripper import FrankaGripper
+from multipanda_py.ros.franka_gripper import FrankaHandActions
 from multipanda_py.ros.franka_services import FrankaServices
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.recovery import RecoveryServices
@@ -54,4 +54,4 @@ class FrankaNames:
         arms = franka_arms(cell)
         self._services = FrankaServices(node, {arm: robots[arm] for arm in arms}, recovery)
         hands = [arm for arm in arms if cell.descriptions[arm].hand]
-        self._hands = [FrankaGripper(node, cell, arm) for arm in hands]
+        self._hands = [FrankaHandActions(node, cell, arm) for arm in hands]

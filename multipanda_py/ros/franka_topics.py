@@ -39,7 +39,7 @@ class FrankaTopics:
     """
 
     def __init__(self, node: Node, cell: Cell, arms: list[str]) -> None:
-        self._arms = {cell.arms.index(arm): _ArmTopics(node, cell, arm) for arm in arms}
+        self._arms = {cell.arms.index(arm): _FrankaArmTopics(node, cell, arm) for arm in arms}
 
     def send(self, fresh: Fresh) -> None:
         """Send what is wanted of the newest states."""
@@ -48,7 +48,7 @@ class FrankaTopics:
                 self._arms[index].send(fresh.row, fresh.row["arms"][index], stamp)
 
 
-class _ArmTopics:
+class _FrankaArmTopics:
     """Topics of one arm, along the axes of its base unless they say otherwise."""
 
     def __init__(self, node: Node, cell: Cell, arm: str) -> None:
