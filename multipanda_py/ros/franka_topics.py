@@ -19,7 +19,7 @@ from multipanda_py.loop.row import TRACED_CHANNELS
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots.rotations import rotation_from_rpy
 from multipanda_py.ros.fresh_states import Fresh
-from multipanda_py.ros.topic import Topic
+from multipanda_py.ros.state_topic import StateTopic
 from multipanda_py.state import Vector
 
 BROADCASTER, GRIPPER = "franka_robot_state_broadcaster", "franka_gripper"
@@ -58,8 +58,8 @@ class _FrankaArmTopics:
         self._names = list(description.joint_names)
         self._n, self._tool = description.n_joints, pose_ee_in_flange(description)
 
-        def topic(kind: type, name: str, frame: str = base) -> Topic:
-            return Topic(node, kind, f"{arm}/{BROADCASTER}/{name}", frame)
+        def topic(kind: type, name: str, frame: str = base) -> StateTopic:
+            return StateTopic(node, kind, f"{arm}/{BROADCASTER}/{name}", frame)
 
         self._pose = topic(PoseStamped, "current_pose")
         self._last_pose = topic(PoseStamped, "last_desired_pose")
@@ -71,11 +71,11 @@ class _FrankaArmTopics:
         self._measured = topic(JointState, "measured_joint_states")
         self._desired = topic(JointState, "desired_joint_states")
         self._external = topic(JointState, "external_joint_torques")
-        self._hand: Topic | None = None
+        self._hand: StateTopic | None = None
         if description.hand:
-            self._hand = Topic(node, JointState, f"{arm}/{GRIPPER}/joint_states")
+            self._hand = StateTopic(node, JointState, f"{arm}/{GRIPPER}/joint_states")
             self._hand.message.name = list(description.finger_joint_names)
-        self._state: Topic | None = None
+        self._state: StateTopic | None = None
         if find_spec("franka_msgs") is not None:
             from franka_msgs.msg import FrankaRobotState
 
@@ -146,7 +146,7 @@ class _FrankaArmTopics:
 
     def _fill_state(
         self,
-        state: Topic,
+        state: StateTopic,
         row: NDArray[np.void],
         record: NDArray[np.void],
         stamp: tuple[int, int],

@@ -24,7 +24,7 @@ from multipanda_py.ros.fresh_states import FreshStates
 from multipanda_py.ros.introspection import Introspection
 from multipanda_py.ros.qos import KEPT
 from multipanda_py.ros.running import every
-from multipanda_py.ros.topic import Topic
+from multipanda_py.ros.state_topic import StateTopic
 from multipanda_py.ros.transforms import Transforms
 
 _XYZ = ("x", "y", "z")
@@ -35,13 +35,13 @@ class _ArmTopics:
 
     def __init__(self, node: Node, cell: Cell, arm: str, plain_names: bool) -> None:
         base = cell.frames.base_of(arm)
-        self.joints = Topic(node, JointState, f"{arm}/joint_states")
+        self.joints = StateTopic(node, JointState, f"{arm}/joint_states")
         prefix = f"{arm}_" if plain_names else ""
         names = cell.descriptions[arm].joint_names
         self.joints.message.name = [name.removeprefix(prefix) for name in names]
-        self.pose = Topic(node, PoseStamped, f"{arm}/current_pose", base)
-        self.twist = Topic(node, TwistStamped, f"{arm}/current_twist", base)
-        self.wrench = Topic(node, WrenchStamped, f"{arm}/external_wrench", base)
+        self.pose = StateTopic(node, PoseStamped, f"{arm}/current_pose", base)
+        self.twist = StateTopic(node, TwistStamped, f"{arm}/current_twist", base)
+        self.wrench = StateTopic(node, WrenchStamped, f"{arm}/external_wrench", base)
 
     def send(self, record: NDArray[np.void], stamp: tuple[int, int]) -> None:
         """Send what is wanted of one arm's record in a row."""
@@ -95,13 +95,15 @@ class StatePublishers:
         if settings.introspection_rate:
             self._others.append(Introspection(node, cell))
         self._arms = [_ArmTopics(node, cell, arm, plain_names) for arm in cell.arms]
-        self._merged = Topic(node, JointState, "joint_states")
+        self._merged = StateTopic(node, JointState, "joint_states")
         arms = list(cell.descriptions.values())
         self._fingers = [arm.finger_joint_names for arm in arms]
         self._names = [[*arm.joint_names, *arm.finger_joint_names] for arm in arms]
         self._in_message: list[int] = []
         things = movable_things(cell.config)
-        self._things = [Topic(node, PoseStamped, f"objects/{n}/pose", "world") for n in things]
+        self._things = [
+            StateTopic(node, PoseStamped, f"objects/{n}/pose", "world") for n in things
+        ]
         self._description = node.create_publisher(String, "robot_description", KEPT)
         self._description.publish(String(data=cell_urdf(arms, settings.name)))
         every(node, 1.0 / settings.joint_state_rate, self._tick)

@@ -9,7 +9,7 @@ from rclpy.publisher import Publisher
 from multipanda_py.ros.qos import STATES
 
 
-class Topic:
+class StateTopic:
     """A publisher with the one message that it sends over and over, stamped anew.
 
     Args:
