@@ -15,7 +15,7 @@ EXTRAS = {
     "sim": ["mujoco>=3.2.7", "imageio", "imageio-ffmpeg", "pillow"],
     "real": ["pylibfranka"],
     "bench": ["matplotlib"],
-    "logs": ["mcap", "rosbags", "pandas", "pyarrow", "matplotlib"],
+    "logs": ["mcap", "rosbags", "pandas", "pyarrow", "zstandard", "lz4", "matplotlib"],
     "identify": ["scipy", "cvxpy", "clarabel", "joblib"],
 }
 # Robot descriptions, py.typed: whatever lies in the package and is not code.

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from multipanda_py.exceptions import MissingExtra
 
@@ -19,7 +21,7 @@ BRINGS = {
     "sim": ("mujoco", "glfw", "imageio", "imageio_ffmpeg", "PIL"),
     "real": ("pylibfranka",),
     "bench": ("matplotlib",),
-    "logs": ("mcap", "rosbags", "pandas", "pyarrow"),
+    "logs": ("mcap", "rosbags", "pandas", "pyarrow", "zstandard", "lz4"),
     "identify": ("scipy", "cvxpy", "clarabel", "joblib"),
 }  # fmt: skip
 """Modules by extra; every extra brings those of ``run`` too, and ``all`` brings everything."""
@@ -31,6 +33,16 @@ def require(*modules: str) -> None:
     for module in modules:
         if find_spec(module) is None:
             raise missing(module)
+
+
+def needed(module: str) -> Any:
+    """Import a module where it is used, for what most cells do without.
+
+    Raises:
+        MissingExtra: If it is not installed.
+    """
+    with extras_named():
+        return import_module(module)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 
 from multipanda_py.commands.options import count, positive, seed
-from multipanda_py.commands.output import OK, complain, say
+from multipanda_py.commands.output import OK, complain, say, write_whole
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm, describe_objects
 from multipanda_py.exceptions import ConfigurationError, UnknownName
@@ -134,11 +134,4 @@ def _write(path: Path, motion: FourierMotion, arm: ArmDescription) -> None:
             "# q = q0 + sum_l a_l / (w l) sin(w l s) - b_l / (w l) cos(w l s), w = 2 pi / period\n"
         )
         text = head + yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=99)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(path, text)

@@ -12,7 +12,7 @@ import numpy as np
 import yaml
 
 from multipanda_py.commands.options import positive
-from multipanda_py.commands.output import OK, complain, say
+from multipanda_py.commands.output import OK, complain, say, write_whole
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ConfigurationError, IdentificationRefused, UnknownName
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     found = identify(motions, arm, asked, progress=lambda text: complain(f"identify: {text}"))
     _report(found)
     figures = FIGURES if set(FIGURES) <= set(found.robot.figures) else ()
-    _write(options.output, parameters_text(found.robot, _notes(found, options), figures))
+    write_whole(options.output, parameters_text(found.robot, _notes(found, options), figures))
     with_parameters(arm.robot, options.output)
     say(f"{options.output}: as a model: {{base: {arm.robot.name}, parameters: {options.output}}}")
     if options.plot:
@@ -206,18 +206,6 @@ def _load(options: argparse.Namespace, arm: ArmDescription, motions: list[Measur
             "load_inertia": [float(f"{v:.6g}") for v in inertia],
         }
         head = "# What the arm carries beyond hand and tool; a section `franka` of a cell file.\n"
-        _write(options.output, head + yaml.safe_dump({"franka": section}, sort_keys=False))
+        write_whole(options.output, head + yaml.safe_dump({"franka": section}, sort_keys=False))
         say(f"{options.output}: load_mass, load_com and load_inertia")
     return OK
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
-    finally:
-        partial.unlink(missing_ok=True)

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+
+from multipanda_py.exceptions import ConfigurationError
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -18,3 +21,19 @@ def complain(text: str) -> None:
     """Write a line to standard error."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all.
+
+    Raises:
+        ConfigurationError: If it cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
+    finally:
+        partial.unlink(missing_ok=True)

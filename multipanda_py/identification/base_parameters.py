@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from multipanda_py.extras import needed
 from multipanda_py.identification.arm_regressor import ArmRegressor
-from multipanda_py.identification.needed import needed
 from multipanda_py.state import Matrix, Vector
 
 SAMPLES = 60

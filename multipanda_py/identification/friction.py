@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.identification.needed import needed
+from multipanda_py.extras import needed
 from multipanda_py.state import Matrix, Vector
 
 SHARP = 0.01

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.identification.needed import needed
+from multipanda_py.extras import needed
 from multipanda_py.state import Matrix, Vector
 
 ROUNDS = 3

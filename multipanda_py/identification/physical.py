@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.exceptions import IdentificationRefused
+from multipanda_py.extras import needed
 from multipanda_py.identification.arm_regressor import (
     body_of,
     congruence,
@@ -16,7 +17,6 @@ from multipanda_py.identification.arm_regressor import (
     parameters_of,
     pseudo_inertia,
 )
-from multipanda_py.identification.needed import needed
 from multipanda_py.robots.load import Load
 from multipanda_py.state import Matrix, Vector
 

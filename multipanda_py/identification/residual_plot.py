@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from multipanda_py.extras import needed
 from multipanda_py.identification.identify import Identified
-from multipanda_py.identification.needed import needed
 
 SHOWN = ("datasheet", "consistent")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from multipanda_py.extras import needed
 from multipanda_py.identification.base_parameters import BaseParameters
 from multipanda_py.identification.friction import FrictionShape
-from multipanda_py.identification.needed import needed
 from multipanda_py.identification.stack import Stack, thinned
 from multipanda_py.state import Vector
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from multipanda_py.extras import needed
 from multipanda_py.identification.motion import MeasuredMotion
-from multipanda_py.identification.needed import needed
 from multipanda_py.state import Matrix, Vector
 
 MOST_RATE = 1000.0

@@ -185,7 +185,7 @@ class ArmLog:
         What has several numbers a sample is numbered from 1, row by row; the controllet that owns
         the arm is the column ``law``, by name.
         """
-        from multipanda_py.logs.needed import pandas
+        from multipanda_py.extras import needed
 
         table: dict[str, NDArray[Any]] = {}
         for name in self.names:
@@ -196,7 +196,7 @@ class ArmLog:
                 table.update({f"{name}{k}": flat[:, k - 1] for k in range(1, flat.shape[1] + 1)})
         if "owner" in self.columns and self.laws:
             table["law"] = np.array(self.laws, dtype=object)[self.columns["owner"]]
-        return pandas().DataFrame(table)
+        return needed("pandas").DataFrame(table)
 
 
 def joined(logs: list[ArmLog]) -> ArmLog:

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.extras import needed
 from multipanda_py.logs.cdr import copies
 from multipanda_py.logs.events_topic import EventMessage
-from multipanda_py.logs.needed import needed
 from multipanda_py.logs.topics import Rows, Topic
 
 _MESSAGE, _MESSAGE_INDEX, _CHUNK = 0x05, 0x07, 0x06

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.extras import needed
 from multipanda_py.logs.events_topic import EventMessage
 from multipanda_py.logs.file_sink import FileSink, utc
-from multipanda_py.logs.needed import needed
 from multipanda_py.logs.plan import CellPlan
 from multipanda_py.logs.topics import Rows
 from multipanda_py.loop.events import Event

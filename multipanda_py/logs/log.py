@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multipanda_py.exceptions import LogError
+from multipanda_py.extras import needed
 from multipanda_py.logs.arm_log import ArmLog, joined
-from multipanda_py.logs.needed import pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +80,7 @@ class Log:
             table = log.to_pandas()
             table.insert(0, "arm", name)
             tables.append(table)
-        return pandas().concat(tables, ignore_index=True)
+        return needed("pandas").concat(tables, ignore_index=True)
 
 
 def joined_logs(logs: Sequence[Log]) -> Log:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import LogError
-from multipanda_py.logs.needed import needed
+from multipanda_py.extras import needed
 
 _MAGIC = b"\x89MCAP0\r\n"
 _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _METADATA, _ATTACHMENT = 2, 3, 4, 5, 6, 12, 9

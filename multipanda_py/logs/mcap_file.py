@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from multipanda_py import __version__
+from multipanda_py.extras import needed
 from multipanda_py.logs.chunk import Chunk
 from multipanda_py.logs.events_topic import EVENTS_TOPIC
-from multipanda_py.logs.needed import needed
 from multipanda_py.logs.topics import Topic
 
 _MAGIC = b"\x89MCAP0\r\n"

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import LogError
+from multipanda_py.extras import needed
 from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.logs.log import Log
-from multipanda_py.logs.needed import needed
 from multipanda_py.robots import MODELS
 
 if TYPE_CHECKING:

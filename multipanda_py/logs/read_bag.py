@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.exceptions import LogError
+from multipanda_py.exceptions import LogError, MissingExtra
+from multipanda_py.extras import needed
 from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.logs.log import Log
-from multipanda_py.logs.needed import needed
 from multipanda_py.robots import MODELS
 
 BAGS = (".db3", ".mcap")
@@ -42,7 +42,7 @@ def read_bag(path: Path, robot: str | None = None) -> Log:
             for connection, time, raw in bag.messages(connections=measured):
                 message = bag.deserialize(raw, connection.msgtype)
                 samples[connection.topic].append((time, message))
-    except LogError:
+    except (LogError, MissingExtra):
         raise
     except Exception as error:  # rosbags has errors of its own for each kind of bag
         raise LogError(f"{path}: cannot be read as a bag: {error}") from error

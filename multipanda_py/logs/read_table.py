@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.exceptions import LogError, UnknownName
+from multipanda_py.exceptions import LogError, MissingExtra, UnknownName
+from multipanda_py.extras import needed
 from multipanda_py.logs.arm_log import JOINT_COLUMNS, ArmLog
 from multipanda_py.logs.log import Log
-from multipanda_py.logs.needed import needed, pandas
 from multipanda_py.robots import MODELS
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ def read_table(path: Path, robot: str | None = None) -> Log:
 
 
 def _table(path: Path) -> pd.DataFrame:
-    library = pandas()
+    library = needed("pandas")
     try:
         if path.suffix.lower() == ".parquet":
             needed("pyarrow")
             return library.read_parquet(path)
         return library.read_csv(path, skipinitialspace=True)
-    except LogError:
+    except (LogError, MissingExtra):
         raise
     except Exception as error:  # each library below has errors of its own
         raise LogError(f"{path}: cannot be read as a table: {error}") from error

@@ -11,7 +11,7 @@ from typing import Any
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MultipandaError, ValidationRefused
-from multipanda_py.logs.needed import pandas
+from multipanda_py.extras import needed
 from multipanda_py.perturbation import PerturbationSpec
 from multipanda_py.validation.quantities import QUANTITIES
 from multipanda_py.validation.validate import validate
@@ -59,7 +59,7 @@ def sweep(
         LogError: If pandas or pyarrow is missing.
     """
     joblib = _joblib()
-    table = pandas()
+    table = needed("pandas")
     for seed in seeds:  # refused before hours have gone by
         spec.draw(config, seed)
     asked = [list(tasks), seconds, repeats, sorted(laws)]
