@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.dynamics.tool_jacobian import ToolJacobian
 from multipanda_py.exceptions import TargetRejected, UnknownName
 from multipanda_py.pose import Pose
-from multipanda_py.state import Vector
+from multipanda_py.state import ArmSnapshot, Vector
 
 _EITHER = {JOINT.name: TRAJECTORY.name, TRAJECTORY.name: JOINT.name}
 """What replaces what, for a law that takes both."""
@@ -219,7 +220,7 @@ class TargetWriter:
             state,
             self._names.limits(arm),
             spec.far_channels,
-            partial(self._stream, arm, spec.name),
+            partial(self._stream, spec, state),
             spec.law.Target.joint_parts,
             lambda: self._tool(arm).at(state.q),
         )
@@ -243,12 +244,14 @@ class TargetWriter:
             raise
         self._write(spec, records)
 
-    def _stream(self, arm: str, law: str, channel: str) -> Stream:
+    def _stream(self, spec: InstanceSpec, state: ArmSnapshot, channel: str) -> Stream:
+        arm, is_stepped = state.name, self._names.config.cell.placement == "inline"
         stream = self._streams.get((arm, channel))
         if stream is None:
             stream = Stream(f"{arm} {channel}", self._counts.clipped)
             self._streams[arm, channel] = stream
-        return stream.of(law)
+        beginning = self._connection.mailbox.beginnings[spec.index]
+        return stream.of(spec.name, beginning, state.time if is_stepped else time.monotonic())
 
     def _refuse_if_silent(self, who: str) -> None:
         """Refuse what a loop that stands still would do when it goes on, seconds late."""

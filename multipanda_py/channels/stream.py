@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -23,28 +22,35 @@ class Stream:
     Args:
         name: Of arm and channel, for the count.
         clipped: Where clipped targets are counted.
-        now: The machine's time [s].
     """
 
-    def __init__(
-        self, name: str, clipped: Counter[str], now: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._name, self._clipped, self._now = name, clipped, now
+    def __init__(self, name: str, clipped: Counter[str]) -> None:
+        self._name, self._clipped = name, clipped
         self._last: Any = None
-        self._until, self._law = 0.0, ""
+        self._now, self._until = 0.0, 0.0
+        self._law: tuple[str, int] = ("", 0)
 
-    def of(self, law: str) -> Stream:
-        """Return it for a law, which knows nothing of what another one was asked for."""
-        if law != self._law:
-            self._last, self._law = None, law
+    def of(self, law: str, beginning: int, now: float) -> Stream:
+        """Return it for a law, which knows nothing of what another one was asked for.
+
+        Args:
+            law: Its name.
+            beginning: Which of its beginnings counts: one that was stopped, or began anew, knows
+                nothing of what it was asked for before either.
+            now: The machine's time; that of the world in a cell that is stepped by hand, which
+                does the same on every machine [s].
+        """
+        if (law, beginning) != self._law:
+            self._last, self._law = None, (law, beginning)
+        self._now = now
         return self
 
     def goes_on(self, is_near: Callable[[Any], bool]) -> bool:
         """Return whether the last target is recent and near; count a clipped one then."""
-        goes_on = self._last is not None and self._now() < self._until and is_near(self._last)
+        goes_on = self._last is not None and self._now < self._until and is_near(self._last)
         self._clipped[self._name] += goes_on
         return goes_on
 
     def asked(self, target: Any) -> None:
         """Remember a target that is accepted, as it was asked for."""
-        self._last, self._until = target, self._now() + PAUSE
+        self._last, self._until = target, self._now + PAUSE

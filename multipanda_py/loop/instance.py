@@ -97,6 +97,7 @@ class Instance:
             for channel, slots in mailbox.targets[spec.index].items()
             for place, slot in enumerate(slots)
         ]
+        self._beginnings = mailbox.beginnings
         self._idle = False
         self._timeout_ns = int(spec.config.target_timeout * 1e9)
         self._newest_ns = 0
@@ -129,6 +130,7 @@ class Instance:
         self._derating.start()
         self._newest_ns = 0
         self.is_new, self._idle = True, False
+        self._beginnings[self.spec.index] += 1
         self._law.on_activate(self.states, self._target)
         words = ""
         if handovers is not None:

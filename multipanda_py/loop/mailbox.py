@@ -114,7 +114,7 @@ class Mailbox:
             for channel in spec.channel_table.values():
                 places = channel.places(len(spec.arms))
                 widths += [channel.size(n) for n in spec.joints[:places]]
-        n_words = 16 + len(specs) + sum(HEAD + width for width in widths)
+        n_words = 16 + 2 * len(specs) + sum(HEAD + width for width in widths)
         events_at = -(-8 * n_words // 64) * 64
         rows_at = events_at + EVENTS * EVENT.itemsize
         size = rows_at + ROWS * self.row_dtype.itemsize
@@ -130,6 +130,8 @@ class Mailbox:
         self._map = mmap.mmap(self.fd, size, access=access)
         self.words = memoryview(self._map)[: 8 * n_words].cast("q")
         self.active = self.words[16 : 16 + len(specs)]
+        # How often each law has begun, from the measured state.
+        self.beginnings = self.words[16 + len(specs) : 16 + 2 * len(specs)]
         count = self.words[Word.EVENTS : Word.EVENTS + 1]
         self.events = EventRing(self._map, events_at, count, self._arm_names, self._names)
         count = self.words[Word.ROWS : Word.ROWS + 1]
@@ -138,7 +140,7 @@ class Mailbox:
             size, rows_at, 8 * Word.ROWS, events_at, 8 * Word.EVENTS, dimensions
         )
         floats = np.frombuffer(self._map, np.float64, n_words)
-        start = 16 + len(specs)
+        start = 16 + 2 * len(specs)
         slots = []
         for width in widths:
             slots.append(Slot(self.words, floats, start, width))

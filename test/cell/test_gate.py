@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multipanda_py import Cell
 from multipanda_py.cell.gate import Frames
 from multipanda_py.channel import HERE
 from multipanda_py.channels.joint import JOINT, check_joint
@@ -116,17 +119,10 @@ def test_a_pose_passes_if_and_only_if_it_is_near(
             check_pose(pose, STATE, GATE)
 
 
-class Now:
-    time = 5.0
-
-    def __call__(self) -> float:
-        return self.time
-
-
 def test_an_arm_that_was_held_back_was_lost_by_its_stream() -> None:
     """The gate refused all of it, also when the arm was free: only the way back was taken."""
     clipped: Counter[str] = Counter()
-    stream, here = Stream("left pose", clipped, Now()).of("soft"), STATE.position_ee_in_base
+    stream, here = Stream("left pose", clipped).of("soft", 1, 5.0), STATE.position_ee_in_base
     for step in np.arange(0.01, 0.5, 0.01):
         pose = Pose(here + [0.6 * step, 0.8 * step, 0.0], turned(2, 3.0 * step))
         record = check_pose(pose, STATE, GATE, stream)
@@ -138,29 +134,65 @@ def test_an_arm_that_was_held_back_was_lost_by_its_stream() -> None:
 
 
 def test_what_jumps_pauses_or_was_another_law_s_is_refused_as_before() -> None:
-    now = Now()
-    stream, here = Stream("left pose", Counter(), now), STATE.position_ee_in_base
+    now = 5.0
+    stream, here = Stream("left pose", Counter()), STATE.position_ee_in_base
     far, further = (Pose(here + [x, 0.0, 0.0], np.eye(3)) for x in (0.16, 0.31))
     near = Pose(here + [0.1, 0.0, 0.0], np.eye(3))
-    check_pose(near, STATE, GATE, stream.of("soft"))
+    check_pose(near, STATE, GATE, stream.of("soft", 1, now))
     with pytest.raises(TargetRejected, match=r"gate\.position"):
-        check_pose(further, STATE, GATE, stream.of("soft"))  # refused, and so no part of it
-    check_pose(far, STATE, GATE, stream.of("soft"))
+        check_pose(
+            further, STATE, GATE, stream.of("soft", 1, now)
+        )  # refused, and so no part of it
+    check_pose(far, STATE, GATE, stream.of("soft", 1, now))
     with pytest.raises(TargetRejected, match=r"gate\.position"):
-        check_pose(far, STATE, GATE, stream.of("stiff"))
-    check_pose(near, STATE, GATE, stream.of("stiff"))
-    now.time += 1.1 * PAUSE
+        check_pose(far, STATE, GATE, stream.of("stiff", 1, now))
+    check_pose(near, STATE, GATE, stream.of("stiff", 1, now))
+    now += 1.1 * PAUSE
     with pytest.raises(TargetRejected, match=r"gate\.position"):
-        check_pose(far, STATE, GATE, stream.of("stiff"))
+        check_pose(far, STATE, GATE, stream.of("stiff", 1, now))
+
+
+def test_a_law_that_was_stopped_went_on_to_the_stream_from_before_the_stop() -> None:
+    """A jump of 25 cm was clipped to 15 cm after a stop or a reset, and the arm went there."""
+    cell = Cell.from_yaml("config/dual_sim.yaml", placement="inline")
+    law = "left/cartesian_impedance_controller"
+    with cell:
+        here, start = cell.pose("left"), cell.simulation.save()
+        stops: list[Callable[[], Any]] = [
+            lambda: (cell.hold(), cell.switch([law])),
+            lambda: cell.switch([law], [law]),
+            lambda: cell.simulation.reset(start),
+        ]
+        for stop in stops:
+            cell.simulation.reset(start)
+            cell.set_target("left", Pose(here.position + [0.0, 0.0, 0.14], here.rotation))
+            stop()
+            with pytest.raises(TargetRejected, match=r"gate\.position"):
+                cell.set_target("left", Pose(here.position + [0.0, 0.0, 0.25], here.rotation))
+            cell.step(300)
+            np.testing.assert_allclose(cell.pose("left").position, here.position, atol=2e-3)
+
+
+def test_whether_a_stepped_cell_clips_or_refuses_hung_on_the_time_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Cell.from_yaml("config/dual_sim.yaml", placement="inline") as cell:
+        here = cell.pose("left")
+        near, far = (Pose(here.position + [0.0, 0.0, z], here.rotation) for z in (0.14, 0.25))
+        cell.set_target("left", near)
+        now = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: now + 1.1 * PAUSE)
+        cell.set_target("left", far)
+        assert cell.clipped == {"left pose": 1}
 
 
 def test_a_stream_of_joints_is_clipped_along_its_way_and_never_beyond_limits() -> None:
-    stream = Stream("left joint", Counter(), Now())
+    stream = Stream("left joint", Counter()).of("joints", 1, 5.0)
     way = np.array([1.0, 0.5, 0.0, 0.0, -0.25, 0.0, 0.0])
     for step in np.arange(0.05, 1.0, 0.05):
         record = check_joint(READY + step * way, None, STATE, LIMIT, GATE, stream=stream)
         np.testing.assert_allclose(record[:7], READY + min(step, GATE.joint) * way, atol=1e-12)
-    stream = stream.of("another")
+    stream = stream.of("another", 1, 5.0)
     for step in (0.2, 0.4, 0.6):
         check_joint(READY - [0, 0, 0, step, 0, 0, 0], None, STATE, LIMIT, GATE, stream=stream)
     with pytest.raises(TargetRejected, match=r"joint 4 of left: .* is outside"):
