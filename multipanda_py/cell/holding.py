@@ -21,7 +21,8 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
 FARTHEST = 0.3
-"""Of a thing's centre from the tool, for what is attached without a name [m]."""
+"""Of a thing's centre from the tool, for what is attached without a name, and of any part of it
+for an arm that would carry its weight [m]."""
 HOLDING_TIMEOUT = 2.0
 """Far longer than the loop takes to answer [s]."""
 
@@ -88,8 +89,9 @@ class Holding:
             The name of what is held.
 
         Raises:
-            HoldingRejected: If there is no such thing, its pose is measured, or somebody else
-                has asked for something else meanwhile.
+            HoldingRejected: If there is no such thing, its pose is measured, it is out of reach
+                of an arm that would carry its weight, or somebody else has asked for something
+                else meanwhile.
             LoopTimeout: If the loop did not answer in time.
         """
         request = self.ask_attach(arm, thing, pose_in_tool)
@@ -121,6 +123,7 @@ class Holding:
                     f"{arm}: pose_in_tool: got one, allowed none in a cell with simulated arms: "
                     f"{chosen} is where it is"
                 )
+            self._refuse_what_is_not_there(arm, chosen, pose_in_tool)
         except HoldingRejected:
             self._counts.rejected[f"{arm} attach"] += 1
             raise
@@ -194,6 +197,24 @@ class Holding:
                 f"allowed {FARTHEST:g} m: attach it by its name"
             )
         return nearest
+
+    def _refuse_what_is_not_there(self, arm: str, thing: str, pose_in_tool: Pose | None) -> None:
+        """Refuse a weight out of a hand's reach: carried by the loop, it would lift the arm."""
+        config = self._names.config
+        if self._names.arm_config(arm).compensates_gravity:
+            return
+        if pose_in_tool is None:
+            tool = bases_in_world(config)[arm] @ self._reader.pose(arm)
+            far = self._reader.objects()[thing].distance(tool)[0]
+        else:
+            far = float(np.linalg.norm(pose_in_tool.position))
+        size = sum(config.objects[thing].size)
+        if far - size > FARTHEST:
+            raise HoldingRejected(
+                f"{arm}: {thing}, got {far:.2f} m from the tool, allowed {size + FARTHEST:.2f} m: "
+                f"the loop carries {arm} (compensates_gravity: false), and a weight that is not "
+                "in its hand would lift it"
+            )
 
     def _is_measured(self) -> bool:
         arms = self._names.config.arms.values()

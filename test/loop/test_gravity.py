@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from multipanda_py.exceptions import HoldingRejected
 from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
 from multipanda_py.robots import MODELS
@@ -184,10 +185,39 @@ def test_what_the_hand_holds_is_carried_too(make_cell, is_carried, sag):
         assert abs(cell.pose("arm").position[2] - before) < 5e-3
 
 
+def test_an_arm_was_lifted_by_a_weight_that_was_not_in_its_hand(make_cell):
+    """A wrong name was enough: hold went off with up to 0.5 rad/s, for 1 kg at the other arm."""
+    block = {
+        "shape": "box",
+        "size": [0.05, 0.05, 0.05],
+        "position": [0.9, -0.9, 0.05],
+        "mass": 5.0,
+    }
+    cell = make_cell({"arm": heavy("ur5e")}, {}, objects={"block": block})
+    cell.step()
+    before = cell.state("arm").q.copy()
+    allowed = r"allowed 0\.45 m: the loop carries arm \(compensates_gravity: false\)"
+    with pytest.raises(
+        HoldingRejected, match=rf"arm: block, got 1\.\d+ m from the tool, {allowed}"
+    ):
+        cell.attach("arm", "block")
+    cell.step(300)
+    assert np.abs(cell.state("arm").q - before).max() < 1e-3
+    unmeasured = {"arm": {"backend": "mock", "compensates_gravity": False}}
+    cell = make_cell(unmeasured, {}, objects={"block": block})
+    cell.step()
+    with pytest.raises(HoldingRejected, match=r"arm: block, got 2\.00 m from the tool"):
+        cell.attach("arm", "block", Pose(np.array([0.0, 0.0, 2.0]), np.eye(3)))
+    assert cell.attach("arm", "block", Pose(np.array([0.0, 0.0, 0.1]), np.eye(3))) == "block"
+
+
 def test_a_reset_to_an_arm_that_held_something_let_it_sag(make_cell):
     """What had been taken on of its weight is a part of a saved state: it grew from zero anew."""
-    thing = {"shape": "box", "size": [0.02, 0.02, 0.02], "position": [3.0, 3.0, 0.02], "mass": 0.3}
+    thing = {"shape": "box", "size": [0.02, 0.02, 0.02], "position": [3.0, 3.0, 0.02], "mass": 1.0}
     cell = make_cell({"arm": heavy("ur5e")}, {}, objects={"box": thing})
+    beside = Pose(cell.pose("arm").position + [0.2, 0.0, 0.0], np.eye(3))
+    cell.simulation.set_pose("box", beside)
+    cell.step()
     cell.attach("arm", "box")
     cell.step(300)
     saved, before = cell.simulation.save(), cell.row()["arms"]["tau_gravity"][0, :6].copy()
