@@ -20,10 +20,9 @@ from multipanda_py.identification.fourier import FourierMotion
 from multipanda_py.pose import Pose
 from multipanda_py.robots import MODELS, ArmDescription
 from multipanda_py.state import Vector
+from multipanda_py.targets import TRAJECTORY_POINTS
 
 SUMMARY = "Find a motion by which `multipanda identify` can tell inertia and friction of an arm."
-POINTS = 100.0
-"""Of a CSV, per second: a trajectory's points."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,7 +113,7 @@ def _write(path: Path, motion: FourierMotion, arm: ArmDescription) -> None:
     """Write a motion whole or not at all."""
     n = arm.n_joints
     if path.suffix == ".csv":
-        time = motion.times(POINTS)
+        time = motion.points(TRAJECTORY_POINTS)
         table = np.column_stack([time, *motion.sample(time)])
         names = ["time", *(f"{what}{i + 1}" for what in ("q", "dq", "ddq") for i in range(n))]
         rows = (",".join(f"{value:.9g}" for value in row) for row in table)

@@ -10,9 +10,10 @@ from datetime import datetime
 from pathlib import Path
 
 from multipanda_py.cell import Cell
+from multipanda_py.commands.motion import arm_of, follow, go_to_begin, read_motion
 from multipanda_py.commands.options import positive
 from multipanda_py.commands.output import FAILED, OK, complain, say
-from multipanda_py.exceptions import ConfigurationError, LogError
+from multipanda_py.exceptions import ConfigurationError, LogError, LoopError
 from multipanda_py.logs.recording import Recorded, Recording, recorded
 from multipanda_py.logs.running import find_running
 from multipanda_py.machine.interruption import end_in_order
@@ -44,6 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--torque-terms", action="store_true",
         help="with what law and features add to torques, of a cell that this command runs",
     )  # fmt: skip
+    parser.add_argument(
+        "--motion", type=Path, metavar="CSV",
+        help="MOVES an arm of a cell that this command runs to where the motion of multipanda "
+        "excite begins, and records it going through it",
+    )  # fmt: skip
+    parser.add_argument("--arm", metavar="ARM", help="which arm moves, where there are several")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,6 +59,12 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigurationError("name a cell file to run and record, or --node, and not both")
     if options.node is not None and options.torque_terms:
         raise ConfigurationError("--torque-terms is for a cell that this command runs")
+    if options.motion is None and options.arm is not None:
+        raise ConfigurationError("--arm is for --motion: records have all arms")
+    if options.motion is not None and (options.node is not None or options.duration is not None):
+        raise ConfigurationError(
+            "--motion is for a cell that this command runs, and lasts as long as the motion does"
+        )
     end_in_order()
     found = _attached(options) if options.file is None else _own(options)
     for path in found.files:
@@ -61,7 +74,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _own(options: argparse.Namespace) -> Recorded:
-    with Cell.from_yaml(options.file) as cell:
+    own = Cell.from_yaml(options.file)
+    path = options.output or _default(own.config.cell.name)
+    arm, law, points = "", "", None
+    if options.motion is not None:  # refused before anything moves
+        arm = arm_of(own, options.arm)
+        points = read_motion(options.motion, own.config.arms[arm].robot.n_joints)
+        if path.suffix != ".mcap":
+            raise LogError(f"{path}: got suffix {path.suffix!r}, allowed .mcap")
+        if path.exists():
+            raise LogError(f"{path}: exists already")
+    with own as cell:
         if cell.config.cell.placement == "inline":
             raise ConfigurationError(
                 f"{options.file}: got placement inline, which has no time of its own; allowed "
@@ -69,10 +92,18 @@ def _own(options: argparse.Namespace) -> Recorded:
             )
         for warning in cell.warnings:
             complain(f"warning: {warning}")
-        path = options.output or _default(cell.config.cell.name)
         split = (options.split or 0.0) * _MEGABYTE
+        if points is not None:
+            say(f"{arm} goes to where {options.motion} begins")
+            law = go_to_begin(cell, arm, points)
         cell.recorder.start(path, split=split, torque_terms=options.torque_terms)
         say(f"recording to {path}")
+        if points is not None:
+            try:
+                follow(cell, arm, law, points)
+            except KeyboardInterrupt:
+                raise LoopError(f"{path}: stopped before the end of the motion") from None
+            return cell.recorder.stop()
         until = time.monotonic() + (options.duration or float("inf"))
         try:
             while time.monotonic() < until:

@@ -11,6 +11,7 @@ from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.logs import Log, read
+from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.validation import TASKS, validate
 from multipanda_py.validation.plots import pyplot
 from multipanda_py.validation.report import summary_lines, write_report
@@ -50,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do the tasks and write the report."""
+    end_in_order()
     pyplot()  # refused now, and not after minutes
     target = Path(options.output)
     if target.suffix != ".html" or not target.parent.is_dir():

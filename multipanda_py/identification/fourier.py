@@ -78,6 +78,20 @@ class FourierMotion:
         found: Vector = np.linspace(0.0, self.duration, round(self.duration * rate) + 1)
         return found
 
+    def points(self, most: int) -> Vector:
+        """Return times from rest to rest, both included, for a trajectory of few points.
+
+        A polynomial of fifth order through positions, velocities and accelerations is the motion
+        between them; the soft ends have a quarter of the points.
+
+        Args:
+            most: How many there are, 16 or more.
+        """
+        ends = np.linspace(0.0, self.ramp, max(3, most // 8) + 1)
+        middle = np.linspace(self.ramp, self.duration - self.ramp, most - 2 * len(ends) + 2)
+        found: Vector = np.concatenate([ends[:-1], middle, self.duration - ends[-2::-1]])
+        return found
+
     def _parameter(self, time: Vector) -> tuple[Vector, Vector, Vector]:
         """Return s, its rate and the rate of that, (N,) each."""
         ramp, duration = self.ramp, self.duration

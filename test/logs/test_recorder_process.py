@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,3 +79,27 @@ def test_a_cell_that_runs_is_found_and_recorded_from_outside(config, tmp_path):
 
 def wait_for_size(cell, path, size):
     cell.wait(lambda: path.exists() and path.stat().st_size > size, 60.0, f"{size} bytes")
+
+
+def test_an_arm_goes_through_the_motion_of_a_file_while_it_is_recorded(tmp_path, capsys):
+    own, motion = tmp_path / "cell.yaml", tmp_path / "motion.csv"
+    text = Path("config/single_sim.yaml").read_text()
+    own.write_text(re.sub(r"(\n +cell:\n +name: )\w+", rf"\g<1>moved_{os.getpid()}", text))
+    arm = CellConfig.from_yaml(own).arms
+    (name, section), *_ = arm.items()
+    steps = np.linspace(0.0, 1.0, 9)[:, None]
+    q = np.array(section.q_start) + 0.1 * 0.5 * (1.0 - np.cos(2.0 * np.pi * steps))
+    dq = 0.1 * np.pi * np.sin(2.0 * np.pi * steps) * np.ones(7) / 2.0
+    ddq = 0.1 * 2.0 * np.pi**2 * np.cos(2.0 * np.pi * steps) * np.ones(7) / 4.0
+    names = ["time", *(f"{what}{k + 1}" for what in ("q", "dq", "ddq") for k in range(7))]
+    points = np.hstack([2.0 * steps, q, dq, ddq])
+    np.savetxt(motion, points, delimiter=",", header=",".join(names), comments="")
+    out = tmp_path / "run.mcap"
+    assert main(["record", str(own), "--motion", str(motion), "-o", str(out)]) == 0
+    log = logs.read(out).arms[name]
+    assert log.duration > 2.0
+    assert (np.ptp(log.q, axis=0) > 0.08).all()
+    motion.write_text("time,q1\n0,0\n")
+    capsys.readouterr()
+    assert main(["record", str(own), "--motion", str(motion), "-o", str(out)]) == 1
+    assert "allowed finite numbers in columns" in capsys.readouterr().err
