@@ -6,11 +6,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
+from multipanda_py.control.tracker import Tracker
 from multipanda_py.parameters import number
 from multipanda_py.state import ArmState, Vector
 
@@ -42,7 +43,8 @@ class GovernorParams:
     )
     smoothing: float = number(
         0.04, unit="s", low=0.001, high=0.5,
-        doc="over which velocity is averaged; half of it is the lag, and it bounds the jerk",
+        doc="over which velocity is averaged; half of it is the lag, and it bounds the jerk; "
+        "a change waits until the reference is at rest",
     )  # fmt: skip
     share: float = number(
         0.7, low=0.05, high=1,
@@ -52,6 +54,11 @@ class GovernorParams:
         0.1, unit="s", low=0.001, high=10,
         doc="after which the velocity of a target that is not renewed counts as zero",
     )  # fmt: skip
+
+
+def cycles_of(params: GovernorParams, period: float) -> int:
+    """Return over how many cycles of ``period`` [s] velocity is averaged."""
+    return max(1, round(params.smoothing / period))
 
 
 class Pacer(Protocol):
@@ -76,6 +83,7 @@ class GovernedChannel(ABC):
 
     Attributes:
         busy: Whether the law may not see the record as it was asked for.
+        smoothing: Time over which velocity is averaged now [s].
         pacers: What may slow the reference down, as an obstacle is in its way; a live list.
 
     Thread: control.
@@ -87,6 +95,8 @@ class GovernedChannel(ABC):
         self._goal_rate: Vector | None = None
         self._rate_left = 0
         self.busy = False
+        self.smoothing = 0.0
+        self._trackers: tuple[Tracker, ...] = ()
         self.pacers: Sequence[Pacer] = ()
 
     def has_news(self) -> bool:
@@ -123,8 +133,26 @@ class GovernedChannel(ABC):
     def set_bounds(self, params: GovernorParams) -> None:
         """Take parameters over."""
 
-    def start(self, cycles: int, period: float, at_rest: bool) -> None:
+    def take(self, params: GovernorParams, period: float) -> None:
+        """Take parameters over while the law is at work.
+
+        A mean over another time would jump, or pass the goal: that waits until nothing moves.
+        """
+        if params.smoothing != self.smoothing:
+            if any(tracker.moving for tracker in self._trackers):
+                params = replace(params, smoothing=self.smoothing)
+            else:
+                self.smoothing = params.smoothing
+                for tracker in self._trackers:
+                    tracker.rest(cycles_of(params, period), period)
+        self.set_bounds(params)
+        if self.busy:  # or the posture would not count until the next look
+            self.look()
+
+    def start(self, params: GovernorParams, period: float, at_rest: bool) -> None:
         """Begin at what the record holds, at rest or measured speed; write where that ends."""
+        self.smoothing, cycles = params.smoothing, cycles_of(params, period)
+        self.set_bounds(params)
         self._goal_rate, self._rate_left = None, 0
         self._begin(cycles, period, math.inf if at_rest else AT_REST)
         self._seen = self._record.tobytes()

@@ -46,6 +46,7 @@ class GovernedJoints(GovernedChannel):
         self._weighed: tuple[GovernorParams, ArmLimits] | None = None
         self._q, self._dq = record[:n], record[n:]
         self._tracker = Tracker(n)
+        self._trackers = (self._tracker,)
         self._weight = [1.0] * n
         self._point, self._goal = [0.0] * n, [0.0] * n
         self._rate: list[float] | None = None

@@ -58,7 +58,7 @@ class GovernedPose(GovernedChannel):
         self._state, self._place = state, place
         self._told = None if motion is None else ToldMotion(motion)
         self._position, self._rotation = record[:3], record[3:].reshape(3, 3)
-        self._linear, self._angular = Tracker(3), Tracker(3)
+        self._linear, self._angular = self._trackers = Tracker(3), Tracker(3)
         self._point, self._frame, self._turned = [0.0] * 3, np.eye(3), np.zeros((3, 3))
         self._goal_point, self._goal_frame = [0.0] * 3, np.eye(3)
         self._linear_rate: list[float] | None = None

@@ -93,9 +93,13 @@ class Tracker:
         self._left = cycles
         self._distance = 0.0 if self.moving else math.inf  # nothing has to be stopped at rest
 
+    def rest(self, cycles: int, period: float) -> None:
+        """Be at rest where the output is, with another n from now on."""
+        self.start(self._still, cycles, period)
+
     def halt(self) -> None:
         """Be at rest where the output is, but go on to the goal."""
-        self.start(self._still, len(self._past), self._period)
+        self.rest(len(self._past), self._period)
         self.wake()
 
     def slow(self, share: float) -> None:

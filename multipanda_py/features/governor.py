@@ -68,7 +68,7 @@ class Governor(Feature[GovernorParams]):
     def on_parameters(self) -> None:
         """Hand the bounds over; a motion under way goes on with them."""
         for channel in self._all:
-            channel.set_bounds(self.params)
+            channel.take(self.params, self.context.period)
 
     def on_activate(self, states: Sequence[ArmState], target: Any) -> None:
         """Begin where the law begins, with the measured velocity."""
@@ -81,12 +81,10 @@ class Governor(Feature[GovernorParams]):
     def _start(self, states: Sequence[ArmState], target: Any, at_rest: bool) -> None:
         if not self._all:
             self._find_channels(states, target)
-        cycles = max(1, round(self.params.smoothing / self.context.period))
         self._clock = 0
         for channel in self._all:
             channel.forget()  # or a motion under way would bound the next one
-            channel.set_bounds(self.params)
-            channel.start(cycles, self.context.period, at_rest)
+            channel.start(self.params, self.context.period, at_rest)
 
     def _find_channels(self, states: Sequence[ArmState], target: Any) -> None:
         """Bind the records to shape; they stay where they are."""
@@ -119,6 +117,7 @@ class Governor(Feature[GovernorParams]):
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
         """Move every reference on towards what the target holds, and write it there."""
         self._clock = clock = self._clock - 1 if self._clock else CHECK_CYCLES
+        smoothing = self.params.smoothing
         for channel in self._all:
             if not clock:
                 channel.check()
@@ -132,6 +131,8 @@ class Governor(Feature[GovernorParams]):
             if not clock:
                 channel.look()
             channel.advance(period)
+            if channel.smoothing != smoothing:
+                channel.take(self.params, self.context.period)
 
     @property
     def idle(self) -> bool:

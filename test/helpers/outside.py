@@ -67,12 +67,13 @@ class Outside:
         )  # fmt: skip
         return done.returncode, done.stdout
 
-    def beside(self, *words, prefixes=(), **options):
+    def beside(self, *words, prefixes=(), domain=None, **options):
         """Start ``ros2`` as where it and this package are in one environment: with our Python.
 
         Args:
             words: Of its command line.
             prefixes: Where packages are looked for.
+            domain: Of its own, for a cell with the names of one that runs already.
             options: Of the process.
         """
         site = next(self.path.glob("lib/python3.*/site-packages"))
@@ -82,7 +83,11 @@ class Outside:
         )
         return subprocess.Popen(
             [sys.executable, "-c", main, *map(str, words)],
-            env={**os.environ, "AMENT_PREFIX_PATH": os.pathsep.join(map(str, prefixes))},
+            env={
+                **os.environ,
+                "AMENT_PREFIX_PATH": os.pathsep.join(map(str, prefixes)),
+                **({} if domain is None else {"ROS_DOMAIN_ID": str(domain)}),
+            },
             stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, **options,
         )  # fmt: skip
 
