@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ValidationRefused
@@ -14,6 +16,9 @@ from multipanda_py.validation.compare import Comparison, compare
 from multipanda_py.validation.record import Run, TaskCell
 from multipanda_py.validation.task import Task
 from multipanda_py.validation.tasks import TASKS, make_task
+
+ELSEWHERE = 0.2
+"""How far from the begin of a task its log may begin [rad, m]."""
 
 Say = Callable[[str], None]
 
@@ -68,8 +73,9 @@ def _laws_of(number: int, laws: Sequence[str]) -> Sequence[str]:
 
 def _check(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
     names = task.names(twin)
-    task.scene(twin)
+    scene = task.scene(twin)
     if isinstance(plant, Log):
+        _check_log(task, plant, scene)
         return
     task.scene(plant)
     for one, other in zip(task.names(plant), names):
@@ -79,6 +85,28 @@ def _check(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
                 f"task {task.number}: plant's {one} is a {pair[0].name} with {pair[0].n_joints} "
                 f"joints, twin's {other} a {pair[1].name} with {pair[1].n_joints}; allowed arms "
                 "of one kind"
+            )
+
+
+def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
+    """Refuse a log that cannot be of this task with these arms, in its order of arms."""
+    if len(plant.arms) < task.arms:
+        raise ValidationRefused(
+            f"task {task.number}: {plant.where}: got {len(plant.arms)} arm, allowed {task.arms} "
+            "or more"
+        )
+    for log, (name, arm) in zip(plant.arms.values(), scene.arms.items()):
+        if len(log.joints) != arm.robot.n_joints:
+            raise ValidationRefused(
+                f"task {task.number}: {plant.where}: {log.arm}: got {len(log.joints)} joints, "
+                f"allowed {arm.robot.n_joints}, which the twin's {name} has"
+            )
+        away = float(np.abs(log.q[0] - np.array(arm.q_start)).max())
+        if not away <= ELSEWHERE:
+            raise ValidationRefused(
+                f"task {task.number}: {plant.where}: {log.arm} begins {away:.2f} rad away from "
+                f"where the task does, allowed {ELSEWHERE:g}: is it of this task, and cut to "
+                "begin with its first target?"
             )
 
 

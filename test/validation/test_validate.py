@@ -194,3 +194,25 @@ def test_the_command_writes_a_page_that_needs_nothing_and_its_numbers(tmp_path, 
     assert np.mean(error["per_axis_mean"]) == pytest.approx(0.2, rel=0.15)
     assert main([*arguments, "-o", str(tmp_path / "report.txt")]) == 1
     assert "allowed a file .html" in capsys.readouterr().err
+
+
+def test_a_circle_on_the_table_of_the_readmes_cell_does_not_chatter():
+    config = CellConfig.from_yaml("config/dual_sim.yaml")
+    run = run_task(make_task(4, "ufic", 1.5), config)
+    settled = run.force[run.force_time > 0.7]  # it was 0 to 20 N, by a friction of 1
+    np.testing.assert_allclose(settled, 9.81, atol=2.0)
+
+
+@pytest.mark.parametrize(
+    ("joints", "q", "words"),
+    [
+        (7, 3.0, "arm begins .* rad away from where the task does"),
+        (6, 0.0, "got 6 joints, allowed 7"),
+    ],
+)
+def test_a_log_of_something_else_is_refused_as_a_plant(joints, q, words):
+    names = tuple(f"joint{k}" for k in range(1, joints + 1))
+    time = np.linspace(0.0, 1.0, 100)
+    log = Log({"arm": ArmLog("arm", None, names, time, np.full((100, joints), q))})
+    with pytest.raises(ValidationRefused, match=words):
+        validate(log, cell(), [1], seconds=1.0)
