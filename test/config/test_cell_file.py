@@ -50,7 +50,7 @@ FAULTS: list[tuple[str, Any, str]] = [
     ("arms.left.joints.gear", 1, "arms.left.joints.gear: unknown key; known: stiffness, damping"),
     ("arms.left.perturbation.lag", 1, "arms.left.perturbation.lag: unknown key; known: delay"),
     ("arms.left.joints.stiffness", [-1.0] * 7, "arms.left.joints.stiffness.0: got -1.0"),
-    ("speed", 1.0, "speed: unknown key; known: cell, realtime, gate, arms"),
+    ("speed", 1.0, "speed: unknown key; known: cell, realtime, gate, recorder, arms"),
     ("cell.freq", 1.0, "cell.freq: unknown key; known: name, rate"),
     ("objects.table.colour", "red", "objects.table.colour: unknown key; known: shape, size"),
     ("controllets.soft.gains", 1, "controllets.soft.gains: unknown key; known: type, arms"),
