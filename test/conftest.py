@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from multipanda_py.cell import Cell
 from multipanda_py.testing import simple_cell
@@ -26,6 +27,8 @@ if PLUGINS not in sys.path:
     )
 
 
+settings.register_profile("any machine", deadline=None)  # how long an example takes says nothing
+settings.load_profile("any machine")
 os.environ.setdefault("MULTIPANDA_FAULT_LOGS", "off")  # not into the home of who runs tests
 INLINE = {"backends", "cell", "channels", "config", "control", "controllets", "dynamics",
           "features", "identification", "loop", "logs", "planning", "robots", "simulation",

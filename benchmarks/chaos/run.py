@@ -73,6 +73,10 @@ def main() -> int:
     parser.add_argument("--record", type=Path, help="keep what was found here, and go on from it")
     parser.add_argument("--merge", type=Path, nargs="+", help="throw nothing: show these records")
     options = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Either ends what was started, too. A shell lets what it starts in the background ignore
+        # Ctrl-C, and so would every node until it has a handler of its own.
+        signal.signal(number, signal.default_int_handler)
     if options.only == "soak":
         return soak(options.minutes or 30.0, options.record, options.png)
     if options.only == "crowd":
@@ -80,10 +84,6 @@ def main() -> int:
     for record in options.merge or ():
         if not record.is_file():
             parser.error(f"{record} is not there: --record FILE writes one")
-    for number in (signal.SIGINT, signal.SIGTERM):
-        # Either ends what was started, too. A shell lets what it starts in the background ignore
-        # Ctrl-C, and so would every node until it has a handler of its own.
-        signal.signal(number, signal.default_int_handler)
     ledger = Ledger(0 if options.merge else options.faults + options.inputs)
     for file in options.merge or []:
         ledger.add(json.loads(file.read_text(encoding="utf-8"))["ledger"])

@@ -49,6 +49,8 @@ from multipanda_py.ros.robot_settings import robot_nodes
 from multipanda_py.ros.running import (
     SPIN_TIMEOUT,
     StopSignals,
+    end_within,
+    ended,
     every,
     leave_loop_core,
     make_executor,
@@ -199,6 +201,7 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
                 if life is not None:
                     executor.remove_node(life.node)
                 release(executor, nodes)
+                ended()
                 os.sched_setaffinity(0, cores)  # the next loop's process inherits it
             if signals.received or life.ends:
                 return 0
@@ -240,6 +243,7 @@ def _serve(
         controller = MultimodeController(node, cell, nodes, gone)
         stop = Stop(node, cell, args)
         ends.callback(stop.close)
+        ends.callback(end_within)
         refused = leave_loop_core(cell)
         for warning in (*cell.warnings, *([refused] if refused else [])):
             logger.warning(warning)

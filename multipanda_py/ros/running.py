@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import gc
 import os
 import signal
@@ -83,6 +84,24 @@ def make_executor(context: Context | None = None) -> Executor:
         return SingleThreadedExecutor(context=context)
     # Turn it with spin_once(): spin() of some releases busy-waits and delivers nothing.
     return EventsExecutor(context=context)
+
+
+def end_within(patience: float = 30.0) -> None:
+    """End this process in any case, with what each of its threads is at, unless :func:`ended`.
+
+    The middleware shares locks with other processes; one that was killed while it held one keeps
+    whoever gives anything back, for ever. By a watch that needs neither the interpreter nor this
+    thread. A loop that is left so brings its arms to rest and ends.
+
+    Args:
+        patience: How long giving everything back may take [s].
+    """
+    faulthandler.dump_traceback_later(patience, exit=True)
+
+
+def ended() -> None:
+    """Call off :func:`end_within`."""
+    faulthandler.cancel_dump_traceback_later()
 
 
 def release(executor: Executor, nodes: list[GuardedNode]) -> None:
