@@ -33,6 +33,7 @@ COMES_WITH = {
 PIP_ONLY = {
     "gymnasium",
     "ruckig",
+    "franka_msgs",  # names of franka_ros2 are offered where it is installed
     *(module for extra, brings in BRINGS.items() if extra != "run" for module in brings),
 }
 
