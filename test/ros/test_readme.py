@@ -40,8 +40,9 @@ BEFORE = {
 """What the README says in words: an arm is told its load at rest, and takes laws when active."""
 NODE = ("ros2 launch", "ros2 run", ".venv/bin/multimode_controller")
 """Starts a node."""
-OTHERS = (".venv/bin/python examples/05",)
-"""Run by the last test here."""
+MOVEIT = "ros2 launch multipanda_py moveit.launch.py"
+OTHERS = (".venv/bin/python examples/05", MOVEIT)
+"""Run by the last test here, and with the other launch files."""
 
 
 def commands():
@@ -93,7 +94,12 @@ def test_what_the_readme_calls_is_answered(cell, client, outside):
 
 
 @pytest.mark.parametrize(
-    "line", [line for line in commands() if line.startswith(("ros2 launch", "ros2 run"))]
+    "line",
+    [
+        line
+        for line in commands()
+        if line.startswith(("ros2 launch", "ros2 run")) and line != MOVEIT
+    ],
 )
 def test_what_the_readme_starts_becomes_active(line, outside, tmp_path):
     tools = ROOT / "tools" / "make_env.py"
