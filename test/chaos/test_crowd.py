@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -22,10 +23,13 @@ RUN = Path(__file__).resolve().parents[2] / "benchmarks" / "chaos" / "run.py"
 @pytest.mark.slow
 @pytest.mark.clock
 @pytest.mark.timeout(240)
+@pytest.mark.skipif(
+    not os.environ.get("MULTIPANDA_LONG"), reason="a minute and a half: MULTIPANDA_LONG=1 runs it"
+)
 def test_a_crowd_of_clients_is_answered_soon_and_rightly():
-    """8 of them for 6 s: lists are what the loop's rows say, and no arm is led astray."""
+    """20 of them for 10 s: lists are what the loop's rows say, and no arm is led astray."""
     done = subprocess.run(
-        [sys.executable, str(RUN), "--only", "crowd", "--clients", "8", "--minutes", "0.1",
+        [sys.executable, str(RUN), "--only", "crowd", "--clients", "20", "--minutes", "0.17",
          "--patience", f"{PATIENCE}"],
         capture_output=True, text=True, check=False, timeout=220,
     )  # fmt: skip
