@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -30,6 +31,9 @@ def bench(folder, *words):
     )
 
 
+@pytest.mark.skipif(
+    not os.environ.get("MULTIPANDA_LONG"), reason="minutes: MULTIPANDA_LONG=1 runs it"
+)
 @pytest.mark.timeout(400)
 def test_a_report_has_every_condition(tmp_path):
     process = bench(tmp_path, "--seconds", "0.2", "--trials", "2", "--only", "paced", "wired")

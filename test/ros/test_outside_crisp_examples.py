@@ -7,6 +7,7 @@ What the arms do is told by MuJoCo, from the joints that were measured meanwhile
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import time
 from pathlib import Path
@@ -70,6 +71,12 @@ class Arms:
         get = self._client.listen(JointState, f"{SPACE}/{arm}/joint_states")
         self._client.until(lambda: get() and max(map(abs, get().velocity)) < 2e-3, 10.0, "rest")
         return np.array(get().position)
+
+
+BY_HAND = pytest.mark.skipif(
+    not os.environ.get("MULTIPANDA_LONG"),
+    reason="the whole run has little time: MULTIPANDA_LONG=1 runs it",
+)
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +176,7 @@ def test_02_turns_the_first_joint(run, arms):
         assert np.linalg.norm(arms.tool(arm, arms.rest(arm)) - arms.tool(arm, q)) < 0.005
 
 
+@BY_HAND
 @pytest.mark.timeout(300)
 def test_01_draws_its_figure_between_two_ways_home(run, arms):
     run("01")
@@ -183,6 +191,7 @@ def test_01_draws_its_figure_between_two_ways_home(run, arms):
         np.testing.assert_allclose(arms.rest(arm)[:7], HOME, atol=0.02)
 
 
+@BY_HAND
 @pytest.mark.timeout(300)
 def test_06_opens_and_closes_the_hands(run, arms):
     run("06")
@@ -212,6 +221,7 @@ def let_go(client):
         client.stream(topic, WrenchStamped(), lambda sent=sent: next(sent) > 20, "no push")
 
 
+@BY_HAND
 @pytest.mark.timeout(300)
 def test_21_leaves_the_last_of_three_stiffnesses(run, arms, client):
     assert "Setting LOW stiffness" in run("21", prompts=3)
