@@ -8,6 +8,7 @@ from collections import deque
 import numpy as np
 
 from multipanda_py.simulation.drive import Stage
+from multipanda_py.simulation.sim_robot import SimRobot
 from multipanda_py.state import ArmState, Vector
 
 
@@ -38,21 +39,26 @@ class Delay(Stage):
 class CommandDelay(Stage):
     r"""Execute the torque of some cycles ago, :math:`\tau_m(t) = \tau(t - \Delta)`; none before.
 
+    What is under way when the robot stops is never executed, also once it is recovered.
+
     Args:
         cycles: How many.
         joints: n.
+        robot: Of the arm.
 
     Thread: control.
     """
 
     CHANGING = ("_past", "_at")
 
-    def __init__(self, cycles: int, joints: int) -> None:
+    def __init__(self, cycles: int, joints: int, robot: SimRobot) -> None:
         self._past: Vector = np.zeros((cycles, joints))
-        self._at = 0
+        self._at, self._robot = 0, robot
 
     def execute(self, tau: Vector) -> None:
         """Replace commanded torques (n,) [Nm] by those that are due, in place."""
+        if self._robot.stopped:
+            self._past[:] = tau
         due = self._past[self._at].copy()
         self._past[self._at] = tau
         tau[:] = due

@@ -54,7 +54,6 @@ class ModelError(Stage):
         dof: int,
         period: float,
     ) -> None:
-        self._q, self._acceleration = np.zeros((2, described.n_joints))
         first = int(model.joint(described.joint_names[0]).qposadr[0])
         self._positions = data.qpos[first : first + described.n_joints]
         self._accelerations = data.qacc[dof : dof + described.n_joints]

@@ -54,7 +54,7 @@ def stages_of(
     if late:
         stages.append(Delay(late))
     if held_up := round(spoiled.command_delay / period):
-        stages.append(CommandDelay(held_up, arm.n_joints))
+        stages.append(CommandDelay(held_up, arm.n_joints, robot))
     stages.append(robot)
     steps = {"q_step": 0.0, "dq_step": 0.0, "tau_step": 0.0}
     if any(getattr(noise, step) > 0.0 for step in steps):

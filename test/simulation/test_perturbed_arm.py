@@ -205,6 +205,29 @@ def test_commands_are_executed_as_late_as_it_is_said(make_cell):
     assert np.abs(np.subtract(executed[3:], commanded[:-3])).max() > 0.05
 
 
+def test_a_recovered_arm_executed_what_was_on_its_way_when_it_stopped(make_cell):
+    arm = {
+        "perturbation": {"command_delay": 0.02},
+        "franka": {"upper_torque_thresholds": [3.0] * 7},
+    }
+    cell = make_cell({"arm": arm}, STIFF, ["arm/stiff"])
+    _, data = world(cell)
+    cell.set_target("arm", q=cell.state("arm").q + [0.15, 0, 0, 0, 0, 0, 0])
+    cell.step(60)
+    assert cell.state("arm").tau[0] > 4.0
+    data.qfrc_applied[0] = 10.0
+    cell.step(3)
+    data.qfrc_applied[0] = 0.0
+    cell.step(2)
+    cell.ask_recovery(["arm"])  # at once: sooner than commands take
+    executed = []
+    for _ in range(25):
+        cell.step()
+        executed.append(float(cell.state("arm").tau_J[0]))
+    assert cell.state("arm").fault == ""
+    assert max(executed[2:]) < 1.0
+
+
 def test_measurements_are_whole_steps(make_cell):
     noise = {"q": 1e-4, "q_step": 1e-3, "dq_step": 0.01, "tau_step": 0.05}
     cell = make_cell({"arm": {"noise": noise}}, STIFF, ["arm/stiff"])
