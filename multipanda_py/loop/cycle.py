@@ -250,8 +250,8 @@ class ControlLoop:
                 self._blame(backend, error, wake_ns)
         if only_follow:
             self._model(chosen)
-            for index in chosen:
-                self._arms[index].state.look_ahead()
+            for arm in [self._arms[index] for index in chosen]:
+                self._owners.attempt(arm.owner, arm.state.look_ahead, wake_ns)
         self._silence.look(wake_ns)  # what can wait has waited: the arms have their torques
         self._held.look(wake_ns)
         if fresh is not None:

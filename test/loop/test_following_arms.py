@@ -8,6 +8,7 @@ import pytest
 
 from multipanda_py.backends.mock import Mock
 from multipanda_py.dynamics.arm_model import ArmModel
+from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.loop.cycle import ControlLoop
 from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
@@ -93,3 +94,17 @@ def test_what_was_asked_for_between_two_packets_counts_at_the_next_of_either_arm
     pair.set_parameters("pair", {"damping_ratio": 0.8})
     pair.loop.cycle(10_000_000, 10_000_000, [RIGHT])
     assert mailbox.parameters[index].taken == mailbox.parameters[index].written
+
+
+def test_what_could_not_be_computed_ahead_ended_the_loop(pair, monkeypatch):
+    answer(pair, 5)
+
+    def fail(*_):
+        raise ArithmeticError("no inverse")
+
+    monkeypatch.setattr(TaskInertia, "update", fail)
+    pair.loop.cycle(10_000_000, 10_000_000, [RIGHT])
+    found = [(e.event, e.arm, e.controllet) for e in pair.events()]
+    assert found == [(Event.CONTROLLET_ERROR, arm, "pair") for arm in ARMS]
+    assert [arm.owner.spec.name for arm in pair.loop.arms] == ["left/hold", "right/hold"]
+    answer(pair, 2)
