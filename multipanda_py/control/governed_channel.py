@@ -133,13 +133,18 @@ class GovernedChannel(ABC):
     def set_bounds(self, params: GovernorParams) -> None:
         """Take parameters over."""
 
+    @property
+    def is_moving(self) -> bool:
+        """Whether velocities are averaged, over the time that holds until nothing moves."""
+        return any(tracker.moving for tracker in self._trackers)
+
     def take(self, params: GovernorParams, period: float) -> None:
         """Take parameters over while the law is at work.
 
         A mean over another time would jump, or pass the goal: that waits until nothing moves.
         """
         if params.smoothing != self.smoothing:
-            if any(tracker.moving for tracker in self._trackers):
+            if self.is_moving:
                 params = replace(params, smoothing=self.smoothing)
             else:
                 self.smoothing = params.smoothing

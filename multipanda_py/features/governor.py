@@ -131,7 +131,7 @@ class Governor(Feature[GovernorParams]):
             if not clock:
                 channel.look()
             channel.advance(period)
-            if channel.smoothing != smoothing:
+            if channel.smoothing != smoothing and not channel.is_moving:
                 channel.take(self.params, self.context.period)
 
     @property

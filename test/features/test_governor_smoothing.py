@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from multipanda_py.control.governed_channel import GovernedChannel
 from multipanda_py.pose import Pose
 
 pytestmark = pytest.mark.sim
@@ -67,3 +68,26 @@ def test_what_is_set_on_the_way_counts_from_the_next_rest_and_nothing_jumps(make
     again = references(cell, law, 2500)
     assert fastest_change(again) < 0.3 * fastest_change(first)
     assert np.abs(again[-1] - again[-2]).max() == 0.0
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_change_that_waited_had_every_cycle_take_all_parameters_over(
+    make_cell, monkeypatch, law
+):
+    taken, take = [], GovernedChannel.take
+
+    def counted(channel, params, period):
+        taken.append(channel)
+        take(channel, params, period)
+
+    cell = made(make_cell, law)
+    ask(cell, law, 0.1)
+    cell.step(100)
+    monkeypatch.setattr(GovernedChannel, "take", counted)
+    cell.set_parameters("arm/law", {"governor.smoothing": 0.5})
+    cell.step(50)
+    assert len(taken) == len(set(taken))  # once each, as they came
+    cell.step(1500)
+    moved = {channel for channel in taken if taken.count(channel) == 2}
+    assert len(moved) == 1  # and where something moved, at its rest
+    assert all(channel.smoothing == 0.5 for channel in taken)
