@@ -16,7 +16,7 @@ LONGEST = 5e-3
 Signals = NDArray[np.float64]
 
 
-def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signals) -> float:
+def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signals) -> float | None:
     r"""Return by how much one recording of signals is behind another [s].
 
     As in the multipanda_ros2 paper: both are interpolated linearly to common times, and
@@ -31,6 +31,9 @@ def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signal
         x_from: Its values, (n, k).
         t_to: Times of the second, (m,) [s].
         x_to: Its values, (m, k).
+
+    Returns:
+        The delay, or None if there is no maximum within ``LONGEST``: nothing changes enough.
     """
     begin, end = max(t_from[0], t_to[0]), min(t_from[-1], t_to[-1])
     times = np.arange(begin, end, STEP)
@@ -42,7 +45,9 @@ def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signal
         total += np.fft.irfft(np.conj(a) * b, size)
     most = round(LONGEST / STEP)
     window = np.concatenate([total[-most:], total[: most + 1]])  # lags -most to most
-    peak = int(np.clip(window.argmax(), 1, 2 * most - 1))
+    peak = int(window.argmax())
+    if not 0 < peak < 2 * most:
+        return None
     left, middle, right = window[peak - 1 : peak + 2].tolist()
     bend = left - 2.0 * middle + right
     between = 0.5 * (left - right) / bend if bend < 0.0 else 0.0

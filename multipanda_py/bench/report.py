@@ -135,9 +135,10 @@ def _wired(report: Report) -> Iterator[str]:
         for arm in ARMS if entry else ():
             one = entry[arm]
             correlated = one.get("cross_correlation_us")
+            seen = "not seen" if correlated is None else f"{correlated:.0f}"
             rows.append([
                 name, arm, two(one["state_to_torque_us"]), two(one.get("loop_to_robot_us")),
-                "" if correlated is None else f"{correlated:.0f}",
+                "" if name == BARE else seen,
                 f"{one['lost_of_10000']:.1f} ({one['longest_run']})",
                 "" if name == BARE else PAPER_DELAY,
             ])  # fmt: skip

@@ -108,7 +108,7 @@ def _figures(
             **_answered(found),
             "loop_to_robot_us": summary(delays * 1e6),
             "loop_to_robot_matched": len(delays),
-            "cross_correlation_us": correlated * 1e6,
+            "cross_correlation_us": None if correlated is None else correlated * 1e6,
         }
         drawn |= {arm: _latency(found), f"to {arm}": delays * 1e6}
     return figures, drawn

@@ -39,6 +39,14 @@ def test_lost_commands_do_not_hide_the_delay():
     assert found == pytest.approx(0.3e-3, abs=3 * STEP)
 
 
+@pytest.mark.parametrize("size", [0.0, 1.0])
+@pytest.mark.parametrize("delay", [-0.02, 0.02])
+def test_where_nothing_was_to_be_seen_the_edge_of_the_window_was_the_delay(size, delay):
+    times = np.arange(2000) * 1e-3
+    tau = size * np.exp(-(((times - 1.0) / 0.1) ** 2))[:, None]
+    assert correlated_delay(times, tau, times + delay, tau) is None
+
+
 def test_stamps_count_commands_that_arrive_as_they_were_written():
     times, tau = torques(np.random.default_rng(4), 500)
     arrived = tau.copy()
