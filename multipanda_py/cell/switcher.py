@@ -185,13 +185,20 @@ class Switcher:
 
         Raises:
             LoopTimeout: If the loop did not answer within ``timeout`` [s].
+            SwitchRejected: If ``timeout`` is no time. Arms hold all the same.
         """
         return self._await_switch(self.ask_hold(timeout))
 
     def ask_hold(self, timeout: float = 1.0) -> PendingSwitch:
         """Ask for :meth:`hold` and return at once; its ``look`` answers."""
-        wait = seconds(timeout, SwitchRejected)
-        return PendingSwitch(self._turn, (), (), Strictness.BEST_EFFORT, wait, is_stop=True)
+        try:
+            return self._stop(seconds(timeout, SwitchRejected))
+        except SwitchRejected:
+            self._stop(0.0).look()  # whoever cannot say how long to wait wants arms to stop, too
+            raise
+
+    def _stop(self, timeout: float) -> PendingSwitch:
+        return PendingSwitch(self._turn, (), (), Strictness.BEST_EFFORT, timeout, is_stop=True)
 
     def _await_switch(self, pending: PendingSwitch) -> SwitchResult:
         while (result := pending.look()) is None:
