@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,11 +243,7 @@ class ControlLoop:
                 self._arms[index].command()
         self._control_ns = _monotonic_ns() - wake_ns
         for backend in self._writing:
-            try:
-                backend.write(chosen)
-            except BaseException as error:
-                pass_interrupt(error)
-                self._blame(backend, error, wake_ns)
+            self._attempt(backend, wake_ns, backend.write, chosen)
         if only_follow:
             self._model(chosen)
             for arm in [self._arms[index] for index in chosen]:
@@ -323,11 +319,7 @@ class ControlLoop:
         for tare in self._tares.active:
             tare.undo()
         for backend in self.backends:
-            try:
-                backend.read(fresh)
-            except BaseException as error:
-                pass_interrupt(error)
-                self._blame(backend, error, now_ns)
+            self._attempt(backend, now_ns, backend.read, fresh)
             try:
                 faults = [(index, text) for index, text in backend.faults()]
             except BaseException as error:
@@ -386,16 +378,18 @@ class ControlLoop:
 
     def _grip(self, arm: int, number: int, command: Vector, now_ns: int) -> None:
         backend = self._backend_of[arm]
-        try:
-            backend.grip(arm, number, command)
-        except BaseException as error:
-            pass_interrupt(error)
-            self._blame(backend, error, now_ns)
+        self._attempt(backend, now_ns, backend.grip, arm, number, command)
 
     def _place(self, record: Vector, now_ns: int) -> None:
         backend = next(backend for backend in self.backends if backend.keeps_time)
+        self._attempt(backend, now_ns, backend.place, record)
+
+    def _attempt(
+        self, backend: Backend, now_ns: int, step: Callable[..., None], *given: object
+    ) -> None:
+        """Run a step of a backend that may raise; if it does, its arms hold."""
         try:
-            backend.place(record)
+            step(*given)
         except BaseException as error:
             pass_interrupt(error)
             self._blame(backend, error, now_ns)
