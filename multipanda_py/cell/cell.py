@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -126,16 +127,18 @@ class Cell(Closing):
             self._viewer = start_viewer(self)
 
     def close(self) -> None:
-        """End the loop and everything that belongs to it; safe to call twice."""
-        if self._viewer is not None:
-            from multipanda_py.view.viewer import stop_viewer
+        """End the loop and everything that belongs to it, whatever raises; safe to call twice."""
+        reason = self._connection.why_it_ended()
+        with ExitStack() as ending:  # the last one first
+            ending.callback(self._recorder.close, reason)  # arms do not wait for its disk
+            for part in (self._connection, self._grippers, self._simulation):
+                ending.callback(part.close)
+            ending.callback(self._recorder.ask_to_end, reason)
+            if self._viewer is not None:
+                from multipanda_py.view.viewer import stop_viewer
 
-            stop_viewer(self._viewer)
-            self._viewer = None
-        self._recorder.close(self._connection.why_it_ended())
-        self._simulation.close()
-        self._grippers.close()
-        self._connection.close()
+                viewer, self._viewer = self._viewer, None
+                stop_viewer(viewer)
 
     # The loop: Connection.
 

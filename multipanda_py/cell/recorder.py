@@ -95,6 +95,18 @@ class Recorder:
             told=0,
         )
 
+    def ask_to_end(self, reason: str = "") -> None:
+        """Have all recording end and wait for nothing; :meth:`close` does, with the same reason.
+
+        That of an inline cell ends at once, as long as its rows are there.
+        """
+        if self._inline is not None:
+            self._end()
+        if self._recording is not None:
+            self._recording.ask_to_stop()
+        if self._faults is not None:
+            self._faults.ask_to_stop(reason)
+
     def close(self, reason: str = "") -> None:
         """End all recording; safe to call twice.
 

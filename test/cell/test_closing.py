@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop ends before anything is waited for, and whatever else cannot be ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from multipanda_py import logs
+from multipanda_py.cell.recorder import Recorder
+from multipanda_py.logs.file_sink import FileSink
+
+pytestmark = [pytest.mark.inline, pytest.mark.sim]
+
+
+def test_a_recording_that_could_not_be_ended_kept_the_loop_alive(make_cell, tmp_path, monkeypatch):
+    pytest.importorskip("mcap")
+    cell = make_cell()
+    cell.recorder.start(tmp_path / "run.mcap")
+    cell.step(10)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(FileSink, "finish", full)
+    with pytest.raises(OSError, match="No space left"):
+        cell.close()
+    assert not cell._connection.is_open
+    cell.close()
+
+
+def test_arms_went_on_while_a_recorder_wrote_the_rest(make_cell, tmp_path, monkeypatch):
+    pytest.importorskip("mcap")
+    cell, seen = make_cell(), []
+    ask, close = Recorder.ask_to_end, Recorder.close
+
+    def asked(recorder, reason=""):
+        seen.append(("asked", cell._connection.is_open))
+        ask(recorder, reason)
+
+    def closed(recorder, reason=""):
+        seen.append(("waited for", cell._connection.is_open))
+        close(recorder, reason)
+
+    monkeypatch.setattr(Recorder, "ask_to_end", asked)
+    monkeypatch.setattr(Recorder, "close", closed)
+    path = tmp_path / "run.mcap"
+    cell.recorder.start(path)
+    cell.step(10)
+    cell.close()
+    assert seen == [("asked", True), ("waited for", False)]
+    assert len(logs.read(path).arms[cell.arms[0]]["time"]) == 10
