@@ -34,6 +34,8 @@ class JointFriction(Stage):
     Thread: control.
     """
 
+    CHANGING = ("_own",)
+
     def __init__(
         self,
         settings: PerturbationConfig,
@@ -52,18 +54,19 @@ class JointFriction(Stage):
         )
         self._viscous = np.array(settings.viscous)
         self._offset = np.array(settings.friction_offset)
-        own = np.array(settings.coulomb) + self._stribeck
-        self._known = self._bounds - own
         self._coulomb = np.array(settings.coulomb)
+        self._own: Vector = self._coulomb + self._stribeck  # of what is in the bounds
+        self._known = self._bounds - self._own
         self._varies = bool(self._stribeck.any())
-        self._rubs = bool(own.any())
+        self._rubs = bool(self._own.any())
         self._dry = np.zeros(model.nv)
 
     def execute(self, tau: Vector) -> None:
         """Set the bounds of dry friction for this cycle, and take the offset away."""
         if self._varies:
             falling = np.exp(-((self._speeds / self._speed) ** 2))
-            self._bounds[:] = self._known + self._coulomb + self._stribeck * falling
+            self._own = self._coulomb + self._stribeck * falling
+            self._bounds[:] = self._known + self._own
         tau -= self._offset
 
     def measure(self, state: ArmState) -> None:
@@ -73,10 +76,8 @@ class JointFriction(Stage):
         if self._rubs and data.nefc:
             force = np.where(data.efc_type == _OF_JOINTS, data.efc_force, 0.0)
             mujoco.mj_mulJacTVec(self._model, data, self._dry, force)
-            bounds = self._bounds
-            share = np.divide(
-                bounds - self._known, bounds, out=np.zeros_like(bounds), where=bounds > 0.0
-            )
+            bounds = self._known + self._own
+            share = np.divide(self._own, bounds, out=np.zeros_like(bounds), where=bounds > 0.0)
             felt += share * self._dry[self._dofs]
         state.tau_ext += felt
         state.tau_J += self._offset  # of a motor, which friction is beyond

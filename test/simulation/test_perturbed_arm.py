@@ -287,6 +287,21 @@ def test_a_perturbed_arm_runs_the_same_again_after_a_reset(make_cell):
     np.testing.assert_array_equal(*ends)
 
 
+def test_the_first_torque_after_a_reset_was_judged_by_the_friction_of_another_speed(make_cell):
+    rubbing = {"coulomb": [0.4] * 7, "stribeck": [0.3] * 7, "stribeck_speed": [0.1] * 7}
+    arm = {"joint_friction": [0.5] * 7, "perturbation": rubbing}
+    cell = make_cell({"arm": arm}, STIFF, ["arm/stiff"])
+    cell.set_target("arm", q=cell.state("arm").q + 0.05)
+    cell.step(60)
+    saved, felt = cell.simulation.save(), []
+    for _ in range(2):
+        cell.simulation.reset(saved)
+        cell.step()
+        felt.append(cell.state("arm").tau_ext.copy())
+        cell.step(1000)  # comes to rest
+    np.testing.assert_array_equal(*felt)
+
+
 def test_an_arm_with_nothing_wrong_is_the_described_one():
     arm = ArmDescription("arm")
     assert perturbed(arm, PerturbationConfig()) is arm
