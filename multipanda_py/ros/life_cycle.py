@@ -52,6 +52,9 @@ class LifeCycle:
     they take laws. The node that carries these services outlives the cell; their names are those
     of the node that stands for it.
 
+    One transition is under way at a time. Who asks for the same waits with whoever asked first;
+    any other is refused, but a shutdown.
+
     Args:
         main: The node that stands for the cell; gives names.
         wants_cell: Whether a cell is to be brought up at once, and active.
@@ -69,7 +72,7 @@ class LifeCycle:
         self.wants_cell, self.ends, self.state = wants_cell, False, UNCONFIGURED
         self._activates = wants_cell
         self._cell: Cell | None = None
-        self._failure = ""
+        self._failure = self._under_way = ""
         self._laws: tuple[str, ...] = ()
         self._rested: list[str] = []
         self._logger = main.get_logger()
@@ -131,11 +134,26 @@ class LifeCycle:
             )
             response.success = False
             return
+        if self._under_way == way.label:  # clients that hear nothing ask again
+            while self._under_way == way.label:
+                yield
+        elif self._under_way and way.goal != FINALIZED:
+            self._logger.warning(
+                f"life cycle: got {way.label!r} while {self._under_way} is under way, allowed "
+                "shutdown"
+            )
+        else:
+            yield from self._try(way)
+        response.success = self.state == way.goal
+
+    def _try(self, way: _Way) -> Work:
+        self._under_way = way.label
         try:
             yield from self._go(way)
         except MultipandaError as error:
             self._logger.warning(f"life cycle: {way.label} failed: {shortened(str(error))}")
-        response.success = self.state == way.goal
+        finally:
+            self._under_way = ""
 
     def _go(self, way: _Way) -> Work:
         if way.label == "configure":
@@ -149,18 +167,22 @@ class LifeCycle:
         elif way.label == "shutdown":
             self._arrive(FINALIZED)
             self.ends = True
-        elif self._cell is not None and way.label == "deactivate":
-            self._laws = tuple(self._cell.active)
-            yield from self._rest(self._cell)
-            self._arrive(INACTIVE)
         elif self._cell is not None:
-            yield from self._activate(self._cell)
-            self._arrive(ACTIVE)
+            move = self._deactivate if way.goal == INACTIVE else self._activate
+            yield from move(self._cell)
+            if self.state == way.start:  # no shutdown has come meanwhile
+                self._arrive(way.goal)
+
+    def _deactivate(self, cell: Cell) -> Work:
+        if not self._rested:  # else an attempt that failed half-way has taken laws already
+            self._laws = tuple(cell.active)
+        yield from self._rest(cell)
 
     def _rest(self, cell: Cell) -> Work:
         """Let all arms hold and take no law, but those that do so already."""
-        self._rested = [arm for arm in cell.arms if not cell.is_resting(arm)]
-        for arm in self._rested:
+        left = [arm for arm in cell.arms if not cell.is_resting(arm)]
+        self._rested += [arm for arm in left if arm not in self._rested]
+        for arm in left:
             pending = cell.ask_rest(arm)
             while pending.look() is None:
                 yield
@@ -176,6 +198,7 @@ class LifeCycle:
         except MultipandaError:
             yield from self._rest(cell)
             raise
+        self._rested = []
 
     def _arrive(self, state: str) -> None:
         start, self.state = self.state, state

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to the life cycle that come while another is under way, or after one that failed."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+
+from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.life_cycle import LifeCycle
+from multipanda_py.testing import simple_cell
+
+ARMS = ("left", "right")
+LAWS = {f"{arm}/cartesian_impedance_controller" for arm in ARMS}
+
+
+class Asked:
+    """A request that is gone on with by hand."""
+
+    def __init__(self, life, label):
+        request = ChangeState.Request(transition=Transition(label=label))
+        self.response = ChangeState.Response()
+        self._work = life._change(request, self.response)
+
+    def look(self):
+        """Go on with it; return whether it is answered."""
+        return next(self._work, self) is self
+
+    def run(self, cell):
+        """Let the loop run until it is answered; return what it says."""
+        for _ in range(1000):
+            if self.look():
+                return self.response.success
+            cell.step()
+        raise TimeoutError
+
+
+@pytest.fixture
+def cell():
+    with simple_cell(active=sorted(LAWS)) as cell:
+        cell.step(10)
+        yield cell
+
+
+@pytest.fixture
+def life(ros, cell):
+    """That of a cell whose arms follow laws."""
+    node = GuardedNode("cell_by_hand")
+    life = LifeCycle(node, wants_cell=True)
+    assert not list(life.has(cell))
+    yield life
+    life.close()
+    node.destroy_node()
+
+
+def until_the_last_arm(asked, cell):
+    """Go on with a deactivation until the loop has been asked for the last arm, and not longer."""
+    assert not asked.look()
+    while not cell.is_resting(ARMS[-1]):
+        cell.step()
+        assert not asked.look()
+
+
+def at_work(cell):
+    return {law for law in cell.active if law in LAWS}
+
+
+def test_a_second_request_to_deactivate_made_activate_wake_no_arm(life, cell):
+    one = Asked(life, "deactivate")
+    until_the_last_arm(one, cell)
+    other = Asked(life, "deactivate")  # as from a client that got no answer
+    assert not other.look()
+    assert one.run(cell)
+    assert other.run(cell)
+    assert not at_work(cell)
+    assert Asked(life, "activate").run(cell)
+    assert at_work(cell) == LAWS
+
+
+def test_what_half_a_deactivation_had_taken_did_not_come_back(life, cell):
+    one = Asked(life, "deactivate")
+    until_the_last_arm(one, cell)
+    time.sleep(1.1)  # the loop does not answer
+    assert one.look()
+    assert (one.response.success, life.state) == (False, "active")
+    assert Asked(life, "deactivate").run(cell)
+    assert Asked(life, "activate").run(cell)
+    assert (at_work(cell), life.state) == (LAWS, "active")
+
+
+def test_cleanup_was_begun_while_an_activation_was_under_way(life, cell):
+    assert Asked(life, "deactivate").run(cell)
+    one = Asked(life, "activate")
+    assert not one.look()
+    other = Asked(life, "cleanup")
+    assert other.look(), "it was waited with"
+    assert (other.response.success, life.wants_cell) == (False, True)
+    assert one.run(cell)
+    assert at_work(cell) == LAWS
+
+
+def test_a_shutdown_was_taken_back_by_an_activation_that_ended_after_it(life, cell):
+    assert Asked(life, "deactivate").run(cell)
+    one = Asked(life, "activate")
+    assert not one.look()
+    assert Asked(life, "shutdown").run(cell)
+    assert not one.run(cell)
+    assert (life.state, life.ends) == ("finalized", True)
