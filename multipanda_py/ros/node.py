@@ -76,6 +76,9 @@ from multipanda_py.ros.world_clock import WorldClock
 NAME = NODE
 WATCH_PERIOD = 0.1
 BEAT_PERIOD = 0.02
+CLOSING = 90.0
+"""More than a cell may take to close: what it waits for has bounds of its own, of which that of
+a recording is 40 [s]."""
 
 
 class MultimodeController:
@@ -163,6 +166,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return signal.code
     finally:
         rclpy.try_shutdown()
+        ended()
 
 
 def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) -> int:
@@ -198,13 +202,14 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
                     logger.error(f"not configured: {fault}")
                 life.has_none("; ".join(faults))
             finally:
+                end_within()
                 if life is not None:
                     executor.remove_node(life.node)
                 release(executor, nodes)
-                ended()
                 os.sched_setaffinity(0, cores)  # the next loop's process inherits it
             if signals.received or life.ends:
                 return 0
+            ended()
             started = time.monotonic()
     finally:
         if life is not None:
@@ -242,6 +247,7 @@ def _serve(
             gone = refuse_taken_names(node, cell.arms)
         controller = MultimodeController(node, cell, nodes, gone)
         stop = Stop(node, cell, args)
+        ends.callback(end_within, CLOSING)
         ends.callback(stop.close)
         ends.callback(end_within)
         refused = leave_loop_core(cell)

@@ -91,7 +91,7 @@ def end_within(patience: float = 30.0) -> None:
 
     The middleware shares locks with other processes; one that was killed while it held one keeps
     whoever gives anything back, for ever. By a watch that needs neither the interpreter nor this
-    thread. A loop that is left so brings its arms to rest and ends.
+    thread. A loop that is left so brings its arms to rest and ends. Called again, it counts anew.
 
     Args:
         patience: How long giving everything back may take [s].

@@ -16,6 +16,15 @@ lock.acquire()
 lock.acquire(timeout=20.0)
 """
 
+HUNG_LATER = """
+import sys, time
+from functools import partial
+import multipanda_py.ros.node as node
+node.end_within = partial(node.end_within, 0.5)
+node.rclpy.try_shutdown = lambda: time.sleep(20.0)
+sys.exit(node.main(["node"]))
+"""
+
 
 def run(then: str) -> tuple[int, str]:
     """Run a process that hangs, or ends before; return its exit code and what it complained of."""
@@ -31,3 +40,11 @@ def test_a_node_hung_for_good_while_it_gave_back_what_the_middleware_had():
 
 def test_a_node_that_has_given_everything_back_is_left_alone():
     assert run("ended(); raise SystemExit(0)") == (0, "")
+
+
+def test_a_node_that_was_refused_its_cell_hung_for_good_as_it_left_the_network():
+    code = [sys.executable, "-c", HUNG_LATER]
+    done = subprocess.run(code, capture_output=True, text=True, check=False, timeout=60.0)
+    assert "no cell given" in done.stderr, done.stderr
+    assert "Timeout (0:00:00.500000)!" in done.stderr
+    assert done.returncode == 1
