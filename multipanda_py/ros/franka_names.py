@@ -10,6 +10,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.robots.franka import INERTIALS
 from multipanda_py.ros.franka_gripper import FrankaHandActions
 from multipanda_py.ros.franka_services import FrankaServices
+from multipanda_py.ros.grippers import GripperServers
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.recovery import RecoveryServices
 
@@ -39,6 +40,7 @@ class FrankaNames:
         cell: The cell.
         robots: Nodes whose parameters are the settings of the robots, by arm.
         recovery: Recovers arms.
+        grippers: Interfaces of the hands by our names.
     """
 
     def __init__(
@@ -47,11 +49,14 @@ class FrankaNames:
         cell: Cell,
         robots: Mapping[str, GuardedNode],
         recovery: RecoveryServices,
+        grippers: GripperServers,
     ) -> None:
         if find_spec("franka_msgs") is None:
             node.get_logger().warning(MISSING)
             return
         arms = franka_arms(cell)
         self._services = FrankaServices(node, {arm: robots[arm] for arm in arms}, recovery)
-        hands = [arm for arm in arms if cell.descriptions[arm].hand]
-        self._hands = [FrankaHandActions(node, cell, arm) for arm in hands]
+        hands = grippers.hands
+        self._hands = [
+            FrankaHandActions(node, cell, arm, hands[arm]) for arm in arms if arm in hands
+        ]

@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from control_msgs.action import GripperCommand
-from rclpy.action import CancelResponse, GoalResponse
+from rclpy.action import GoalResponse
 from std_srvs.srv import Trigger
 
 from multipanda_py.cell import Cell
@@ -20,10 +20,10 @@ from multipanda_py.grippers.gripper import (
     GripperMotion,
     GripperResult,
 )
-from multipanda_py.ros.deferred_responses import PlainActionServer, Work
+from multipanda_py.ros.deferred_responses import Work
+from multipanda_py.ros.gripper_goals import GripperAction, GripperGoals
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
-from multipanda_py.ros.said_once import SaidOnce
 from multipanda_py.ros.targets import Targets
 
 PERIOD = 0.05
@@ -47,35 +47,35 @@ class GripperServers:
         targets: Remembers why a goal was refused, as of any target: diagnostics say it, as neither
             a rejection nor the action's result has words.
         more: Further names of the action, below that of the arm.
+
+    Attributes:
+        hands: By arm.
     """
 
     def __init__(
         self, node: GuardedNode, cell: Cell, targets: Targets, more: Sequence[str] = ()
     ) -> None:
         arms = [name for name, arm in cell.config.arms.items() if arm.hand]
-        self._hands = [_Hand(node, cell, arm, targets, (*ACTIONS, *more)) for arm in arms]
-        if self._hands:
+        self.hands = {arm: Hand(node, cell, arm, targets, (*ACTIONS, *more)) for arm in arms}
+        if self.hands:
             every(node, PERIOD, self._tick)
 
     def _tick(self) -> None:
-        for hand in self._hands:
+        for hand in self.hands.values():
             hand.look()
 
 
-class _GripperGoal(NamedTuple):
-    server: PlainActionServer
-    handle: Any
-    motion: GripperMotion
-
-
-class _Hand:
+class Hand:
     """``gripper_action``, ``homing``, ``open``, ``close`` and ``stop`` of one hand.
 
     ``gripper_cmd`` is another name of the action. A goal's ``position`` is that of one finger
     joint, half the width [m], as franka_ros2 and MoveIt have it. With ``max_effort`` above zero
     and a width below the present one the hand grasps with that force, within libfranka's default
     tolerance; else it moves. A goal that cannot be executed is rejected, and log and diagnostics
-    say why. The newest command counts, whether it came by the action or by a service.
+    say why.
+
+    Attributes:
+        goals: Of its actions.
     """
 
     def __init__(
@@ -90,37 +90,29 @@ class _Hand:
         self._targets = targets
         self._gripper: Gripper = cell.gripper(arm)
         self._speed = min(SPEED, self._gripper.description.speed)
-        self._goals: list[_GripperGoal] = []
-        self._problem, self._said = "", SaidOnce()
-        self._servers: dict[str, PlainActionServer] = {}
+        self._problem = ""
+        self.goals = GripperGoals(node, self._gripper)
         commands: dict[str, Callable[[], GripperMotion]] = {
             "homing": self._gripper.homing,
             "open": self._open,
             "close": self._close,
-            "stop": self._gripper.stop,
         }
         for name, start in commands.items():
             node.serve(Trigger, f"{arm}/gripper/{name}", partial(self._trigger, name, start))
-        for action in actions:
-            self._servers[action] = PlainActionServer(
-                node,
-                GripperCommand,
-                f"{arm}/{action}",
-                execute_callback=partial(self._begin, action),
-                goal_callback=self._accept,
-                cancel_callback=self._cancel,
-            )
+        node.serve(Trigger, f"{arm}/gripper/stop", self.stop)
+        action = GripperAction(
+            GripperCommand, self._begin, self._feedback, self._result, self._refused, self._accept
+        )
+        for name in actions:
+            self.goals.offer(f"{arm}/{name}", action)
+
+    def stop(self, request: Any, response: Any) -> Work:
+        """Stop the fingers where they are; the work of a service."""
+        return self._trigger("stop", self._gripper.stop, request, response)
 
     def look(self) -> None:
-        """Answer what is done, and tell how the rest is doing."""
-        goals, self._goals = self._goals, []
-        for goal in goals:
-            result = goal.motion.result
-            if result is None:
-                self._goals.append(goal)
-                self._feed_back(goal)
-            else:
-                self._end(goal, result)
+        """Look after goals, and say once what is wrong with the hand."""
+        self.goals.look()
         problem = self._gripper.state().problem
         if problem and problem != self._problem:
             self._logger.warning(problem)
@@ -174,48 +166,28 @@ class _Hand:
         self._targets.last_reason[whose] = reason
         self._logger.warning(f"{self._arm}/gripper/gripper_action: {reason}")
 
-    def _begin(self, action: str, handle: Any) -> None:
-        """Begin a goal; what went on is aborted."""
-        server = self._servers[action]
-        command, state = handle.request.command, self._gripper.state()
+    def _refused(self, reason: str) -> Any:
+        self._refuse(reason)
+        return GripperCommand.Result()
+
+    def _begin(self, goal: Any) -> GripperMotion:
+        command, state = goal.command, self._gripper.state()
         width = min(2.0 * command.position, state.max_width)
-        try:
-            if command.max_effort > 0.0 and width < state.width - _SAME:
-                motion = self._gripper.grasp(width, self._speed, command.max_effort)
-            else:
-                motion = self._gripper.move(width, self._speed)
-        except MultipandaError as error:
-            self._refuse(str(error))
-            server.finish(handle, "abort", GripperCommand.Result())
-            return
-        self._goals.append(_GripperGoal(server, handle, motion))
+        if command.max_effort > 0.0 and width < state.width - _SAME:
+            return self._gripper.grasp(width, self._speed, command.max_effort)
+        return self._gripper.move(width, self._speed)
 
-    def _cancel(self, handle: Any) -> CancelResponse:
-        for goal in self._goals:
-            if goal.handle.goal_id == handle.goal_id and not goal.motion.done:
-                self._gripper.stop()
-                return CancelResponse.ACCEPT
-        return CancelResponse.REJECT
-
-    def _feed_back(self, goal: _GripperGoal) -> None:
+    def _feedback(self, motion: GripperMotion) -> Any:
         state = self._gripper.state()
         feedback = GripperCommand.Feedback(position=state.width / 2.0)
-        feedback.effort = goal.motion.command.force if state.is_grasped else 0.0
-        goal.handle.publish_feedback(feedback)
+        feedback.effort = motion.command.force if state.is_grasped else 0.0
+        return feedback
 
-    def _end(self, goal: _GripperGoal, result: GripperResult) -> None:
-        command = goal.motion.command
+    def _result(self, motion: GripperMotion, result: GripperResult) -> Any:
+        command = motion.command
         held = command.action is Action.GRASP and self._gripper.state().is_grasped
         far = abs(result.width - command.width) > _ARRIVED
         message = GripperCommand.Result(position=result.width / 2.0, reached_goal=result.succeeded)
         message.effort = command.force if held else 0.0
         message.stalled = held or (result.outcome is Outcome.UNSUCCESSFUL and far)
-        if result.succeeded:
-            how = "succeed"
-        elif goal.handle.is_cancel_requested:
-            how = "canceled"
-        else:
-            how = "abort"
-            if news := self._said.news(result.text):  # clients send goals at the rate of a stream
-                self._logger.warning(f"{self._arm}/gripper/gripper_action: {news}")
-        goal.server.finish(goal.handle, how, message)
+        return message

@@ -113,7 +113,7 @@ class MultimodeController:
         self._grippers = GripperServers(node, cell, targets, more)
         robots = robot_nodes(node, cell)
         if as_franka:
-            self._franka = FrankaNames(node, cell, robots, self._recovery)
+            self._franka = FrankaNames(node, cell, robots, self._recovery, self._grippers)
         nodes.extend(itertools.chain(parameter_nodes(node, cell), robots.values()))
         self._nodes = nodes
         self._graph = GraphWatch(node, cell, targets, gone)
