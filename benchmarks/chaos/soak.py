@@ -25,13 +25,10 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from overruns import Overruns  # noqa: E402
 from parts.footprint import COLUMNS, family, growth, has_grown, name_of, sample  # noqa: E402
-
-from multipanda_py.config.cell_file import CellConfig  # noqa: E402
-from multipanda_py.loop.row_follower import RowFollower  # noqa: E402
+from parts.loop_of import loop_of  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 CELL = ROOT / "config" / "dual_sim.yaml"
-LOOP = "multipanda_py.loop.process"
 START = 40.0  # a node is up after that on the busiest machine [s]
 SETTLING = 10.0  # after which figures are taken, or a fifth of the time [s]
 Figures = dict[str, list[list[float]]]
@@ -50,7 +47,6 @@ class Soak:
         self.figures: Figures = {}
         self.overruns: Overruns | None = None
         self.trouble = ""
-        self._rows: RowFollower | None = None
 
     def run(self, minutes: float) -> None:
         """Start both, watch, and end them."""
@@ -82,12 +78,12 @@ class Soak:
     def _watch(
         self, node: subprocess.Popen[bytes], user: subprocess.Popen[bytes], seconds: float
     ) -> None:
-        deadline = time.monotonic() + START
-        while not self._attach(node.pid):
-            if time.monotonic() > deadline:
-                self.trouble = f"no loop after {START:g} s"
-                return
-            time.sleep(0.1)
+        loop = loop_of(node.pid, CELL, START)
+        if loop is None:
+            self.trouble = f"no loop after {START:g} s"
+            return
+        self.overruns = Overruns(loop.pid, loop.cpu)
+        self.overruns.start()
         begun = time.monotonic()
         settled = begun + min(SETTLING, 0.2 * seconds)
         while time.monotonic() < begun + seconds:
@@ -95,26 +91,10 @@ class Soak:
             if node.poll() is not None or user.poll() is not None:
                 self.trouble = f"ended: node {node.poll()}, user {user.poll()}"
                 return
-            if self._rows is not None and self.overruns is not None:
-                self.overruns.judge(self._rows.take())
+            self.overruns.judge(loop.rows.take())
             for pid in family(node.pid) if time.monotonic() > settled else []:
                 with contextlib.suppress(OSError):  # it may end just now
                     self.figures.setdefault(name_of(pid), []).append(sample(pid))
-
-    def _attach(self, node: int) -> bool:
-        """Begin to read the loop's rows and accounts; return whether it runs."""
-        for pid in family(node):
-            with contextlib.suppress(OSError):
-                cores = os.sched_getaffinity(pid)
-                if name_of(pid) != LOOP or len(cores) > 1:  # it has not begun
-                    continue
-                for entry in Path(f"/proc/{pid}/fd").iterdir():
-                    if "memfd:multipanda" in os.readlink(entry):
-                        self._rows = RowFollower(CellConfig.from_yaml(CELL), entry)
-                        self.overruns = Overruns(pid, max(cores))
-                        self.overruns.start()
-                        return True
-        return False
 
     def report(self) -> bool:
         """Print the tables; return whether all is well."""
