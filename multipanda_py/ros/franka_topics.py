@@ -75,15 +75,16 @@ class _FrankaArmTopics:
         if description.hand:
             self._hand = StateTopic(node, JointState, f"{arm}/{GRIPPER}/joint_states")
             self._hand.message.name = list(description.finger_joint_names)
+        self._topics = [
+            self._pose, self._last_pose, self._twist, self._in_base, self._in_stiffness,
+            self._measured, self._desired, self._external,
+        ]  # fmt: skip
         self._state: StateTopic | None = None
         if find_spec("franka_msgs") is not None:
             from franka_msgs.msg import FrankaRobotState
 
             self._state = topic(FrankaRobotState, "robot_state")
-        self._topics = [
-            self._pose, self._last_pose, self._twist, self._in_base, self._in_stiffness,
-            self._measured, self._desired, self._external,
-        ]  # fmt: skip
+            self._topics.append(self._state)
 
     def send(
         self, row: NDArray[np.void], record: NDArray[np.void], stamp: tuple[int, int]
@@ -93,15 +94,14 @@ class _FrankaArmTopics:
             fingers = record["fingers"].tolist()
             _set_joints(self._hand.message, self._hand.message.name, fingers, [0.0] * 2, [0.0] * 2)
             self._hand.send(stamp)
-        is_whole = self._state is not None and self._state.wanted()
-        if is_whole or any(topic.wanted() for topic in self._topics):
-            self._fill(record)
-        for topic in self._topics:
-            if topic.wanted():
-                topic.send(stamp)
-        if self._state is not None and is_whole:
+        wanted = [topic for topic in self._topics if topic.wanted()]
+        if not wanted:
+            return
+        self._fill(record)
+        if self._state in wanted:
             self._fill_state(self._state, row, record, stamp)
-            self._state.send(stamp)
+        for topic in wanted:
+            topic.send(stamp)
 
     def _fill(self, record: NDArray[np.void]) -> None:
         n, targets = self._n, int(record["target_channels"])
