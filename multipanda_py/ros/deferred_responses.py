@@ -156,8 +156,9 @@ def refuse(response: Any, reason: str) -> Any:
     for field in ("success", "ok"):
         if hasattr(response, field):
             setattr(response, field, False)
-    if hasattr(response, "message"):
-        response.message = shortened(reason)
+    for field in ("message", "error"):  # the latter in franka_msgs
+        if hasattr(response, field):
+            setattr(response, field, shortened(reason))
     return response
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.action import CancelResponse, GoalResponse
 from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
@@ -19,6 +20,7 @@ from multipanda_py.exceptions import MultipandaError, SettingsRejected, shortene
 from multipanda_py.robots.rotations import rpy_from_rotation
 from multipanda_py.ros.deferred_responses import PlainActionServer, Work
 from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.parameter_requests import set_work
 from multipanda_py.ros.recovery import RecoveryServices
 from multipanda_py.ros.running import every
 
@@ -79,15 +81,17 @@ class FrankaServices:
         self, arm: str, name: str, read: Callable[[Any], Values], request: Any, response: Any
     ) -> Work:
         """Set the parameters that a request stands for; answered when the robot has answered."""
-        robot, reason = self._robots[arm], ""
+        robot, found = self._robots[arm], SetParametersAtomically.Response()
         try:
-            asked = [Parameter(one, value=value) for one, value in read(request).items()]
-            if robot.late is not None:
-                reason = yield from robot.late.set(robot, asked)
+            values = read(request).items()
+            asked = [Parameter(one, value=value).to_parameter_msg() for one, value in values]
+            change = SetParametersAtomically.Request(parameters=asked)
+            yield from set_work(robot, robot.late, change, found)
         except MultipandaError as error:
-            reason = str(error)
-        response.success, response.error = not reason, shortened(reason)
-        if reason:
+            found.result.reason = str(error)
+        response.success = found.result.successful
+        response.error = shortened(found.result.reason)
+        if not response.success:
             self._logger.warning(f"{arm}/service_server/{name}: refused: {response.error}")
 
     def _begin(self, arm: str, handle: Any) -> None:
