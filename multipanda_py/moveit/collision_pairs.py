@@ -13,6 +13,7 @@ import pinocchio as pin
 from multipanda_py.dynamics.collision_pairs import SELF_JOINTS
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.urdf import arm_urdf
+from multipanda_py.state import Vector
 
 SAMPLES = 3000
 """Random postures that decide what never touches."""
@@ -101,14 +102,18 @@ class _Geometry:
         pair = tuple(sorted(names.index(place) for place in places))
         return pair in self._arm.robot.overlapping
 
+    def postures(self) -> tuple[Vector, Vector]:
+        """Return the bounds of what is tried: those of joints, one turn for what has more."""
+        lower, upper = self._model.lowerPositionLimit, self._model.upperPositionLimit
+        slides = [self._slides(joint) for joint in range(1, self._model.njoints)]
+        turns = (upper - lower > 2.0 * np.pi) & np.logical_not(slides)
+        return np.where(turns, -np.pi, lower), np.where(turns, np.pi, upper)
+
     def touching(self, pairs: list[tuple[str, str]]) -> dict[tuple[str, str], float]:
         """Return in which share of postures pairs touch; what does so sometimes is 0.5."""
         open_pairs = {pair: list(product(*(self._of[link] for link in pair))) for pair in pairs}
         share: dict[tuple[str, str], float] = {}
-        lower, upper = (
-            np.clip(bound, -np.pi, np.pi)
-            for bound in (self._model.lowerPositionLimit, self._model.upperPositionLimit)
-        )
+        lower, upper = self.postures()
         random, data = np.random.default_rng(_SEED), self._model.createData()
         checked: dict[tuple[str, str], list[int]] = {}
         placed = self._prepare(open_pairs, checked)
@@ -147,6 +152,9 @@ class _Geometry:
         frame = self._model.frames[self._model.getFrameId(link)]
         return int(frame.parentJoint)
 
+    def _slides(self, joint: int) -> bool:
+        return bool(self._model.joints[joint].shortname().startswith("JointModelP"))
+
     def _reach(self, link: str) -> float:
         model, joint = self._model, self._joint(link)
         base = self._arm.position_base_in_world
@@ -162,7 +170,7 @@ class _Geometry:
             placement = model.jointPlacements[joint].translation
             parent = int(model.parents[joint])
             far += float(np.linalg.norm(placement if parent else placement - base))
-            if model.joints[joint].shortname().startswith("JointModelP"):
+            if self._slides(joint):
                 at = model.joints[joint].idx_q
                 bounds = (model.lowerPositionLimit[at], model.upperPositionLimit[at])
                 far += float(np.abs(bounds).max())

@@ -14,6 +14,7 @@ import yaml
 
 from multipanda_py.cli import main
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.moveit import collision_pairs
 from multipanda_py.moveit.files import (
@@ -141,6 +142,17 @@ def test_what_is_said_never_to_touch_does_not_in_postures_nobody_has_tried(robot
     for _ in range(2000):
         q = random.uniform(low, high)
         assert not pin.computeCollisions(robot.model, data, solids, placed, q, True), q
+
+
+@pytest.mark.parametrize("model", ["fr3", "ur5e"])
+def test_postures_beyond_half_a_turn_were_not_tried(model):
+    """Joint 6 of an FR3 turns to 4.5 rad; those of a UR5e by two turns, and one shows it all."""
+    [arm] = describe_arms(cell(("a", {"model": model, "hand": False})))
+    lower, upper = collision_pairs._Geometry(arm).postures()
+    span = arm.limits.upper - arm.limits.lower
+    assert upper - lower == pytest.approx(np.minimum(span, 2.0 * np.pi), abs=1e-3)
+    whole = span < 2.0 * np.pi
+    assert upper[whole] == pytest.approx(arm.limits.upper[whole], abs=1e-3)
 
 
 def test_nothing_that_two_arms_could_hit_of_one_another_is_left_out():
