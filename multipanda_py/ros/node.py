@@ -29,6 +29,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.cell.may_touch import may_touch
 from multipanda_py.cell.same_place import same_place
 from multipanda_py.config.node_names import NODE
+from multipanda_py.config.parameter_file import AUTOSTART, FRANKA_NAMES, PLAIN_JOINT_NAMES
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
 from multipanda_py.machine.dds_memory import remove_leftovers
 from multipanda_py.machine.interruption import Interrupted
@@ -58,12 +59,10 @@ from multipanda_py.ros.running import (
 )
 from multipanda_py.ros.same_names import refuse_taken_names
 from multipanda_py.ros.settings import (
-    autostart,
     cell_config,
+    flag,
     folders_of,
-    franka_names,
     max_target_age,
-    plain_joint_names,
     sections_of_others,
 )
 from multipanda_py.ros.simulation_services import SimulationServices
@@ -100,8 +99,8 @@ class MultimodeController:
         targets = Targets(node, cell, clock, max_target_age(node))
         self._world_clock = WorldClock(node, cell, clock) if cell.config.cell.clock_rate else None
         self._diagnostics = Diagnostics(node, cell, targets, clock)
-        as_franka = franka_names(node)
-        self._publishers = StatePublishers(node, cell, clock, plain_joint_names(node), as_franka)
+        as_franka, plain = flag(node, FRANKA_NAMES), flag(node, PLAIN_JOINT_NAMES)
+        self._publishers = StatePublishers(node, cell, clock, plain, as_franka)
         nodes.extend(manager_node(node, cell, arm) for arm in ("", *cell.arms))
         self._recovery = RecoveryServices(node, cell, self._diagnostics)
         self._tare = TareServices(node, cell)
@@ -179,7 +178,7 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
             executor, nodes, logger = make_executor(), [node], node.get_logger()
             try:
                 signals.check()
-                begins = autostart(node)
+                begins = flag(node, AUTOSTART)
                 if life is None:
                     life = LifeCycle(node, begins)
                     if freed := remove_leftovers():

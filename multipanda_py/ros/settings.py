@@ -34,6 +34,23 @@ from multipanda_py.exceptions import ConfigurationError
 
 _SINGLE = re.compile(r"(?P<node>[\w/*]+):(?P<name>[\w.]+):=(?P<value>.*)", re.DOTALL)
 _OURS = frozenset(CellConfig.model_fields)
+FLAGS = {
+    PLAIN_JOINT_NAMES: (
+        False,
+        "<arm>/joint_states has fr3_joint1 instead of left_fr3_joint1, for clients that know of "
+        "one arm; the merged joint_states does not",
+    ),
+    FRANKA_NAMES: (
+        False,
+        "offer services, actions and topics of franka_ros2 by their names too, as far as "
+        "franka_msgs is installed",
+    ),
+    AUTOSTART: (
+        True,
+        "configure and activate at the start; false: wait unconfigured for change_state",
+    ),
+}
+"""Parameters of the node that are true or false: default, and what they are."""
 
 
 def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,43 +217,13 @@ def max_target_age(node: Node) -> float:
         ) from None
 
 
-def plain_joint_names(node: Node) -> bool:
-    """Declare and return whether ``<arm>/joint_states`` names joints without the arm's name.
+def flag(node: Node, name: str) -> bool:
+    """Declare and return one of :data:`FLAGS`.
 
     Raises:
         ConfigurationError: If the parameter is not true or false.
     """
-    text = (
-        "<arm>/joint_states has fr3_joint1 instead of left_fr3_joint1, for clients that know of "
-        "one arm; the merged joint_states does not"
-    )
-    return _flag(node, PLAIN_JOINT_NAMES, False, text)
-
-
-def franka_names(node: Node) -> bool:
-    """Declare and return whether clients of franka_ros2 find its names.
-
-    Raises:
-        ConfigurationError: If the parameter is not true or false.
-    """
-    text = (
-        "offer services, actions and topics of franka_ros2 by their names too, as far as "
-        "franka_msgs is installed"
-    )
-    return _flag(node, FRANKA_NAMES, False, text)
-
-
-def autostart(node: Node) -> bool:
-    """Declare and return whether the cell is brought up at once, or when a supervisor says so.
-
-    Raises:
-        ConfigurationError: If the parameter is not true or false.
-    """
-    text = "configure and activate at the start; false: wait unconfigured for change_state"
-    return _flag(node, AUTOSTART, True, text)
-
-
-def _flag(node: Node, name: str, default: bool, text: str) -> bool:
+    default, text = FLAGS[name]
     descriptor = ParameterDescriptor(description=text, read_only=True)
     try:
         return bool(node.declare_parameter(name, default, descriptor).value)
