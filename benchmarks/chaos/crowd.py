@@ -29,6 +29,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from parts.loop_of import loop_of  # noqa: E402
 
+from multipanda_py.bench.processes import processor_time  # noqa: E402
 from multipanda_py.loop.row_follower import RowFollower  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -40,7 +41,6 @@ IDLE = 5.0  # before anybody comes [s]
 SLACK = 0.1  # by which a list may be older than the request for it [s]
 BEHIND = 0.02, 0.08  # of the tool, of a joint, from what the law is given [m], [rad]
 FAST = 0.5  # no tool is ever [m/s]
-_TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Crowd:
@@ -140,11 +140,11 @@ class Crowd:
 
     def _spent(self, node: int, loop: int, work: Any, seconds: float) -> tuple[float, float]:
         """Return how many cores the ROS process and the loop take during some work."""
-        before = [_cpu(pid) for pid in (node, loop)]
+        before = [processor_time(pid) for pid in (node, loop)]
         begun = time.monotonic()
         work()
         passed = max(time.monotonic() - begun, seconds)
-        after = [_cpu(pid) for pid in (node, loop)]
+        after = [processor_time(pid) for pid in (node, loop)]
         ros, law = ((b - a) / passed for a, b in zip(before, after))
         return ros, law
 
@@ -267,12 +267,6 @@ class Watch(threading.Thread):
             f"{len(self._times)} changes of the active set; tools at most {1e3 * self.behind:.1f} "
             f"mm and joints {self.joints_behind:.3f} rad behind, at up to {self.speed:.2f} m/s",
         ]
-
-
-def _cpu(pid: int) -> float:
-    """Return what a process has had of the cores so far [s]."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICK
 
 
 def crowd(clients: int, seconds: float, patience: float) -> int:
