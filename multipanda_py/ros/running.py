@@ -96,7 +96,8 @@ def end_within(patience: float = 30.0) -> None:
     Args:
         patience: How long giving everything back may take [s].
     """
-    faulthandler.dump_traceback_later(patience, exit=True)
+    # By number: started with standard error closed, a node has no such object.
+    faulthandler.dump_traceback_later(patience, exit=True, file=2)
 
 
 def ended() -> None:

@@ -38,6 +38,12 @@ def test_a_node_hung_for_good_while_it_gave_back_what_the_middleware_had():
     assert (code, 'File "<string>"' in said) == (1, True), said
 
 
+def test_a_node_started_without_a_standard_error_was_not_closed_in_order():
+    code = [sys.executable, "-c", "import sys; sys.stderr = None;" + HUNG.format(
+        patience=0.2, then="ended(); raise SystemExit(0)")]  # fmt: skip
+    assert subprocess.run(code, check=False).returncode == 0
+
+
 def test_a_node_that_has_given_everything_back_is_left_alone():
     assert run("ended(); raise SystemExit(0)") == (0, "")
 
