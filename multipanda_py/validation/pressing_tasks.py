@@ -94,19 +94,20 @@ class PressingTask(Task):
 
     def settle(self, cell: Cell, pace: PassTime) -> None:
         """Touch the table and press a little."""
-        self._plain = PlainForce()
+        self._plain, self._pressed = PlainForce(), float(cell.row()["time"])
         pace(STEP)
         self._start = cell.pose(self._name)
         self._to_base = self._described.rotation_base_in_world.T
         for _ in range(self.settling // STEP):
-            self._press(cell, FIRST_FORCE, STEP)
+            self._press(cell, FIRST_FORCE)
             pace(STEP)
 
-    def _press(self, cell: Cell, force: float, cycles: int) -> None:
+    def _press(self, cell: Cell, force: float) -> None:
         if self.law == PLAIN:
+            before, self._pressed = self._pressed, float(cell.row()["time"])
             up_in_base = self._described.rotation_base_in_world[2]
             measured = float(up_in_base @ cell.state(self._name).wrench_ext_in_base[:3])
-            force = self._plain.force(force, measured, cycles * 1e-3)
+            force = self._plain.force(force, measured, self._pressed - before)
             force = min(max(force, 0.0), MOST_FORCE)
         wrench = np.concatenate([self._to_base @ (force * DOWN), np.zeros(3)])
         cell.set_target(self._name, wrench=wrench)
@@ -130,7 +131,7 @@ class ForceSine(PressingTask):
     def aim(self, cell: Cell, time: float) -> None:
         """Set the force of an instant."""
         force = 15.0 * (1.0 - math.cos(2.0 * math.pi * time / self.seconds))
-        self._press(cell, force, 1 if self.each_cycle else STEP)
+        self._press(cell, force)
 
 
 class ForceCircle(PressingTask):
@@ -153,4 +154,4 @@ class ForceCircle(PressingTask):
         )
         goal = self._start.position + self._to_base @ (where - first)
         cell.set_target(self._name, Pose(goal, self._start.rotation))
-        self._press(cell, self.force, 1 if self.each_cycle else STEP)
+        self._press(cell, self.force)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
+from multipanda_py.cell import Cell
 from multipanda_py.cli import main
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
@@ -164,6 +165,25 @@ def test_the_plain_law_is_feed_forward_and_pi():
         total += (10.0 - measured) * 1e-3
         expected = 10.0 + (10.0 - measured) + 2.0 * total
         assert law.force(10.0, measured, 1e-3) == pytest.approx(expected)
+
+
+def test_the_plain_law_integrates_the_time_that_went_by_where_it_is_not_asked_in_every_cycle():
+    """On real arms it is asked every tenth cycle, and integrated a millisecond for each."""
+    task, periods = make_task(3, "plain_pi", 1.0), []
+    task.settling = 20
+    with Cell(task.scene(cell())) as running:
+        task.settle(running, running.step)
+        force = task._plain.force
+
+        def noted(asked, measured, period):
+            periods.append(period)
+            return force(asked, measured, period)
+
+        task._plain.force = noted
+        for k in range(5):
+            task.aim(running, 0.01 * k)
+            running.step(10)
+    assert periods == pytest.approx([0.01] * 5)
 
 
 def test_an_orientation_points_where_it_is_told_to_and_stays_one():
