@@ -10,13 +10,14 @@ import numpy as np
 import yaml
 
 from multipanda_py.commands.options import count, positive, seed
-from multipanda_py.commands.output import OK, complain, say, write_whole
+from multipanda_py.commands.output import OK, check_output, complain, say, write_whole
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm, describe_objects
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.identification.clearance import Clearance
 from multipanda_py.identification.excitation import CRITERIA, Excitation, Wanted
 from multipanda_py.identification.fourier import FourierMotion
+from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.pose import Pose
 from multipanda_py.robots import MODELS, ArmDescription
 from multipanda_py.state import Vector
@@ -56,8 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Search, and write the motion."""
-    if options.output.suffix not in (".csv", ".yaml"):
-        raise ConfigurationError(f"-o: got {options.output}, allowed a .csv or .yaml")
+    end_in_order()
+    check_output(options.output, ".csv", ".yaml")
     if not 0.05 <= options.share <= 1.0:
         raise ConfigurationError(f"--share: got {options.share:g}, allowed 0.05 to 1")
     if not 0.0 <= options.margin <= 1.0:

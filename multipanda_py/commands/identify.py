@@ -27,6 +27,7 @@ from multipanda_py.identification.identify import (
 from multipanda_py.identification.motion import MeasuredMotion
 from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.logs.reading import read
+from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.pose import Pose
 from multipanda_py.robots import DEFAULT_MODEL, MODELS, ArmDescription
 from multipanda_py.robots.parameter_file import parameters_text, with_parameters
@@ -70,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Identify, say how good it is, and write the file, whole or not at all."""
+    end_in_order()
     arm = _arm(options)
     motions = _motions(options, arm)
     if options.load:

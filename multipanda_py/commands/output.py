@@ -23,6 +23,20 @@ def complain(text: str) -> None:
     sys.stderr.flush()
 
 
+def check_output(path: Path, *suffixes: str) -> Path:
+    """Return where a file is to go, for commands that take minutes until they write it.
+
+    Raises:
+        ConfigurationError: If it has none of the suffixes, or its folder is not there.
+    """
+    if path.suffix not in suffixes or not path.absolute().parent.is_dir():
+        allowed = " or ".join(suffixes)
+        raise ConfigurationError(
+            f"--output: got {path}, allowed a file {allowed} in a folder that is there"
+        )
+    return path
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a file whole or not at all.
 

@@ -7,9 +7,9 @@ import argparse
 from pathlib import Path
 
 from multipanda_py.commands.options import count, positive, seed
-from multipanda_py.commands.output import OK, complain, say
+from multipanda_py.commands.output import OK, check_output, complain, say
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.perturbation import TYPICAL, PerturbationSpec
 from multipanda_py.validation import TASKS
 from multipanda_py.validation.sweep import sweep
@@ -40,11 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the table."""
-    target = Path(options.output)
-    if target.suffix != ".parquet" or not target.parent.is_dir():
-        raise ValidationRefused(
-            f"--output: got {options.output}, allowed a file .parquet in a folder that is there"
-        )
+    end_in_order()
+    target = check_output(Path(options.output), ".parquet")
     config = CellConfig.from_yaml(options.cell)
     spec = PerturbationSpec.from_yaml(options.spec or TYPICAL)
     tasks = options.task or [n for n, task in TASKS.items() if task.arms <= len(config.arms)]

@@ -7,9 +7,8 @@ import argparse
 from pathlib import Path
 
 from multipanda_py.commands.options import count, positive, seed
-from multipanda_py.commands.output import FAILED, OK, complain, say
+from multipanda_py.commands.output import FAILED, OK, check_output, complain, say
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.logs import Log, read
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.validation import TASKS, validate
@@ -53,19 +52,14 @@ def run(options: argparse.Namespace) -> int:
     """Do the tasks and write the report."""
     end_in_order()
     pyplot()  # refused now, and not after minutes
-    target = Path(options.output)
-    if target.suffix != ".html" or not target.parent.is_dir():
-        raise ValidationRefused(
-            f"--output: got {options.output}, allowed a file .html in a folder that is there"
-        )
+    target = check_output(Path(options.output), ".html")
     twin = CellConfig.from_yaml(options.twin)
     plant: CellConfig | Log
     if Path(options.plant).suffix in _CELLS:
         plant = CellConfig.from_yaml(options.plant)
-        fewest = min(len(plant.arms), len(twin.arms))
     else:
         plant = read(options.plant)
-        fewest = min(len(plant.arms), len(twin.arms))
+    fewest = min(len(plant.arms), len(twin.arms))
     chosen = options.task or [n for n, task in TASKS.items() if task.arms <= fewest]
     found = validate(
         plant, twin, sorted(set(chosen)), repeats=options.repeats, seconds=options.seconds,

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+
 import mujoco
 import numpy as np
 import pytest
@@ -96,6 +100,30 @@ def test_excite_writes_points_that_a_trajectory_takes(tmp_path):
         cell.set_target("arm", q=points[0, 1:8])
         cell.step(10_000)
         cell.follow("arm", points)  # it was refused: more points than a trajectory may have
+
+
+def test_excite_does_not_search_for_minutes_before_it_finds_no_folder(tmp_path, capsys):
+    target = tmp_path / "none" / "motion.csv"
+    assert main(["excite", "fr3", "-o", str(target), "--evaluations", "100000"]) == 1
+    said = capsys.readouterr().err
+    assert "allowed a file .csv or .yaml in a folder that is there" in said
+    assert "motions to try" not in said
+
+
+def test_excite_that_is_interrupted_does_not_say_that_nothing_was_started(tmp_path):
+    """Nor do ``identify`` and ``sweep``, which has processes to end."""
+    arguments = ["excite", "fr3", "-o", str(tmp_path / "motion.csv"), "--evaluations", "100000"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "multipanda_py.cli", *arguments], stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    assert "motions to try" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "multipanda excite: SIGINT before it was done" in error
+    assert "anything was started" not in error
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_that_is_not_physical_is_refused(found, tmp_path):
