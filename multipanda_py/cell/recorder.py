@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from multipanda_py.logs.fault_folder import fault_folder, faults_are_kept
 from multipanda_py.logs.file_sink import FileSink
 from multipanda_py.logs.plan import CellPlan
 from multipanda_py.logs.plan_of import plan_of
-from multipanda_py.logs.recording import Recorded, Recording, recorded
+from multipanda_py.logs.recording import Recorded, Recording, new_file, recorded
 from multipanda_py.logs.running import Announced
+from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.row_reader import RowReader
 from multipanda_py.machine.realtime import other_cpus
 
@@ -113,8 +115,8 @@ class Recorder:
         Args:
             reason: Why the last seconds are worth keeping; empty if they are not.
         """
-        if self.is_recording:
-            self._end()
+        if self.is_recording and "error" in (answer := self._end()):
+            sys.stderr.write(f"multipanda recorder: not whole: {answer['error']}\n")
         faults, self._faults = self._faults, None
         if faults is not None:
             faults.stop(reason)
@@ -138,11 +140,7 @@ class Recorder:
         if self.is_recording:
             raise LogError("the cell is being recorded already: stop that first")
         mailbox = self._connection.mailbox
-        file = Path(path).absolute()
-        if file.suffix != ".mcap":
-            raise LogError(f"{path}: got suffix {file.suffix!r}, allowed .mcap")
-        if file.exists():
-            raise LogError(f"{path}: exists already")
+        file = new_file(path)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -150,21 +148,33 @@ class Recorder:
         if torque_terms:
             self._traced = True
             self._connection.trace_torques(True)
+        try:
+            self._begin(mailbox, file, int(split))
+        except OSError as error:
+            raise LogError(f"{path}: {error.strerror}") from error
+        finally:
+            if not self.is_recording:
+                self._untrace()
+
+    def _begin(self, mailbox: Mailbox, file: Path, split: int) -> None:
         since, told = mailbox.ring.count, mailbox.event_count
         if self._names.config.cell.placement == "inline":
-            try:
-                sink = FileSink(self._plan(), mailbox.row_dtype, file, int(split))
-                sink.begin(0)
-            except OSError as error:
-                raise LogError(f"{path}: {error.strerror}") from error
+            sink = FileSink(self._plan(), mailbox.row_dtype, file, split)
+            sink.begin(0)
             self._inline = sink, RowReader(mailbox.ring)
             self._told = told
             return
         recording = self._spawn(
-            self._plan(), kind="file", path=str(file), split=int(split), since=since, told=told
+            self._plan(), kind="file", path=str(file), split=split, since=since, told=told
         )
         recording.wait_until_ready()
         self._recording = recording
+
+    def _untrace(self) -> None:
+        """Have the loop record no more torque terms, if it did so for a recording."""
+        if self._traced and self._connection.is_open:
+            self._connection.trace_torques(False)
+        self._traced = False
 
     def look(self) -> None:
         """Record what an inline cell has done since the last call."""
@@ -179,6 +189,7 @@ class Recorder:
         except OSError as error:
             sink.give_up()
             self._inline = None
+            self._untrace()
             raise LogError(f"{sink.files[-1]}: {error.strerror}") from error
 
     def stop(self) -> Recorded:
@@ -193,16 +204,19 @@ class Recorder:
 
     def _end(self) -> dict[str, Any]:
         recording, self._recording = self._recording, None
-        if self._traced and self._connection.is_open:
-            self._traced = False
-            self._connection.trace_torques(False)
+        self._untrace()
         if recording is not None:
             return recording.stop()
-        self.look()
-        if self._inline is None:
-            return {"error": "its file could not be written"}
-        (sink, reader), self._inline = self._inline, None
-        sink.finish({"dropped": f"{reader.dropped}"})
+        try:
+            self.look()
+            if self._inline is None:
+                return {"error": "its file could not be written"}
+            (sink, reader), self._inline = self._inline, None
+            sink.finish({"dropped": f"{reader.dropped}"})
+        except LogError as error:
+            return {"error": f"{error}"}
+        except OSError as error:
+            return {"error": f"{sink.files[-1]}: {error.strerror}"}
         return {
             "files": sink.files, "rows": sink.rows, "dropped": reader.dropped, "size": sink.size
         }  # fmt: skip

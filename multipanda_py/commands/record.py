@@ -13,8 +13,8 @@ from multipanda_py.cell import Cell
 from multipanda_py.commands.motion import arm_of, follow, go_to_begin, read_motion
 from multipanda_py.commands.options import positive
 from multipanda_py.commands.output import FAILED, OK, complain, say
-from multipanda_py.exceptions import ConfigurationError, LogError, LoopError
-from multipanda_py.logs.recording import Recorded, Recording, recorded
+from multipanda_py.exceptions import ConfigurationError, LoopError
+from multipanda_py.logs.recording import Recorded, Recording, new_file, recorded
 from multipanda_py.logs.running import find_running
 from multipanda_py.machine.interruption import end_in_order
 
@@ -80,10 +80,7 @@ def _own(options: argparse.Namespace) -> Recorded:
     if options.motion is not None:  # refused before anything moves
         arm = arm_of(own, options.arm)
         points = read_motion(options.motion, own.config.arms[arm].robot.n_joints)
-        if path.suffix != ".mcap":
-            raise LogError(f"{path}: got suffix {path.suffix!r}, allowed .mcap")
-        if path.exists():
-            raise LogError(f"{path}: exists already")
+        new_file(path)
     with own as cell:
         if cell.config.cell.placement == "inline":
             raise ConfigurationError(
@@ -118,11 +115,7 @@ def _own(options: argparse.Namespace) -> Recorded:
 
 def _attached(options: argparse.Namespace) -> Recorded:
     plan, memory = find_running(options.node)
-    path = (options.output or _default(plan.name)).absolute()
-    if path.suffix != ".mcap":
-        raise LogError(f"{path}: got suffix {path.suffix!r}, allowed .mcap")
-    if path.exists():
-        raise LogError(f"{path}: exists already")
+    path = new_file(options.output or _default(plan.name))
     fd = os.open(memory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         split = int((options.split or 0.0) * _MEGABYTE)

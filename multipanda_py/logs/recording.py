@@ -37,6 +37,20 @@ class Recorded:
     size: int
 
 
+def new_file(path: str | Path) -> Path:
+    """Return the absolute path of a file that a recording may go to.
+
+    Raises:
+        LogError: If it is not named as one, or is there already.
+    """
+    file = Path(path)
+    if file.suffix != ".mcap":
+        raise LogError(f"{path}: got suffix {file.suffix!r}, allowed .mcap")
+    if file.exists():
+        raise LogError(f"{path}: exists already")
+    return file.absolute()
+
+
 def recorded(answer: Mapping[str, Any]) -> Recorded:
     """Return what a recorder says that it has done.
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from multipanda_py import Cell, logs
 from multipanda_py.exceptions import LogError
+from multipanda_py.logs.file_sink import FileSink
 from multipanda_py.logs.from_rows import log_of_rows
 
 reader = pytest.importorskip("mcap.reader")
@@ -145,6 +147,35 @@ def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(tmp_path):
         with pytest.raises(LogError, match="is being recorded already"):
             cell.recorder.start(tmp_path / "other.mcap")
     assert sorted(os.listdir(tmp_path)) == ["run.mcap", "there.mcap"]
+
+
+def test_a_recording_that_did_not_begin_leaves_no_torque_terms_on(tmp_path, monkeypatch):
+    """The loop went on recording them for as long as the cell ran."""
+    with Cell.from_yaml("config/single_sim.yaml", placement="inline") as cell:
+        with monkeypatch.context() as patch:
+            patch.setattr(FileSink, "begin", full)
+            with pytest.raises(LogError, match="No space left"):
+                cell.recorder.start(tmp_path / "run.mcap", torque_terms=True)
+        assert not cell.recorder.is_recording
+        cell.step(2)
+        assert not cell.row()["arms"]["terms_traced"].any()
+
+
+def test_a_disk_that_is_full_at_the_end_is_said_and_the_cell_still_closes(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(FileSink, "finish", full)
+    with Cell.from_yaml("config/single_sim.yaml", placement="inline") as cell:
+        cell.recorder.start(tmp_path / "run.mcap")
+        cell.step(2)
+        with pytest.raises(LogError, match=r"not whole: .*run\.mcap: No space left"):
+            cell.recorder.stop()
+        cell.recorder.start(tmp_path / "other.mcap")
+    assert "not whole" in capsys.readouterr().err
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_damaged_and_foreign_files_are_refused(tmp_path):
