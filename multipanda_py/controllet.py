@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -38,6 +38,8 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         command: The same; a law with another ``command_interface`` writes joint positions (n,)
             [rad] or velocities (n,) [rad/s] there, and ``tau`` means nothing.
         context: Its arms and what is around them.
+        followed: What a law that plans its motion follows instead of its target, by channel, as a
+            target has it: arrays that stay the same. Rows then have it as the reference.
         report: Numbers to publish each cycle, named by ``report_names``, (12,).
         pacers: Its features that bound how fast a reference may move.
         softest: Number of the arm that the report :data:`.KEPT` is of; -1 for all together.
@@ -72,6 +74,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         self.command = self.tau
         if self.command_interface != INTERFACES[0]:
             self.command = JointVectors(context.joint_zeros())
+        self.followed: Mapping[str, Sequence[Vector]] = {}
         self.report: Vector = np.zeros(REPORT)
         self.pacers: list[Feature[Any]] = []
         self.softest = 0

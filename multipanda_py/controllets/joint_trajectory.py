@@ -102,6 +102,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         self._is_placed = False
         self._paces = [partial(self.pace, arm) for arm in range(context.n_arms)]
         super().__init__(context, params)
+        self.followed = {"joint": [motion.reference for motion in self._motions]}
 
     def on_parameters(self) -> None:
         """Prepare the damping, the speed and the tolerances."""

@@ -13,6 +13,7 @@ from multipanda_py.exceptions import LogError
 from multipanda_py.extras import needed
 from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.logs.log import Log
+from multipanda_py.loop.row import TRACED_CHANNELS
 from multipanda_py.robots import MODELS
 
 if TYPE_CHECKING:
@@ -100,14 +101,15 @@ def _panels(log: ArmLog) -> list[Panel]:
     if "tau_ext" in log.names:
         joints("external\ntorque [Nm]", log["tau_ext"])
     bits = log["target_channels"] if "target_channels" in log.names else np.zeros(len(log), int)
-    if (bits & 1).any():
-        error = np.where((bits & 1)[:, None] != 0, 1e3 * (
-            log["target_pose"][:, :3] - log["position_ee_in_base"]), np.nan)  # fmt: skip
+    pose, joint = ((bits & 1 << TRACED_CHANNELS.index(one)) != 0 for one in ("pose", "joint"))
+    if pose.any():
+        off = 1e3 * (log["target_pose"][:, :3] - log["position_ee_in_base"])
+        error = np.where(pose[:, None], off, np.nan)
         found.append(("tool: target\nminus pose [mm]", _axes(error, "xyz"), None))
     elif "position_ee_in_base" in log.names:
         found.append(("tool in base [m]", _axes(log["position_ee_in_base"], "xyz"), None))
-    if (bits & 2).any():
-        error = np.where((bits & 2)[:, None] != 0, log["target_joint"][:, 0] - log.q, np.nan)
+    if joint.any():
+        error = np.where(joint[:, None], log["target_joint"][:, 0] - log.q, np.nan)
         joints("joints: target\nminus q [rad]", error)
     if "wrench_ext_in_base" in log.names:
         found.append(("external\nforce [N]", _axes(log["wrench_ext_in_base"][:, :3], "xyz"), None))

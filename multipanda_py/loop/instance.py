@@ -86,7 +86,7 @@ class Instance:
             self._checks = [CommandCheck(spec.name, interface, state) for state in self.states]
         self._derating = Derating(spec.config.type, self._law)
         self._may_derate = self._derating.applies
-        self._trace = Trace(self._target.data, records)
+        self._trace = Trace({**self._target.data, **self._law.followed}, records)
         self._terms = TorqueTerms(self.tau, records, 1 + len(spec.features))
         self._parameter_mail = mailbox.parameters[spec.index]
         channels = spec.channel_table

@@ -58,6 +58,7 @@ class JointMotion:
         q: Reference position, (n,) [rad].
         dq: Reference velocity, (n,) [rad/s].
         ddq: Reference acceleration, (n,) [rad/s^2].
+        reference: Positions, then velocities, of the same memory, (2 n,).
         goal: Where the present motion ends, (n,) [rad].
         time: Since the present motion began [s].
         duration: Of the present motion [s].
@@ -73,6 +74,7 @@ class JointMotion:
         self._n = n = limits.n_joints
         self._state = np.zeros(3 * n)
         self.q, self.dq, self.ddq = self._state.reshape(3, n)
+        self.reference: Vector = self._state[: 2 * n]
         self.goal = np.zeros(n)
         self.time = self.duration = 0.0
         self.moving = False

@@ -108,6 +108,23 @@ def test_a_follower_can_only_read_and_only_its_own_cell():
             RowFollower(cell.config, "/proc/self/fd/987654")
 
 
+def test_rows_have_where_a_planned_motion_is_and_not_its_end():
+    """While it followed a trajectory they had the last posture, whatever that was."""
+    with simple_cell({"arm": {}}, {"law": {"type": "joint_trajectory"}}, ["arm/law"]) as cell:
+        cell.step(10)
+        start, way = cell.state("arm").q.copy(), np.full(7, 0.2)
+        points = [np.concatenate([[k], start + k * way, way * (k == 1), np.zeros(7)])
+                  for k in range(3)]  # fmt: skip
+        cell.follow("arm", np.array(points))
+        cell.step(1000)
+        record = cell.row()["arms"][0]
+        assert int(record["target_channels"]) & 1 << TRACED_CHANNELS.index("joint")
+        q, dq = record["target_joint"]
+        np.testing.assert_allclose(q, start + way, atol=2e-3)
+        np.testing.assert_allclose(dq, way, atol=1e-2)
+        np.testing.assert_allclose(record["q"], q, atol=2e-2)
+
+
 def test_rows_have_references_and_terms_that_add_up():
     law = "left/cartesian_impedance_controller"
     with simple_cell(active=[law]) as cell:
