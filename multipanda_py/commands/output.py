@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.machine.whole_file import replacing
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -43,11 +44,5 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         ConfigurationError: If it cannot be written.
     """
-    partial = path.with_name(f".{path.name}.partial")
-    try:
+    with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
-    finally:
-        partial.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from multipanda_py.commands.output import OK, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.files import relative_to
 from multipanda_py.config.parameter_file import PARAMETERS, ParameterFile, merged
-from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.machine.whole_file import replacing
 from multipanda_py.perturbation import TYPICAL, PerturbationSpec
 
 SUMMARY = "Write a twin of a cell with other inertia, friction, delay, noise, contact and places."
@@ -51,14 +51,8 @@ def run(options: argparse.Namespace) -> int:
         data, sort_keys=False, default_flow_style=None, width=99
     )
     target = Path(options.output)
-    partial = target.with_name(f".{target.name}.partial")
-    try:
+    with replacing(target) as partial:
         partial.write_text(text, encoding="utf-8")
         CellConfig.from_yaml(partial)
-        partial.replace(target)
-    except OSError as error:
-        raise ConfigurationError(f"{target}: cannot be written: {error.strerror}") from None
-    finally:
-        partial.unlink(missing_ok=True)
     say(f"{target}: {sum(map(len, values.values()))} keys drawn with seed {used}")
     return OK

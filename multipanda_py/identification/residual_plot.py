@@ -17,7 +17,7 @@ def draw_residuals(found: Identified, path: Path) -> None:
     """Draw measured torques and residuals of every joint over the held-out time.
 
     Raises:
-        IdentificationRefused: If matplotlib is missing.
+        MissingExtra: If matplotlib is missing.
     """
     needed("matplotlib").use("Agg")
     plots = needed("matplotlib.pyplot")

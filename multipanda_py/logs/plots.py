@@ -36,7 +36,8 @@ def draw(log: Log, output: Path) -> list[Path]:
         output: Its suffix is one of :data:`SUFFIXES`.
 
     Raises:
-        LogError: If the suffix is another one, or matplotlib is missing.
+        LogError: If the suffix is another one.
+        MissingExtra: If matplotlib is missing.
     """
     if output.suffix.lower() not in SUFFIXES:
         raise LogError(f"{output}: got {output.suffix!r}, allowed {', '.join(SUFFIXES)}")

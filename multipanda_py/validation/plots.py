@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.extras import needed
 from multipanda_py.validation.compare import Comparison
 from multipanda_py.validation.quantities import QUANTITIES
 
@@ -22,18 +22,10 @@ def pyplot() -> Any:
     """Return matplotlib's pyplot, without a window.
 
     Raises:
-        ValidationRefused: If it is not installed; says what to install.
+        MissingExtra: If it is not installed; says what to install.
     """
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise ValidationRefused(
-            "no report without matplotlib, of the extra 'bench': pip install matplotlib"
-        ) from None
-    mpl.use("Agg")
-    from matplotlib import pyplot as found
-
-    return found
+    needed("matplotlib").use("Agg")
+    return needed("matplotlib.pyplot")
 
 
 def quantity_plots(found: Comparison, arm: str) -> str:
@@ -99,21 +91,6 @@ def force_plots(found: Sequence[Comparison]) -> str:
             axis.tick_params(labelsize=7)
             if axis.lines:
                 axis.legend(fontsize=6, loc="best")
-    return _png(figure, plots)
-
-
-def curve_plot(labels: Sequence[str], rows: dict[str, Sequence[float]], ylabel: str) -> str:
-    """Return one line per name over labelled steps, as a PNG in base64."""
-    plots = pyplot()
-    figure, axis = plots.subplots(figsize=(7.0, 3.2))
-    for k, (name, values) in enumerate(rows.items()):
-        axis.plot(
-            range(len(values)), list(values), "o-", color=COLORS[k % len(COLORS)], label=name
-        )
-    axis.set_xticks(range(len(labels)), labels, size=8)
-    axis.set_ylabel(ylabel, size=8)
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=7)
     return _png(figure, plots)
 
 

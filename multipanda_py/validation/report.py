@@ -36,7 +36,7 @@ def page(
         about: Further facts, for the head of the page.
 
     Raises:
-        ValidationRefused: If matplotlib is missing.
+        MissingExtra: If matplotlib is missing.
     """
     facts = {"plant": plant, "twin": twin, **(about or {})}
     parts = [
@@ -71,7 +71,8 @@ def write_report(
     """Write the page, and its numbers as JSON beside it; return where the JSON is.
 
     Raises:
-        ValidationRefused: If matplotlib is missing, or a file cannot be written.
+        ValidationRefused: If a file cannot be written.
+        MissingExtra: If matplotlib is missing.
     """
     text = page(found, plant, twin, about)
     numbers = {

@@ -12,6 +12,7 @@ from typing import Any
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MultipandaError, ValidationRefused
 from multipanda_py.extras import needed
+from multipanda_py.machine.whole_file import replacing
 from multipanda_py.perturbation import PerturbationSpec
 from multipanda_py.validation.quantities import QUANTITIES
 from multipanda_py.validation.validate import validate
@@ -54,12 +55,12 @@ def sweep(
         How many rows the table has.
 
     Raises:
-        ValidationRefused: If joblib is missing, or the file cannot be written.
-        ConfigurationError: If the plants cannot be drawn.
-        LogError: If pandas or pyarrow is missing.
+        ValidationRefused: If there is no folder for it.
+        ConfigurationError: If the plants cannot be drawn, or a file cannot be written.
+        MissingExtra: If joblib, pandas or pyarrow is missing.
     """
-    joblib = _joblib()
-    table = needed("pandas")
+    joblib, table = needed("joblib"), needed("pandas")
+    needed("pyarrow")  # which writes the table, in the end
     for seed in seeds:  # refused before hours have gone by
         spec.draw(config, seed)
     asked = [list(tasks), seconds, repeats, sorted(laws)]
@@ -79,14 +80,12 @@ def sweep(
         for seed in left
     )
     for number, (seed, rows) in enumerate(done, start=len(parts) - len(left) + 1):
-        partial = parts[seed].with_suffix(".partial")
-        partial.write_text(json.dumps(rows), encoding="utf-8")
-        partial.replace(parts[seed])
+        with replacing(parts[seed]) as partial:
+            partial.write_text(json.dumps(rows), encoding="utf-8")
         say(f"{number} of {len(parts)} plants: seed {seed}")
     rows = [row for part in parts.values() for row in json.loads(part.read_text("utf-8"))]
-    partial = target.with_name(f".{target.name}.partial")
-    table.DataFrame(rows).to_parquet(partial)
-    partial.replace(target)
+    with replacing(target) as partial:
+        table.DataFrame(rows).to_parquet(partial)
     for part in folder.iterdir():
         part.unlink()
     folder.rmdir()
@@ -131,13 +130,3 @@ def _flat(values: dict[str, dict[str, Any]]) -> Iterator[tuple[str, float]]:
                 yield from ((f"{place}.{key}[{k}]", item) for k, item in enumerate(value))
             else:
                 yield f"{place}.{key}", value
-
-
-def _joblib() -> Any:
-    try:
-        import joblib
-    except ImportError:
-        raise ValidationRefused(
-            "no sweep without joblib, of the extra 'identify': pip install joblib"
-        ) from None
-    return joblib

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are there whole or not at all, whatever ends the program that writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from multipanda_py.exceptions import ConfigurationError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a file beside another one, which takes its place if nothing is raised within.
+
+    Raises:
+        ConfigurationError: If it cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        yield partial
+        partial.replace(path)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
+    finally:
+        partial.unlink(missing_ok=True)
