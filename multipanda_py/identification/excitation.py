@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -135,23 +135,18 @@ class Excitation:
 
     def cost(self, motion: FourierMotion) -> float:
         """Return the criterion of a motion; inf if it asks for too much torque."""
-        value = self.judge(motion)
-        return np.inf if value is None else value
+        stack, torque = self._stack(motion)
+        if (torque > self._wanted.share * self._arm.limits.torque).any():
+            return np.inf
+        sizes = _singular_values(stack)
+        if self._wanted.criterion == "condition":
+            return float(np.log(sizes[-1] / sizes[0]))
+        return float(-2.0 * np.log(sizes).sum())
 
     def condition(self, motion: FourierMotion) -> float:
         """Return the condition number of the base regressor of a motion."""
         sizes = _singular_values(self._stack(motion)[0])
         return float(sizes[-1] / sizes[0])
-
-    def judge(self, motion: FourierMotion) -> float | None:
-        """Return the criterion, or None if the motion asks for too much torque."""
-        stack, torque = self._stack(motion)
-        if (torque > self._wanted.share * self._arm.limits.torque).any():
-            return None
-        sizes = _singular_values(stack)
-        if self._wanted.criterion == "condition":
-            return float(np.log(sizes[-1] / sizes[0]))
-        return float(-2.0 * np.log(sizes).sum())
 
     def _stack(self, motion: FourierMotion) -> tuple[Matrix, Vector]:
         """Return the base regressor, and the largest torque of every joint."""
@@ -187,7 +182,7 @@ class Excitation:
             x = np.concatenate([rng.normal(size=n * size), np.zeros(n), 0.3 * rng.normal(size=n)])
             for _ in range(12):
                 motion = self.motion(x)
-                if self.judge(motion) is not None and self.clear(motion):
+                if self.cost(motion) < np.inf and self.clear(motion):
                     return x
                 x[n * size : n * size + n] -= 0.7
                 x[n * size + n :] *= 0.7
@@ -227,14 +222,8 @@ class Excitation:
             if self.clear(motion, DENSE / 4.0):
                 return motion
             centre = self._ready
-            motion = FourierMotion(
-                0.95 * motion.a,
-                0.95 * motion.b,
-                centre + 0.95 * (motion.q0 - centre),
-                motion.period,
-                motion.ramp,
-                motion.periods,
-            )
+            q0 = centre + 0.95 * (motion.q0 - centre)
+            motion = replace(motion, a=0.95 * motion.a, b=0.95 * motion.b, q0=q0)
         raise IdentificationRefused(f"{self._arm.name}: no motion found that keeps its distances")
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -84,16 +84,13 @@ class MeasuredMotion:
         """Return some samples as a motion of their own."""
         begin, end, _ = run.indices(len(self.time))
         inside = {0, *(s - begin for s in self.starts if begin < s < end)}
-        dq = None if self.dq is None else self.dq[run]
-        return MeasuredMotion(
-            self.name,
-            self.time[run],
-            self.q[run],
-            self.tau[run],
-            dq,
-            self.gravity_in_base,
-            self.joints,
-            tuple(sorted(inside)),
+        return replace(
+            self,
+            time=self.time[run],
+            q=self.q[run],
+            tau=self.tau[run],
+            dq=None if self.dq is None else self.dq[run],
+            starts=tuple(sorted(inside)),
         )
 
     def split(self, held_out: float) -> tuple[MeasuredMotion, MeasuredMotion]:

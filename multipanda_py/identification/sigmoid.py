@@ -49,7 +49,7 @@ def fit_shape(
             shape = FrictionShape(np.exp(x[:1]), x[1:] * prior)
             parts = [
                 thinned(shape.columns(p.dq[:, joint : joint + 1])[:, 0], cutoff, p.rate)
-                for p, _ in stack.parts
+                for p in stack.parts
             ]
             terms = np.concatenate(parts)
             terms = terms - q @ (q.T @ terms)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ class Stack:
         rate: Samples per second [Hz].
         independent: Share of the samples that the filter left independent of each other.
         time: Of the samples in their log, (N,) [s].
-        parts: What was smoothed, and how many samples came of it.
+        parts: What was smoothed.
     """
 
     rows: Matrix
@@ -50,7 +50,7 @@ class Stack:
     rate: float
     independent: float
     time: Vector
-    parts: tuple[tuple[Smoothed, int], ...]
+    parts: tuple[Smoothed, ...]
 
     def __len__(self) -> int:
         return len(self.tau)
@@ -61,11 +61,10 @@ class Stack:
         rows = self.rows.copy()
         new = [
             thinned(shape.rows(part.dq).reshape(len(part.dq), -1), cutoff, part.rate)
-            for part, _ in self.parts
+            for part in self.parts
         ]
         rows[:, :, 11 * n :] = np.concatenate(new).reshape(-1, n, 3 * n)
-        return Stack(rows, self.tau, self.slope, self.dq, self.rate, self.independent, self.time,
-                     self.parts)  # fmt: skip
+        return replace(self, rows=rows)
 
     def moving(self, least: float, cutoff: float) -> NDArray[np.bool_]:
         """Return which torques have no friction near rest in them, (N, n).
@@ -76,15 +75,13 @@ class Stack:
         """
         slow = [
             thinned((np.abs(part.dq) < least).astype(float), cutoff, part.rate)
-            for part, _ in self.parts
+            for part in self.parts
         ]
         return np.concatenate(slow) < 0.1
 
     def late_by(self, delay: float) -> Stack:
         """Return the same with torques as they were a delay [s] later."""
-        tau = self.tau + delay * self.slope
-        return Stack(self.rows, tau, self.slope, self.dq, self.rate, self.independent, self.time,
-                     self.parts)  # fmt: skip
+        return replace(self, tau=self.tau + delay * self.slope)
 
 
 def thinned(values: Matrix, cutoff: float, rate: float) -> Matrix:
@@ -118,8 +115,7 @@ def stack(
             full = np.concatenate(
                 [with_rotors(full, part.ddq), shape.rows(part.dq)], axis=2
             ).reshape(len(part.q), -1)
-            kept = thinned(full, cutoff, part.rate).reshape(-1, n, 14 * n)
-            rows.append(kept)
+            rows.append(thinned(full, cutoff, part.rate).reshape(-1, n, 14 * n))
             torque = np.concatenate(
                 [part.tau - known, np.gradient(part.tau, 1.0 / part.rate, axis=0), part.dq,
                  part.time[:, None]], axis=1,
@@ -129,7 +125,7 @@ def stack(
             slope.append(torque[:, n : 2 * n])
             dq.append(torque[:, 2 * n : 3 * n])
             time.append(torque[:, -1])
-            parts.append((part, len(kept)))
+            parts.append(part)
             rates.append(part.rate / max(1, int(part.rate / (5.0 * cutoff))))
     if not rows:
         empty = np.zeros((0, n))

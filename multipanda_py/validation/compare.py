@@ -139,7 +139,7 @@ def compare(
         count += 1
         times = np.arange(0.0, seconds, PERIOD)
         for arm, description in arms.items():
-            plant, twin = (quantities(_log(run, arm), description, times) for run in pair)
+            plant, twin = (quantities(run.logs[arm], description, times) for run in pair)
             for name in plant:
                 if name in twin:
                     error = np.sqrt(np.mean((plant[name] - twin[name]) ** 2, axis=0))
@@ -188,10 +188,6 @@ def compare(
         faults=tuple(faults),
         series=series,
     )
-
-
-def _log(run: Run, arm: str) -> Any:
-    return run.logs[arm] if arm in run.logs else next(iter(run.logs.values()))
 
 
 def _force_errors(task: Task, runs: Sequence[Run]) -> Matrix:

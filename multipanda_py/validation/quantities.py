@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 import pinocchio as pin
@@ -55,7 +55,7 @@ QUANTITIES = (
 commanded minus achieved torque."""
 
 
-@cache
+@lru_cache(maxsize=4)  # of a comparison at a time: a sweep has thousands of arms
 def _model(arm: ArmDescription) -> tuple[pin.Model, pin.Data]:
     model = heavy_model(arm)
     return model, model.createData()

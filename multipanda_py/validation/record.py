@@ -17,7 +17,6 @@ from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import LoopError, MultipandaError
 from multipanda_py.logs import ArmLog
 from multipanda_py.logs.from_rows import log_of_rows
-from multipanda_py.loop.events import Event
 from multipanda_py.state import Matrix, Vector
 from multipanda_py.validation.task import LAW, STEP, TO_START, PassTime, Task
 
@@ -181,7 +180,7 @@ def _fault_of(cell: Cell) -> str:
     faults = cell.row()["arms"]["fault"]
     if not faults.any():
         return ""
-    events = [event for event in cell.events() if event.event >= Event.NON_FINITE_TORQUE]
+    events = [event for event in cell.events() if event.event.is_fault]
     words = [" ".join(str(event).split()) for event in events]
     return words[0] if words else f"fault {int(faults.max())} of an arm"
 

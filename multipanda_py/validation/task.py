@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -33,7 +34,7 @@ class PassTime(Protocol):
         """Return when they are over."""
 
 
-class Task:
+class Task(ABC):
     """One experiment, the same on every cell with arms enough.
 
     A task takes the first arms of a cell as they are, with model, base, noise and perturbation,
@@ -71,28 +72,31 @@ class Task:
         """Whether it has to be asked for targets in every cycle, where that can be."""
         return False
 
+    @abstractmethod
     def scene(self, config: CellConfig) -> CellConfig:
         """Return the cell to do it in.
 
         Raises:
             ValidationRefused: If the cell has too few arms, or they cannot reach.
         """
-        raise NotImplementedError
 
     def settle(self, cell: Cell, pace: PassTime) -> None:
         """Bring the arms to where it begins."""
 
+    @abstractmethod
     def aim(self, cell: Cell, time: float) -> None:
         """Set the targets of an instant, from 0 to ``seconds``."""
-        raise NotImplementedError
 
     def asked_force(self, times: Vector) -> Vector | None:
-        """Return the force that is asked for, (n,) [N]; None where none is."""
+        """Return the force that is asked for, (n,) [N]; None where none is.
+
+        A task that asks for one says by :meth:`felt_force` too what there is.
+        """
         return None
 
     def felt_force(self, cell: Cell) -> Vector:
         """Return what things press on the tools with, as only a simulation knows, (arms,) [N]."""
-        raise NotImplementedError
+        raise ValidationRefused(f"task {self.number}: asks for a force and does not measure one")
 
     def names(self, config: CellConfig) -> list[str]:
         """Return the names of the arms that take part."""
