@@ -9,18 +9,17 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from multipanda_py.commands.options import count, positive, seed
+from multipanda_py.commands.options import arm_of, count, positive, seed
 from multipanda_py.commands.output import OK, check_output, complain, say, write_whole
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm, describe_objects
-from multipanda_py.exceptions import ConfigurationError, UnknownName
+from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.identification.clearance import Clearance
 from multipanda_py.identification.excitation import CRITERIA, Excitation, Wanted
 from multipanda_py.identification.fourier import FourierMotion
 from multipanda_py.machine.interruption import end_in_order
-from multipanda_py.pose import Pose
 from multipanda_py.robots import MODELS, ArmDescription
-from multipanda_py.state import Vector
+from multipanda_py.robots.rotations import gravity_in_base
 from multipanda_py.targets import TRAJECTORY_POINTS
 
 SUMMARY = "Find a motion by which `multipanda identify` can tell inertia and friction of an arm."
@@ -64,10 +63,7 @@ def run(options: argparse.Namespace) -> int:
     if not 0.0 <= options.margin <= 1.0:
         raise ConfigurationError(f"--margin: got {options.margin:g}, allowed 0 to 1 m")
     arm, clearance = _arm(options)
-    gravities: list[Vector | None] = [
-        np.asarray(Pose.from_rpy((0.0, 0.0, 0.0), rpy).rotation.T @ (0.0, 0.0, -9.81))
-        for rpy in options.mounting
-    ]
+    gravities = [gravity_in_base(rpy) for rpy in options.mounting]
     wanted = Wanted(
         harmonics=options.harmonics,
         period=options.period,
@@ -96,9 +92,7 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
         arm = ArmDescription("arm", options.cell)
         return arm, Clearance(arm, options.margin)
     config = CellConfig.from_yaml(options.cell)
-    name = options.arm or (next(iter(config.arms)) if len(config.arms) == 1 else "")
-    if name not in config.arms:
-        raise UnknownName("--arm: arm", name, tuple(config.arms))
+    name = arm_of(config.arms, options.arm)
     arm = describe_arm(name, config.arms[name])
     rest = {other: own for other, own in config.arms.items() if other != name}
     return arm, Clearance(

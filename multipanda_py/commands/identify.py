@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from multipanda_py.commands.options import positive
+from multipanda_py.commands.options import arm_of, positive
 from multipanda_py.commands.output import OK, complain, say, write_whole
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
@@ -28,9 +28,10 @@ from multipanda_py.identification.motion import MeasuredMotion
 from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.logs.reading import read
 from multipanda_py.machine.interruption import end_in_order
-from multipanda_py.pose import Pose
 from multipanda_py.robots import DEFAULT_MODEL, MODELS, ArmDescription
+from multipanda_py.robots.load import moments_of
 from multipanda_py.robots.parameter_file import parameters_text, with_parameters
+from multipanda_py.robots.rotations import gravity_in_base
 
 SUMMARY = "Find inertia and friction of an arm, or what its hand carries, from logs."
 FIGURES = ("friction_phi_1", "friction_phi_2", "friction_phi_3")
@@ -106,9 +107,7 @@ def _arm(options: argparse.Namespace) -> ArmDescription:
         raise ConfigurationError("--robot: the cell file says already what the arm is")
     if options.cell:
         config = CellConfig.from_yaml(options.cell)
-        name = options.arm or (next(iter(config.arms)) if len(config.arms) == 1 else "")
-        if name not in config.arms:
-            raise UnknownName("--arm: arm", name, tuple(config.arms))
+        name = arm_of(config.arms, options.arm)
         arm = describe_arm(name, config.arms[name])
     else:
         robot = options.robot or DEFAULT_MODEL
@@ -135,7 +134,7 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
         gravity = None
         if options.mounting:
             rpy = options.mounting[min(i, len(options.mounting) - 1)]
-            gravity = Pose.from_rpy((0.0, 0.0, 0.0), rpy).rotation.T @ (0.0, 0.0, -9.81)
+            gravity = gravity_in_base(rpy)
         motions.append(motion_of(log.the_arm(name), str(path), gravity))
     return motions
 
@@ -191,8 +190,8 @@ def _notes(found: Identified, options: argparse.Namespace) -> dict[str, Any]:
 def _load(options: argparse.Namespace, arm: ArmDescription, motions: list[MeasuredMotion]) -> int:
     """Say and write what the flange carries."""
     found = find_load(motions, arm, options.cutoff)
-    body, six = found.load, found.load.inertia
-    inertia = [six[0, 0], six[1, 1], six[2, 2], six[0, 1], six[0, 2], six[1, 2]]
+    body = found.load
+    inertia = moments_of(body.inertia)
     say(f"mass {body.mass:.4g} kg (standard deviation {found.mass_deviation:.2g})")
     deviation = ", ".join(f"{value:.2g}" for value in found.com_deviation)
     say(f"centre in the flange {np.round(body.com, 4).tolist()} m ({deviation})")

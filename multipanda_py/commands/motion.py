@@ -11,7 +11,7 @@ import numpy as np
 
 from multipanda_py.cell import Cell
 from multipanda_py.control.motion_watch import STATE, MotionState
-from multipanda_py.exceptions import ConfigurationError, LoopError, UnknownName
+from multipanda_py.exceptions import ConfigurationError, LoopError
 from multipanda_py.state import Matrix
 
 LAW = "joint_trajectory"
@@ -45,18 +45,6 @@ def read_motion(path: Path, joints: int) -> Matrix:
             f"time, q1 ... ddq{joints}, as multipanda excite writes them"
         )
     return points
-
-
-def arm_of(cell: Cell, name: str | None) -> str:
-    """Return the arm that is to move: of this name, or the only one.
-
-    Raises:
-        UnknownName: If there is none of this name, or several and none is named.
-    """
-    arm = name or (cell.arms[0] if len(cell.arms) == 1 else "")
-    if arm not in cell.arms:
-        raise UnknownName("--arm: arm", arm, cell.arms)
-    return arm
 
 
 def go_to_begin(cell: Cell, arm: str, points: Matrix) -> str:

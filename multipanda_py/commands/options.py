@@ -1,10 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of command-line arguments."""
+"""Types of command-line arguments, and what several commands make of one."""
 
 from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Collection
+
+from multipanda_py.exceptions import UnknownName
+
+
+def arm_of(arms: Collection[str], name: str | None) -> str:
+    """Return the arm that ``--arm`` names, or the only one.
+
+    Raises:
+        UnknownName: If there is none of this name, or several and none is named.
+    """
+    arm = name or (next(iter(arms)) if len(arms) == 1 else "")
+    if arm not in arms:
+        raise UnknownName("--arm: arm", arm, tuple(arms))
+    return arm
 
 
 def positive(text: str) -> float:

@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 
 from multipanda_py.cell import Cell
-from multipanda_py.commands.motion import arm_of, follow, go_to_begin, read_motion
-from multipanda_py.commands.options import positive
+from multipanda_py.commands.motion import follow, go_to_begin, read_motion
+from multipanda_py.commands.options import arm_of, positive
 from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.exceptions import ConfigurationError, LoopError
 from multipanda_py.logs.recording import Recorded, Recording, new_file, recorded
@@ -78,7 +78,7 @@ def _own(options: argparse.Namespace) -> Recorded:
     path = options.output or _default(own.config.cell.name)
     arm, law, points = "", "", None
     if options.motion is not None:  # refused before anything moves
-        arm = arm_of(own, options.arm)
+        arm = arm_of(own.arms, options.arm)
         points = read_motion(options.motion, own.config.arms[arm].robot.n_joints)
         new_file(path)
     with own as cell:

@@ -24,7 +24,9 @@ _LACKING = 0.05
 """Share of the time that may lie in gaps."""
 
 
-def doubts(log: ArmLog, robot: str | None = None, shortest: float = 0.0) -> list[str]:
+def doubts(
+    log: ArmLog, robot: str | None = None, shortest: float = 0.0, *, moves: bool = True
+) -> list[str]:
     """Return what speaks against computing with a log, one sentence each; empty if nothing does.
 
     Time that goes back cannot be in an :class:`.ArmLog`: reading refuses it.
@@ -34,6 +36,7 @@ def doubts(log: ArmLog, robot: str | None = None, shortest: float = 0.0) -> list
         robot: Name of the model that it is to be of; that of the log by default. What depends on
             a model's limits is not looked at without one.
         shortest: How long it is to be at least [s].
+        moves: Whether all joints are to move.
 
     Raises:
         UnknownName: If there is no such robot.
@@ -55,7 +58,7 @@ def doubts(log: ArmLog, robot: str | None = None, shortest: float = 0.0) -> list
     found += [
         f"{log.arm}: {joint} does not move: its positions spread {np.ptp(q):.1e} rad"
         for joint, q in zip(log.joints, log.q.T)
-        if np.ptp(q) < _STILL
+        if moves and np.ptp(q) < _STILL
     ]
     found += _velocities(log)
     if name is not None:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from multipanda_py.extras import needed
 from multipanda_py.logs.events_topic import EventMessage
 from multipanda_py.logs.file_sink import FileSink, utc
+from multipanda_py.logs.marks import fault_name
 from multipanda_py.logs.plan import CellPlan
 from multipanda_py.logs.topics import Rows
-from multipanda_py.loop.events import Event
 
 _SECOND = 1_000_000_000
 
@@ -100,7 +100,7 @@ class FaultSink:
     def _begin(self, time: int, arm: str, fault: int | str) -> None:
         if self._sink is not None:
             return  # it goes on for longer
-        kind = fault if isinstance(fault, str) else _name(fault)
+        kind = fault if isinstance(fault, str) else fault_name(fault).replace(" ", "_")
         stem = f"{self._plan.name}_{utc(time):%Y%m%dT%H%M%S}_{arm}_{kind}"
         path = self._folder / f"{stem}.mcap"
         number = 2
@@ -158,10 +158,3 @@ class FaultSink:
                 f"cannot be kept in {self._folder}: {error.strerror or error}; allowed is a "
                 "folder that can be written to (recorder.folder of the cell file)\n"
             )
-
-
-def _name(fault: int) -> str:
-    try:
-        return Event(fault).name.lower()
-    except ValueError:
-        return f"fault_{fault}"

@@ -11,9 +11,7 @@ from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.logs.from_records import ArmFacts, arm_log_of_records
 from multipanda_py.logs.log import Log
 from multipanda_py.logs.marks import marks_of
-from multipanda_py.robots.rotations import rotation_from_rpy
-
-_GRAVITY = (0.0, 0.0, -9.81)
+from multipanda_py.robots.rotations import gravity_in_base
 
 
 def log_of_rows(rows: NDArray[np.void], config: CellConfig) -> Log:
@@ -42,7 +40,7 @@ def arm_facts(config: CellConfig) -> list[ArmFacts]:
             name,
             arm.robot.name,
             tuple(joint.name for joint in arm.robot.joints),
-            tuple((rotation_from_rpy(*arm.rpy).T @ np.array(_GRAVITY)).tolist()),
+            tuple(gravity_in_base(arm.rpy).tolist()),
         )
         for name, arm in config.arms.items()
     ]

@@ -56,9 +56,13 @@ def combined(parts: Sequence[Load]) -> Load:
 
 def inertial_of(body: Load) -> Inertial:
     """Return a body as the inertial of its link."""
-    i = body.inertia
-    moments = (i[0, 0], i[1, 1], i[2, 2], i[0, 1], i[0, 2], i[1, 2])
-    return Inertial(float(body.mass), point_of(body.com), tuple(map(float, moments)))  # type: ignore[arg-type]
+    return Inertial(float(body.mass), point_of(body.com), moments_of(body.inertia))
+
+
+def moments_of(inertia: Vector) -> tuple[float, float, float, float, float, float]:
+    """Return xx yy zz xy xz yz of a matrix, (3, 3): the reverse of :func:`inertia_matrix`."""
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = inertia.tolist()
+    return xx, yy, zz, xy, xz, yz
 
 
 def inertia_matrix(values: Sequence[float]) -> Vector:

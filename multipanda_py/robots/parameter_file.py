@@ -13,7 +13,7 @@ import yaml
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.extra import Extra, read_extra
-from multipanda_py.robots.load import Load, inertia_matrix, inertial_of
+from multipanda_py.robots.load import Load, inertia_matrix, inertial_of, moments_of
 from multipanda_py.robots.robot import LOSSES, Robot
 from multipanda_py.robots.tree import check_body
 
@@ -105,13 +105,11 @@ def parameters_text(robot: Robot, notes: Mapping[str, Any], figures: Sequence[st
     """
     links = {}
     for link in robot.links[1:]:
-        body, inertia = link.inertial, link.inertial.inertia
-        six = (inertia[0, 0], inertia[1, 1], inertia[2, 2], inertia[0, 1], inertia[0, 2],
-               inertia[1, 2])  # fmt: skip
+        body = link.inertial
         links[link.name] = {
             "mass": float(body.mass),
             "com": [float(v) for v in body.com],
-            "inertia": [float(v) for v in six],
+            "inertia": list(moments_of(body.inertia)),
         }
     names = [joint.name for joint in robot.joints]
     data: dict[str, Any] = {"robot": robot.name, "links": links}

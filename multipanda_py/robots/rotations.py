@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +31,11 @@ def rotation_from_rpy(roll: float, pitch: float, yaw: float) -> NDArray[np.float
             [-sp, cp * sr, cp * cr],
         ]
     )
+
+
+def gravity_in_base(rpy: Sequence[float]) -> NDArray[np.float64]:
+    """Return gravity in a base that is mounted at some angles in the world, (3,) [m/s^2]."""
+    return np.asarray(rotation_from_rpy(*rpy).T @ (0.0, 0.0, -9.81))
 
 
 def rpy_from_rotation(rotation: NDArray[np.float64]) -> tuple[float, float, float]:
