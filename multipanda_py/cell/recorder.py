@@ -103,7 +103,7 @@ class Recorder:
         That of an inline cell ends at once, as long as its rows are there.
         """
         if self._inline is not None:
-            self._end()
+            self._end_or_say()
         if self._recording is not None:
             self._recording.ask_to_stop()
         if self._faults is not None:
@@ -115,14 +115,17 @@ class Recorder:
         Args:
             reason: Why the last seconds are worth keeping; empty if they are not.
         """
-        if self.is_recording and "error" in (answer := self._end()):
-            sys.stderr.write(f"multipanda recorder: not whole: {answer['error']}\n")
+        self._end_or_say()
         faults, self._faults = self._faults, None
         if faults is not None:
             faults.stop(reason)
         if self._announced is not None:
             self._announced.close()
             self._announced = None
+
+    def _end_or_say(self) -> None:
+        if self.is_recording and "error" in (answer := self._end()):
+            sys.stderr.write(f"multipanda recorder: not whole: {answer['error']}\n")
 
     def start(self, path: str | Path, *, split: float = 0.0, torque_terms: bool = False) -> None:
         """Record every row from now on.
