@@ -120,3 +120,7 @@ class ValidationRefused(MultipandaError, ValueError):
 
 class IdentificationRefused(MultipandaError, ValueError):
     """Refuse data that cannot tell what is asked of it, and say why."""
+
+
+class ShadowRefused(MultipandaError, ValueError):
+    """Refuse what a twin cannot follow, or a band that is none, in a sentence."""

@@ -31,7 +31,8 @@ settings.register_profile("any machine", deadline=None)  # how long an example t
 settings.load_profile("any machine")
 os.environ.setdefault("MULTIPANDA_FAULT_LOGS", "off")  # not into the home of who runs tests
 INLINE = {"backends", "cell", "channels", "config", "control", "controllets", "dynamics",
-          "features", "identification", "loop", "logs", "planning", "robots", "simulation",
+          "features", "identification", "loop", "logs", "planning", "robots", "shadow",
+          "simulation",
           "fci_sim/test_lost_commands", "fci_sim/test_robot", "fci_sim/test_wire",
           "franka/test_parts", "test/test_packaging",
           "test/test_instruction_counts", "test/test_paper_tasks", "test/test_parameters",

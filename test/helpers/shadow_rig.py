@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated arm that does a task again and again, and in which something breaks on request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.shadow import ArmShadow, Shadowed
+from multipanda_py.simulation.sensor_noise import SensorNoise
+from multipanda_py.validation import make_task
+from multipanda_py.validation.record import TaskCell
+
+BREAKS = 2.5
+"""When something breaks [s]."""
+Break = Callable[[Cell], None]
+NOISE = {"tau": 0.05, "dq": 0.002, "q": 1e-5, "torque_step": 0.005, "tau_bias": [0.1] * 7}
+WRONG = {
+    "coulomb": [0.3] * 7, "viscous": [0.2] * 7, "friction_offset": [0.05] * 7,
+    "link_mass": [1.1, 0.9, 1.1, 0.95, 1.05, 0.9, 1.1], "command_delay": 0.001,
+}  # fmt: skip
+
+
+class Broken:
+    """One thing that breaks while a task is done; see :data:`BREAKS`."""
+
+    def __init__(self, cell: TaskCell, what: Break | None) -> None:
+        self._aim, self._what = cell.task.aim, what
+        cell.task.aim = self.aim
+
+    def aim(self, cell: Cell, time: float) -> None:
+        if self._what is not None and time >= BREAKS:
+            self._what(cell)
+        self._aim(cell, time)
+
+
+def payload(mass: float) -> Break:
+    """Hang a thing on the last link that nobody told of."""
+
+    def hang(cell: Cell) -> None:
+        (name,) = cell.arms
+        link = [body for body in cell.simulation.bodies if body.startswith(f"{name}_")][-1]
+        cell.simulation.apply_wrench(link, force=(0.0, 0.0, -9.81 * mass))
+
+    return hang
+
+
+def friction(joint: int, torque: float) -> Break:
+    """Let a joint rub more than before."""
+
+    def rub(cell: Cell) -> None:
+        dof = int(cell.simulation.model.joint(joint - 1).dofadr[0])
+        cell.simulation.model.dof_frictionloss[dof] = 0.3 + torque
+
+    return rub
+
+
+def sensor(joint: int, bias: float) -> Break:
+    """Let a torque sensor be off."""
+
+    def shift(cell: Cell) -> None:
+        (drive,) = cell._connection.loop.backends[0].drives
+        (noise,) = [stage for stage in drive.stages if isinstance(stage, SensorNoise)]
+        noise._offset = np.full(7, 0.1)
+        noise._offset[joint - 1] += bias
+
+    return shift
+
+
+class Rig:
+    """An arm at one of the validation tasks."""
+
+    def __init__(self, task: int, law: str = "", seconds: float = 5.0, **arm) -> None:
+        own = {"position": [0.0, 0.0, 0.0], "noise": NOISE, "perturbation": WRONG, **arm}
+        config = CellConfig.from_dict({"arms": {"arm": own}})
+        self.cell = TaskCell(make_task(task, law, seconds), config)
+        self.arm = describe_arm("arm", self.cell.config.arms["arm"])
+
+    def log(self, seed: int, what: Break | None = None):
+        aim = self.cell.task.aim
+        Broken(self.cell, what)
+        try:
+            run = self.cell.run(seed)
+        finally:
+            self.cell.task.aim = aim
+            if what is not None:
+                self.cell.close()
+        assert not run.fault, run.fault
+        return run.logs["arm"]
+
+    def shadowed(self, seed: int, what: Break | None = None) -> Shadowed:
+        found = ArmShadow(self.arm).follow(self.log(seed, what))
+        assert found is not None
+        return found

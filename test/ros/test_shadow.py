@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A twin beside a cell that runs: its loop does not notice, and ``/diagnostics`` says it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
+from sensor_msgs.msg import JointState
+
+from multipanda_py import Cell
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import MultipandaError
+from multipanda_py.shadow import Band
+from multipanda_py.shadow.cell_shadow import CellShadow
+from multipanda_py.shadow.live import LiveRows
+
+pytestmark = [pytest.mark.sim, pytest.mark.clock]
+
+
+@pytest.fixture
+def cell():
+    data = CellConfig.from_yaml("config/dual_sim.yaml").model_dump()
+    data["cell"]["name"] = f"shadowed_{os.getpid()}"
+    with Cell(CellConfig.from_dict(data)) as cell:
+        yield cell
+
+
+def band_of_rest(cell, path, quantity_low=None):
+    """A band so wide that an arm at rest is within it, but for what a test makes narrow."""
+    lines = ["arms:"]
+    for name, arm in cell.config.arms.items():
+        joints = [joint.name for joint in arm.robot.joints]
+        lines += [f"  {name}:", f"    joints: {joints}"]
+        for what, width in (("q", 7), ("external", 7), ("correction", 7)):
+            low = [-50.0] * width
+            high = [50.0] * width
+            if quantity_low is not None and (name, what) == ("left", "q"):
+                low = [quantity_low] * width
+            lines.append(f"    {what}: {{low: {low}, high: {high}}}")
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_a_running_cell_is_followed_and_said_in_diagnostics(cell, client, tmp_path):
+    band = band_of_rest(cell, tmp_path / "band.yaml", quantity_low=20.0)  # left is outside of it
+    name = cell.config.cell.name
+    line = ["shadow", "--node", name, "--band", str(band), "--ros", "-o", str(tmp_path / "a.png")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "multipanda_py.cli", *line],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        status, values = client.diagnosis(f"{name}/right/shadow")
+        client.until(lambda: client.diagnosis(f"{name}/left/shadow")[0].level
+                     == DiagnosticStatus.WARN, 20.0, "a warning")  # fmt: skip
+        status, values = client.diagnosis(f"{name}/left/shadow")
+        assert "left: q of joint1 is" in status.message
+        assert values["times outside"] == "7"
+        assert client.diagnosis(f"{name}/right/shadow")[0].level == DiagnosticStatus.OK
+        state = client.newest(JointState, "/shadow/joint_states")
+        assert list(state.name)[0] == "left_fr3_joint1"
+        assert len(state.name) == len(state.position) == len(state.effort) == 14
+        for arm, first in (("left", 0), ("right", 7)):
+            assert state.position[first : first + 7] == pytest.approx(cell.state(arm).q, abs=0.02)
+    finally:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 1, err
+    assert "OUTSIDE: q joint1" in out
+    assert "7 times outside the band of good runs" in out
+    assert "warning: left: q of joint1" in err
+    assert (tmp_path / "a_left.png").exists()
+    cell.check()
+
+
+def test_a_follower_reads_what_the_cell_has(cell):
+    """In this process: positions of the twin are those of the arm at rest."""
+    rows = LiveRows(cell.config.cell.name)
+    assert rows.config.arms.keys() == cell.config.arms.keys()
+    shadow = CellShadow(rows.config)
+    cell.wait(lambda: cell.row()["cycle"] > 2000, 60.0, "rows")
+    shadow.follow(rows.take())
+    cell.wait(lambda: cell.row()["cycle"] > 3500, 60.0, "rows")
+    shadow.follow(rows.take())
+    for name, found in shadow.last.items():
+        assert found.judged[-1]
+        assert found.q[-1] == pytest.approx(cell.state(name).q, abs=5e-3)
+    assert [line.split()[0] for line in shadow.lines()] == list(cell.arms)
+
+
+def test_a_cell_that_is_not_there_is_said(capsys):
+    with pytest.raises(MultipandaError, match=r"no cell|does not exist"):
+        LiveRows(f"nowhere_{os.getpid()}")
+
+
+def test_bands_are_read_by_whoever_follows(cell, tmp_path):
+    band = Band.from_yaml(band_of_rest(cell, tmp_path / "band.yaml"))
+    assert set(CellShadow(cell.config, band).watches) == set(cell.arms)
