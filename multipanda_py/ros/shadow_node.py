@@ -47,10 +47,10 @@ def joint_state(said: dict[str, Any]) -> JointState:
     message = JointState()
     _stamp(message, said["time"])
     for arm in said["arms"]:
-        message.name += arm["joints"]
-        message.position += arm["q"]
-        message.velocity += arm["dq"]
-        message.effort += arm["tau"]
+        message.name.extend(arm["joints"])
+        message.position.extend(arm["q"])
+        message.velocity.extend(arm["dq"])
+        message.effort.extend(arm["tau"])
     return message
 
 

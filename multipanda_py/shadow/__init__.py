@@ -2,12 +2,12 @@
 """A twin that follows an arm, and says when the arm is no longer as it was.
 
 :class:`ArmShadow` follows the log of an arm, or a running one piece by piece; :class:`Band` is
-what its residuals were in good runs, and :class:`Watch` says when they leave it.
+what its residuals were in good runs, and :class:`BandWatch` says when they leave it.
 """
 
 from multipanda_py.shadow.arm_shadow import ArmShadow, Shadowed
 from multipanda_py.shadow.arm_twin import ArmTwin
 from multipanda_py.shadow.band import Band, learn
-from multipanda_py.shadow.watch import Alarm, Watch
+from multipanda_py.shadow.watch import Alarm, BandWatch
 
-__all__ = ["Alarm", "ArmShadow", "ArmTwin", "Band", "Shadowed", "Watch", "learn"]
+__all__ = ["Alarm", "ArmShadow", "ArmTwin", "Band", "BandWatch", "Shadowed", "learn"]

@@ -16,7 +16,7 @@ from multipanda_py.robots.load import NO_LOAD
 from multipanda_py.shadow.arm_shadow import ArmShadow, Shadowed
 from multipanda_py.shadow.band import Band
 from multipanda_py.shadow.quantities import QUANTITIES, places
-from multipanda_py.shadow.watch import Alarm, Watch
+from multipanda_py.shadow.watch import Alarm, BandWatch
 
 
 class CellShadow:
@@ -42,7 +42,7 @@ class CellShadow:
         self, config: CellConfig, band: Band | None = None, arms: tuple[str, ...] = ()
     ) -> None:
         self.arms: dict[str, ArmDescription] = {}
-        self.watches: dict[str, Watch] = {}
+        self.watches: dict[str, BandWatch] = {}
         self.last: dict[str, Shadowed] = {}
         self._shadows: dict[str, ArmShadow] = {}
         for name in arms or tuple(config.arms):
@@ -52,7 +52,7 @@ class CellShadow:
             self._shadows[name] = ArmShadow(arm, settings.settings.load or NO_LOAD)
             if band is not None:
                 joints = [joint.name for joint in arm.robot.joints]
-                self.watches[name] = Watch(name, band.of(name, joints))
+                self.watches[name] = BandWatch(name, band.of(name, joints))
 
     @property
     def skipped(self) -> int:

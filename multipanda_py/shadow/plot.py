@@ -86,7 +86,12 @@ def draw_shadow(
         for alarm in alarms:
             if alarm.quantity == quantity.name:
                 axis.axvline(alarm.time, color="#c02020", lw=1.0)
-    axes[-1].set_xlabel("robot time [s]")
+    judged = np.concatenate([part.judged for part in parts])[thin]
+    for axis in axes[2:]:
+        axis.fill_between(
+            time, 0, 1, where=~judged, transform=axis.get_xaxis_transform(), color="0.85", lw=0
+        )
+    axes[-1].set_xlabel("robot time [s], grey: not judged")
     said = f", {len(alarms)} times outside its band" if band is not None else ""
     log = parts[0].log
     figure.suptitle(f"{log.arm} ({log.robot or 'unknown robot'}) and its twin{said}", size=10)

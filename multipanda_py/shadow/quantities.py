@@ -13,7 +13,7 @@ from multipanda_py.state import Vector
 
 
 @dataclass(frozen=True)
-class Quantity:
+class ResidualKind:
     """One of the things compared.
 
     Attributes:
@@ -34,15 +34,15 @@ class Quantity:
 
 
 QUANTITIES = (
-    Quantity("q", "rad", (), "measured minus the twin's positions"),
-    Quantity("dq", "rad/s", (), "measured minus the twin's velocities"),
-    Quantity("tau", "Nm", (), "measured torques minus those that the twin needs"),
-    Quantity("external", "Nm", (), "torques felt from outside; the twin touches nothing"),
-    Quantity(
+    ResidualKind("q", "rad", (), "measured minus the twin's positions"),
+    ResidualKind("dq", "rad/s", (), "measured minus the twin's velocities"),
+    ResidualKind("tau", "Nm", (), "measured torques minus those that the twin needs"),
+    ResidualKind("external", "Nm", (), "torques felt from outside; the twin touches nothing"),
+    ResidualKind(
         "wrench", "N, Nm", ("fx", "fy", "fz", "mx", "my", "mz"),
         "the same as a wrench on the tool, in the base",
     ),
-    Quantity("correction", "Nm", (), "torque that keeps the twin at the arm"),
+    ResidualKind("correction", "Nm", (), "torque that keeps the twin at the arm"),
 )  # fmt: skip
 NAMES = tuple(quantity.name for quantity in QUANTITIES)
 

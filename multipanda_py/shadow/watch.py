@@ -49,7 +49,7 @@ class Alarm:
         )
 
 
-class Watch:
+class BandWatch:
     """Hold the residuals of one arm against its band.
 
     Args:

@@ -15,7 +15,6 @@ from sensor_msgs.msg import JointState
 from multipanda_py import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.shadow import Band
 from multipanda_py.shadow.cell_shadow import CellShadow
 from multipanda_py.shadow.live import LiveRows
 
@@ -63,7 +62,7 @@ def test_a_running_cell_is_followed_and_said_in_diagnostics(cell, client, tmp_pa
         assert values["times outside"] == "7"
         assert client.diagnosis(f"{name}/right/shadow")[0].level == DiagnosticStatus.OK
         state = client.newest(JointState, "/shadow/joint_states")
-        assert list(state.name)[0] == "left_fr3_joint1"
+        assert next(iter(state.name)) == "left_fr3_joint1"
         assert len(state.name) == len(state.position) == len(state.effort) == 14
         for arm, first in (("left", 0), ("right", 7)):
             assert state.position[first : first + 7] == pytest.approx(cell.state(arm).q, abs=0.02)
@@ -96,8 +95,3 @@ def test_a_follower_reads_what_the_cell_has(cell):
 def test_a_cell_that_is_not_there_is_said(capsys):
     with pytest.raises(MultipandaError, match=r"no cell|does not exist"):
         LiveRows(f"nowhere_{os.getpid()}")
-
-
-def test_bands_are_read_by_whoever_follows(cell, tmp_path):
-    band = Band.from_yaml(band_of_rest(cell, tmp_path / "band.yaml"))
-    assert set(CellShadow(cell.config, band).watches) == set(cell.arms)

@@ -68,7 +68,7 @@ def test_one_arm_of_two_is_followed_without_a_band(recorded, capsys):
 
 
 def test_a_table_of_others_needs_a_cell_that_describes_the_arm(recorded, capsys, tmp_path):
-    folder, band = recorded
+    folder, _ = recorded
     table = tmp_path / "run.csv"
     log = logs.read(folder / "one.mcap").arms["left"].part(slice(None, None, 5))
     log.to_pandas()[

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from shadow_rig import BREAKS, Rig, friction, payload, sensor
 
-from multipanda_py.shadow import Watch, learn
+from multipanda_py.shadow import BandWatch, learn
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 LONG = bool(os.environ.get("MULTIPANDA_LONG"))
@@ -30,7 +30,7 @@ def learnt(request):
 
 def watched(rig, band, seed, what=None):
     found = rig.shadowed(seed, what)
-    watch = Watch("arm", band.of("arm", found.log.joints))
+    watch = BandWatch("arm", band.of("arm", found.log.joints))
     watch.look(found)
     assert watch.seen > 3000
     return watch
@@ -65,7 +65,7 @@ def test_an_alarm_is_said_once_until_the_arm_was_back(learnt):
     place = slice(0, 7)
     for begin, end in ((1500, 1700), (2000, 2050), (3200, 3400)):
         found.residuals[begin:end, place] = 1.0  # 0.2 s, too short, and again 1.15 s later
-    watch = Watch("arm", band.of("arm", found.log.joints))
+    watch = BandWatch("arm", band.of("arm", found.log.joints))
     times = np.unique([round(alarm.time, 2) for alarm in watch.look(found)])
     begin = found.time[0]
     np.testing.assert_allclose(times - begin, [1.6, 3.3], atol=0.02)
