@@ -184,7 +184,10 @@ class Cell(Closing):
         self._connection.check()
 
     def beat_by_hand(self) -> None:
-        """Leave the heartbeat to :meth:`beat`, so that the loop notices when nobody calls it."""
+        """Leave the heartbeat to :meth:`beat`, so that the loop notices when nobody calls it.
+
+        Said before :meth:`start`, the first call is what the loop counts from.
+        """
         self._connection.beat_by_hand()
 
     def beat(self) -> None:

@@ -63,14 +63,13 @@ class Connection:
         inherited = [] if self._file_lock is None else [self._file_lock.fd]
         self._runner = make_runner(config, self._names.specs, self._mailbox, inherited)
         self._closing = threading.Event()
-        self._by_hand = False
         try:
             self.warnings = [*odd_robots(config), *self._runner.start()]
         except BaseException:
             self.close()
             raise
         self.started_ns = time.monotonic_ns()
-        if has_own_time:
+        if has_own_time and not self._by_hand:
             threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def close(self) -> None:
@@ -94,7 +93,10 @@ class Connection:
             runner.beat()
 
     def beat_by_hand(self) -> None:
-        """Leave the heartbeat to :meth:`beat`, so that the loop notices when nobody calls it."""
+        """Leave the heartbeat to :meth:`beat`, so that the loop notices when nobody calls it.
+
+        Said before the start, the first call is what the loop counts from.
+        """
         self._by_hand = True
 
     def beat(self) -> None:

@@ -8,14 +8,13 @@ import os
 import select
 import signal
 import subprocess
-import time
 from collections.abc import Sequence
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LoopError
 from multipanda_py.loop.mailbox import Mailbox, Word
-from multipanda_py.loop.runner import HEARTBEAT_PERIOD, STOP_TIMEOUT, Runner
+from multipanda_py.loop.runner import STOP_TIMEOUT, Runner
 from multipanda_py.machine.child import module_command
 
 START_TIMEOUT = 60.0
@@ -45,7 +44,6 @@ class ProcessRunner(Runner):
     def start(self) -> list[str]:
         """Start the process and wait until the loop runs."""
         fd = self._mailbox.fd
-        self.beat()
         process = subprocess.Popen(
             module_command("multipanda_py.loop.process", str(fd)),
             stdin=subprocess.PIPE,
@@ -59,12 +57,9 @@ class ProcessRunner(Runner):
             raise LoopError("the loop's process has no pipes")
         process.stdin.write(self._config.model_dump_json().encode() + b"\n")
         process.stdin.flush()
-        deadline = time.monotonic() + START_TIMEOUT
-        while not select.select([process.stdout], [], [], HEARTBEAT_PERIOD)[0]:
-            self.beat()
-            if time.monotonic() > deadline:
-                self._kill()
-                raise LoopError(f"the loop did not start within {START_TIMEOUT:.0f} s")
+        if not select.select([process.stdout], [], [], START_TIMEOUT)[0]:
+            self._kill()
+            raise LoopError(f"the loop did not start within {START_TIMEOUT:.0f} s")
         answer = process.stdout.readline()
         if not answer:
             process.wait()

@@ -9,6 +9,9 @@ from multipanda_py.loop.events import Event
 from multipanda_py.loop.mailbox import Mailbox, Word
 from multipanda_py.loop.ownership import Ownership
 
+START_PATIENCE = 20.0
+"""How long an owner may be busy with its own start before it shows the first time that it is
+alive [s]. Until then nobody can ask anything of its arms; one that dies is seen at once."""
 _HEARTBEAT = int(Word.CLIENT_HEARTBEAT)  # asked for in every cycle
 
 
@@ -26,15 +29,16 @@ class Silence:
     def __init__(self, ownership: Ownership, mailbox: Mailbox, timeout_ns: int) -> None:
         self._owners, self._words, self._timeout_ns = ownership, mailbox.words, timeout_ns
         self._is_silent, self._first_ns = False, 0
+        self._start_ns = max(timeout_ns, round(START_PATIENCE * 1e9))
 
     def look(self, now_ns: int) -> None:
         """Look at both; a silence is reported once."""
         owners = self._owners
         if self._timeout_ns:
-            # While the loop was being built and warmed up the owner could only wait for it.
             self._first_ns = self._first_ns or now_ns
-            silence = now_ns - max(self._words[_HEARTBEAT], self._first_ns)
-            is_silent = silence > self._timeout_ns
+            beat = self._words[_HEARTBEAT]
+            silence = now_ns - (beat or self._first_ns)
+            is_silent = silence > (self._timeout_ns if beat else self._start_ns)
             if is_silent and not self._is_silent:
                 text = f"the owning process has been silent for {silence / 1e9:.2f} s"
                 owners.hold_all(Event.CLIENT_SILENT, f"{text}; all arms hold", now_ns)

@@ -16,7 +16,6 @@ class ThreadRunner(Runner):
 
     def start(self) -> list[str]:
         """Start the thread."""
-        self.beat()
         self._loop = build_loop(self._config, self._specs, self._mailbox)
         start_loop(self._loop, self._config)
         self._stopping = False

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -13,6 +11,8 @@ from multipanda_py.backends.mujoco import Mujoco
 from multipanda_py.cell.switch_planning import plan_switch
 from multipanda_py.exceptions import ParameterRejected, SwitchRejected, TargetRejected
 from multipanda_py.loop.events import Event
+from multipanda_py.loop.mailbox import Word
+from multipanda_py.loop.silence import START_PATIENCE
 from multipanda_py.pose import Pose
 from multipanda_py.robots.limits import FR3_LIMITS
 
@@ -345,16 +345,23 @@ def test_arms_that_wait_for_an_answer_get_it_before_the_physics(make_cell, monke
 
 
 def test_an_owner_that_waited_for_a_slow_start_was_taken_for_silent(make_cell):
-    """Its last sign of life is from before the loop was built and warmed up."""
+    """Nor is one that takes its time until it serves anybody, though not any time."""
     cell = make_cell()
     cell.loop._silence._timeout_ns = 1_000_000_000
-    moments = iter(range(5_001_000_000, 7_000_000_000, 1_000_000))  # five seconds after that sign
-    for now in itertools.islice(moments, 900):
-        cell.loop.cycle(now, now)
-    assert not [e for e in cell.events() if e.event is Event.CLIENT_SILENT]
-    for now in itertools.islice(moments, 200):
-        cell.loop.cycle(now, now)
-    assert [e for e in cell.events() if e.event is Event.CLIENT_SILENT]
+
+    def cycles(count, begin):
+        for now in range(begin, begin + count * 1_000_000, 1_000_000):
+            cell.loop.cycle(now, now)
+        return [e for e in cell.events() if e.event is Event.CLIENT_SILENT]
+
+    late = round((START_PATIENCE - 0.5) * 1e9)
+    first = 5_001_000_000
+    assert not cycles(1, first)
+    assert not cycles(400, first + late)
+    assert cycles(200, first + late + 400_000_000)
+    cell.loop._mailbox.words[Word.CLIENT_HEARTBEAT] = begun = first + 30_000_000_000
+    assert not cycles(900, begun)
+    assert cycles(200, begun + 900_000_000)
 
 
 def test_what_was_told_before_a_target_counts_no_later_than_it(make_cell):

@@ -201,8 +201,11 @@ def test_callbacks_that_were_stuck_looked_alive():
     """The heartbeat came from a thread of its own, which says nothing of the executor."""
     config = simple_cell().config.model_dump()
     config["cell"] |= {"placement": "thread", "heartbeat_timeout": 0.2, "name": "stuck_callbacks"}
-    with Cell(CellConfig.from_dict(config)) as cell:
-        cell.beat_by_hand()
+    cell = Cell(CellConfig.from_dict(config))
+    cell.beat_by_hand()
+    with cell:
+        time.sleep(0.4)  # it does not serve anybody yet: a busy machine may take long over that
+        assert not [e for e in cell.events() if e.event is Event.CLIENT_SILENT]
         for _ in range(20):
             cell.beat()
             time.sleep(0.02)
