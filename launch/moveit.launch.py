@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from launch import LaunchDescription
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.moveit.files import (
     CONTROLLERS,
+    SCENE,
     move_group_parameters,
     moveit_files,
     read_files,
 )
-from multipanda_py.ros.launching import BOOLEAN, make_launch_description
+from multipanda_py.ros.launching import BOOLEAN, Planning, make_launch_description
 
 ARGUMENTS = [
     ("moveit_folder", "", "what `multipanda moveit` wrote, and perhaps somebody edited; by "
@@ -36,8 +36,9 @@ def generate_launch_description() -> LaunchDescription:
     return make_launch_description("dual_moveit.yaml", ARGUMENTS, planner=planner)
 
 
-def planner(chosen: Mapping[str, str], config: CellConfig) -> dict[str, Any]:
-    """Return the parameters of ``move_group``."""
+def planner(chosen: Mapping[str, str], config: CellConfig) -> Planning:
+    """Return the parameters of ``move_group``, and what is in the way."""
     folder = chosen["moveit_folder"]
     files = read_files(Path(folder)) if folder else moveit_files(config)
-    return move_group_parameters(files, chosen["controllers"], chosen["namespace"])
+    parameters = move_group_parameters(files, chosen["controllers"], chosen["namespace"])
+    return Planning(parameters, files[SCENE])

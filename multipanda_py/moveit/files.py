@@ -10,14 +10,15 @@ from typing import Any
 import yaml
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import describe_arms
+from multipanda_py.config.describe import describe_arms, describe_objects
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.moveit import controllers, planning
 from multipanda_py.moveit.groups import Groups
+from multipanda_py.moveit.scene import scene_text
 from multipanda_py.moveit.srdf import cell_srdf
 from multipanda_py.robots.urdf import cell_urdf
 
-URDF, SRDF = "cell.urdf", "cell.srdf"
+URDF, SRDF, SCENE = "cell.urdf", "cell.srdf", "cell.scene"
 KINEMATICS, LIMITS = "kinematics.yaml", "joint_limits.yaml"
 CARTESIAN_LIMITS = "pilz_cartesian_limits.yaml"
 CONTROLLERS = {"ros_control": "ros_control_controllers.yaml", "simple": "moveit_controllers.yaml"}
@@ -48,7 +49,14 @@ def moveit_files(config: CellConfig) -> dict[str, str]:
         file: header + yaml.safe_dump(table, sort_keys=False, width=99)
         for file, table in tables.items()
     }
-    return {URDF: cell_urdf(describe_arms(config), name), SRDF: cell_srdf(groups, name), **texts}
+    arms = describe_arms(config)
+    floor = min(0.0, *(float(arm.position_base_in_world[2]) for arm in arms))
+    return {
+        URDF: cell_urdf(arms, name),
+        SRDF: cell_srdf(groups, name),
+        SCENE: scene_text(describe_objects(config), floor),
+        **texts,
+    }
 
 
 def read_files(folder: Path) -> dict[str, str]:
@@ -57,7 +65,7 @@ def read_files(folder: Path) -> dict[str, str]:
     Raises:
         ConfigurationError: If one is missing, which says all of them.
     """
-    names = [URDF, SRDF, KINEMATICS, LIMITS, CARTESIAN_LIMITS, *CONTROLLERS.values()]
+    names = [URDF, SRDF, SCENE, KINEMATICS, LIMITS, CARTESIAN_LIMITS, *CONTROLLERS.values()]
     names += [f"{pipeline}_planning.yaml" for pipeline in PIPELINES]
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ament_index_python.packages import get_package_share_directory, get_packages_with_prefixes
 from launch.actions import (
@@ -29,11 +30,26 @@ BOOLEAN = ["true", "false"]
 DISCOVERY = ["environment", "SUBNET", "LOCALHOST", "OFF"]
 Argument = tuple[str, str, str, Sequence[str] | None]
 """Name, default, what it is, what it may be."""
-Planner = Callable[[Mapping[str, str], CellConfig], dict[str, Any]]
-"""From the arguments' values and the cell to the parameters of ``move_group``."""
-MOVE_GROUP = "moveit_ros_move_group"
+MOVE_GROUP, PLANNING = "moveit_ros_move_group", "moveit_ros_planning"
+SCENE_PUBLISHER = "moveit_publish_scene_from_text"
 Overrides = Callable[[Mapping[str, str]], dict[str, Any]]
 """From the arguments' values to parameters that go before those of the cell file."""
+
+
+class Planning(NamedTuple):
+    """What MoveIt is told.
+
+    Attributes:
+        parameters: Of ``move_group``.
+        scene: Text of a ``.scene`` file.
+    """
+
+    parameters: dict[str, Any]
+    scene: str
+
+
+Planner = Callable[[Mapping[str, str], CellConfig], Planning]
+"""From the arguments' values and the cell."""
 
 
 def make_launch_description(
@@ -107,8 +123,11 @@ def _nodes(
     layout, beside = "cell.rviz", []
     started: list[Action] = []
     if planner is not None:
-        layout, beside = "moveit.rviz", [_plain(planner(chosen, config))]
+        planning = planner(chosen, config)
+        layout, beside = "moveit.rviz", [_plain(planning.parameters)]
         started.append(_node(chosen, MOVE_GROUP, "move_group", parameters=beside))
+        if PLANNING in installed:
+            started.append(_scene_publisher(chosen, planning.scene, beside))
     if chosen.get("start_cell", "true") == "true":
         started.extend(
             _cell(chosen, file, config, parameters, "robot_state_publisher" in installed)
@@ -117,6 +136,17 @@ def _nodes(
         path = Path(get_package_share_directory("multipanda_py")) / "config/layouts" / layout
         started.append(_node(chosen, "rviz2", arguments=["-d", str(path)], parameters=beside))
     return started
+
+
+def _scene_publisher(chosen: Mapping[str, str], scene: str, parameters: list[Any]) -> Node:
+    """Return what tells ``move_group`` once what is in the way; it takes a file, for so long."""
+    with tempfile.NamedTemporaryFile("w", suffix=".scene", delete=False) as file:
+        file.write(scene)
+    remove = OpaqueFunction(function=lambda _: Path(file.name).unlink(missing_ok=True))
+    return _node(
+        chosen, PLANNING, SCENE_PUBLISHER,
+        parameters=parameters, arguments=[file.name], on_exit=remove,
+    )  # fmt: skip
 
 
 def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -245,7 +245,7 @@ def test_the_command_says_what_is_wrong_and_writes_nothing(tmp_path, capsys):
 
 
 def test_a_folder_that_is_not_whole_names_what_is_missing(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"got no cell.urdf, cell.srdf, kinematics.yaml"):
+    with pytest.raises(ConfigurationError, match=r"got no cell.urdf, cell.srdf, cell.scene, kin"):
         read_files(tmp_path)
 
 

@@ -113,11 +113,24 @@ rclpy.spin(node)
 """
 
 
+SCENE_PUBLISHER = """#!/bin/sh
+cp "$1" "{seen}"
+echo "$1" > "{path}"
+echo "a scene of $2"
+"""
+
+
 def test_move_group_is_given_the_files_of_the_cell(launch, tmp_path):
-    """A stand-in that is a node, and reads its parameters as MoveIt's does: from rcl."""
+    """A stand-in that is a node, and reads its parameters as MoveIt's does: from rcl.
+
+    Another one takes the scene, which move_group did not know of: plans went through the table.
+    """
     package(tmp_path, "moveit_ros_move_group", "move_group", MOVE_GROUP.format(
         python=sys.executable, seen=tmp_path / "seen.json"
     ))  # fmt: skip
+    scene, path = tmp_path / "seen.scene", tmp_path / "path"
+    program = SCENE_PUBLISHER.format(seen=scene, path=path)
+    package(tmp_path, "moveit_ros_planning", "moveit_publish_scene_from_text", program)
     it = launch(
         "namespace:=lab", "start_cell:=false", f"moveit_folder:={FILES}", "controllers:=simple",
         file="moveit.launch.py",
@@ -129,6 +142,9 @@ def test_move_group_is_given_the_files_of_the_cell(launch, tmp_path):
     assert seen["robot_description_semantic"] == (FILES / "cell.srdf").read_text()
     for name, value in flat(move_group_parameters(read_files(FILES), "simple", "lab")).items():
         assert seen[name] == value, name
+    it.wait_for("a scene of --ros-args")
+    wait_until(lambda: not Path(path.read_text().strip()).exists(), 10.0, lambda: "its end")
+    assert scene.read_text() == (FILES / "cell.scene").read_text()
 
 
 def flat(table, before=""):
