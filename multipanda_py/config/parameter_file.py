@@ -33,8 +33,7 @@ PLAIN_JOINT_NAMES, FRANKA_NAMES = "plain_joint_names", "franka_names"
 AUTOSTART = "autostart"
 OF_THE_NODE = OF_EVERY_NODE | {MAX_TARGET_AGE, PLAIN_JOINT_NAMES, FRANKA_NAMES, AUTOSTART}
 """What the node of a cell reads beside the cell."""
-
-
+_SINGLE = re.compile(r"(?:(?P<node>[\w/*]+):)?(?P<name>[\w.]+):=(?P<value>.*)", re.DOTALL)
 Parameters = dict[str, Any]
 
 
@@ -59,7 +58,7 @@ class ParameterFile:
         Raises:
             ConfigurationError: If it cannot be read, or nothing in it is for a cell's node.
         """
-        data, found = _load(path), cls()
+        data, found = load_file(path), cls()
         for key, values in sections(data):
             if may_reach_node(key):
                 found.faults += [*ros_faults(values), *node_faults(values)]
@@ -94,7 +93,12 @@ def sections(data: object, above: str = "") -> Iterator[tuple[str, Parameters]]:
             yield from sections(value, f"{above}{key}/")
 
 
-def _load(path: str | Path) -> Any:
+def load_file(path: str | Path) -> Any:
+    """Return what a parameter file holds, as ROS 2 reads it.
+
+    Raises:
+        ConfigurationError: If it cannot be read, or is no parameter file.
+    """
     try:
         data = load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -130,6 +134,27 @@ def node_faults(values: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name}: got {value!r:.60}, allowed true or false"
 
 
+def single(word: str) -> tuple[str, Parameters] | None:
+    """Return the node and the parameters of ``NODE:NAME:=VALUE``; ``NAME:=VALUE`` names no node.
+
+    Raises:
+        ConfigurationError: If the value is not valid YAML.
+    """
+    if (found := _SINGLE.fullmatch(word)) is None:
+        return None
+    try:
+        value = load(found["value"])
+    except yaml.YAMLError as error:
+        raise ConfigurationError(
+            f"-p {word}: not valid YAML: {' '.join(str(error).split())}"
+        ) from None
+    *groups, leaf = found["name"].split(".")
+    values: Parameters = {leaf: value}
+    for group in reversed(groups):
+        values = {group: values}
+    return found["node"] or "", values
+
+
 def with_sections(
     cell: Parameters, others: Iterable[tuple[str, Parameters]], namespace: str | None = None
 ) -> tuple[Parameters, list[str]]:
@@ -145,7 +170,7 @@ def with_sections(
     """
     places, strangers = _places(cell), []
     for key, values in others:
-        names = [name for name in places if _means(key, name, namespace)]
+        names = [name for name in places if means(key, name, namespace)]
         for name in names:
             place, usual = places[name]
             layer = {
@@ -200,8 +225,14 @@ def _places(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Paramet
     return found
 
 
-def _means(key: str, name: str, namespace: str | None) -> bool:
-    """Return whether a key of a file is the full name of a node, or a pattern for it."""
+def means(key: str, name: str, namespace: str | None) -> bool:
+    """Return whether a key of a file is the full name of a node, or a pattern for it.
+
+    Args:
+        key: Of a section.
+        name: Of the node, below its cell.
+        namespace: Of the cell; None if it is not known, and any is right.
+    """
     tokens = key.strip("/").split("/")
     pattern = "".join(
         r"(?:/[^/]+)*" if token == "**" else r"/[^/]+" if token == "*" else f"/{re.escape(token)}"

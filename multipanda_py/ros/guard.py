@@ -108,6 +108,8 @@ class GuardedNode(Node):
         answers: What is not answered yet.
         late: Who may refuse its parameters later, or None.
         other_names: Under which its parameters are known too, or None.
+        same_values: Other values of what may only be read that mean the same, by name.
+        says_refusals: Whether refused parameters are logged, for clients that do not say why.
     """
 
     def __init__(
@@ -120,6 +122,8 @@ class GuardedNode(Node):
     ) -> None:
         self.late: LateParameters | None = None
         self.other_names: CrispNames | None = None
+        self.same_values: dict[str, tuple[str, ...]] = {}
+        self.says_refusals = False
         self.guard = guard or Guard(name)
         self.answers = answers or DeferredResponses(self.guard.note, self.guard.count)
         super().__init__(name, **options)
@@ -140,7 +144,7 @@ class GuardedNode(Node):
             return self.answers.serve(
                 create,
                 srv_name,
-                lambda asked, answer: set_work(self, self.late, asked, answer, self.other_names),
+                lambda asked, answer: set_work(self, asked, answer),
             )
         if srv_type is GetParameters:
             callback = partial(self._get_parameters, callback)

@@ -95,13 +95,15 @@ class MultimodeController:
         self, node: GuardedNode, cell: Cell, nodes: list[GuardedNode], gone: Counter[str]
     ) -> None:
         self._cell, self._guard, self._answers = cell, node.guard, node.answers
+        # Clients learn of these in this order: who has seen a state finds the services, too.
+        laws, robots = parameter_nodes(node, cell), robot_nodes(node, cell)
+        nodes.extend(itertools.chain(laws.values(), robots.values()))
+        nodes.extend(manager_node(node, cell, laws, arm) for arm in ("", *cell.arms))
         clock = NodeClock(node.get_clock())
         targets = Targets(node, cell, clock, max_target_age(node))
         self._world_clock = WorldClock(node, cell, clock) if cell.config.cell.clock_rate else None
         self._diagnostics = Diagnostics(node, cell, targets, clock)
         as_franka, plain = flag(node, FRANKA_NAMES), flag(node, PLAIN_JOINT_NAMES)
-        self._publishers = StatePublishers(node, cell, clock, plain, as_franka)
-        nodes.extend(manager_node(node, cell, arm) for arm in ("", *cell.arms))
         self._recovery = RecoveryServices(node, cell, self._diagnostics)
         self._tare = TareServices(node, cell)
         self._holding = HoldingServices(node, cell)
@@ -110,10 +112,9 @@ class MultimodeController:
         self._trajectories = Trajectories(node, cell, clock, targets)
         more = GRIPPER_ACTIONS if as_franka else ()
         self._grippers = GripperServers(node, cell, targets, more)
-        robots = robot_nodes(node, cell)
         if as_franka:
             self._franka = FrankaNames(node, cell, robots, self._recovery, self._grippers)
-        nodes.extend(itertools.chain(parameter_nodes(node, cell), robots.values()))
+        self._publishers = StatePublishers(node, cell, clock, plain, as_franka)
         self._nodes = nodes
         self._graph = GraphWatch(node, cell, targets, gone)
         every(node, WATCH_PERIOD, self._watch)
@@ -127,11 +128,10 @@ class MultimodeController:
     def run(self, executor: Executor, signals: StopSignals, life: LifeCycle) -> None:
         """Serve until a signal comes, the loop ends or the life cycle wants no cell. Thread: main.
 
-        From here on the loop sees the owner's heartbeat only as long as callbacks are served.
+        The loop sees the owner's heartbeat only as long as callbacks are served.
         """
         for node in self._nodes:
             executor.add_node(node)
-        self._cell.beat_by_hand()
         while life.wants_cell and not (signals.received or self.failure or life.ends):
             # What callbacks raise ends up in the guard; this is for messages that cannot be read.
             self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
@@ -241,6 +241,7 @@ def _serve(
     cell = Cell(cell_config(node, folders_of(arguments), sections_of_others(arguments)))
     with contextlib.ExitStack() as ends:
         ends.callback(cell.close)
+        cell.beat_by_hand()  # from the first callback that is served
         with signals.interruptible():
             cell.start()
             gone = refuse_taken_names(node, cell.arms)

@@ -8,9 +8,9 @@ executor waiting as long as a parameter takes.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rcl_interfaces.msg import ParameterType, ParameterValue, SetParametersResult
 from rcl_interfaces.srv import SetParameters
@@ -20,6 +20,9 @@ from rclpy.parameter import Parameter
 
 from multipanda_py.exceptions import ParameterRejected, SettingsRejected, shortened
 from multipanda_py.ros.crisp_names import CrispNames
+
+if TYPE_CHECKING:
+    from multipanda_py.ros.guard import GuardedNode
 
 Change = Generator[None, None, str]
 """Yields until a change is answered; returns why it is refused, or an empty string."""
@@ -73,27 +76,36 @@ class LateParameters:
             self._granted = False
 
 
-def set_work(
-    node: Node,
-    late: LateParameters | None,
-    request: Any,
-    response: Any,
-    names: CrispNames | None = None,
-) -> Generator[None, None, None]:
+def set_work(node: GuardedNode, request: Any, response: Any) -> Generator[None, None, None]:
     """Set parameters as a request says: one after another, or together.
 
     Args:
         node: It has declared them.
-        late: Who may refuse them later, or None.
         request: Of ``set_parameters`` or ``set_parameters_atomically``.
         response: Of the same.
-        names: Others under which its parameters are known.
     """
     if isinstance(request, SetParameters.Request):
         for message in request.parameters:
-            response.results.append((yield from _set(node, late, [message], names)))
+            response.results.append((yield from _set(node, [message])))
+        results = response.results
     else:
-        response.result = yield from _set(node, late, request.parameters, names)
+        response.result = yield from _set(node, request.parameters)
+        results = [response.result]
+    for result in results if node.says_refusals else ():
+        if not result.successful:
+            node.get_logger().warning(f"parameter refused: {result.reason}")
+
+
+def set_together(node: GuardedNode, values: Mapping[str, Any]) -> Change:
+    """Set parameters of a node from plain values, all or none; see :data:`Change`."""
+    messages = []
+    for name, value in values.items():
+        try:
+            messages.append(Parameter(name, value=value).to_parameter_msg())
+        except (ParameterException, ValueError, TypeError):
+            return f"{name}: got {value!r:.60}, allowed one number, text or list of one type"
+    result = yield from _set(node, messages)
+    return "" if result.successful else str(result.reason)
 
 
 def value_of(node: Node, names: CrispNames, name: str) -> Any:
@@ -148,33 +160,37 @@ def _wrong_type(node: Node, message: Any) -> str:
     return shortened(f"{where}: got {_kind(got)}, allowed {allowed or _kind(kept)}")
 
 
+def _read_only(node: Node, asked: Parameter[Any]) -> str:
+    """Say that a parameter cannot be changed, and what it is."""
+    stands, where = node.get_parameter(asked.name).value, node.get_fully_qualified_name()
+    return f"{where}: {asked.name}: got {asked.value!r:.60}, but it is read-only: {stands!r:.200}"
+
+
 def _kind(kind: Parameter.Type) -> str:
     return "nothing" if kind is Parameter.Type.NOT_SET else kind.name.lower().replace("_", " ")
 
 
-def _stands(node: Node, asked: Parameter[Any]) -> bool:
+def _stands(node: GuardedNode, asked: Parameter[Any]) -> bool:
     """Return whether what may only be read is as asked: a file that was dumped loads again."""
     if not node.describe_parameter(asked.name).read_only:
         return False
+    if asked.value in node.same_values.get(asked.name, ()):
+        return True
     stands, wanted = node.get_parameter(asked.name).value, asked.value
     if isinstance(stands, (array, list)):
         return isinstance(wanted, (array, list)) and list(stands) == list(wanted)
     return type(stands) is type(wanted) and bool(stands == wanted)
 
 
-def _set(
-    node: Node,
-    late: LateParameters | None,
-    messages: Sequence[Any],
-    names: CrispNames | None = None,
-) -> Generator[None, None, SetParametersResult]:
+def _set(node: GuardedNode, messages: Sequence[Any]) -> Generator[None, None, SetParametersResult]:
+    names = node.other_names
     if names is None or any(message.value.type > _LAST_TYPE for message in messages):
-        return (yield from _set_own(node, late, messages))
+        return (yield from _set_own(node, messages))
     try:
         own = _own_names(node, names, messages)
     except ParameterRejected as error:
         return SetParametersResult(successful=False, reason=shortened(str(error)))
-    result = yield from _set_own(node, late, own)
+    result = yield from _set_own(node, own)
     for message in messages if result.successful else ():
         value = Parameter.from_parameter_msg(message).value
         if names.has(message.name, value):
@@ -185,7 +201,7 @@ def _set(
 
 
 def _set_own(
-    node: Node, late: LateParameters | None, messages: Sequence[Any]
+    node: GuardedNode, messages: Sequence[Any]
 ) -> Generator[None, None, SetParametersResult]:
     for message in messages:
         if not message.name:
@@ -202,11 +218,14 @@ def _set_own(
     try:
         asked = [Parameter.from_parameter_msg(message) for message in messages]
         parameters = [parameter for parameter in asked if not _stands(node, parameter)]
+        for parameter in parameters:
+            if node.describe_parameter(parameter.name).read_only:
+                return SetParametersResult(successful=False, reason=_read_only(node, parameter))
         if not parameters:
             return SetParametersResult(successful=True)
-        if late is None:
+        if node.late is None:
             return node.set_parameters_atomically(parameters)
-        reason = yield from late.set(node, parameters)
+        reason = yield from node.late.set(node, parameters)
     except (ParameterException, ValueError, TypeError) as error:
         reason = str(error) or type(error).__name__
     return SetParametersResult(successful=not reason, reason=shortened(reason))

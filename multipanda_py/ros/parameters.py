@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Any
 
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
@@ -21,16 +21,15 @@ from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.parameter_requests import WIDER
 
 
-def parameter_nodes(main: GuardedNode, cell: Cell) -> Iterator[GuardedNode]:
-    """Yield a node for every instance with parameters, in its arm's namespace or the cell's.
+def parameter_nodes(main: GuardedNode, cell: Cell) -> dict[str, GuardedNode]:
+    """Return a node for every instance with parameters, in its arm's namespace or the cell's.
 
     Args:
         main: The node that stands for the cell; gives the namespace.
         cell: The cell.
     """
-    for instance in cell.specs:
-        if not instance.is_hold:
-            yield _parameter_node(main, cell, instance)
+    laws = [instance for instance in cell.specs if not instance.is_hold]
+    return {law.name: _parameter_node(main, cell, law) for law in laws}
 
 
 def descriptor_of(spec: Spec) -> ParameterDescriptor:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import controller_manager_msgs.srv
@@ -22,9 +22,16 @@ from multipanda_py import registry
 from multipanda_py.cell import Cell
 from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.cell.switcher import ControlletInfo
-from multipanda_py.exceptions import MultipandaError, SwitchRejected, shortened
+from multipanda_py.exceptions import (
+    MultipandaError,
+    ParameterRejected,
+    SwitchRejected,
+    shortened,
+)
 from multipanda_py.ros.deferred_responses import Work
 from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.load_parameters import NODE_ARGUMENTS, PARAMS_FILE, asked_parameters
+from multipanda_py.ros.parameter_requests import set_together
 from multipanda_py.ros.standing_controllers import (
     REPORTED,
     reported_type,
@@ -50,6 +57,7 @@ class ControllerManager:
         node: The controller manager; offers the services.
         main: The node that stands for the cell; resolves names, and logs.
         cell: The cell.
+        laws: The nodes of the instances, by full name; hold has none.
         arm: The arm, or an empty string for the whole cell.
         prefix: Of the services' names.
 
@@ -57,18 +65,26 @@ class ControllerManager:
     """
 
     def __init__(
-        self, node: GuardedNode, main: GuardedNode, cell: Cell, arm: str, prefix: str
+        self,
+        node: GuardedNode,
+        main: GuardedNode,
+        cell: Cell,
+        laws: Mapping[str, GuardedNode],
+        arm: str,
+        prefix: str,
     ) -> None:
         self._cell, self._arm, self._logger = cell, arm, main.get_logger()
+        self._node, self._laws = node, laws
         self._prefix = f"{arm}/" if arm else ""
         self._standing = standing_controllers(cell, [arm] if arm else cell.arms, not arm)
         self._joints = {name: arm.joint_names for name, arm in cell.descriptions.items()}
         switch = main.resolve_service_name(f"{prefix}switch_controller")
         node.serve(SwitchController, switch, self._switch)
+        load = main.resolve_service_name(f"{prefix}load_controller")
+        node.serve(LoadController, load, self._load)
         services = [
             (ListControllers, "list_controllers", self._list),
             (ListControllerTypes, "list_controller_types", self._list_types),
-            (LoadController, "load_controller", self._load),
             (ConfigureController, "configure_controller", self._configure),
             (UnloadController, "unload_controller", self._unload),
             (ReloadControllerLibraries, "reload_controller_libraries", self._reload),
@@ -128,10 +144,30 @@ class ControllerManager:
         response.ok = False
         return response
 
-    def _load(self, request: Any, response: Any) -> Any:
-        if self._is_standing(request.name):
-            return self._granted(response)
-        return self._change(request.name, ("unloaded",), "unconfigured", response)
+    def _load(self, request: Any, response: Any) -> Work:
+        response.ok = self._is_standing(request.name)
+        if response.ok:
+            return
+        try:
+            full = self._checked(request.name, ("unloaded",))
+            yield from self._give(request.name, self._laws[full])
+            self._cell.set_lifecycle(full, "unconfigured")
+            response.ok = True
+        except MultipandaError as error:
+            self._logger.warning(f"refused to load {request.name:.200}: {shortened(str(error))}")
+
+    def _give(self, name: str, law: GuardedNode) -> Work:
+        """Set what clients want a law to be loaded with, or refuse to load it."""
+        files, arguments = (
+            self._node.get_parameter(f"{name}.{leaf}").value
+            for leaf in (PARAMS_FILE, NODE_ARGUMENTS)
+        )
+        known = law.get_parameters_by_prefix("")
+        values = asked_parameters(files, arguments, law.get_fully_qualified_name(), [*known])
+        if reason := (yield from set_together(law, values)):
+            raise ParameterRejected(reason)
+        if values:
+            self._logger.info(f"{name}: loaded with {shortened(', '.join(values))}")
 
     def _configure(self, request: Any, response: Any) -> Any:
         if self._is_standing(request.name):
@@ -151,18 +187,22 @@ class ControllerManager:
     def _change(self, name: str, allowed: tuple[str, ...], state: str, response: Any) -> Any:
         """Move an instance to another lifecycle state; these responses carry no reason."""
         try:
-            full = self._prefix + name
-            states = {info.name: info.state for info in self.here()}
-            states.update({self._prefix + one.name: "always active" for one in self._standing})
-            now = states.get(full, "unknown here")
-            if now not in allowed:
-                raise SwitchRejected(f"{full}: is {now}, allowed {' or '.join(allowed)}")
-            self._cell.set_lifecycle(full, state)
+            self._cell.set_lifecycle(self._checked(name, allowed), state)
             response.ok = True
         except MultipandaError as error:
             self._logger.warning(f"refused to make a controllet {state}: {error}")
             response.ok = False
         return response
+
+    def _checked(self, name: str, allowed: tuple[str, ...]) -> str:
+        """Return the full name of an instance that is in one of the states."""
+        full = self._prefix + name
+        states = {info.name: info.state for info in self.here()}
+        states.update({self._prefix + one.name: "always active" for one in self._standing})
+        now = states.get(full, "unknown here")
+        if now not in allowed:
+            raise SwitchRejected(f"{full}: is {now}, allowed {' or '.join(allowed)}")
+        return full
 
     def _full(self, names: Sequence[str]) -> list[str]:
         return [self._prefix + name for name in names if not self._is_standing(name)]

@@ -27,12 +27,12 @@ from multipanda_py.config.parameter_file import (
     PLAIN_JOINT_NAMES,
     Parameters,
     sections,
+    single,
     with_sections,
 )
 from multipanda_py.config.ros_yaml import load
 from multipanda_py.exceptions import ConfigurationError
 
-_SINGLE = re.compile(r"(?P<node>[\w/*]+):(?P<name>[\w.]+):=(?P<value>.*)", re.DOTALL)
 _OURS = frozenset(CellConfig.model_fields)
 FLAGS = {
     PLAIN_JOINT_NAMES: (
@@ -122,20 +122,14 @@ def _single(args: Sequence[str], faults: list[str]) -> Iterator[tuple[str, Param
         if option in ("-r", "--remap") and re.match(r"(\w+:)?__(node|name):=", word)
     }
     for option, word in itertools.pairwise(args):
-        found = _SINGLE.fullmatch(word) if option in ("-p", "--param") else None
-        if found is None or found["node"] in renamed:
-            continue
         try:
-            value = load(found["value"])
-        except yaml.YAMLError as error:
-            faults.append(f"-p {word}: not valid YAML: {' '.join(str(error).split())}")
+            found = single(word) if option in ("-p", "--param") else None
+        except ConfigurationError as error:
+            faults.extend(error.faults)
             continue
-        *groups, leaf = found["name"].split(".")
-        values: Parameters = {leaf: value}
-        for group in reversed(groups):
-            values = {group: values}
-        node = found["node"]
-        yield node if may_reach_node(node) else f"/**/{node.lstrip('/')}", values
+        node, values = found or ("", {})
+        if node and node not in renamed:
+            yield node if may_reach_node(node) else f"/**/{node.lstrip('/')}", values
 
 
 def folders_of(args: Sequence[str]) -> list[Path]:

@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+import parameters_of
+import pytest
+from controller_manager_msgs.srv import ConfigureController, LoadController, UnloadController
+
 CARTESIAN, JOINT = "cartesian_impedance_controller", "joint_impedance_controller"
 DUAL = "dual_cartesian_impedance_controller"
+SPAWNER = "../lib/controller_manager/spawner"
 
 
 def test_activating_in_spite_of_a_conflict_was_called_a_success(cell, client, outside):
@@ -78,12 +83,63 @@ def test_the_spawner_spawns_a_law_and_the_joint_states(cell, client, outside):
     assert client.switch((), [CARTESIAN], 2, "/left").ok
     names = ("joint_state_broadcaster", JOINT)
     code, said = outside.run(
-        "../lib/controller_manager/spawner",
+        SPAWNER,
         *names, "-c", "/left/controller_manager", "--activate-as-group",
     )  # fmt: skip
     assert code == 0, said
     assert "Configured and activated all" in said
     assert client.switch((), [JOINT], 2, "/left").ok, "the spawner has activated it"
+
+
+FILE = """
+/**/joint_impedance_controller:
+  ros__parameters:
+    damping_ratio: [0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6]
+"""
+
+
+@pytest.fixture
+def without_joint(cell, client):
+    """The left arm without a law that is loaded; afterwards it is there as before."""
+    node = f"/left/{JOINT}"
+    [before] = parameters_of.get(client, "damping_ratio", node=node)
+    manager = "/left/controller_manager"
+    assert client.call(UnloadController, f"{manager}/unload_controller", name=JOINT).ok
+    yield cell
+    for leaf in ("params_file", "node_options_args"):
+        assert parameters_of.put(client, manager, **{f"{JOINT}.{leaf}": [""]}).successful
+    values = list(before.double_array_value)
+    assert parameters_of.put(client, node, damping_ratio=values).successful
+    client.call(LoadController, f"{manager}/load_controller", name=JOINT)
+    assert client.call(ConfigureController, f"{manager}/configure_controller", name=JOINT).ok
+
+
+def test_a_file_for_a_law_that_was_not_loaded_was_not_read(
+    without_joint, client, outside, tmp_path
+):
+    """Also: arguments that it cannot have, and another type, were refused without a word."""
+    file = tmp_path / "law.yaml"
+    file.write_text(FILE)
+    words = (JOINT, "-c", "/left/controller_manager", "--inactive")
+    other = tmp_path / "other.yaml"
+    other.write_text(FILE + "    type: joint_velocity\n")
+    code, said = outside.run(SPAWNER, *words, "-p", other)
+    assert code != 0, said
+    without_joint.wait_for(f"{JOINT}.type: got 'joint_velocity', but it is read-only")
+    remapped = ("--controller-ros-args", "-r target_joint:=/elsewhere")
+    code, said = outside.run(SPAWNER, *words, *remapped)
+    assert code != 0, said
+    assert "Failed loading controller" in said
+    without_joint.wait_for("arguments: got '-r target_joint:=/elsewhere', allowed")
+    arguments = ("--controller-ros-args", "-p stiffness_scale:=1.0")
+    code, said = outside.run(SPAWNER, *words, *arguments)
+    assert code != 0, said
+    without_joint.wait_for("parameter 'stiffness_scale' does not exist")
+    code, said = outside.run(SPAWNER, *words, "-p", file, "--controller-ros-args", "--ros-args")
+    assert code == 0, said
+    assert "Loaded" in said
+    [value] = parameters_of.get(client, "damping_ratio", node=f"/left/{JOINT}")
+    assert list(value.double_array_value) == [0.6] * 7
 
 
 def test_why_a_goal_came_to_nothing_was_not_told_to_who_sent_it(cell, outside):

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client wants a law to be loaded with: parameter files and arguments of a node.
+
+The spawner and ``ros2 control load_controller`` write both into parameters of the controller
+manager before they ask it to load, as ros2_control reads them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from multipanda_py.config.parameter_file import (
+    OF_EVERY_NODE,
+    Parameters,
+    load_file,
+    means,
+    sections,
+    single,
+)
+from multipanda_py.exceptions import ConfigurationError
+
+PARAMS_FILE, NODE_ARGUMENTS = "params_file", "node_options_args"
+"""Behind the name of a law: what the controller manager's parameters are called."""
+TYPE = "type"
+_ALLOWED = "allowed --params-file FILE and -p NAME:=VALUE; topics are those of the law's arms"
+
+
+def asked_parameters(
+    files: Sequence[str], arguments: Sequence[str], node: str, known: Sequence[str]
+) -> dict[str, Any]:
+    """Return what parameter files and arguments say to the node of a law, by dotted name.
+
+    What a section for every node says to others is left out.
+
+    Args:
+        files: Paths on this machine; empty ones are left out.
+        arguments: As after ``--ros-args``.
+        node: Full name of the law's node.
+        known: Parameters that it has.
+
+    Raises:
+        ConfigurationError: If a file cannot be read or has nothing for the node, or an argument
+            means something else.
+    """
+    more, given = _arguments(arguments)
+    found: dict[str, Any] = {}
+    for path in filter(None, (*files, *more)):
+        parts = list(sections(load_file(path)))
+        meant = [(key, values) for key, values in parts if means(key, node, "")]
+        if not meant:
+            named = ", ".join(f"{key!r:.60}" for key, _ in parts) or "no node"
+            raise ConfigurationError(
+                f"{path}: got parameters of {named}, allowed {node}: or /**/{node.split('/')[-1]}:"
+            )
+        for key, values in meant:
+            _take(values, key.strip("/") in ("**", "*"), known, found)
+    for key, values in given:
+        if not key or means(f"/**/{key.lstrip('/')}", node, ""):
+            _take(values, False, known, found)
+    return found
+
+
+def _take(
+    values: Mapping[str, Any], for_all: bool, known: Sequence[str], found: dict[str, Any]
+) -> None:
+    """Add values by dotted name; which law a section is for has been checked before."""
+    for name, value in _flat(values):
+        is_ours = name != TYPE and name.split(".")[0] not in OF_EVERY_NODE
+        if is_ours and (name in known or not for_all):
+            found[name] = value
+
+
+def _arguments(words: Sequence[str]) -> tuple[list[str], list[tuple[str, Parameters]]]:
+    """Return the files that arguments name, and the values that they give to nodes."""
+    files, given = [], []
+    rest = iter(word for word in words if word and word not in ("--ros-args", "--"))
+    for option in rest:
+        word = next(rest, "")
+        if option == "--params-file" and word:
+            files.append(word)
+        elif option in ("-p", "--param") and (found := single(word)) is not None:
+            given.append(found)
+        else:
+            raise ConfigurationError(f"arguments: got '{option} {word}', {_ALLOWED}")
+    return files, given
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield before + name, value
