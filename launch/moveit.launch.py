@@ -19,7 +19,8 @@ from multipanda_py.moveit.files import (
     moveit_files,
     read_files,
 )
-from multipanda_py.ros.launching import BOOLEAN, Planning, make_launch_description
+from multipanda_py.ros.launch_arguments import BOOLEAN
+from multipanda_py.ros.launching import Planning, make_launch_description
 
 ARGUMENTS = [
     ("moveit_folder", "", "what `multipanda moveit` wrote, and perhaps somebody edited; by "

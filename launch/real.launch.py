@@ -7,9 +7,8 @@ ros2 launch multipanda_py real.launch.py config_file:=my_cell.yaml namespace:=la
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from launch import LaunchDescription
+from multipanda_py.ros.launch_arguments import addresses
 from multipanda_py.ros.launching import make_launch_description
 
 ADDRESSES = ("robot_ips", "", "addresses instead of the file's: arm:ip,arm:ip", None)
@@ -17,13 +16,6 @@ ADDRESSES = ("robot_ips", "", "addresses instead of the file's: arm:ip,arm:ip", 
 
 def generate_launch_description() -> LaunchDescription:
     """Declare the arguments; the nodes depend on what the cell file says."""
-    return make_launch_description("dual_real.yaml", [ADDRESSES], addresses)
-
-
-def addresses(chosen: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters that replace addresses of the cell file."""
-    parameters = {}
-    for pair in filter(None, chosen["robot_ips"].split(",")):
-        arm, _, ip = pair.partition(":")
-        parameters[f"arms.{arm.strip()}.robot_ip"] = ip.strip()
-    return parameters
+    return make_launch_description(
+        "dual_real.yaml", [ADDRESSES], lambda chosen, cell: addresses(chosen["robot_ips"], cell)
+    )

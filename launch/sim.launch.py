@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from launch import LaunchDescription
-from multipanda_py.ros.launching import BOOLEAN, make_launch_description
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.ros.launch_arguments import BOOLEAN
+from multipanda_py.ros.launching import make_launch_description
 
 VIEWER = (
     "viewer",
@@ -25,7 +27,7 @@ def generate_launch_description() -> LaunchDescription:
     return make_launch_description("dual_sim.yaml", [VIEWER], viewer)
 
 
-def viewer(chosen: Mapping[str, str]) -> dict[str, bool]:
+def viewer(chosen: Mapping[str, str], _: CellConfig) -> dict[str, bool]:
     """Return the parameter that opens the window or keeps it shut."""
     wanted = chosen["viewer"]
     return {} if wanted == "file" else {"cell.viewer": wanted == "true"}

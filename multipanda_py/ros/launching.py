@@ -25,15 +25,19 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.urdf import cell_urdf
+from multipanda_py.ros.launch_arguments import (
+    BOOLEAN,
+    DISCOVERY,
+    Argument,
+    cell_file,
+    refuse_namespace,
+    refuse_strangers,
+)
 
-BOOLEAN = ["true", "false"]
-DISCOVERY = ["environment", "SUBNET", "LOCALHOST", "OFF"]
-Argument = tuple[str, str, str, Sequence[str] | None]
-"""Name, default, what it is, what it may be."""
 MOVE_GROUP, PLANNING = "moveit_ros_move_group", "moveit_ros_planning"
 SCENE_PUBLISHER = "moveit_publish_scene_from_text"
-Overrides = Callable[[Mapping[str, str]], dict[str, Any]]
-"""From the arguments' values to parameters that go before those of the cell file."""
+Overrides = Callable[[Mapping[str, str], CellConfig], Mapping[str, Any]]
+"""From the arguments' values and the cell to parameters that go before those of its file."""
 
 
 class Planning(NamedTuple):
@@ -55,7 +59,7 @@ Planner = Callable[[Mapping[str, str], CellConfig], Planning]
 def make_launch_description(
     default_cell: str,
     own: Sequence[Argument],
-    overrides: Overrides = lambda _: {},
+    overrides: Overrides = lambda *_: {},
     planner: Planner | None = None,
 ) -> LaunchDescription:
     """Return a launch of one cell with its transforms.
@@ -79,10 +83,11 @@ def make_launch_description(
     ]  # fmt: skip
 
     def actions(context: LaunchContext) -> list[Action]:
+        refuse_strangers(context, [name for name, *_ in arguments])
         chosen = {name: LaunchConfiguration(name).perform(context) for name, *_ in arguments}
         return [
             *_discovery(chosen["discovery_range"]),
-            *_nodes(chosen, overrides(chosen), planner),
+            *_nodes(chosen, overrides, planner),
         ]
 
     declared = [
@@ -100,13 +105,13 @@ def _discovery(chosen: str) -> list[SetEnvironmentVariable]:
 
 
 def _nodes(
-    chosen: Mapping[str, str], parameters: dict[str, Any], planner: Planner | None
+    chosen: Mapping[str, str], overrides: Overrides, planner: Planner | None
 ) -> list[Action]:
     """Return the controller, the transforms of its arms and, if wanted, MoveIt and RViz.
 
     Raises:
-        ConfigurationError: If MoveIt, RViz or the cell file is not there, before anything is
-            started.
+        ConfigurationError: If MoveIt, RViz or the cell file is not there, or an argument does
+            not fit the cell; before anything is started.
     """
     installed = get_packages_with_prefixes()
     if planner is not None and MOVE_GROUP not in installed:
@@ -118,8 +123,10 @@ def _nodes(
         raise ConfigurationError(
             "use_rviz: got true, but the package rviz2 is not installed; nothing is started"
         )
-    file = str(_cell_file(chosen["config_file"]))
+    refuse_namespace(chosen["namespace"])
+    file = str(cell_file(chosen["config_file"]))
     config = CellConfig.from_yaml(file, chosen["namespace"])
+    parameters = overrides(chosen, config)
     layout, beside = "cell.rviz", []
     started: list[Action] = []
     if planner is not None:
@@ -161,7 +168,7 @@ def _cell(
     chosen: Mapping[str, str],
     file: str,
     config: CellConfig,
-    parameters: dict[str, Any],
+    parameters: Mapping[str, Any],
     has_publisher: bool,
 ) -> list[Action]:
     """Return the controller and, where it is installed, the publisher of its transforms."""
@@ -182,16 +189,6 @@ def _cell(
         described = [{"robot_description": urdf}]
         started.append(_node(chosen, "robot_state_publisher", parameters=described))
     return started
-
-
-def _cell_file(name: str) -> Path:
-    """Return the file of that name, here or else in the package's share."""
-    shipped = Path(get_package_share_directory("multipanda_py")) / "config"
-    for path in (Path(name), shipped / name):
-        if path.is_file():
-            return path
-    known = ", ".join(sorted(path.name for path in shipped.glob("*.yaml")))
-    raise ConfigurationError(f"config_file: got {name!r}, allowed a file or one of {known}")
 
 
 def _node(chosen: Mapping[str, str], package: str, program: str = "", **more: Any) -> Node:

@@ -23,12 +23,14 @@ FILES = ROOT / "config" / "moveit" / "dual_moveit"
 class Launch:
     """A running ``ros2 launch``, of packages in a prefix as ``make env`` makes it."""
 
-    def __init__(self, outside, folder, *arguments, file="sim.launch.py"):
+    def __init__(
+        self, outside, folder, *arguments, package=("multipanda_py",), file="sim.launch.py"
+    ):
         self._log, self._seen = folder / "launch.log", set()
         runpy.run_path(str(TOOLS))["link_into"](folder / "prefix")
         with self._log.open("wb") as output:
             self.process = outside.beside(
-                "launch", "multipanda_py", file, *arguments,
+                "launch", *package, file, *arguments,
                 prefixes=[folder / "prefix"], stdout=output, start_new_session=True,
             )  # fmt: skip
 
@@ -73,6 +75,45 @@ def test_rviz_that_is_not_installed_left_a_controller_behind(launch):
     assert it.process.returncode != 0
     assert "the package rviz2 is not installed; nothing is started" in it.log
     assert "process started" not in it.log
+
+
+@pytest.mark.parametrize(
+    ("file", "word", "said"),
+    [
+        ("sim", "conifg_file:=single_sim.yaml", "no such argument; near: config_file"),
+        ("sim", "namespace:=2nd", "namespace: got '2nd', allowed names of letters"),
+        ("real", "robot_ips:=left=172.16.0.2", "robot_ips: got 'left=172.16.0.2', allowed ARM:"),
+        ("real", "robot_ips:=middle:172.16.0.2", "got 'middle:172.16.0.2', allowed ARM:ADDRESS"),
+    ],
+)
+def test_a_misspelt_argument_started_another_cell(launch, file, word, said):
+    """The default one, where the name was unknown; one with an arm more, for an unknown arm."""
+    it = launch(word, file=f"{file}.launch.py")
+    wait_until(lambda: it.process.poll() is not None, 20.0, lambda: it.log)
+    assert it.process.returncode != 0
+    assert said in it.log
+    assert "process started" not in it.log
+
+
+PARENT = """
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+def generate_launch_description():
+    source = PythonLaunchDescriptionSource({file!r})
+    arguments = {{"use_rviz": "true"}}.items()
+    return LaunchDescription([DeclareLaunchArgument("rig"),
+                              IncludeLaunchDescription(source, launch_arguments=arguments)])
+"""
+
+
+def test_arguments_of_a_launch_file_that_includes_ours_are_its_own(launch, tmp_path):
+    parent = tmp_path / "parent.launch.py"
+    parent.write_text(PARENT.format(file=str(ROOT / "launch" / "sim.launch.py")))
+    it = launch("rig:=a", package=(), file=str(parent))
+    wait_until(lambda: it.process.poll() is not None, 20.0, lambda: it.log)
+    assert "the package rviz2 is not installed" in it.log
+    assert "no such argument" not in it.log
 
 
 def test_what_was_launched_ran_on_after_the_launch(launch, client):
