@@ -50,7 +50,7 @@ def manager_node(
         name = manager.name_here(info)
         _fixed(node, f"{name}.{TYPE}", info.type, "Control law.")
         node.same_values[f"{name}.{TYPE}"] = (reported_type(info.type),)
-        for leaf, text in _LOADED_WITH.items():
+        for leaf, text in _LOADED_WITH.items() if info.name in laws else ():
             node.declare_parameter(f"{name}.{leaf}", [""], ParameterDescriptor(description=text))
     return node
 

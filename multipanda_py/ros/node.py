@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import rclpy
+from rclpy.exceptions import ParameterException
 from rclpy.executors import Executor
 from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
@@ -160,6 +161,9 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         signals.check()
         return _sessions(signals, started, args)
+    except ParameterException as error:  # of rclpy, which reads use_sim_time
+        get_logger(NAME).fatal(" ".join(str(error).split()))
+        return 1
     except Interrupted as signal:
         get_logger(NAME).info(f"{signal.name} before the cell was active; it is closed")
         return signal.code

@@ -157,7 +157,11 @@ def _wrong_type(node: Node, message: Any) -> str:
         return ""
     allowed = node.describe_parameter(message.name).additional_constraints
     where = f"{node.get_fully_qualified_name()}: {message.name}"
-    return shortened(f"{where}: got {_kind(got)}, allowed {allowed or _kind(kept)}")
+    text, hint = message.value.string_value, ""
+    if text.startswith("["):  # of which ros2 param set makes text if its numbers are of two kinds
+        hint = " (a text: write all numbers of a list with a point, or none)"
+    what = f"{text!r:.60}{hint}" if text else _kind(got)
+    return shortened(f"{where}: got {what}, allowed {allowed or _kind(kept)}")
 
 
 def _read_only(node: Node, asked: Parameter[Any]) -> str:

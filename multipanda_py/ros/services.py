@@ -17,6 +17,7 @@ from controller_manager_msgs.srv import (
     SwitchController,
     UnloadController,
 )
+from rclpy.parameter import Parameter
 
 from multipanda_py import registry
 from multipanda_py.cell import Cell
@@ -26,6 +27,7 @@ from multipanda_py.exceptions import (
     MultipandaError,
     ParameterRejected,
     SwitchRejected,
+    UnknownName,
     shortened,
 )
 from multipanda_py.ros.deferred_responses import Work
@@ -106,9 +108,12 @@ class ControllerManager:
         wait = request.timeout.sec + request.timeout.nanosec * 1e-9
         try:
             rule = request.strictness or Strictness.BEST_EFFORT
-            for name in filter(self._is_standing, request.deactivate_controllers):
-                if rule != Strictness.BEST_EFFORT:
-                    raise SwitchRejected(f"{name}: {why_for_good(name)}")
+            kept = [
+                f"{name}: {why_for_good(name)}"
+                for name in filter(self._is_standing, request.deactivate_controllers)
+            ]
+            if kept and rule != Strictness.BEST_EFFORT:
+                raise SwitchRejected("; ".join(kept))
             pending = self._cell.ask_switch(
                 self._full(request.activate_controllers),
                 self._full(request.deactivate_controllers),
@@ -118,7 +123,7 @@ class ControllerManager:
             while (result := pending.look()) is None:
                 yield
             # As ros2_control: best effort that left out what was to be active has failed.
-            response.ok, message = not result.missing, result.message
+            response.ok, message = not result.missing, "; ".join([result.message, *kept])
             if result.missing:
                 self._logger.warning(f"switched in part: {shortened(message)}")
             else:
@@ -154,7 +159,14 @@ class ControllerManager:
             self._cell.set_lifecycle(full, "unconfigured")
             response.ok = True
         except MultipandaError as error:
+            self._forget(request.name)  # else the next load without them were refused for them
             self._logger.warning(f"refused to load {request.name:.200}: {shortened(str(error))}")
+
+    def _forget(self, name: str) -> None:
+        """Take back what clients want a law to be loaded with, if it is one."""
+        leaves = [f"{name}.{leaf}" for leaf in (PARAMS_FILE, NODE_ARGUMENTS)]
+        if all(map(self._node.has_parameter, leaves)):
+            self._node.set_parameters([Parameter(leaf, value=[""]) for leaf in leaves])
 
     def _give(self, name: str, law: GuardedNode) -> Work:
         """Set what clients want a law to be loaded with, or refuse to load it."""
@@ -199,9 +211,10 @@ class ControllerManager:
         full = self._prefix + name
         states = {info.name: info.state for info in self.here()}
         states.update({self._prefix + one.name: "always active" for one in self._standing})
-        now = states.get(full, "unknown here")
-        if now not in allowed:
-            raise SwitchRejected(f"{full}: is {now}, allowed {' or '.join(allowed)}")
+        if full not in states:
+            raise UnknownName("controllet", full, list(states))
+        if states[full] not in allowed:
+            raise SwitchRejected(f"{full}: is {states[full]}, allowed {' or '.join(allowed)}")
         return full
 
     def _full(self, names: Sequence[str]) -> list[str]:

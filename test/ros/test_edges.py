@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
+from processes import PATIENCE
 from rclpy.time import Time
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
@@ -53,6 +54,14 @@ def test_targets_without_a_clock_are_refused_until_there_is_one(start, client):
     client.stream("/timeless/left/target_joint", target, taken, "a target that is taken")
     level = client.diagnosis(f"{node.name}/left")[0].level
     assert level == DiagnosticStatus.OK
+
+
+def test_a_time_that_is_neither_ended_the_node_by_a_traceback(start):
+    node = start("use_sim_time:=maybe")
+    assert node.process.wait(20.0 * PATIENCE) == 1
+    assert "[FATAL]" in node.log
+    assert "'use_sim_time' to 'maybe'" in node.log
+    assert "Traceback" not in node.log
 
 
 @pytest.fixture

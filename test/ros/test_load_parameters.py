@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import parameters_of
 import pytest
-from controller_manager_msgs.srv import LoadController, UnloadController
+from controller_manager_msgs.srv import ConfigureController, LoadController, UnloadController
 
 LAW, NODE = "joint_impedance_controller", "/left/joint_impedance_controller"
 MANAGER = "/left/controller_manager"
@@ -43,6 +43,7 @@ def unloaded(cell, client):
     assert wants(client, params_file=[""], node_options_args=[""]).successful
     assert parameters_of.put(client, NODE, damping_ratio=STANDS).successful
     load(client)
+    assert client.call(ConfigureController, f"{MANAGER}/configure_controller", name=LAW).ok
     assert client.switch([LAW], [OTHERS], 4, "/left").ok
 
 
@@ -85,6 +86,7 @@ def test_a_file_that_cannot_be_meant_refuses_the_load(unloaded, client, tmp_path
         line = unloaded.log[before:]
         assert f"refused to load {LAW}" in line
         assert said in line
+        assert load(client), "without the file"
     assert damping(client) == STANDS
 
 

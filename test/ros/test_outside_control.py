@@ -21,7 +21,9 @@ def test_activating_in_spite_of_a_conflict_was_called_a_success(cell, client, ou
     cell.wait_for(words)
     assert "strictness 4 (FORCE_AUTO) would deactivate left/" in cell.log.partition(words)[2]
     left_out = ("--activate", f"right/{JOINT}", "--best-effort")
-    code, said = outside.control("switch_controllers", *left_out)
+    gripper = ("--deactivate", "left/gripper")  # which is left out, and was so without a word
+    code, said = outside.control("switch_controllers", *left_out, *gripper)
+    assert "left/gripper: a hand is always commanded" in said
     assert (code, f"not active: right/{JOINT}" in said) == (1, True), said
     code, said = outside.control(
         "switch_controllers", *left_out, "--deactivate", f"right/{CARTESIAN}"
@@ -126,16 +128,14 @@ def test_a_file_for_a_law_that_was_not_loaded_was_not_read(
     code, said = outside.run(SPAWNER, *words, "-p", other)
     assert code != 0, said
     without_joint.wait_for(f"{JOINT}.type: got 'joint_velocity', but it is read-only")
-    remapped = ("--controller-ros-args", "-r target_joint:=/elsewhere")
-    code, said = outside.run(SPAWNER, *words, *remapped)
+    code, said = outside.run(SPAWNER, *words, "--controller-ros-args=-r target_joint:=/elsewhere")
     assert code != 0, said
     assert "Failed loading controller" in said
     without_joint.wait_for("arguments: got '-r target_joint:=/elsewhere', allowed")
-    arguments = ("--controller-ros-args", "-p stiffness_scale:=1.0")
-    code, said = outside.run(SPAWNER, *words, *arguments)
+    code, said = outside.run(SPAWNER, *words, "--controller-ros-args=-p stiffness_scale:=1.0")
     assert code != 0, said
     without_joint.wait_for("parameter 'stiffness_scale' does not exist")
-    code, said = outside.run(SPAWNER, *words, "-p", file, "--controller-ros-args", "--ros-args")
+    code, said = outside.run(SPAWNER, *words, "-p", file, "--controller-ros-args=--ros-args")
     assert code == 0, said
     assert "Loaded" in said
     [value] = parameters_of.get(client, "damping_ratio", node=f"/left/{JOINT}")

@@ -85,7 +85,9 @@ def test_unknown_option_wrong_type_unknown_name_and_removal_are_refused(client):
         f"{NODE}: stiffness: got double, allowed 6 numbers, 3 in [0, 5000], then 3 in [0, 300] "
         "N/m, Nm/rad"
     )
-    assert "stiffness: got string, allowed 6 numbers" in put(client, stiffness="stiff").reason
+    assert "stiffness: got 'stiff', allowed 6 numbers" in put(client, stiffness="stiff").reason
+    mixed = put(client, stiffness="[400, 400, 400.5, 20, 20, 20]").reason
+    assert "(a text: write all numbers of a list with a point, or none), allowed 6" in mixed
     assert f"{NODE}: parameter 'stifness' does not exist; near: stiffness" in (
         put(client, stifness=1.0).reason
     )
