@@ -86,7 +86,7 @@ class FrankaServices:
             values = read(request).items()
             asked = [Parameter(one, value=value).to_parameter_msg() for one, value in values]
             change = SetParametersAtomically.Request(parameters=asked)
-            yield from set_work(robot, robot.late, change, found)
+            yield from set_work(robot, change, found)
         except MultipandaError as error:
             found.result.reason = str(error)
         response.success = found.result.successful
