@@ -13,6 +13,7 @@ import numpy as np
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_objects, movable_things
+from multipanda_py.config.sections import ArmConfig
 from multipanda_py.exceptions import BackendError
 from multipanda_py.extras import extras_named
 from multipanda_py.franka.errors import words_of
@@ -32,7 +33,7 @@ from multipanda_py.simulation.joint_servo import JointServo
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mujoco_warnings import diverged, listen
 from multipanda_py.simulation.perturbation import add_payload, scale_inertia
-from multipanda_py.simulation.perturbed_arm import perturbed
+from multipanda_py.simulation.perturbed_arm import perturbed, with_friction_of
 from multipanda_py.simulation.sim_gripper import SimGripper
 from multipanda_py.simulation.sim_robot import SimRobot
 from multipanda_py.simulation.stages import stages_of
@@ -59,6 +60,12 @@ class SavedMujoco:
     drives: Sequence[Sequence[Mapping[str, object]]]
     hands: Sequence[tuple[Vector, dict[str, object]]]
     servos: Mapping[int, JointServo]
+
+
+def _with_all_friction(arm: ArmConfig) -> ArmConfig:
+    """Return an arm whose perturbation has the friction of its parameters, too."""
+    settings = with_friction_of(arm.robot_of_body, arm.robot, arm.perturbation)
+    return arm.model_copy(update={"perturbation": settings})
 
 
 def _motors_of(joints: tuple[Vector, Vector], springs: Springs | None) -> tuple[Vector, Vector]:
@@ -103,14 +110,16 @@ class Mujoco(Backend[FrankaSettings]):
         super().__init__(config, arms, states, objects, descriptions)
         listen()
         meshes = Path(config.cell.meshes) if config.cell.meshes else None
+        self._arms = {arm.name: _with_all_friction(config.arms[arm.name]) for arm in descriptions}
         self._real = [
-            perturbed(arm, config.arms[arm.name].perturbation) for arm in self.descriptions
+            perturbed(arm, self._arms[arm.name].perturbation, self._arms[arm.name].robot_of_body)
+            for arm in self.descriptions
         ]
         scene = build_scene(
             self._real, describe_objects(config), timestep=self.period, meshes=meshes
         )
-        for arm in self.descriptions:
-            settings = config.arms[arm.name]
+        for arm in self._real:
+            settings = self._arms[arm.name]
             add_payload(scene, arm, settings.perturbation)
             add_rotors(scene, arm, settings.joints, settings.perturbation.inertia_scale)
         self.model = scene.compile()
@@ -129,7 +138,6 @@ class Mujoco(Backend[FrankaSettings]):
         """Put every arm at its start posture, at rest, and bind the views."""
         model, data = self.model, self.data
         mujoco.mj_resetData(model, data)
-        names = list(self.config.arms)
         for arm in self.descriptions:
             joints = self.config.arms[arm.name].joints
             q_start = self.config.arms[arm.name].q_start
@@ -159,7 +167,7 @@ class Mujoco(Backend[FrankaSettings]):
             self._dq.append(data.qvel[dof : dof + n])
             self._ctrl.append(data.ctrl[actuator : actuator + n])
             self._dofs.append(slice(dof, dof + n))
-            settings = self.config.arms[names[index]]
+            settings = self._arms[arm.name]
             carried = arm.gripper
             hand = SimGripper(model, data, arm, carried, state, self.period) if carried else None
             self._hands.append(hand)

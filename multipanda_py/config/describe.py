@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,6 +47,14 @@ def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
 def describe_arms(config: CellConfig) -> list[ArmDescription]:
     """Return the descriptions of a cell's arms, in their order."""
     return [describe_arm(name, arm) for name, arm in config.arms.items()]
+
+
+def describe_for_laws(config: CellConfig) -> list[ArmDescription]:
+    """Return the arms as their laws know them: with what was identified of them."""
+    return [
+        replace(described, model=arm.robot_of_laws) if arm.identified else described
+        for described, arm in zip(describe_arms(config), config.arms.values())
+    ]
 
 
 def describe_objects(config: CellConfig) -> list[SceneObject]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ PATHS = ("urdf", "mjcf", "extra", "parameters")
 """Keys that are paths of files."""
 WITH_FILES = ("model", "hand")
 """Keys of an arm that may be files."""
+OF_PARAMETERS = (("", "identified"), ("perturbation", "parameters"))
+"""Sections and keys of an arm that are files of identified parameters."""
 
 
 def resolved(section: type[Section], value: Any) -> Any:
@@ -36,6 +38,22 @@ def _absolute(files: Any) -> Any:
         key: str(Path(value).absolute()) if key in PATHS and value else value
         for key, value in files.items()
     }
+
+
+def with_absolute_paths(arm: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an arm whose files of parameters have absolute paths."""
+    return _with_paths(arm, lambda path: str(Path(path).absolute()))
+
+
+def _with_paths(arm: Mapping[str, Any], place: Callable[[str], str]) -> dict[str, Any]:
+    """Return an arm whose files of parameters are elsewhere."""
+    found = dict(arm)
+    for section, key in OF_PARAMETERS:
+        own = found.get(section) if section else found
+        if isinstance(own, Mapping) and isinstance(own.get(key), str) and own[key]:
+            given = {**own, key: place(own[key])}
+            found = {**found, section: given} if section else given
+    return found
 
 
 def relative_to(folders: Sequence[Path], data: Any) -> Any:
@@ -59,9 +77,12 @@ def _arm_relative_to(folders: Sequence[Path], arm: Any) -> Any:
         if not isinstance(files, Mapping):
             continue
         paths = {key: files[key] for key in PATHS if isinstance(files.get(key), str)}
-        for key, path in paths.items():
-            places = [folder.absolute() / path for folder in folders]
-            is_there = (place for place in places if place.is_file())
-            paths[key] = str(next(is_there, places[0])) if path else path
-        found[part] = {**files, **paths}
-    return found or arm
+        found[part] = {**files, **{key: _found_in(folders, path) for key, path in paths.items()}}
+    return _with_paths(found, lambda path: _found_in(folders, path)) or arm
+
+
+def _found_in(folders: Sequence[Path], path: str) -> str:
+    """Return the path in the first folder that has such a file, or else in the first."""
+    places = [folder.absolute() / path for folder in folders]
+    is_there = (place for place in places if place.is_file())
+    return str(next(is_there, places[0])) if path else path

@@ -12,6 +12,9 @@ from multipanda_py.exceptions import ConfigurationError
 if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
 
+_IDENTIFIED = {"identified": "robot_of_laws", "perturbation.parameters": "robot_of_body"}
+"""Keys of an arm that are files, and the robot that each of them makes."""
+
 
 def part_faults(config: CellConfig) -> Iterator[str]:
     """Yield what is wrong with the arms of a cell, whose sections are well formed, as bodies."""
@@ -22,6 +25,11 @@ def part_faults(config: CellConfig) -> Iterator[str]:
         except ConfigurationError as error:
             yield from (f"arms.{name}: {fault}" for fault in error.faults)
             continue
+        for key, place in _IDENTIFIED.items():
+            try:
+                getattr(section, place)
+            except ConfigurationError as error:
+                yield from (f"arms.{name}.{key}: {fault}" for fault in error.faults)
         parts = (*arm.link_names, *arm.joint_names)
         if taken := next((part for part in parts if owner.setdefault(part, name) != name), None):
             yield (

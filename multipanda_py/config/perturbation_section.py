@@ -27,6 +27,9 @@ class PerturbationConfig(Section):
     description.
     """
 
+    parameters: str = ""
+    """YAML of ``multipanda identify``: bodies, rotors and friction that the simulated arm has
+    before the factors below; nobody knows of it."""
     delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0
     """Age of every measured state when a law sees it, in whole cycles [s]."""
     command_delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0

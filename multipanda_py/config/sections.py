@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
@@ -24,12 +25,13 @@ from multipanda_py.config.bounds import (
     SpringDamping,
     ThingMass,
 )
-from multipanda_py.config.files import resolved
+from multipanda_py.config.files import resolved, with_absolute_paths
 from multipanda_py.config.hand_section import Hand, HandConfig
 from multipanda_py.config.model_section import Model, ModelConfig, robot_of
 from multipanda_py.config.perturbation_section import PER_AXIS, PerturbationConfig
 from multipanda_py.config.section import Section
 from multipanda_py.robots import DEFAULT_MODEL, MODELS, Robot
+from multipanda_py.robots.parameter_file import with_parameters
 from multipanda_py.settings import Settings
 from multipanda_py.state import JOINTS
 
@@ -61,9 +63,9 @@ class NoiseConfig(Section):
     dq: Annotated[float, Field(ge=0, le=1)] = 0.0
     """[rad/s]"""
     tau: Annotated[float, Field(ge=0, le=5)] = 0.0
-    """Of measured and external joint torques [Nm]."""
+    """Of external joint torques, and of measured ones the other way round [Nm]."""
     tau_bias: JointTorques = [0.0] * JOINTS
-    """Constant error of measured and external joint torques [Nm]."""
+    """Constant error of external joint torques, whose sensors show as much less [Nm]."""
     tau_drift: JointFriction = [0.0] * JOINTS
     """Random walk of that error: its standard deviation after one second [Nm/sqrt(s)]."""
     torque_step: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -124,6 +126,10 @@ class ArmConfig(Section):
     backend: str = "mujoco"
     model: Model = DEFAULT_MODEL
     """A name that ``multipanda list robots`` has, or the files of a robot of one's own."""
+    identified: str = ""
+    """YAML of ``multipanda identify``, by which laws go instead of the model, and by which
+    external torques are estimated; a simulated arm, and what its robot believes, stay the
+    model."""
     position: Position = [0.0, 0.0, 0.0]
     rpy: Rpy = [0.0, 0.0, 0.0]
     hand: Hand = True
@@ -169,6 +175,7 @@ class ArmConfig(Section):
             "model": model,
         }
         filled["hand"] = resolved(HandConfig, filled["hand"])
+        filled = with_absolute_paths(filled)
         for key, own in (("joint_damping", robot.damping), ("joint_friction", robot.friction)):
             if own.any():
                 filled.setdefault(key, own.tolist())
@@ -189,6 +196,27 @@ class ArmConfig(Section):
     def robot(self) -> Robot:
         """What its model is."""
         return MODELS[self.model] if isinstance(self.model, str) else self.model.robot
+
+    @property
+    def robot_of_laws(self) -> Robot:
+        """What its laws go by.
+
+        Raises:
+            ConfigurationError: If ``identified`` is no such file.
+        """
+        return (
+            with_parameters(self.robot, Path(self.identified)) if self.identified else self.robot
+        )
+
+    @property
+    def robot_of_body(self) -> Robot:
+        """What is simulated, before it is perturbed by numbers.
+
+        Raises:
+            ConfigurationError: If ``perturbation.parameters`` is no such file.
+        """
+        file = self.perturbation.parameters
+        return with_parameters(self.robot, Path(file)) if file else self.robot
 
     @property
     def section(self) -> str:

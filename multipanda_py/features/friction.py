@@ -45,7 +45,11 @@ class FrictionParams:
         IDENTIFIED[2], unit="rad/s", low=-1, high=1, doc="offset of the step"
     )
     viscous: JointVector = joint_vector(
-        0.0, unit="Nm s/rad", low=0, high=20, doc="viscous friction"
+        0.0,
+        unit="Nm s/rad",
+        low=0,
+        high=20,
+        doc="viscous friction, beyond that of an identified model",
     )
     dead_zone: JointVector = joint_vector(
         0.5, unit="Nm", low=0, high=20,
@@ -135,11 +139,13 @@ class Friction(Feature[FrictionParams]):
         """Hand the models over."""
         p, per_arm = self.params, self.context.per_arm
         promised = zip(per_arm(p.phi_1), per_arm(p.phi_2), per_arm(p.phi_3))
+        losses = list(per_arm(p.viscous))
         if p.model == "identified":
             robots = [arm.robot for arm in self.context.arms]
             promised = zip(*([np.array(r.figure(name)) for r in robots] for name in IDENTIFIED))
+            losses = [own + r.damping for own, r in zip(losses, robots)]
         zones = per_arm(p.dead_zone)
-        for own, phi, viscous, zone in zip(self._arms, promised, per_arm(p.viscous), zones):
+        for own, phi, viscous, zone in zip(self._arms, promised, losses, zones):
             own.set(p.share, phi, viscous, zone)
 
     def add(

@@ -18,6 +18,7 @@ from multipanda_py.state import INTERFACES, ArmState, Vector
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from multipanda_py.dynamics.external_estimate import ExternalEstimate
     from multipanda_py.loop.arm_motion import ArmMotion
     from multipanda_py.loop.instance import Instance
 
@@ -43,6 +44,7 @@ class Arm:
         tare: What is taken off its estimated external torques, (n,) [Nm].
         up_in_base: Against gravity, (3,).
         gravity: What carries it, if it does not do so itself.
+        felt: Estimates external torques, if the robot's own are not to be believed.
         before_loss: What it was pressing with before it lost its torque.
 
     Thread: control.
@@ -58,6 +60,7 @@ class Arm:
         up_in_base: Vector | None = None,
         motion: ArmMotion | None = None,
         interface: str = INTERFACES[0],
+        felt: ExternalEstimate | None = None,
     ) -> None:
         self.index, self.state, self.model = index, state, model
         model.attach(state)
@@ -65,7 +68,7 @@ class Arm:
         self._owner_word, self._fault_word = record["owner"], record["fault"]
         self._wanted = record["tau_wanted"][: state.n_joints]
         self._interface_word = record["interface"]
-        self.first_interface = interface
+        self.first_interface, self.felt = interface, felt
         self._own_motion = motion
         self.motion: ArmMotion | None = None
         self._command: Vector | None = None
@@ -179,8 +182,9 @@ class Arm:
     def set_load(self, load: Load) -> None:
         """Count what the flange carries, instead of any load before."""
         self.model.set_load(load)
-        if self.gravity is not None:
-            self.gravity.set_load(load)
+        for of_load in (self.gravity, self.felt):
+            if of_load is not None:
+                of_load.set_load(load)
 
     def wanted(self) -> Vector:
         """Return this cycle's torque before it is bounded, (n,) [Nm]; ask once a cycle.

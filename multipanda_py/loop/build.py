@@ -10,12 +10,13 @@ import numpy as np
 from multipanda_py.backend import Backend
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import describe_arms, describe_objects
+from multipanda_py.config.describe import describe_arms, describe_for_laws, describe_objects
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.config.interfaces import interfaces_of
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.context import Context
 from multipanda_py.dynamics.arm_model import ArmModel
+from multipanda_py.dynamics.external_estimate import ExternalEstimate
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.arm_motion import ArmMotion
 from multipanda_py.loop.cycle import ControlLoop
@@ -40,17 +41,19 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
     period = 1.0 / config.cell.rate
     row = np.zeros(1, mailbox.row_dtype)
     arms, states, descriptions = [], [], describe_arms(config)
+    known = describe_for_laws(config)
     for index, (name, arm) in enumerate(config.arms.items()):
         record = row["arms"][0, index : index + 1].reshape(())
         state = ArmState(
             name, descriptions[index].limits.with_torque_rate(arm.torque_rate), record
         )
         states.append(state)
-        model = ArmModel(descriptions[index])
+        model = ArmModel(known[index])
         up_in_base = np.array(descriptions[index].rotation_base_in_world[2])
         motion = ArmMotion(state, period) if _may_move(arm, specs, index) else None
         first = interfaces_of(arm)[0]
-        arms.append(Arm(index, state, model, record, period, up_in_base, motion, first))
+        felt = ExternalEstimate(known[index], state, period) if arm.identified else None
+        arms.append(Arm(index, state, model, record, period, up_in_base, motion, first, felt))
         arms[-1].set_load(arm.settings.load or NO_LOAD)
     reports, objects = row["reports"][0], row["objects"][0]
     for pose, thing in zip(objects, (t for t in describe_objects(config) if t.mass > 0.0)):
@@ -58,7 +61,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
         pose[:] = *thing.position, w, x, y, z
     instances = []
     for spec in specs:
-        context = make_context(config, spec, descriptions, states, objects)
+        context = make_context(config, spec, known, states, objects)
         records = [arms[i].record for i in spec.arms]
         with starting(f"{spec.name} ({spec.config.type})"):
             report = reports[spec.index]

@@ -97,6 +97,7 @@ class ControlLoop:
         self._recoveries = Recoveries(arms, self._backend_of, ownership, mailbox)
         self._tares = Tares(arms, self._backend_of, mailbox, backends[0].period)
         self._turns = [Turns(arm.state) for arm in arms if arm.state.limits.endless.any()]
+        self._estimates = [(arm.index, arm.felt) for arm in arms if arm.felt is not None]
         self._held = held
         self._settings = ArmSettings(arms, self._backend_of, mailbox, self._tares)
         self._is_traced = self._mail = self._targets = 0
@@ -202,6 +203,8 @@ class ControlLoop:
         self._row[:] = state.row
         for turns in self._turns:
             turns.begin()
+        for _, felt in self._estimates:
+            felt.restart()
         self._recoveries.pending.clear()
         for slot in (*self._mailbox.grippers, *self._mailbox.holds, self._mailbox.placed):
             slot.skip()
@@ -328,6 +331,9 @@ class ControlLoop:
                 continue
             for index, text in faults:
                 self._recoveries.stopped(index, text, now_ns)
+        for index, felt in self._estimates:
+            if index in fresh and self._backend_of[index].is_new(index):
+                felt.update()
         self._time[0] = self.backends[0].time
         for turns in self._turns:
             turns.count()

@@ -15,8 +15,9 @@ class LoopState:
 
     It has what happened: motion, measured states, the torques commanded last, who was active,
     faults, noise to come. It does not have what laws and features keep to themselves: they start
-    anew, as after a switch, from the measured state. Nor does it have what its user has said and
-    may say again: targets, parameters, settings of robots, tares.
+    anew, as after a switch, from the measured state, and so do estimates of external torques. Nor
+    does it have what its user has said and may say again: targets, parameters, settings of robots,
+    tares.
 
     Attributes:
         row: The record of the cycle.

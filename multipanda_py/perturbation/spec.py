@@ -29,7 +29,11 @@ _SECTIONS: dict[str, type[Section]] = {
     "noise": NoiseConfig,
     "joints": JointsConfig,
 }
-_OF_ARMS = {name: tuple(section.model_fields) for name, section in _SECTIONS.items()}
+_FILES = ("parameters",)
+_OF_ARMS = {
+    name: tuple(key for key in section.model_fields if key not in _FILES)
+    for name, section in _SECTIONS.items()
+}
 _OWN = ("joint_damping", "joint_friction")
 _OF_OBJECTS = ("friction", "contact_time", "contact_damping", "mass")
 Values = dict[str, dict[str, Any]]

@@ -11,34 +11,56 @@ from multipanda_py.config.perturbation_section import PerturbationConfig
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.inertial import Inertial
-from multipanda_py.robots.robot import Robot
+from multipanda_py.robots.robot import LOSSES, Robot
 from multipanda_py.robots.tool import Tool
 from multipanda_py.state import Matrix, Vector
 
 
-def perturbed(arm: ArmDescription, settings: PerturbationConfig) -> ArmDescription:
+def perturbed(
+    arm: ArmDescription, settings: PerturbationConfig, body: Robot | None = None
+) -> ArmDescription:
     """Return what an arm really is: other inertia, friction, base and tool; the same kinematics.
 
     Args:
         arm: As its laws and its robot believe it to be.
-        settings: What is wrong with it.
+        settings: What is wrong with it, all friction that nobody knows of included.
+        body: What it is before that; what it is described as if None. Its own friction is in
+            ``settings``, by :func:`with_friction_of`.
 
     Returns:
         The same object where nothing is.
     """
     if settings.is_default:
         return arm
+    body = arm.robot if body is None else body
+    known = {name: getattr(arm.robot, name) for name in LOSSES}
+    robot = arm.robot if body is arm.robot else replace(body, **known)
     turn = arm.rotation_base_in_world
     off = Pose.from_rpy(settings.base_position, settings.base_rpy)
     rubbing = np.add(settings.coulomb, settings.stribeck)
     return replace(
         arm,
-        model=_with_links(arm.robot, settings),
+        model=_with_links(robot, settings),
         position_base_in_world=arm.position_base_in_world + turn @ off.position,
         rotation_base_in_world=turn @ off.rotation,
         tool=None if arm.tool is None else _with_errors(arm.tool, settings),
         joint_damping=arm.joint_damping + np.array(settings.viscous),
         joint_frictionloss=arm.joint_frictionloss + rubbing,
+    )
+
+
+def with_friction_of(
+    body: Robot, believed: Robot, settings: PerturbationConfig
+) -> PerturbationConfig:
+    """Return a perturbation with the friction of a body, too, beyond what is believed of it."""
+    if body is believed:
+        return settings
+    keys = {"viscous": "damping", "coulomb": "friction", "friction_offset": "torque_offset"}
+    more = {key: getattr(body, own) - getattr(believed, own) for key, own in keys.items()}
+    for key in ("viscous", "coulomb"):  # what is believed is simulated, and only takes
+        more[key] = np.maximum(more[key], 0.0)
+    return settings.model_copy(
+        update={key: np.add(getattr(settings, key), value).tolist() for key, value in more.items()}
     )
 
 

@@ -16,10 +16,11 @@ class SensorNoise(Stage):
     r"""Add white noise to what is measured, and to torques a constant and a random walk.
 
     .. math::
-        \tau_{seen} = \tau + \tau_{bias} + w + n, \qquad w_{k+1} = w_k + d \sqrt{T}\,\nu_k
+        \hat\tau_{ext} = \tau_{ext} + e, \qquad \tau_{J,seen} = \tau_J - e, \qquad
+        e = \tau_{bias} + w + n, \qquad w_{k+1} = w_k + d \sqrt{T}\,\nu_k
 
-    with :math:`n, \nu` white; measured and external torques are off by the same, as an estimate
-    is by its sensors.
+    with :math:`n, \nu` white. An estimate of external torques is what inertia, Coriolis and
+    gravity leave of the measured ones: a sensor that shows too little makes it too much.
 
     Args:
         config: Standard deviations, bias and drift.
@@ -53,7 +54,7 @@ class SensorNoise(Stage):
         if self._drifts:
             self._offset += self._step * self._walking.standard_normal(n)
         torque += self._offset
-        state.tau_J += torque
+        state.tau_J -= torque
         state.tau_ext += torque
 
 

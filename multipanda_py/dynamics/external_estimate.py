@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""External torques of an arm by what was identified of it, instead of what its robot believes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.dynamics.arm_model import LoadedFlange
+from multipanda_py.dynamics.gravity import heavy_model
+from multipanda_py.dynamics.momentum_observer import BANDWIDTH, MomentumObserver
+from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.joint_losses import JointLosses
+from multipanda_py.robots.load import Load
+from multipanda_py.state import ArmState, Vector
+
+LONGEST = 0.05
+"""Between two states of one estimate; after more it begins anew [s]."""
+
+
+class ExternalEstimate:
+    r"""Replace what a robot feels by what measured torques say of the identified arm.
+
+    .. math::
+        \hat\tau_{ext} = r + \tau_{robot} - \bar\tau_{robot}, \qquad
+        \dot{\bar\tau}_{robot} = K (\tau_{robot} - \bar\tau_{robot})
+
+    with the :class:`.MomentumObserver` r of the identified bodies, told the measured torque
+    without friction, and the robot's own estimate :math:`\tau_{robot}`. The observer is right
+    and late, the robot prompt and wrong: a complementary filter takes from each what it is good
+    at, so that a contact is felt as soon as before, and what a wrong model, friction, or an offset
+    of the sensors feels like is gone after 1/K = 20 ms. In motion, that is: friction of a joint at
+    rest may be anything below its bound, which nobody can tell from a push.
+
+    Args:
+        arm: As it was identified.
+        state: Its live state.
+        period: Of a cycle [s].
+
+    Thread: control.
+    """
+
+    def __init__(self, arm: ArmDescription, state: ArmState, period: float) -> None:
+        self._state, self._period = state, period
+        model: Any = heavy_model(arm)
+        self._flange = LoadedFlange(model, arm.flange_frame)
+        self._observer, self._losses = MomentumObserver(model), JointLosses(arm.robot)
+        self._slow: Vector = np.zeros(arm.n_joints)
+        self._before = 0.0
+
+    def set_load(self, load: Load) -> None:
+        """Count what the flange carries, instead of any load before."""
+        self._flange.carry(load)
+
+    def restart(self) -> None:
+        """Begin anew with what the robot feels: states were interrupted."""
+        self._observer.restart()
+        self._slow[:] = 0.0
+
+    def update(self) -> None:
+        """Replace ``tau_ext`` of a state that has just been read."""
+        state, now = self._state, float(self._state.robot_time)
+        period = now - self._before if now and self._before else self._period
+        self._before = now
+        if not 0.0 < period < LONGEST:
+            self.restart()
+            period = self._period
+        torque = state.tau_J - self._losses.torque(state.dq)
+        observed = self._observer.update(state.q, state.dq, torque, period)
+        felt, slow = state.tau_ext, self._slow
+        slow += BANDWIDTH * period / (1.0 + BANDWIDTH * period) * (felt - slow)
+        felt += observed
+        felt -= slow
