@@ -9,12 +9,16 @@ import numpy as np
 
 from multipanda_py.dynamics.arm_model import LoadedFlange
 from multipanda_py.dynamics.gravity import heavy_model
-from multipanda_py.dynamics.momentum_observer import BANDWIDTH, MomentumObserver
+from multipanda_py.dynamics.momentum_observer import MomentumObserver
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.joint_losses import JointLosses
 from multipanda_py.robots.load import Load
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import ArmState
 
+CROSSOVER = 20.0
+"""Below which measured torques say what is felt, and above which the robot does [1/s]."""
+SMOOTHING = 0.005
+"""Time constant of what the robot says, whose noise is white [s]."""
 LONGEST = 0.05
 """Between two states of one estimate; after more it begins anew [s]."""
 
@@ -23,15 +27,16 @@ class ExternalEstimate:
     r"""Replace what a robot feels by what measured torques say of the identified arm.
 
     .. math::
-        \hat\tau_{ext} = r + \tau_{robot} - \bar\tau_{robot}, \qquad
-        \dot{\bar\tau}_{robot} = K (\tau_{robot} - \bar\tau_{robot})
+        \hat\tau_{ext} = r + \tau_s - \bar\tau, \qquad
+        T \dot\tau_s = \tau_{robot} - \tau_s, \qquad
+        \dot{\bar\tau} = K (\tau_s - \bar\tau)
 
     with the :class:`.MomentumObserver` r of the identified bodies, told the measured torque
     without friction, and the robot's own estimate :math:`\tau_{robot}`. The observer is right
     and late, the robot prompt and wrong: a complementary filter takes from each what it is good
-    at, so that a contact is felt as soon as before, and what a wrong model, friction, or an offset
-    of the sensors feels like is gone after 1/K = 20 ms. In motion, that is: friction of a joint at
-    rest may be anything below its bound, which nobody can tell from a push.
+    at. A contact is felt after T = 5 ms, and what a wrong model, friction, or an offset of the
+    sensors feels like fades with 1/K = 50 ms. In motion, that is: friction of a joint at rest may
+    be anything below its bound, which nobody can tell from a push.
 
     Args:
         arm: As it was identified.
@@ -45,9 +50,9 @@ class ExternalEstimate:
         self._state, self._period = state, period
         model: Any = heavy_model(arm)
         self._flange = LoadedFlange(model, arm.flange_frame)
-        self._observer, self._losses = MomentumObserver(model), JointLosses(arm.robot)
-        self._slow: Vector = np.zeros(arm.n_joints)
-        self._before = 0.0
+        self._observer, self._losses = MomentumObserver(model, CROSSOVER), JointLosses(arm.robot)
+        self._prompt, self._slow = np.zeros((2, arm.n_joints))
+        self._begun, self._before = False, 0.0
 
     def set_load(self, load: Load) -> None:
         """Count what the flange carries, instead of any load before."""
@@ -55,8 +60,7 @@ class ExternalEstimate:
 
     def restart(self) -> None:
         """Begin anew with what the robot feels: states were interrupted."""
-        self._observer.restart()
-        self._slow[:] = 0.0
+        self._begun = False
 
     def update(self) -> None:
         """Replace ``tau_ext`` of a state that has just been read."""
@@ -64,11 +68,15 @@ class ExternalEstimate:
         period = now - self._before if now and self._before else self._period
         self._before = now
         if not 0.0 < period < LONGEST:
-            self.restart()
-            period = self._period
+            self._begun, period = False, self._period
+        felt, prompt, slow = state.tau_ext, self._prompt, self._slow
+        if not self._begun:
+            self._begun = True
+            self._observer.restart()
+            prompt[:], slow[:] = felt, 0.0
         torque = state.tau_J - self._losses.torque(state.dq)
         observed = self._observer.update(state.q, state.dq, torque, period)
-        felt, slow = state.tau_ext, self._slow
-        slow += BANDWIDTH * period / (1.0 + BANDWIDTH * period) * (felt - slow)
-        felt += observed
+        prompt += period / (SMOOTHING + period) * (felt - prompt)
+        slow += CROSSOVER * period / (1.0 + CROSSOVER * period) * (prompt - slow)
+        np.add(observed, prompt, felt)
         felt -= slow

@@ -11,7 +11,7 @@ import pinocchio as pin
 from multipanda_py.state import Vector
 
 BANDWIDTH = 50.0
-"""Of the estimate [1/s]."""
+"""Of the estimate, where nothing else is said [1/s]."""
 
 
 class MomentumObserver:
@@ -26,11 +26,13 @@ class MomentumObserver:
 
     Args:
         model: Pinocchio's, with tool and load; gravity acts as its base stands.
+        bandwidth: K [1/s].
 
     Thread: of its owner.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, bandwidth: float = BANDWIDTH) -> None:
+        self._bandwidth = bandwidth
         self._model, self._data = model, model.createData()
         self._integral = np.zeros(model.nv)
         self._estimate = np.zeros(model.nv)
@@ -60,7 +62,7 @@ class MomentumObserver:
         gravity = pin.computeGeneralizedGravity(model, data, q)
         self._integral += period * (tau_J + coriolis.T @ dq - gravity)
         # Implicit in the new estimate, so that it is stable at any rate.
-        gain = BANDWIDTH / (1.0 + BANDWIDTH * period)
+        gain = self._bandwidth / (1.0 + self._bandwidth * period)
         self._estimate[:] = gain * (momentum - self._integral)
         self._integral += period * self._estimate
         return self._estimate
