@@ -12,9 +12,9 @@ import yaml
 from multipanda_py.commands.options import arm_of, count, positive, seed
 from multipanda_py.commands.output import OK, check_output, complain, say, write_whole
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import describe_arm, describe_objects
+from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.identification.clearance import Clearance
+from multipanda_py.identification.clearance import Clearance, clearance_in
 from multipanda_py.identification.excitation import CRITERIA, Excitation, Wanted
 from multipanda_py.identification.fourier import FourierMotion
 from multipanda_py.machine.interruption import end_in_order
@@ -94,14 +94,7 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
     config = CellConfig.from_yaml(options.cell)
     name = arm_of(config.arms, options.arm)
     arm = describe_arm(name, config.arms[name])
-    rest = {other: own for other, own in config.arms.items() if other != name}
-    return arm, Clearance(
-        arm,
-        options.margin,
-        [describe_arm(other, own) for other, own in rest.items()],
-        {other: np.array(own.q_start) for other, own in rest.items()},
-        describe_objects(config),
-    )
+    return arm, clearance_in(config, name, options.margin)
 
 
 def _write(path: Path, motion: FourierMotion, arm: ArmDescription) -> None:

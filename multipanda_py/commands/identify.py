@@ -15,7 +15,7 @@ from multipanda_py.commands.options import arm_of, positive
 from multipanda_py.commands.output import OK, complain, say, write_whole
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.exceptions import ConfigurationError, IdentificationRefused, UnknownName
+from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.identification.find_load import find_load
 from multipanda_py.identification.identify import (
     FRICTIONS,
@@ -25,7 +25,7 @@ from multipanda_py.identification.identify import (
     identify,
 )
 from multipanda_py.identification.motion import MeasuredMotion
-from multipanda_py.logs.arm_log import ArmLog
+from multipanda_py.logs.measured import motion_of
 from multipanda_py.logs.reading import read
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.robots import DEFAULT_MODEL, MODELS, ArmDescription
@@ -137,23 +137,6 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
             gravity = gravity_in_base(rpy)
         motions.append(motion_of(log.the_arm(name), str(path), gravity))
     return motions
-
-
-def motion_of(log: ArmLog, name: str, gravity: Any = None) -> MeasuredMotion:
-    """Return an arm's log as identification takes it.
-
-    Raises:
-        IdentificationRefused: If torques were not recorded, or are without what carries the arm.
-    """
-    if log.tau is None:
-        got = ", ".join(log.names)
-        raise IdentificationRefused(f"{name}: no measured torques, only {got}")
-    if not log.gravity_in_tau:
-        raise IdentificationRefused(
-            f"{name}: the torques lack what carries the arm, allowed as sensors measure"
-        )
-    own = log.gravity_in_base if gravity is None else gravity
-    return MeasuredMotion(name, log.time, log.q, log.tau, log.dq, own, log.joints, log.starts)
 
 
 def _report(found: Identified) -> None:

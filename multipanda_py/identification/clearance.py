@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm, describe_objects
 from multipanda_py.context import Context
 from multipanda_py.dynamics.collision_geometry import CollisionGeometry
 from multipanda_py.dynamics.collision_groups import NONE_HELD
@@ -57,3 +59,15 @@ class Clearance:
             for group, margin in self._groups:
                 worst = max(worst, margin - group.measure(geometry.model, geometry.data))
         return float(worst)
+
+
+def clearance_in(cell: CellConfig, name: str, margin: float) -> Clearance:
+    """Return what an arm of a cell keeps away from while all others stand where they start."""
+    others = {other: arm for other, arm in cell.arms.items() if other != name}
+    return Clearance(
+        describe_arm(name, cell.arms[name]),
+        margin,
+        [describe_arm(other, arm) for other, arm in others.items()],
+        {other: np.array(arm.q_start) for other, arm in others.items()},
+        describe_objects(cell),
+    )

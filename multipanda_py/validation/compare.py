@@ -34,6 +34,8 @@ class Comparison:
             axis, (repeats, axes).
         force: Of ``plant`` and ``twin``: root mean square error of the force that was asked for,
             per repeat and arm, (repeats, arms) [N]; empty where none is asked for.
+        felt: Of ``plant`` and ``twin``, where simulated: root mean square length of the difference
+            between the force that an arm measures and that of the contact, likewise [N].
         steady: Of ``plant`` and ``twin``: largest ripple of the force about its mean over 50 ms,
             root mean square, (repeats,) [N].
         tanks: Of ``plant`` and ``twin``: lowest energy of each tank [J].
@@ -47,6 +49,7 @@ class Comparison:
     repeats: int
     errors: Mapping[str, Mapping[str, Matrix]]
     force: Mapping[str, Matrix]
+    felt: Mapping[str, Matrix]
     steady: Mapping[str, Vector]
     tanks: Mapping[str, Mapping[str, float]]
     faults: tuple[str, ...]
@@ -100,6 +103,10 @@ class Comparison:
             "force_rmse": {
                 side: {"mean": rows.mean(axis=0).tolist(), "std": rows.std(axis=0).tolist()}
                 for side, rows in self.force.items()
+            },
+            "force_measured_rmse": {
+                side: {"mean": rows.mean(axis=0).tolist(), "std": rows.std(axis=0).tolist()}
+                for side, rows in self.felt.items()
             },
             "force_ripple": {side: rows.tolist() for side, rows in self.steady.items()},
             "stable": {side: self.stable(side) for side in ("plant", "twin")},
@@ -171,6 +178,12 @@ def compare(
             if of_arm
         },
         force={side: rows for side, rows in forces.items() if len(rows)},
+        felt={
+            side: np.array(rows)
+            for side, runs in sides.items()
+            for rows in [[_length(run.force_error) for run in runs if len(run.force_error)]]
+            if rows
+        },
         steady={
             side: found
             for side, runs in sides.items()
@@ -198,6 +211,12 @@ def _force_errors(task: Task, runs: Sequence[Run]) -> Matrix:
             continue
         rows.append(np.sqrt(np.mean((run.force - asked[:, None]) ** 2, axis=0)))
     return np.array(rows)
+
+
+def _length(error: Matrix) -> Vector:
+    """Return the root mean square length of vectors (m, arms, 3), (arms,)."""
+    found: Vector = np.sqrt((error**2).sum(axis=2).mean(axis=0))
+    return found
 
 
 def _ripple(run: Run) -> float:

@@ -13,7 +13,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.pose import Pose
-from multipanda_py.state import Vector
+from multipanda_py.state import Matrix, Vector
 from multipanda_py.validation.posture import pointing, posture_at, tool_in_world
 from multipanda_py.validation.task import (
     LAW,
@@ -114,7 +114,11 @@ class BoxLift(Task):
         """Return 20 N, (n,)."""
         return np.full(len(times), SQUEEZE)
 
-    def felt_force(self, cell: Cell) -> Vector:
-        """Return the force of the box on each tool along the line between them, (2,) [N]."""
-        force = [cell.simulation.contact_force(tool, "box") @ self._side for tool in self._tools]
-        return np.array([force[0], -force[1]])
+    def contact_forces(self, cell: Cell) -> Matrix:
+        """Return the force of the box on each tool, (2, 3) [N]."""
+        return np.array([cell.simulation.contact_force(tool, "box") for tool in self._tools])
+
+    def felt_force(self, contact_forces: Matrix) -> Vector:
+        """Return the parts along the line between the arms, (2,) [N]."""
+        along: Vector = contact_forces @ self._side * (1.0, -1.0)
+        return along

@@ -58,7 +58,7 @@ def quantity_plots(found: Comparison, arm: str) -> str:
     axes[0, 1].set_title("difference", size=9)
     for axis in axes[-1]:
         axis.set_xlabel("time [s]", size=8)
-    return _png(figure, plots)
+    return png(figure, plots)
 
 
 def force_plots(found: Sequence[Comparison]) -> str:
@@ -91,10 +91,11 @@ def force_plots(found: Sequence[Comparison]) -> str:
             axis.tick_params(labelsize=7)
             if axis.lines:
                 axis.legend(fontsize=6, loc="best")
-    return _png(figure, plots)
+    return png(figure, plots)
 
 
-def _png(figure: Any, plots: Any) -> str:
+def png(figure: Any, plots: Any) -> str:
+    """Return a figure as a PNG in base64, and close it."""
     figure.tight_layout()
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=90)

@@ -13,7 +13,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
-from multipanda_py.state import Vector
+from multipanda_py.state import Matrix, Vector
 from multipanda_py.validation.plain_force import PlainForce
 from multipanda_py.validation.posture import pointing, posture_at, tool_in_world
 from multipanda_py.validation.task import (
@@ -112,10 +112,14 @@ class PressingTask(Task):
         wrench = np.concatenate([self._to_base @ (force * DOWN), np.zeros(3)])
         cell.set_target(self._name, wrench=wrench)
 
-    def felt_force(self, cell: Cell) -> Vector:
-        """Return the force of the table on the tool, (1,) [N]."""
+    def contact_forces(self, cell: Cell) -> Matrix:
+        """Return the force of the table on the tool, (1, 3) [N]."""
         tool = f"{self._described.prefix}tool"
-        return np.array([cell.simulation.contact_force(tool, "table")[2]])
+        return np.array([cell.simulation.contact_force(tool, "table")])
+
+    def felt_force(self, contact_forces: Matrix) -> Vector:
+        """Return what the table carries, (1,) [N]."""
+        return contact_forces[:, 2]
 
 
 class ForceSine(PressingTask):

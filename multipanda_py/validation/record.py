@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import bases_in_world
 from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import LoopError, MultipandaError
 from multipanda_py.logs import ArmLog
@@ -33,6 +34,8 @@ class Run:
         logs: Of every arm by name, with time from the first target on.
         force: What things pressed on the tools with, (m, arms) [N], at ``force_time``; without
             samples where no simulation says.
+        force_error: Forces that the arms measured, less those, along the axes of the world,
+            (m, arms, 3) [N].
         force_time: (m,) [s].
         tanks: Energies of the law's tanks, by name, each (n,) [J].
         tank_time: (n,) [s].
@@ -41,6 +44,7 @@ class Run:
 
     logs: Mapping[str, ArmLog]
     force: Matrix = field(default_factory=lambda: np.zeros((0, 1)))
+    force_error: Matrix = field(default_factory=lambda: np.zeros((0, 1, 3)))
     force_time: Vector = field(default_factory=lambda: np.zeros(0))
     tanks: Mapping[str, Vector] = field(default_factory=dict)
     tank_time: Vector = field(default_factory=lambda: np.zeros(0))
@@ -122,7 +126,9 @@ class TaskCell:
         begin, last = float(cell.row()["time"]), 0.0
         parts: list[NDArray[np.void]] = []
         force: list[Vector] = []
+        force_error: list[Matrix] = []
         force_time: list[float] = []
+        turns = [base.rotation for base in bases_in_world(self.config).values()]
         fault, steps = "", 0
         while last < task.seconds and not fault:
             task.aim(cell, last)
@@ -138,7 +144,11 @@ class TaskCell:
             if steps % (STEP // taken) == 0:
                 fault = fault or _fault_of(cell)
                 if self._inline and task.asked_force(np.zeros(1)) is not None:
-                    force.append(task.felt_force(cell))
+                    exerted = task.contact_forces(cell)
+                    wrenches = [cell.state(arm).wrench_ext_in_base for arm in cell.arms]
+                    measured = [turn @ wrench[:3] for turn, wrench in zip(turns, wrenches)]
+                    force.append(task.felt_force(exerted))
+                    force_error.append(np.array(measured) - exerted)
                     force_time.append(last)
         seen, rows = cell.rows(seen)
         rows = np.concatenate([*parts, rows])
@@ -152,6 +162,7 @@ class TaskCell:
         return Run(
             logs=dict(log_of_rows(rows, self.config).arms),
             force=np.array(force) if force else np.zeros((0, task.arms)),
+            force_error=np.array(force_error) if force else np.zeros((0, task.arms, 3)),
             force_time=np.array(force_time),
             tanks=tanks,
             tank_time=rows["time"].copy() if tanks else np.zeros(0),

@@ -15,7 +15,7 @@ from multipanda_py.validation.compare import Comparison
 from multipanda_py.validation.plots import force_plots, quantity_plots
 from multipanda_py.validation.quantities import QUANTITIES, Quantity
 
-_STYLE = """
+STYLE = """
 body{font:14px/1.45 system-ui,sans-serif;max-width:1080px;margin:2em auto;padding:0 1em;color:#222}
 table{border-collapse:collapse;margin:1em 0}
 th,td{border:1px solid #ccc;padding:.25em .6em;text-align:right}
@@ -41,9 +41,9 @@ def page(
     facts = {"plant": plant, "twin": twin, **(about or {})}
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'>",
-        f"<title>How far a twin is from its plant</title><style>{_STYLE}</style>",
+        f"<title>How far a twin is from its plant</title><style>{STYLE}</style>",
         "<h1>How far a twin is from its plant</h1>",
-        _table(("", ""), [(name, str(value)) for name, value in facts.items()]),
+        table(("", ""), [(name, str(value)) for name, value in facts.items()]),
         "<h2>Largest root mean square error of any joint or axis</h2>",
         "<p>Mean over the repeats. The last line is what multipanda_ros2 reports between its "
         "simulation and real arms at most; what is beyond it is marked.</p>",
@@ -52,7 +52,8 @@ def page(
     if any(one.force for one in found):
         parts += [
             "<h2>Force laws side by side</h2>",
-            "<p>Force on the tools against what was asked for; ripple is about the mean over "
+            "<p>Force on the tools against what was asked for; what the arm measures against the "
+            "force of the contact, all three axes; ripple is about the mean over "
             "50 ms, and a force with less than 2 N of it is called stable.</p>",
             _forces(found),
         ]
@@ -106,7 +107,7 @@ def _summary(found: Sequence[Comparison]) -> str:
         (f"{one.number}: {one.title}", one.law, *(_marked(one, q) for q in QUANTITIES))
         for one in found
     ]
-    return _table(head, [*rows, ("paper, at most", "", *(f"{q.ceiling:g}" for q in QUANTITIES))])
+    return table(head, [*rows, ("paper, at most", "", *(f"{q.ceiling:g}" for q in QUANTITIES))])
 
 
 def _marked(one: Comparison, quantity: Quantity) -> str:
@@ -129,26 +130,28 @@ def _forces(found: Sequence[Comparison]) -> str:
                 f"{one.number}: {one.title}", one.law, side,
                 " / ".join(f"{mean:.3f} ± {std:.3f}" for mean, std in
                            zip(errors.mean(axis=0), errors.std(axis=0))),
+                " / ".join(f"{mean:.3f}" for mean in one.felt[side].mean(axis=0))
+                if side in one.felt else "",
                 "" if ripple is None else f"{ripple.max():.3f}", stable,
                 ", ".join(f"{name.split(' [')[0]} {energy:.1f}"
                           for name, energy in one.tanks.get(side, {}).items()),
             ))  # fmt: skip
-    head = ("task", "law", "side", "force rmse [N]", "ripple [N]", "stable",
+    head = ("task", "law", "side", "force rmse [N]", "measured rmse [N]", "ripple [N]", "stable",
             "lowest energy of tanks [J]")  # fmt: skip
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _task(number: int, group: Sequence[Comparison]) -> Iterator[str]:
     yield f"<h2>Task {number}: {html.escape(group[0].title)}</h2>"
     if group[0].force:
-        yield _image(force_plots([one for one in group if "force" in one.series]))
+        yield image(force_plots([one for one in group if "force" in one.series]))
     for one in group:
         yield f"<h3>{html.escape(one.law)}, {one.repeats} repeats</h3>"
         for fault in one.faults:
             yield f"<p class='fault'>Ended early: {html.escape(fault)}.</p>"
         for arm, of_arm in one.errors.items():
             yield f"<h4>{html.escape(arm)}</h4>"
-            yield _table(
+            yield table(
                 ("root mean square error", "over all", "per joint or axis"),
                 [
                     (
@@ -166,14 +169,17 @@ def _task(number: int, group: Sequence[Comparison]) -> Iterator[str]:
                     if q.name in of_arm
                 ],
             )
-            yield _image(quantity_plots(one, arm))
+            yield image(quantity_plots(one, arm))
 
 
-def _image(data: str) -> str:
+def image(data: str) -> str:
+    """Return a PNG in base64 as a part of a page."""
     return f"<img alt='' src='data:image/png;base64,{data}'>"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table; cells are text, or a page's own if they begin with a NUL."""
+
     def cells(kind: str, values: Sequence[str]) -> str:
         return "".join(
             f"<{kind}>{value[1:] if value.startswith(chr(0)) else html.escape(value)}</{kind}>"

@@ -18,7 +18,7 @@ from multipanda_py.config.sections import (
     ToolConfig,
 )
 from multipanda_py.exceptions import ConfigurationError, ValidationRefused
-from multipanda_py.state import Vector
+from multipanda_py.state import Matrix, Vector
 
 SIMULATED = "mujoco"
 LAW = "law"
@@ -90,12 +90,16 @@ class Task(ABC):
     def asked_force(self, times: Vector) -> Vector | None:
         """Return the force that is asked for, (n,) [N]; None where none is.
 
-        A task that asks for one says by :meth:`felt_force` too what there is.
+        A task that asks for one says by :meth:`contact_forces` and :meth:`felt_force` what there is.
         """
         return None
 
-    def felt_force(self, cell: Cell) -> Vector:
-        """Return what things press on the tools with, as only a simulation knows, (arms,) [N]."""
+    def contact_forces(self, cell: Cell) -> Matrix:
+        """Return what things press on the tools with, of a simulated world, (arms, 3) [N]."""
+        raise ValidationRefused(f"task {self.number}: asks for a force and does not measure one")
+
+    def felt_force(self, contact_forces: Matrix) -> Vector:
+        """Return the part of contact forces that is asked for, (arms,) [N]."""
         raise ValidationRefused(f"task {self.number}: asks for a force and does not measure one")
 
     def names(self, config: CellConfig) -> list[str]:

@@ -113,23 +113,35 @@ def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
 def _one(
     task: Task, plant: CellConfig | Log, twin: CellConfig, repeats: int, seed: int, say: Say
 ) -> Comparison:
-    sides: dict[str, list[Run]] = {}
-    for name, side in (("plant", plant), ("twin", twin)):
-        if isinstance(side, Log):
-            sides[name] = [run_of_log(side)] * repeats
-            continue
-        cell = TaskCell(task, side)
-        try:
-            sides[name] = []
-            for repeat in range(repeats):
-                say(f"task {task.number} ({task.law}): {name}, repeat {repeat + 1} of {repeats}")
-                sides[name].append(cell.run(seed + repeat))
-        finally:
-            cell.close()
-    described = task.scene(twin if isinstance(plant, Log) else plant)
-    arms = {name: describe_arm(name, arm) for name, arm in described.arms.items()}
-    twins = [_named(run, list(arms)) for run in sides["twin"]]
-    return compare(task, [_named(run, list(arms)) for run in sides["plant"]], twins, arms)
+    of_plant = runs_of(task, plant, repeats, seed, lambda text: say(f"plant, {text}"))
+    of_twin = runs_of(task, twin, repeats, seed, lambda text: say(f"twin, {text}"))
+    return compare_runs(task, twin if isinstance(plant, Log) else plant, of_plant, of_twin)
+
+
+def runs_of(
+    task: Task, side: CellConfig | Log, repeats: int, seed: int, say: Say = lambda text: None
+) -> list[Run]:
+    """Do a task on a cell some times, with seeds that follow one another; a log is what it is."""
+    if isinstance(side, Log):
+        return [run_of_log(side)] * repeats
+    cell, runs = TaskCell(task, side), []
+    try:
+        for repeat in range(repeats):
+            say(f"task {task.number} ({task.law}), repeat {repeat + 1} of {repeats}")
+            runs.append(cell.run(seed + repeat))
+    finally:
+        cell.close()
+    return runs
+
+
+def compare_runs(
+    task: Task, described: CellConfig, plants: Sequence[Run], twins: Sequence[Run]
+) -> Comparison:
+    """Compare runs of a plant with those of a twin, whose arms are described by a cell."""
+    scene = task.scene(described)
+    arms = {name: describe_arm(name, arm) for name, arm in scene.arms.items()}
+    of_plant, of_twin = ([_named(run, list(arms)) for run in runs] for runs in (plants, twins))
+    return compare(task, of_plant, of_twin, arms)
 
 
 def _named(run: Run, names: Sequence[str]) -> Run:

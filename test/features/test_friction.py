@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 
+from multipanda_py.context import Context
 from multipanda_py.features.friction import Friction, FrictionParams
+from multipanda_py.robots import MODELS, ArmDescription
 from multipanda_py.targets import JointTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
@@ -161,3 +164,16 @@ def test_a_joint_with_friction_follows_a_slow_push_only_with_compensation(make_c
     assert speed([]) == pytest.approx(0.35, rel=0.1)
     # 0.7 Nm of which 0.2 are beyond the dead zone, and nine times that for help
     assert speed(["friction"]) == pytest.approx((0.7 + 1.8) / 2.0, rel=0.02)
+
+
+def test_viscous_friction_of_an_identified_robot_is_compensated_too():
+    """Its figures have Coulomb's part only."""
+    robot = dataclasses.replace(MODELS["fr3"], damping=np.linspace(0.1, 0.7, 7))
+    states = StateMaker().at(np.zeros((1, 7)), [np.full(7, 0.3)])
+    found = []
+    for model in ("fr3", robot):
+        context = Context(PERIOD, (ArmDescription("arm", model),))
+        tau = [np.full(7, 1e3)]
+        Friction(context, FrictionParams(share=0.5)).add(states, JointTarget(1), tau, PERIOD)
+        found.append(tau[0])
+    np.testing.assert_allclose(found[1] - found[0], 0.5 * 0.3 * robot.damping, atol=1e-11)
