@@ -90,7 +90,7 @@ class Task(ABC):
     def asked_force(self, times: Vector) -> Vector | None:
         """Return the force that is asked for, (n,) [N]; None where none is.
 
-        A task that asks for one says by :meth:`contact_forces` and :meth:`felt_force` what there is.
+        A task that asks for one has :meth:`contact_forces` and :meth:`felt_force`, too.
         """
         return None
 
