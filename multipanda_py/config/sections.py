@@ -126,10 +126,6 @@ class ArmConfig(Section):
     backend: str = "mujoco"
     model: Model = DEFAULT_MODEL
     """A name that ``multipanda list robots`` has, or the files of a robot of one's own."""
-    identified: str = ""
-    """YAML of ``multipanda identify``, by which laws go instead of the model, and by which
-    external torques are estimated; a simulated arm, and what its robot believes, stay the
-    model."""
     position: Position = [0.0, 0.0, 0.0]
     rpy: Rpy = [0.0, 0.0, 0.0]
     hand: Hand = True
@@ -151,6 +147,10 @@ class ArmConfig(Section):
     """By default that of the model, which has some if it was identified [Nm s/rad]."""
     joint_friction: JointFriction = [0.0] * JOINTS
     """Likewise [Nm]."""
+    identified: str = ""
+    """YAML of ``multipanda identify``, by which laws go instead of the model, and by which
+    external torques are estimated; a simulated arm, and what its robot believes, stay the
+    model."""
     noise: NoiseConfig = NoiseConfig()
     perturbation: PerturbationConfig = PerturbationConfig()
     joints: JointsConfig = JointsConfig()
