@@ -27,9 +27,6 @@ class PerturbationConfig(Section):
     description.
     """
 
-    parameters: str = ""
-    """YAML of ``multipanda identify``: bodies, rotors and friction that the simulated arm has
-    before the factors below; nobody knows of it."""
     delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0
     """Age of every measured state when a law sees it, in whole cycles [s]."""
     command_delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0
@@ -70,6 +67,9 @@ class PerturbationConfig(Section):
     """By how much its centre of mass is off in the flange's frame [m]."""
     tool_position: Offset = [0.0, 0.0, 0.0]
     """By how much its working point, and its shape with it, is off in the flange's frame [m]."""
+    parameters: str = ""
+    """YAML of ``multipanda identify``: bodies, rotors and friction that the simulated arm has
+    before the factors above; nobody knows of it."""
 
 
 PER_AXIS: dict[str, float] = {"link_com": 0.0, "link_inertia": 1.0}
