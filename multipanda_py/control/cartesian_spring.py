@@ -11,7 +11,7 @@ from multipanda_py.control.ramp import Ramp
 from multipanda_py.handover import bounded_error, share_of
 from multipanda_py.state import ArmState, Matrix, Vector
 
-_subtract = np.subtract
+_add, _subtract, _negative = np.add, np.subtract, np.negative
 
 
 class CartesianSpring:
@@ -27,32 +27,39 @@ class CartesianSpring:
     positive semidefinite and the torque has no step. Damping always belongs to the present K
     and the present inertia. With ``in_tool`` the gains are given along the tool's axes.
     Where the posture does not stand this K (see ModalDamping), the spring is the softer
-    :math:`K'`; ``kept`` says so.
+    :math:`K'`; ``kept`` says so. Error and rate, K and D lie one after the other, so that one
+    product gives F.
+
+    Args:
+        damper: Where what the damper exerts is written, (6,); an array of its own by default.
 
     Attributes:
         error: Clipped error along the axes of the gains, (6,) [m, rad].
-        spring: K times the error, along the axes of the gains, (6,) [N, Nm].
+        spring: K times the error of the last :meth:`measure` or :meth:`spring_in_base`, along
+            the axes of the gains, (6,) [N, Nm].
+        damper: What the damper exerts, :math:`D (\dot x_d - \dot x)`, of the last
+            :meth:`measure`, along the axes of the gains, (6,) [N, Nm].
         stiffness: The present K, or K' where that is softer, (6, 6).
-        brake: What the damper takes, :math:`D (\dot x - \dot x_d)`, along the axes of the gains,
-            (6,) [N, Nm].
         kept: Smallest share of the stiffness that any mode has kept at this posture; 1 is all.
         ratio: The largest damping ratio of all axes.
 
     Thread: control.
     """
 
-    def __init__(self) -> None:
-        self._pose_error = PoseError()
-        self.error, self.spring = self._pose_error.value, np.zeros(6)
-        self._asked = np.zeros((6, 6))
+    def __init__(self, damper: Vector | None = None) -> None:
+        self._way, self._gains = np.zeros(12), np.zeros((12, 6))
+        self.error, self._rate = self._way[:6], self._way[6:]
+        self._pose_error = PoseError(self.error)
+        self._asked, damping = self._gains[:6], self._gains[6:]
         self.stiffness, self.kept = self._asked, 1.0
-        self._modal = ModalDamping()
+        self._modal, self._stiffest = ModalDamping(damping=damping), 0.0
         self._root = Ramp(np.zeros((6, 6)))
         self._ratio, self.ratio = np.ones(6), 1.0
         self._in_tool = False
         self._asked_compliance: Matrix | None = None
         self._turned_inertia, self._turn = np.zeros((6, 6)), np.zeros((6, 6))
-        self._twist, self.brake, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
+        self.spring, own, self._wrench, self._along = np.zeros((4, 6))
+        self.damper = own if damper is None else damper
 
     def set_shape(self, damping_ratio: Vector, error_clip: Vector, in_tool: bool) -> None:
         """Set damping ratios (6,), error bounds (6,) [m, rad] and the axes of the gains."""
@@ -76,6 +83,7 @@ class CartesianSpring:
     def _rescale(self) -> None:
         root = self._root.value
         np.dot(root, root, self._asked)
+        self._stiffest = float(np.abs(self._asked).sum(axis=1).max())
         self._asked_compliance = None
         self._modal.set_root(root, self._ratio)
 
@@ -90,47 +98,64 @@ class CartesianSpring:
             rotation: Target orientation, (3, 3).
             twist: Target velocity, (6,) [m/s, rad/s]; None is rest.
         """
-        self.measure(state, position, rotation, twist)
-        wrench = _subtract(self.spring, self.brake, self._wrench)
+        self._sense(state, position, rotation, twist)
+        if self.kept == 1.0:
+            wrench = self._way.dot(self._gains, self._wrench)
+        else:
+            self._pull_and_brake()
+            wrench = _add(self.spring, self.damper, self._wrench)
         return self._turn.dot(wrench) if self._in_tool else wrench
+
+    @property
+    def most_pull(self) -> float:
+        r"""A bound of what the spring exerts, :math:`\|K\|_\infty \|e\|` [N, Nm]."""
+        return self._stiffest * self._pose_error.size
 
     def spring_in_base(self) -> Vector:
         """Return the wrench of the spring alone along the axes of the base, (6,) [N, Nm]."""
-        return self._turn.dot(self.spring) if self._in_tool else self.spring
+        pull: Vector = self.stiffness.dot(self.error, self.spring)
+        return self._turn.dot(pull) if self._in_tool else pull
 
     def damping_along(self, direction: Vector) -> float:
-        r"""Return :math:`v^T D v`, the power that D takes from a twist v in the base, (6,).
-
-        Overwrites ``brake``.
-        """
+        r"""Return :math:`v^T D v`, the power that D takes from a twist v in the base, (6,)."""
         along = direction.dot(self._turn) if self._in_tool else direction
-        return float(self._modal.apply(along, self.brake).dot(along))
+        return float(self._modal.apply(along, self._along).dot(along))
 
     def measure(
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
     ) -> None:
         """Update error, gains, spring and damper, all along the axes of the gains."""
+        self._sense(state, position, rotation, twist)
+        self._pull_and_brake()
+
+    def _pull_and_brake(self) -> None:
+        self.stiffness.dot(self.error, self.spring)
+        self._modal.apply(self._rate, self.damper)
+
+    def _sense(
+        self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None
+    ) -> None:
+        """Update error, rate and gains."""
         if self._root.step():
             self._rescale()
-        modal, rate = self._modal, state.twist_ee_in_base
+        modal, rate = self._modal, self._rate
         error = self._pose_error.measure(
             state.position_ee_in_base, state.rotation_ee_in_base, position, rotation
         )
         inertia_inv = state.operational_space().inertia_inv
-        if twist is not None:
-            rate = _subtract(rate, twist, self._twist)
+        if twist is None:
+            _negative(state.twist_ee_in_base, rate)
+        else:
+            _subtract(twist, state.twist_ee_in_base, rate)
         if self._in_tool:
             turn = self._turn
             turn[:3, :3] = turn[3:, 3:] = state.rotation_ee_in_base
-            error[:] = error.dot(turn)
-            rate = rate.dot(turn)
+            error[:], rate[:] = error.dot(turn), rate.dot(turn)
             inertia_inv = turn.T.dot(inertia_inv).dot(turn, self._turned_inertia)
-        self._pose_error.clip()
+        self._pose_error.clip_measured()
         modal.design(inertia_inv)
-        modal.apply(rate, self.brake)
         self.kept = kept = modal.kept
         self.stiffness = self._asked if kept == 1.0 else modal.stiffness
-        self.stiffness.dot(error, self.spring)
 
     def error_for(self, state: ArmState, wrench: Vector) -> tuple[Vector, float]:
         """Return where the target has to be for the spring to exert a wrench.

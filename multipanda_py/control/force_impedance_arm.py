@@ -17,7 +17,7 @@ from multipanda_py.control.lost_modes import LostModes
 from multipanda_py.control.speed_margin import FAST, SpeedMargin
 from multipanda_py.state import ArmState, Matrix, Vector
 
-_dot, _add, _multiply, _negative = np.dot, np.add, np.multiply, np.negative
+_dot, _add, _multiply = np.dot, np.add, np.multiply
 
 LEAST_MOBILITY = 0.02
 """Inverse of the largest mass that damping along a force is made for [1/kg]."""
@@ -48,7 +48,6 @@ class ForceImpedanceArm:
     def __init__(self, context: Context, place: int, gains: ForceGains) -> None:
         self._context, self._period = context, context.period
         self._name = context.arms[place].name
-        self.spring = CartesianSpring()
         arm = context.arms[place]
         self._bearable, self._margin = BearableShare(arm), SpeedMargin(arm.limits)
         self._lost, self.borne = LostModes(), 1.0
@@ -61,6 +60,7 @@ class ForceImpedanceArm:
         n = context.arms[place].n_joints
         self._wrenches, self._torques = np.zeros((3, 6)), np.zeros((3, n))
         self._of_spring, self._of_brake, self._of_force = self._wrenches
+        self.spring = CartesianSpring(self._of_brake)
         self._impedance, self._turned = self._wrenches[:2], np.zeros((2, 6))
         self._works, self._ones = np.zeros(3), np.ones(3)
         self._dq, self._mean = np.zeros(n), np.zeros(n)
@@ -134,7 +134,6 @@ class ForceImpedanceArm:
         stored = 0.5 * float(spring.error.dot(pull))
         scale = self.tank.soften(stored, float(pull.dot(motion)))
         _multiply(pull, scale, self._of_spring)
-        _negative(spring.brake, self._of_brake)
         if turn is not None:
             self._impedance[:] = self._impedance.dot(turn.T, self._turned)
         self._bound(state)

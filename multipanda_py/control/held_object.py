@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 
 import numpy as np
 import pinocchio as pin
@@ -13,8 +14,9 @@ from multipanda_py.control.grasp_map import GraspMap
 from multipanda_py.dynamics.task_inertia import TaskInertia
 from multipanda_py.state import ArmState, Matrix, Vector
 
-_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
+_dot, _add, _multiply = np.dot, np.add, np.multiply
 _log3, _exp3 = pin.log3, pin.exp3
+_negative, _three = np.negative, Struct("3d").pack_into
 
 LIGHTEST = TaskInertia.THRESHOLD
 """Least inverse inertia that a hand counts with. A hand that cannot move in some direction would
@@ -28,7 +30,7 @@ class Base:
     """
 
     def __init__(self, position: Vector, rotation: Matrix) -> None:
-        self.position, self._turn = position, rotation
+        self._place, self._turn = position.tolist(), rotation
         self._turn6 = np.kron(np.eye(2), rotation)
         self._aligned = bool(np.abs(rotation - np.eye(3)).max() < 1e-12)
         self._product = np.zeros((6, 6))
@@ -37,9 +39,11 @@ class Base:
         """Turn a rotation (3, 3); ``out`` may be left unused."""
         return rotation if self._aligned else self._turn.dot(rotation, out)
 
-    def point_to_world(self, position: Vector, out: Vector) -> None:
+    def point_to_world(self, position: Vector, out: memoryview) -> None:
         """Turn and move a point (3,) [m]."""
-        _add(position if self._aligned else self._turn.dot(position), self.position, out)
+        x, y, z = (position if self._aligned else self._turn.dot(position)).tolist()
+        bx, by, bz = self._place
+        _three(out, 0, x + bx, y + by, z + bz)
 
     def six_to_world(self, six: Vector) -> Vector:
         """Turn a twist or wrench (6,)."""
@@ -62,15 +66,19 @@ class HeldObject:
     Its origin is the mean of where each hand says that it is, its rotation the mean of theirs
     (the exponential of the mean logarithm about the first),
 
-    .. math:: p_o = \tfrac1N \sum_i (p_i - R_o\, {}^{o}p_i), \qquad R_i' = R_i\, {}^{o}R_i^T
+    .. math::
+        p_o = \tfrac1N \sum_i (p_i - R_o\, {}^{o}p_i), \qquad R_i' = R_i\, {}^{o}R_i^T, \qquad
+        R_o = \exp\left( \tfrac1N \sum_i \log (R_i' R_1'^T) \right) R_1'
 
+    The grasps' own mean is zero, so all places come from one product, of :math:`R_o^T` on top of
+    the hands' positions.
     Where the hands do not agree, heavy ones count for more: :attr:`sharing` says by how much that
     pose is off, and how the object moves. All in the world.
 
     Attributes:
         position: Of the object, (3,) [m].
         rotation: (3, 3).
-        levers: From the origin to each hand, (N, 3) [m].
+        levers: From the origin to each hand, as sharing knows them, (N, 3) [m].
         inward: From each hand to the origin, of about length 1; they add up to nothing, (N, 3).
         sharing: What of the hands' motion is the object's, and how they share its wrench.
         errors: From each hand to where its grasp says that it is, (N, 6) [m, rad].
@@ -84,8 +92,13 @@ class HeldObject:
         n = context.n_arms
         places = zip(context.positions_base_in_world, context.rotations_base_in_world)
         self.bases = [Base(position, rotation) for position, rotation in places]
-        self.position, self.rotation = np.zeros(3), np.eye(3)
-        self.hands, self.levers, self._grasps = (np.zeros((n, 3)) for _ in range(3))
+        known, placed = np.vstack([np.eye(3), np.zeros((n, 3))]), np.zeros((n + 1, 3))
+        self._rotation_back, self.hands, self.rotation = known[:3], known[3:], known[:3].T
+        self._ways_and_place = np.zeros((n + 1, n + 3))
+        self._ways_and_place[:, 3:] = 1.0 / n - np.eye(n + 1, n)
+        self._grasps = self._ways_and_place[:n, :3]
+        self._known, self._placed, self._away = known, placed, placed[:n]
+        self.position, self.levers = placed[n], np.zeros((n, 3))
         self.sharing = sharing = GraspMap(n)
         ways, rates = sharing.ways.reshape(2, n, 6)
         self.errors, self.rates = sharing.errors.reshape(n, 6), sharing.rates.reshape(n, 6)
@@ -95,11 +108,10 @@ class HeldObject:
         self._rotations, self._turns = ([np.eye(3) for _ in range(n)] for _ in range(2))
         self._grasp_backs = [np.eye(3) for _ in range(n)]
         self._said = [np.eye(3) for _ in range(n)]
-        self._share = np.full(n, 1.0 / n)
-        self._mean, self._beyond = np.zeros(3), np.zeros((n, 3))
-        self._rotation_back = self.rotation.T
+        self._product = np.zeros((3, 3))
         self._apart, self._turned = ways[:, :3], [way[3:] for way in ways]
-        self._hand_views, self._rate_views = list(self.hands), list(rates)
+        self._turned_views = [turned.data for turned in self._turned]
+        self._hand_views, self._rate_views = [hand.data for hand in self.hands], list(rates)
 
     def grasp(self, states: Sequence[ArmState]) -> None:
         """Take the hands where they are for the grasp, and their centre for the object."""
@@ -120,10 +132,10 @@ class HeldObject:
         """
         self._sense(states)
         self._average_rotation()
-        levers = self._grasps.dot(self._rotation_back, self.levers)
-        self._share.dot(self.hands, self.position)  # the grasps' own mean is zero
-        _add(_subtract(levers, self.hands, self._beyond), self.position, self._apart)
+        self._ways_and_place.dot(self._known, self._placed)
+        self._apart[:] = self._away
         if refresh:
+            levers = self._grasps.dot(self._rotation_back, self.levers)
             self.sharing.refresh(levers, [self._inertia(i) for i in range(len(states))])
         self.sharing.measure()
 
@@ -150,21 +162,25 @@ class HeldObject:
         for i, (base, state) in enumerate(zip(self.bases, states)):
             base.point_to_world(state.position_ee_in_base, self._hand_views[i])
             self._rotations[i] = base.rotation_to_world(state.rotation_ee_in_base, self._turns[i])
-            np.negative(base.six_to_world(state.twist_ee_in_base), self._rate_views[i])
+            _negative(base.six_to_world(state.twist_ee_in_base), self._rate_views[i])
 
     def _average_rotation(self) -> None:
         """Average what the hands say, and take each hand's rotational error from it."""
-        said, mean = self._said, self._mean
+        said = self._said
         for rotation, back, opinion in zip(self._rotations, self._grasp_backs, said):
             rotation.dot(back, opinion)
-        first = said[0]
-        first_back, share = first.T, self._share[0]
-        _multiply(_log3(first_back.dot(said[1])), share, mean)
-        for opinion in said[2:]:
-            _add(mean, share * _log3(first_back.dot(opinion)), mean)
-        first.dot(_exp3(mean), self.rotation)
-        if len(said) == 2:  # the mean is half way between them
-            np.negative(first.dot(mean, self._turned[0]), self._turned[1])
+        first, second, *others = said
+        x, y, z = _log3(second.dot(first.T, self._product)).tolist()
+        if not others:  # the mean is half way between them
+            x, y, z = 0.5 * x, 0.5 * y, 0.5 * z
+            mean, other = self._turned_views
+            _three(mean, 0, x, y, z)
+            _three(other, 0, -x, -y, -z)
+            first.T.dot(_exp3(self._turned[0]).T, self._rotation_back)
             return
+        total = np.array([x, y, z])
+        for opinion in others:
+            _add(total, _log3(opinion.dot(first.T)), total)
+        first.T.dot(_exp3(total / len(said)).T, self._rotation_back)
         for error, opinion in zip(self._turned, said):
             error[:] = _log3(self.rotation.dot(opinion.T))

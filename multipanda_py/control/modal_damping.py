@@ -62,6 +62,7 @@ class ModalDamping:
     Args:
         size: Number of axes.
         bandwidth: b [1/s].
+        damping: Where D is written, (n, n); an array of its own by default.
 
     Attributes:
         damping: D of the last design, (n, n).
@@ -74,10 +75,13 @@ class ModalDamping:
     REGULARISATION = 1e-8
     """Far below the squared frequency of any useful spring on the arm [1/s^2]."""
 
-    def __init__(self, size: int = 6, bandwidth: float = BANDWIDTH) -> None:
+    def __init__(
+        self, size: int = 6, bandwidth: float = BANDWIDTH, damping: Matrix | None = None
+    ) -> None:
         self._eigen = eigenpy.SelfAdjointEigenSolver(np.eye(size))
         self._regular = self.REGULARISATION * np.eye(size)
-        self._product, self._normal, self.damping = (np.zeros((size, size)) for _ in range(3))
+        self._product, self._normal = np.zeros((2, size, size))
+        self.damping = np.zeros((size, size)) if damping is None else damping
         self._diagonal, self._brake = self._normal.reshape(-1)[:: size + 1], np.zeros(size)
         self.stiffness: Matrix = np.zeros((size, size))
         self.kept = 1.0

@@ -30,18 +30,15 @@ class SqueezeMeasurement:
     """
 
     def __init__(self, held: HeldObject) -> None:
-        self._bases = held.bases
-        self._inward = list(held.inward)  # live views, one per hand
+        self._bases, self._sharing = held.bases, held.sharing
 
     def take(self, states: Sequence[ArmState]) -> float:
         """Return the squeeze [N] of the measured states."""
-        total = size = 0.0
-        for base, state, inward in zip(self._bases, states, self._inward):
-            fx, fy, fz, *_ = base.six_to_world(state.wrench_ext_in_base).tolist()
-            x, y, z = inward.tolist()
+        total, sharing = 0.0, self._sharing
+        for base, state, (x, y, z) in zip(self._bases, states, sharing.presses):
+            fx, fy, fz, _, _, _ = base.six_to_world(state.wrench_ext_in_base).tolist()
             total -= fx * x + fy * y + fz * z
-            size += x * x + y * y + z * z
-        return total / max(size, 1e-12)
+        return total / sharing.size
 
 
 class BearableSqueeze:

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from multipanda_py.context import Context
-from multipanda_py.control.bearable_share import BORNE, BearableShare
+from multipanda_py.control.bearable_share import BORNE, SURE, BearableShare
 from multipanda_py.control.cartesian_gains import CartesianGains
 from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.lost_modes import LostModes
@@ -156,18 +156,9 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             wrench = spring.wrench(
                 state, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm], twist
             )
-            pull = spring.spring_in_base()
-            bearable = self._bearable[arm].of(pull, state)
-            if bearable < 1.0:
-                left = _multiply(pull, bearable)
-                _add(wrench, left - pull, wrench)
-                pull, pulled = left, min(pulled, bearable)
-            if used > FAST:
-                self._slow_down(arm, used, pull, wrench)
-            if state.operational_space().damping > 0.0:  # a direction is being lost
-                brake = self._lost.damp(state, pull, spring.damping_along)
-                if brake is not None:
-                    _add(wrench, brake, wrench)
+            is_lost = state.operational_space().damping > 0.0  # a direction
+            if is_lost or used > FAST or spring.most_pull > SURE:
+                pulled = min(pulled, self._bound(arm, state, used, is_lost, wrench))
             if share > 0.0:
                 forward = state.operational_space().apply_inertia(
                     motion.acceleration, self._forward
@@ -177,6 +168,25 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             if spring.kept < kept:
                 kept, self.softest = spring.kept, arm
         self.report[0], self.report[1] = kept, pulled
+
+    def _bound(
+        self, arm: int, state: ArmState, used: float, is_lost: bool, wrench: Vector
+    ) -> float:
+        """Leave of a wrench what the arm stands; return the share of the pull that it bears."""
+        spring = self._springs[arm]
+        pull = spring.spring_in_base()
+        bearable = self._bearable[arm].of(pull, state)
+        if bearable < 1.0:
+            left = _multiply(pull, bearable)
+            _add(wrench, left - pull, wrench)
+            pull = left
+        if used > FAST:
+            self._slow_down(arm, used, pull, wrench)
+        if is_lost:
+            brake = self._lost.damp(state, pull, spring.damping_along)
+            if brake is not None:
+                _add(wrench, brake, wrench)
+        return bearable
 
     def _slow_down(self, arm: int, used: float, pull: Vector, wrench: Vector) -> None:
         """Leave in a wrench what fast joints stand of its pull, and damp it as they need."""

@@ -28,11 +28,11 @@ from multipanda_py.controllet import Controllet
 from multipanda_py.handover import SMALL_FORCE, Handover, bounded_error, share_of
 from multipanda_py.parameters import number, vector
 from multipanda_py.report import Report
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import ObjectTarget
 
-_add, _multiply = np.add, np.multiply
-_pack = Struct("4d").pack_into
+_add, _multiply, _norm = np.add, np.multiply, math.hypot
+_pack = Struct("7d").pack_into
 SOFT = 1.0
 """Stiffness too small to carry with [N/m, Nm/rad]."""
 
@@ -109,13 +109,17 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def __init__(self, context: Context, params: _ParamsT) -> None:
         n = context.n_arms
         self.held = HeldObject(context)
-        self._error = PoseError()
+        sharing = self.held.sharing
+        self._error = PoseError(sharing.error)
         # Of the hands, then the object.
         self._dampers = [ModalDamping(bandwidth=SHARED_BANDWIDTH) for _ in range(n + 1)]
         self._turn, self._all_are_due = 0, True
-        sharing = self.held.sharing
+        self._stiffness, self._damping = np.zeros(6 * n + 6), np.zeros((6 * n + 6, 6 * n + 6))
+        blocks = [self._damping[i : i + 6, i : i + 6] for i in range(0, 6 * n + 6, 6)]
+        self._blocks = [*blocks[1:], blocks[0]]  # rates are those of the object, then the hands
         self._springs = sharing.springs.reshape(n, 6)
-        self._hands = list(zip(self._dampers, self.held.rates, sharing.dampers.reshape(n, 6)))
+        self._elastic = list(zip(self._dampers, sharing.ways_off.reshape(-1, 6),
+                                 sharing.pulls.reshape(-1, 6), (*range(n), -1)))  # fmt: skip
         self._measure = SqueezeMeasurement(self.held)
         self._bearable = BearableSqueeze(self.held, context)
         self._states: Sequence[ArmState] = ()
@@ -131,6 +135,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         *hands, of_object = self._dampers
         for damper in hands:
             damper.set_root(np.diag(np.sqrt(p.relative_stiffness)), p.damping_ratio)
+        self._stiffness[:-6] = np.tile(p.relative_stiffness, len(hands))
+        self._stiffness[-6:] = p.stiffness
         of_object.set_root(np.diag(np.sqrt(p.stiffness)), p.damping_ratio)
         self._all_are_due, self._judged = True, 0.0
         self._error.set_bounds(p.error_clip)
@@ -195,29 +201,31 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         held.update(states, self._all_are_due or self._turn == len(states))
         self._design_dampers()
         self.measured = self._measure.take(states)
-        kept = self._draw_together()
+        kept = self._pull_and_brake(target)
         held.sharing.squeeze[0] = self.squeeze(target)
-        self._set_object_wrench(target)
         wrenches = held.sharing.share()
         for state, base, wrench, tau in zip(states, held.bases, wrenches, self.tau):
             base.six_to_base(wrench).dot(state.jacobian, tau)
-        if self._dampers[-1].kept < kept:
-            kept, self.softest = self._dampers[-1].kept, -1
         self._report(kept)
 
-    def _draw_together(self) -> float:
-        """Compute the springs and dampers of the formation; return what stiffness is kept."""
-        held, kept = self.held, 1.0
-        _multiply(held.errors, self.params.relative_stiffness, self._springs)
-        for place, (damper, rate, brake) in enumerate(self._hands):
+    def _pull_and_brake(self, target: ObjectTarget) -> float:
+        """Compute springs and dampers of formation and object; return what stiffness is kept."""
+        held, sharing, kept = self.held, self.held.sharing, 1.0
+        self._error.measure(
+            held.position, held.rotation,
+            target.position_object_in_world, target.rotation_object_in_world, sharing.shift,
+        )  # fmt: skip
+        self._error.clip_measured()
+        _multiply(sharing.ways_off, self._stiffness, sharing.pulls)
+        for damper, way, pull, place in self._elastic:
             if damper.kept < 1.0:
                 if damper.kept < kept:
                     kept, self.softest = damper.kept, place
-                damper.stiffness.dot(held.errors[place], self._springs[place])
-            damper.apply(rate, brake)
+                damper.stiffness.dot(way, pull)
         if self._strains:
             strain = self._strain.dot(held.rotation.T, self._strain_in_world)
             _add(self._springs, strain.reshape(self._springs.shape), self._springs)
+        self._damping.dot(sharing.rates_off, sharing.brakes)
         return kept
 
     @property
@@ -234,12 +242,18 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         held, n = self.held, len(self._dampers) - 1
         for turn in range(n + 2) if self._all_are_due else (self._turn,):
             if turn < n:
-                self._dampers[turn].design(held.inertia_inv(turn))
+                self._design(turn, held.inertia_inv(turn))
             elif turn > n:
                 invs = [held.inertia_inv(hand) for hand in range(n)]
-                self._dampers[n].design(held.sharing.inertia_inv(invs))
+                self._design(n, held.sharing.inertia_inv(invs))
         self._turn = (self._turn + 1) % (n + 2)
         self._all_are_due = False
+
+    def _design(self, place: int, inertia_inv: Matrix) -> None:
+        """Design one damper for an inertia; it brakes with all others in one product."""
+        damper = self._dampers[place]
+        damper.design(inertia_inv)
+        self._blocks[place][:] = damper.damping
 
     def squeeze(self, target: ObjectTarget) -> float:
         """Return the internal force of this cycle [N]: the target, as far as borne, smoothed."""
@@ -261,31 +275,20 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
                 self.context.notify(words)
         self._borne = bearable.of(asked, states)
 
-    def _set_object_wrench(self, target: ObjectTarget) -> None:
-        """Compute spring and damper of the object, at its origin."""
-        held, damper = self.held, self._dampers[-1]
-        wrench, sharing = held.sharing.wrench, held.sharing
-        error = self._error.measure(
-            held.position, held.rotation,
-            target.position_object_in_world, target.rotation_object_in_world,
-        )  # fmt: skip
-        _add(error, sharing.shift, error)
-        self._error.clip()
-        if damper.kept == 1.0:
-            _multiply(self.params.stiffness, error, wrench)
-        else:
-            damper.stiffness.dot(error, wrench)
-        _add(wrench, damper.apply(sharing.rate), wrench)
-
     def _report(self, kept: float) -> None:
-        report = self.report
-        report[:3] = self.held.position
+        x, y, z = self.held.position.tolist()
         apart = turned = 0.0
-        for ex, ey, ez, rx, ry, rz in self.held.errors.tolist():
-            apart = max(apart, ex * ex + ey * ey + ez * ez)
-            turned = max(turned, rx * rx + ry * ry + rz * rz)
-        apart, turned = math.sqrt(apart), math.sqrt(turned)
-        _pack(report.data, 3 * report.itemsize, apart, turned, self.measured, kept)
+        errors = self.held.sharing.errors.tolist()
+        for start in range(0, len(errors), 6):
+            distance, angle = (
+                _norm(*errors[start : start + 3]),
+                _norm(*errors[start + 3 : start + 6]),
+            )
+            if distance > apart:
+                apart = distance
+            if angle > turned:
+                turned = angle
+        _pack(self.report.data, 0, x, y, z, apart, turned, self.measured, kept)
 
 
 class CoupledImpedance(CoupledImpedanceLaw[CoupledImpedanceParams]):

@@ -172,7 +172,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
             state.position_ee_in_base, state.rotation_ee_in_base,
             target.position_ee_in_base[arm], target.rotation_ee_in_base[arm],
         )  # fmt: skip
-        error = self._error.clip()
+        error = self._error.clip_measured()
         damping = self._damping
         brake = damping.damp(state.operational_space().inertia_inv, state.twist_ee_in_base)
         stiffness = self._stiffness if damping.kept == 1.0 else damping.stiffness

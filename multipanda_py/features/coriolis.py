@@ -22,5 +22,5 @@ class Coriolis(Feature[NoParams]):
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
         """Add the Coriolis torques of every arm."""
-        for arm, state in enumerate(states):
-            _add(tau[arm], state.coriolis, tau[arm])
+        for torque, state in zip(tau, states):
+            _add(torque, state.coriolis, torque)

@@ -55,9 +55,10 @@ class Manipulability(Feature[ManipulabilityParams]):
     def __init__(self, context: Context, params: ManipulabilityParams) -> None:
         self._solver, self._scaled = eigenpy.LDLT(np.eye(6)), np.eye(6)
         self._scale = self._scaled.reshape(-1)[::7]
-        self._inverses = [np.zeros((arm.n_joints, 6)) for arm in context.arms]
-        self._taus = context.joint_zeros()
-        self._projectors = [NullspaceProjector(arm.n_joints) for arm in context.arms]
+        inverses = [np.zeros((arm.n_joints, 6)) for arm in context.arms]
+        projectors = [NullspaceProjector(arm.n_joints) for arm in context.arms]
+        flat = [inverse.reshape(-1) for inverse in inverses]
+        self._arms = list(zip(inverses, flat, context.joint_zeros(), projectors))
         self._unsaid: list[str] = []
         super().__init__(context, params)
 
@@ -71,19 +72,18 @@ class Manipulability(Feature[ManipulabilityParams]):
         """Add the torques of every arm that is below the threshold."""
         if self._unsaid and self.params.in_nullspace:
             self.context.notify(f"{self._unsaid.pop()}; in_nullspace: false moves the tool")
-        limit = self.params.threshold**2
-        for arm, state in enumerate(states):
-            jacobian, solver = state.jacobian, self._solver
+        limit, solver = self.params.threshold**2, self._solver
+        for state, total, own in zip(states, tau, self._arms):
             solver.compute(state.jacobian_gram)
             squared = math.prod(solver.vectorD().tolist())
             if not _SINGULAR < squared < limit:
                 continue
             m = math.sqrt(squared)
-            torque, inverse = self._taus[arm], self._inverses[arm]
+            inverse, flat, torque, projector = own
             # The slope of the potential goes in with the unit matrix, where it costs least.
             self._scale.fill(-2.0 * self.params.gain * (m - self.params.threshold) * m)
-            jacobian.T.dot(solver.solve(self._scaled), inverse)
-            state.hessian().reshape(len(torque), -1).dot(inverse.reshape(-1), torque)
+            state.jacobian.T.dot(solver.solve(self._scaled), inverse)
+            state.hessian().reshape(len(torque), -1).dot(flat, torque)
             if self.params.in_nullspace:
-                self._projectors[arm].dynamic(state, torque)
-            _add(tau[arm], torque, tau[arm])
+                projector.dynamic(state, torque)
+            _add(total, torque, total)

@@ -42,3 +42,16 @@ def test_bounds_are_kept_apart_from_the_array_they_came_in():
     bounds[:] = 9.0
     error.value[:] = 1.0
     assert (error.clip() == 0.1).all()
+
+
+def test_a_shift_is_a_part_of_the_error_before_its_bounds():
+    place = np.zeros(6)
+    error = PoseError(place)
+    error.set_bounds(np.full(6, 0.25))
+    shift = np.array([0.1, 0.2, -0.1, 0.3, 0.0, 0.0])
+    here, there = np.zeros(3), np.array([0.1, 0.2, 0.3])
+    value = error.measure(here, np.eye(3), there, np.eye(3), shift)
+    assert value is place
+    assert value == pytest.approx([0.2, 0.4, 0.2, 0.3, 0.0, 0.0])
+    assert error.clip_measured() == pytest.approx([0.2, 0.25, 0.2, 0.25, 0.0, 0.0])
+    assert error.size == pytest.approx(np.sqrt(0.2**2 + 0.4**2 + 0.2**2 + 0.3**2))
