@@ -16,9 +16,10 @@ from multipanda_py.commands.told_over_ros import ToldOverRos
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, ShadowRefused
 from multipanda_py.logs import ArmLog, Log, read
-from multipanda_py.logs.doubts import doubts
+from multipanda_py.logs.doubts import holes, mistaken
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.machine.realtime import other_cpus
+from multipanda_py.robots import MODELS
 from multipanda_py.shadow.arm_shadow import Shadowed
 from multipanda_py.shadow.band import MARGIN, Band, learn
 from multipanda_py.shadow.cell_shadow import CellShadow
@@ -94,7 +95,10 @@ def _learn(options: argparse.Namespace) -> int:
         log = read(path, robot=None)
         config, named = _twin(options, log)
         shadow = CellShadow(config, arms=tuple(named))
+        _doubt(shadow, named)
         shadow.follow(named)
+        if strange := shadow.strangeness():
+            raise ShadowRefused(f"{path}: {strange[0]}")
         arms.update(shadow.arms)
         for name, found in shadow.last.items():
             runs.setdefault(name, []).append(found)
@@ -110,17 +114,31 @@ def _learn(options: argparse.Namespace) -> int:
 def _log(options: argparse.Namespace, band: Band | None) -> int:
     log = read(options.logs)
     config, named = _twin(options, log)
-    for arm in named.values():
-        for sentence in doubts(arm):
-            if "does not move" not in sentence:  # which an arm may well
-                complain(f"note: {sentence}")
     shadow = CellShadow(config, band, tuple(named))
+    _doubt(shadow, named)
     for alarm in shadow.follow(named):
         say(f"{alarm.time:9.2f} s  {alarm}")
     for line in shadow.lines():
         say(line)
+    for sentence in shadow.strangeness():
+        complain(f"note: {sentence}")
     _draw(options, shadow, {name: [found] for name, found in shadow.last.items()})
     return _end(shadow)
+
+
+def _doubt(shadow: CellShadow, named: dict[str, ArmLog]) -> None:
+    """Refuse what is not of the arms that are described; say what is lacking.
+
+    Raises:
+        ShadowRefused: Another robot, other units, swapped columns.
+    """
+    for name, log in named.items():
+        robot = shadow.arms[name].robot.name
+        found = mistaken(log, robot if log.robot is None and robot in MODELS else None)
+        if found:
+            raise ShadowRefused(found[0])
+        for sentence in holes(log):
+            complain(f"note: {sentence}")
 
 
 def _live(options: argparse.Namespace, band: Band | None) -> int:
@@ -219,7 +237,7 @@ def _draw(
 
 def _end(shadow: CellShadow) -> int:
     if shadow.skipped:
-        complain(f"{shadow.skipped} samples are no numbers and were left out")
+        complain(f"{shadow.skipped} samples could not be followed and were left out")
     if not shadow.watches:
         return OK
     count = len(shadow.alarms)

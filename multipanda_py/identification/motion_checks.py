@@ -17,6 +17,8 @@ STILL = 0.02
 """Span of a joint that stands still [rad, m]."""
 SATURATED, MOST_SATURATED = 0.995, 0.01
 """Share of the limit at which a torque is cut off, and share of samples that may be."""
+FLAT = 0.02
+"""Share of samples from which on equal largest or least torques are where they were cut off."""
 BEYOND = 0.05
 """How far measured positions may be beyond limits [rad, m]."""
 ALIKE, UNLIKE = 0.8, 0.3
@@ -75,6 +77,7 @@ def check_motion(motion: MeasuredMotion, regressor: ArmRegressor, *, moves: bool
             "friction and what it moves cannot be told"
         )
     _check_velocities(motion, own)
+    _check_cut_off(motion, own)
     q, dq, ddq, tau = (
         np.concatenate([getattr(run, name) for run in runs]) for name in ("q", "dq", "ddq", "tau")
     )
@@ -148,6 +151,19 @@ def _check_velocities(motion: MeasuredMotion, own: tuple[str, ...]) -> None:
             raise IdentificationRefused(
                 f"{motion.name}: dq of {own[joint]} is opposite to how its q changes"
             )
+
+
+def _check_cut_off(motion: MeasuredMotion, own: tuple[str, ...]) -> None:
+    """Refuse torques that end at some value to the last digit: that of a sensor or a driver."""
+    ends = (motion.tau == motion.tau.max(axis=0)) | (motion.tau == motion.tau.min(axis=0))
+    flat = np.where(np.ptp(motion.tau, axis=0) > 0.0, ends.mean(axis=0), 0.0)
+    if (flat > FLAT).any():
+        joint = int(flat.argmax())
+        end = motion.tau[np.flatnonzero(ends[:, joint])[0], joint]
+        raise IdentificationRefused(
+            f"{motion.name}: {own[joint]}: the torque is cut off at {end:.4g}, in "
+            f"{flat[joint]:.0%} of the samples, where it does not say what the motion takes"
+        )
 
 
 def _check_torques(

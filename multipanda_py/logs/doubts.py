@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from multipanda_py.exceptions import UnknownName
 from multipanda_py.limits import ArmLimits
-from multipanda_py.logs.arm_log import ArmLog
+from multipanda_py.logs.arm_log import JOINT_COLUMNS, ArmLog
 from multipanda_py.robots import MODELS
 from multipanda_py.state import Matrix, Vector
 
@@ -14,6 +15,8 @@ _STILL = 1e-4
 """A joint whose positions spread less than this does not move [rad]."""
 _SATURATED = 0.02
 """Share of samples at the largest torque of a joint from which on it was cut off."""
+_FLAT = 1e-6
+"""As a share of the largest torque: so equal are those that were cut off, and no crests."""
 _ROOM = 1.05
 """A measurement may be so much above a limit."""
 _VELOCITY_FITS = 0.3
@@ -42,10 +45,57 @@ def doubts(
         UnknownName: If there is no such robot.
     """
     name = robot or log.robot
-    found: list[str] = []
+    found = _of_another_robot(log, name) + holes(log, shortest)
+    if found:
+        return found  # what follows would only repeat it
+    found += [
+        f"{log.arm}: {joint} does not move: its positions spread {np.ptp(q):.1e} rad"
+        for joint, q in zip(log.joints, log.q.T)
+        if np.ptp(q) < _STILL
+    ]
+    found += mistaken(log, name)
     if name is not None:
-        found += _of_another_robot(log, name)
-    found += _not_numbers(log)
+        found += _cut_off(log, MODELS[name].limits)
+    return found
+
+
+def mistaken(log: ArmLog, robot: str | None = None) -> list[str]:
+    """Return what says that numbers are not what their columns are called, one sentence each.
+
+    Another robot, degrees, mNm, columns that are swapped. Samples that have something in them
+    that is no number are not looked at.
+
+    Args:
+        log: Of one arm.
+        robot: Name of the model that it is to be of; that of the log by default.
+
+    Raises:
+        UnknownName: If there is no such robot.
+    """
+    name = robot or log.robot
+    if found := _of_another_robot(log, name):
+        return found
+    numbers = np.hstack([log[column] for column in JOINT_COLUMNS if column in log.names])
+    fine = np.isfinite(numbers).all(axis=1)
+    if not fine.any():
+        return []
+    if not fine.all():
+        log = log.with_columns({column: log[column][fine] for column in log.names})
+    found = _velocities(log)
+    if name is not None:
+        limits = MODELS[name].limits
+        found += _positions(log, limits) + _units(log, limits)
+    return found
+
+
+def holes(log: ArmLog, shortest: float = 0.0) -> list[str]:
+    """Return what is not in a log, one sentence each: numbers, time, samples.
+
+    Args:
+        log: Of one arm.
+        shortest: How long it is to be at least [s].
+    """
+    found = _not_numbers(log)
     if log.duration < shortest:
         found.append(f"{log.arm}: {log.duration:.1f} s are too short, allowed from {shortest:g} s")
     lacking = float(np.diff(log.gaps(), axis=1).sum())
@@ -53,22 +103,14 @@ def doubts(
         found.append(
             f"{log.arm}: {lacking:.2f} of {log.duration:.2f} s lie in {len(log.gaps())} gaps"
         )
-    if found:
-        return found  # what follows would only repeat it
-    found += [
-        f"{log.arm}: {joint} does not move: its positions spread {np.ptp(q):.1e} rad"
-        for joint, q in zip(log.joints, log.q.T)
-        if moves and np.ptp(q) < _STILL
-    ]
-    found += _velocities(log)
-    if name is not None:
-        limits = MODELS[name].limits
-        found += _positions(log, limits)
-        found += _torques(log, limits)
     return found
 
 
-def _of_another_robot(log: ArmLog, name: str) -> list[str]:
+def _of_another_robot(log: ArmLog, name: str | None) -> list[str]:
+    if name is None:
+        return []
+    if name not in MODELS:
+        raise UnknownName("robot", name, list(MODELS))
     model = MODELS[name]
     if len(log.joints) != model.limits.n_joints:
         return [f"{log.arm}: {len(log.joints)} joints, {name} has {model.limits.n_joints}"]
@@ -135,7 +177,7 @@ def _positions(log: ArmLog, limits: ArmLimits) -> list[str]:
     ]
 
 
-def _torques(log: ArmLog, limits: ArmLimits) -> list[str]:
+def _units(log: ArmLog, limits: ArmLimits) -> list[str]:
     if log.tau is None:
         return []
     largest = np.abs(log.tau).max(axis=0)
@@ -148,19 +190,24 @@ def _torques(log: ArmLog, limits: ArmLimits) -> list[str]:
     if largest.max() < 0.2:
         return [f"{log.arm}: no torque is above {largest.max():.2g} Nm: in kNm, or not measured?"]
     over = np.flatnonzero(largest > _ROOM * limits.torque)
-    found = [
+    return [
         f"{log.arm}: tau of {log.joints[k]} is {largest[k]:.1f}, above the {limits.torque[k]:.0f} "
         "Nm of this robot: are columns swapped, or is it another one?"
         for k in over
     ]
-    cut = (np.abs(log.tau) > 0.999 * largest).mean(axis=0)
-    found += [
+
+
+def _cut_off(log: ArmLog, limits: ArmLimits) -> list[str]:
+    if log.tau is None:
+        return []
+    largest = np.abs(log.tau).max(axis=0)
+    cut = (np.abs(log.tau) > (1.0 - _FLAT) * largest).mean(axis=0)
+    return [
         f"{log.arm}: tau of {log.joints[k]} is cut off at {largest[k]:.2f} Nm in "
         f"{100 * cut[k]:.0f} % of the samples"
         for k in np.flatnonzero((cut > _SATURATED) & (np.ptp(log.tau, axis=0) > 1e-6))
-        if k not in over
+        if largest[k] <= _ROOM * limits.torque[k]
     ]
-    return found
 
 
 def _smooth(values: Matrix, window: int) -> Matrix:

@@ -20,6 +20,8 @@ SMOOTHING = 0.05
 """Time constant of what residuals pass before anybody judges them [s]."""
 SETTLES = 1.0
 """After the twin was put to where the arm is, nothing is judged for so long [s]."""
+STRANGE = 0.25
+"""Share of a joint's largest torque: what needs more than that is no log of the described arm."""
 _ADAPTS = 50
 """Samples after which the damping of the correction follows the posture."""
 _LONGEST_PERIOD = 0.1
@@ -54,6 +56,25 @@ class Shadowed:
         """Robot time, (n,) [s]."""
         return self.log.time
 
+    def strangeness(self, largest_torque: Vector) -> str:
+        """Say that this can hardly be a log of the described arm, or return an empty string.
+
+        Args:
+            largest_torque: Of every joint, (j,) [Nm, N].
+        """
+        rows = self.correction[self.judged]
+        if not len(rows):
+            return ""
+        rms = np.sqrt(np.mean(rows**2, axis=0))
+        joint = int(np.argmax(rms / largest_torque))
+        if rms[joint] < STRANGE * largest_torque[joint]:
+            return ""
+        return (
+            f"{self.log.arm}: {self.log.joints[joint]} would need {rms[joint]:.1f} Nm other than "
+            "it was given (root mean square): are columns swapped, is a unit another one, or is "
+            "it another arm, or mounted otherwise?"
+        )
+
 
 class ArmShadow:
     """Follow one arm with its twin.
@@ -68,7 +89,7 @@ class ArmShadow:
 
     Attributes:
         name: Of the arm.
-        skipped: Samples that had something in them that is no number.
+        skipped: Samples that had something in them that is no number, or threw the twin off.
 
     Thread: one at a time.
     """
@@ -159,6 +180,10 @@ class ArmShadow:
                 if k % _ADAPTS == 0:
                     twin.adapt(log.q[k])
                 twin.step(*self._before[:2], self._before[2] + self._before[3], passed)
+                if not np.isfinite(twin.q).all():  # what it was given moves no arm
+                    self._follows = False
+                    self.skipped += 1
+                    continue
                 needed = self._before[2] + twin.correction
             raw[self._places["q"]] = log.q[k] - twin.q
             raw[self._places["dq"]] = dq[k] - twin.dq

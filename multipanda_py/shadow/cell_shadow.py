@@ -56,7 +56,7 @@ class CellShadow:
 
     @property
     def skipped(self) -> int:
-        """Samples of all arms that had something in them that is no number."""
+        """Samples of all arms that could not be followed."""
         return sum(shadow.skipped for shadow in self._shadows.values())
 
     @property
@@ -87,6 +87,13 @@ class CellShadow:
             if name in self.watches:
                 raised += self.watches[name].look(found)
         return raised
+
+    def strangeness(self) -> list[str]:
+        """Return what can hardly be of the arms as they are described, a sentence each."""
+        found = (
+            last.strangeness(self.arms[name].limits.torque) for name, last in self.last.items()
+        )
+        return [sentence for sentence in found if sentence]
 
     def lines(self) -> Iterator[str]:
         """Say how each arm is, a line each, since :meth:`forget`."""

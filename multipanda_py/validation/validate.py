@@ -12,6 +12,8 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.logs import Log
+from multipanda_py.logs.doubts import holes, mistaken
+from multipanda_py.robots import MODELS
 from multipanda_py.validation.compare import Comparison, compare
 from multipanda_py.validation.record import Run, TaskCell
 from multipanda_py.validation.task import Task
@@ -101,6 +103,9 @@ def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
                 f"task {task.number}: {plant.where}: {log.arm}: got {len(log.joints)} joints, "
                 f"allowed {arm.robot.n_joints}, which the twin's {name} has"
             )
+        robot = arm.robot.name if log.robot is None and arm.robot.name in MODELS else None
+        if doubts := mistaken(log, robot) + holes(log):
+            raise ValidationRefused(f"task {task.number}: {plant.where}: {doubts[0]}")
         away = float(np.abs(log.q[0] - np.array(arm.q_start)).max())
         if not away <= ELSEWHERE:
             raise ValidationRefused(

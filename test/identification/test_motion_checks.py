@@ -58,6 +58,13 @@ def saturated(log):
     return replace(log, tau=tau)
 
 
+def cut_off(log):
+    """By a sensor whose range ends below what the arm can exert."""
+    tau = log.tau.copy()
+    tau[:, 1] = np.clip(tau[:, 1], -30.0, 30.0)
+    return replace(log, tau=tau)
+
+
 def set_back(log):
     time = log.time.copy()
     time[500:] -= 3.0
@@ -79,6 +86,7 @@ BAD = {
     "upside down": (lambda log: replace(log, tau=-log.tau), "opposite"),
     "constant joint": (still, "joint3: stands still"),
     "saturated": (saturated, "at its limit"),
+    "cut off": (cut_off, "joint2: the torque is cut off at "),
     "nan": (with_nan, "not finite in 1 of"),
     "clock": (set_back, "the clock went from"),
     "names": (

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logs that are not what they are said to be: commands say so in a sentence and write nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import yaml
+from measured_arm import some_motion
+
+from multipanda_py.cli import main
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.identification.arm_regressor import ArmRegressor
+from multipanda_py.robots import ArmDescription
+from multipanda_py.validation import make_task, run_task
+
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("scipy")
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+ARM = ArmDescription("arm", "fr3")
+TWIN = "config/single_sim.yaml"
+Q, DQ, TAU = ([f"{name}{k}" for k in range(1, 8)] for name in ("q", "dq", "tau"))
+
+
+@pytest.fixture(scope="module")
+def excited():
+    """What a described arm would measure on a motion that shows its parameters."""
+    regressor, motion = ArmRegressor(ARM), some_motion(ARM, 0)
+    time = motion.times(100.0)
+    q, dq, ddq = motion.sample(time)
+    rows = regressor.rows(q, dq, ddq)
+    tau = rows @ regressor.prior + rows[..., -10:] @ regressor.carried
+    tau += 0.01 * np.random.default_rng(0).normal(size=tau.shape)
+    return pandas.DataFrame(
+        np.hstack([time[:, None], q, dq, tau]), columns=["time", *Q, *DQ, *TAU]
+    )
+
+
+@pytest.fixture(scope="module")
+def task_run():
+    """The log of a plant at task 1."""
+    plant = CellConfig.from_dict({"arms": {"arm": {"noise": {"tau": 0.02}}}})
+    log = run_task(make_task(1, seconds=1.0), plant).logs["arm"]
+    return log.to_pandas()[["time", *Q, *DQ, *TAU]]
+
+
+def changed(table, columns, value):
+    found = table.copy()
+    found[columns] = value(found[columns].to_numpy())
+    return found
+
+
+def swapped(one, other):
+    def swap(values):
+        values = values.copy()
+        values[:, [one, other]] = values[:, [other, one]]
+        return values
+
+    return swap
+
+
+def at(sample, value):
+    def put(values):
+        values = values.copy()
+        values[sample, 1] = value
+        return values
+
+    return put
+
+
+SPOILS = {
+    "gaps": lambda t: t[np.arange(len(t)) % 100 < 60],
+    "clock set back": lambda t: changed(t, ["time"], lambda x: np.where(
+        np.arange(len(x))[:, None] > len(x) // 2, x - 0.3, x)),
+    "swapped positions": lambda t: changed(t, Q, swapped(0, 3)),
+    "swapped torques": lambda t: changed(t, TAU, swapped(1, 3)),
+    "degrees": lambda t: changed(t, [*Q, *DQ], np.degrees),
+    "mNm": lambda t: changed(t, TAU, lambda x: 1e3 * x),
+    "constant joint": lambda t: changed(changed(t, Q[2:3], lambda x: 0.0 * x + 0.1), DQ[2:3],
+                                        lambda x: 0.0 * x),
+    "cut off": lambda t: changed(t, TAU[1:2], lambda x: np.clip(x, -20.0, 20.0)),
+    "no number": lambda t: changed(t, TAU, at(77, np.nan)),
+    "text": lambda t: changed(t.astype(object), Q, at(77, "off")),
+    "six joints": lambda t: t.drop(columns=["q7", "dq7", "tau7"]),
+    "too short": lambda t: t[:80],
+    "no torque": lambda t: t.drop(columns=TAU),
+    "no time": lambda t: t.drop(columns=["time"]),
+}  # fmt: skip
+IDENTIFY = {
+    "gaps": "too short: 0 s in runs of more than a second between",
+    "clock set back": "time has to increase from sample to sample",
+    "swapped positions": "joint1: got positions from",
+    "swapped torques": "the torque of joint2 is what joint4 should take: are columns swapped?",
+    "degrees": "are these degrees?",
+    "mNm": "are these mNm?",
+    "constant joint": "joint3: stands still",
+    "cut off": "joint2: the torque is cut off at",
+    "no number": "tau: not finite in 1 of",
+    "text": "are no numbers",
+    "six joints": "6 joints, fr3 has 7",
+    "too short": "too short",
+    "no torque": "torque",
+    "no time": "no column with the time",
+}
+LEARN = {
+    "clock set back": "time has to increase from sample to sample",
+    "swapped positions": "are columns swapped?",
+    "swapped torques": "joint2 would need",
+    "degrees": "are positions in degrees?",
+    "mNm": "is it in mNm?",
+    "text": "are no numbers",
+    "six joints": "6 joints, fr3 has 7",
+    "too short": "too short to learn from",
+    "no torque": "neither commanded nor measured torques",
+    "no time": "no column with the time",
+}
+VALIDATE = {
+    "gaps": "s lie in 10 gaps",
+    "clock set back": "time has to increase from sample to sample",
+    "swapped positions": "are columns swapped?",
+    "degrees": "are positions in degrees?",
+    "mNm": "is it in mNm?",
+    "no number": "tau of joint2 is nan at",
+    "text": "are no numbers",
+    "six joints": "got 6 joints, allowed 7",
+    "no time": "no column with the time",
+}
+
+
+def refusal(line, folder, capsys):
+    """Run a command that refuses; return its sentence."""
+    before = sorted(folder.iterdir())
+    assert main(line) == 1
+    said = capsys.readouterr()
+    assert sorted(folder.iterdir()) == before, "something was written"
+    sentences = [text for text in said.err.splitlines() if not text.startswith("note: ")]
+    assert len(sentences) == 1, said.err
+    return sentences[0]
+
+
+@pytest.mark.parametrize("case", IDENTIFY)
+def test_identify_refuses(excited, case, tmp_path, capsys):
+    path = tmp_path / "bad.csv"
+    SPOILS[case](excited).to_csv(path, index=False)
+    line = ["identify", str(path), "--robot", "fr3", "-o", str(tmp_path / "robot.yaml")]
+    assert IDENTIFY[case] in refusal(line, tmp_path, capsys)
+
+
+@pytest.mark.parametrize("case", LEARN)
+def test_a_twin_does_not_learn_from(excited, case, tmp_path, capsys):
+    path = tmp_path / "bad.csv"
+    SPOILS[case](excited).to_csv(path, index=False)
+    line = ["shadow", "--learn", str(path), "--twin", TWIN, "-o", str(tmp_path / "band.yaml")]
+    assert LEARN[case] in refusal(line, tmp_path, capsys)
+
+
+@pytest.mark.parametrize("case", VALIDATE)
+def test_validate_does_not_compare_with(task_run, case, tmp_path, capsys):
+    path = tmp_path / "bad.csv"
+    SPOILS[case](task_run).to_csv(path, index=False)
+    line = ["validate", "--plant", str(path), "--twin", TWIN, "--task", "1", "--seconds", "1",
+            "--repeats", "1", "-o", str(tmp_path / "report.html")]  # fmt: skip
+    assert VALIDATE[case] in refusal(line, tmp_path, capsys)
+
+
+def test_a_log_of_others_joints_is_refused_by_name(excited, tmp_path, capsys):
+    """As a table has no names of joints: by the robot that somebody says it is."""
+    path = tmp_path / "bad.csv"
+    excited.to_csv(path, index=False)
+    line = ["identify", str(path), "--robot", "ur5e", "-o", str(tmp_path / "robot.yaml")]
+    assert "7 joints, ur5e has 6" in refusal(line, tmp_path, capsys)
+
+
+def test_a_robot_file_that_is_not_physical_is_refused_by_whoever_reads_the_cell(tmp_path, capsys):
+    file, cell = tmp_path / "robot.yaml", tmp_path / "cell.yaml"
+    links = {"link3": {"mass": -1.0, "com": [0.0, 0.0, 0.0], "inertia": [0.1, 0.1, 0.1, 0, 0, 0]}}
+    file.write_text(yaml.safe_dump({"robot": "fr3", "links": links}))
+    arm = {"model": {"base": "fr3", "parameters": str(file)}}
+    body = {"arms": {"arm": arm}, "cell": {"name": "heavy"}}
+    cell.write_text(yaml.safe_dump({"/**": {"ros__parameters": body}}))
+    for line in (["check", str(cell)], ["shadow", "x.mcap", "--twin", str(cell)]):
+        assert main(line) == 1
+        err = capsys.readouterr()
+        text = err.err + err.out
+        if line[0] == "check":
+            assert "link3" in text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cell.yaml", "robot.yaml"]
+
+
+def test_a_plant_that_faults_in_the_middle_is_in_the_report(tmp_path, capsys):
+    """Joint 5 rubs, is felt, and stops the arm."""
+    rubbing = {"coulomb": [0.0] * 4 + [0.4, 0.0, 0.0], "viscous": [0.0] * 4 + [2.0, 0.0, 0.0]}
+    arm = {"perturbation": rubbing,
+           "franka": {"upper_torque_thresholds": [40.0] * 4 + [0.8, 40.0, 40.0]}}  # fmt: skip
+    plant = tmp_path / "plant.yaml"
+    body = {"arms": {"arm": arm}, "cell": {"name": "shaky"}}
+    plant.write_text(yaml.safe_dump({"/**": {"ros__parameters": body}}))
+    report = tmp_path / "report.html"
+    line = ["validate", "--plant", str(plant), "--twin", TWIN, "--task", "1", "--seconds", "0.8",
+            "--repeats", "1", "-o", str(report)]  # fmt: skip
+    assert main(line) == 0
+    for text in (report.read_text(), report.with_suffix(".json").read_text()):
+        assert "joint 5" in text
+        assert "plant, repeat 1, after 0." in text
