@@ -58,6 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--arm", metavar="ARM", help="follow this arm only")
     parser.add_argument(
+        "--update", action="store_true",
+        help="say what load and friction seem to be beyond the description, in free motion; "
+        "nothing acts on it",
+    )  # fmt: skip
+    parser.add_argument(
         "-o", "--output", type=Path, metavar="OUT",
         help="the band that is learnt; else a picture of both: OUT.png, .svg, .pdf, or "
         "OUT_ARM.png of several arms",
@@ -75,7 +80,9 @@ def run(options: argparse.Namespace) -> int:
     """Follow, and say what there is."""
     if bool(options.logs) == (options.node is not None):
         raise ConfigurationError("name logs, or --node for a cell that runs, and not both")
-    if options.learn and (options.node is not None or options.band or options.output is None):
+    if options.learn and (
+        options.node is not None or options.band or options.update or options.output is None
+    ):
         raise ConfigurationError("--learn is from logs, to a file: multipanda shadow --learn "
                                  "LOG ... -o band.yaml")  # fmt: skip
     if options.node is None and (options.ros or options.duration):
@@ -114,7 +121,7 @@ def _learn(options: argparse.Namespace) -> int:
 def _log(options: argparse.Namespace, band: Band | None) -> int:
     log = read(options.logs)
     config, named = _twin(options, log)
-    shadow = CellShadow(config, band, tuple(named))
+    shadow = CellShadow(config, band, tuple(named), options.update)
     _doubt(shadow, named)
     for alarm in shadow.follow(named):
         say(f"{alarm.time:9.2f} s  {alarm}")
@@ -147,7 +154,7 @@ def _live(options: argparse.Namespace, band: Band | None) -> int:
     names = (options.arm,) if options.arm else tuple(rows.config.arms)
     config = CellConfig.from_yaml(options.twin) if options.twin else rows.config
     _check_arms(config, names)
-    shadow = CellShadow(config, band, names)
+    shadow = CellShadow(config, band, names, options.update)
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, other_cpus(rows.config.realtime))
     os.nice(NICENESS)
@@ -173,6 +180,8 @@ def _live(options: argparse.Namespace, band: Band | None) -> int:
                 due += LINE
                 for line in shadow.lines():
                     say(line)
+                for update in shadow.updates.values():
+                    say(next(update.lines()))
                 shadow.forget()
         if not rows.is_there:
             complain("the cell has ended")
@@ -236,6 +245,9 @@ def _draw(
 
 
 def _end(shadow: CellShadow) -> int:
+    for update in shadow.updates.values():
+        for line in update.lines():
+            say(line)
     if shadow.skipped:
         complain(f"{shadow.skipped} samples could not be followed and were left out")
     if not shadow.watches:

@@ -83,5 +83,6 @@ def _arms(shadow: CellShadow) -> list[dict[str, object]]:
             "raised": len(watch.alarms) if watch else 0,
             "used": {k: round(v, 3) for k, v in watch.use.items()} if watch else {},
             "residuals": values,
+            "beyond": list(shadow.updates[name].lines()) if name in shadow.updates else [],
         })  # fmt: skip
     return found

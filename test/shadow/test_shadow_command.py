@@ -61,8 +61,10 @@ def test_a_pull_at_one_of_two_arms_is_said_and_drawn(recorded, capsys, tmp_path)
 
 def test_one_arm_of_two_is_followed_without_a_band(recorded, capsys):
     folder, _ = recorded
-    assert main(["shadow", str(folder / "one.mcap"), "--arm", "left"]) == 0
-    (line,) = capsys.readouterr().out.splitlines()
+    assert main(["shadow", str(folder / "one.mcap"), "--arm", "left", "--update"]) == 0
+    line, beyond, *_ = capsys.readouterr().out.splitlines()
+    assert beyond.startswith("left: carries ")
+    assert abs(float(beyond.split()[2])) < 0.05
     assert line.startswith("left ")
     assert "correction" in line
 
@@ -93,6 +95,7 @@ def test_a_table_of_others_needs_a_cell_that_describes_the_arm(recorded, capsys,
         ("", "name logs, or --node for a cell that runs, and not both"),
         ("one.mcap --node", "not both"),
         ("--learn one.mcap", "--learn is from logs, to a file"),
+        ("--learn one.mcap --update -o x.yaml", "--learn is from logs, to a file"),
         ("--learn --node -o x.yaml", "--learn is from logs, to a file"),
         ("one.mcap --ros", "--ros and --duration are for --node"),
         ("one.mcap -o x.txt", "got '.txt', allowed .png, .svg, .pdf"),
