@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -78,5 +79,8 @@ class ExternalEstimate:
         observed = self._observer.update(state.q, state.dq, torque, period)
         prompt += period / (SMOOTHING + period) * (felt - prompt)
         slow += CROSSOVER * period / (1.0 + CROSSOVER * period) * (prompt - slow)
-        np.add(observed, prompt, felt)
-        felt -= slow
+        found = observed + prompt - slow
+        if not math.isfinite(sum(found.tolist())):  # would stay so: whoever checks sees the state
+            self._begun = False
+            return
+        felt[:] = found

@@ -85,6 +85,23 @@ def test_a_reset_begins_with_what_the_robot_feels_and_is_the_same_every_time(mak
     np.testing.assert_array_equal(*runs)
 
 
+@pytest.mark.parametrize("what", ["q", "dq", "tau_J", "tau_ext"])
+def test_one_measurement_that_was_no_number_was_felt_for_ever(make_cell, arms, what):
+    cell = make_cell(arms(True), STIFF, ["arm/stiff"])
+    cell.step(20)
+    measuring = cell.loop.backends[0].drives[0]._measuring
+    measuring.append(lambda state: getattr(state, what).__setitem__(2, np.nan))
+    cell.step(5)
+    assert bool(cell.state("arm").fault) == (what in ("q", "dq"))  # this law reads no other
+    measuring.pop()
+    cell.step(10)
+    if cell.state("arm").fault:
+        cell.recover(["arm"])
+    cell.step(200)
+    assert not cell.state("arm").fault
+    assert np.isfinite(cell.state("arm").tau_ext).all()
+
+
 def test_noise_of_the_sensors_is_less_than_the_robot_says(make_cell, tmp_path):
     path = tmp_path / "robot.yaml"
     write_robot(path, 3, friction=False)
