@@ -11,7 +11,7 @@ from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.dynamics.gravity import ArmGravity
 from multipanda_py.handover import Handover
 from multipanda_py.loop.events import Event
-from multipanda_py.loop.safety import StateGuard, TorqueGuard
+from multipanda_py.loop.safety import StateGuard, TorqueGuard, is_finite
 from multipanda_py.robots.load import Load
 from multipanda_py.state import INTERFACES, ArmState, Vector
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 RELEASE_TIME = 0.02
 """Time constant with which the torque of an arm that no law can hold decays to zero [s]."""
+SOUND_CYCLES = 5
+"""States in a row that have to be numbers before hold brakes an arm that was released."""
 
 
 class Arm:
@@ -39,6 +41,7 @@ class Arm:
         first_interface: What it is commanded until a law wants something else.
         motion: Moves its ``joint_command`` on; None under torque control.
         released: Even hold cannot produce a torque; it decays to zero.
+        blind: Why: what was measured was no number. Hold begins anew when that is over.
         interrupted: It may not have done what it was told at some time since the fault.
         busy: Why no other law may have it now, or an empty string.
         tare: What is taken off its estimated external torques, (n,) [Nm].
@@ -83,7 +86,8 @@ class Arm:
         self.owner: Instance
         self._slot = 0
         self._fault = Event.NONE
-        self.released = self.interrupted = False
+        self.released = self.blind = self.interrupted = False
+        self._sound = 0
         self.busy = ""
         self.tare = np.zeros(state.n_joints)
         self.up_in_base = np.array([0.0, 0.0, 1.0]) if up_in_base is None else up_in_base
@@ -145,10 +149,29 @@ class Arm:
         load sink that nobody told of, and a hand that pushes would be pushed for good.
         """
         was, anew = self._fault, self.released or self.interrupted
-        self.fault, self.released = Event.NONE, False
+        self.fault, self.released, self.blind = Event.NONE, False, False
         if anew:
             self.start_anew(handover)
         return was
+
+    def release(self) -> None:
+        """Let the torque decay, as even hold has none."""
+        self.released, self._sound = True, 0
+        self.blind = not self._is_seen()
+
+    def look_again(self) -> None:
+        """Have hold brake an arm that was released blindly, and stays faulted, once it is seen.
+
+        Nothing else would: without friction it would glide on, and faster, to its stops.
+        """
+        if self.blind:
+            self._sound = self._sound + 1 if self._is_seen() else 0
+            if self._sound >= SOUND_CYCLES:
+                self.released = False
+                self.start_anew()
+
+    def _is_seen(self) -> bool:
+        return is_finite(self.state.q) and is_finite(self.state.dq)
 
     def start_anew(self, handover: Handover | None = None) -> None:
         """Let the hold begin from the measured state, with a torque if it was not away."""

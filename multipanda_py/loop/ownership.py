@@ -304,6 +304,8 @@ class Ownership:
                 self._stand_in(instance, now_ns)
             return
         try:
+            if instance.spec.is_hold and self._arms[instance.spec.arms[0]].released:
+                self._arms[instance.spec.arms[0]].look_again()
             instance.update()
         except NonFiniteTorque as error:
             self.fail(instance, Event.NON_FINITE_TORQUE, str(error), now_ns)
@@ -338,8 +340,12 @@ class Ownership:
         A hold that goes on failing, cycle after cycle, is reported once.
         """
         is_hold = instance.spec.is_hold
-        if arms is None and is_hold and self._arms[instance.spec.arms[0]].released:
-            return
+        if arms is None and is_hold:
+            arm = self._arms[instance.spec.arms[0]]
+            if arm.blind and not arm.released:
+                arm.release()  # again
+            if arm.released:
+                return
         for arm in arms if arms is not None else [self._arms[i] for i in instance.spec.arms]:
             if event.takes_torque and not arm.interrupted:
                 arm.before_loss = self._past.before_loss(arm)
@@ -347,7 +353,7 @@ class Ownership:
             self._mailbox.report(event, now_ns, arm.index, instance.spec.index, text)
         if is_hold:
             if not event.permits_hold:
-                self._arms[instance.spec.arms[0]].released = True
+                self._arms[instance.spec.arms[0]].release()
             return
         self.apply([i.active and i is not instance for i in self._instances], now_ns=now_ns)
         for index in instance.spec.arms:

@@ -35,8 +35,8 @@ class SimRobot(Stage):
 
     An arm that has stopped is held by :math:`\tau = K (q_0 - q) - D \dot q`, critically damped
     joint by joint, with the stiffness of the robot's own controller as far as explicit steps
-    stay stable. On elastic joints it holds the motors, with gains for their inertia alone: that of
-    the links comes late.
+    stay stable; it knows its joints at once, however late laws learn of them. On elastic joints
+    it holds the motors, with gains for their inertia alone: that of the links comes late.
 
     What is compared with the thresholds is what this robot measures: as noisy as its sensors
     are, not delayed on the way to the laws, and not tared.
@@ -77,6 +77,8 @@ class SimRobot(Stage):
         self._words_of = words_of
         self._model, self._data, self._state = model, data, state
         self._dofs = slice(dof, dof + arm.n_joints)
+        q_at = int(model.jnt_qposadr[model.dof_jntid[dof]])
+        self._joints = data.qpos[q_at : q_at + arm.n_joints], data.qvel[self._dofs]
         self._flange = int(model.body(arm.flange_frame).id)
         self._jacobian = np.zeros((3, model.nv))
         self._weight = np.zeros(arm.n_joints)
@@ -118,12 +120,11 @@ class SimRobot(Stage):
         if not self.stopped and (self._torques is not None or self._wrench is not None):
             self._watch()
         if self.stopped:
-            state = self._state
-            q, dq = (state.q, state.dq) if self._springs is None else self._springs.motors
+            q, dq = self._motors()
             tau[:] = self._stiffness * (self._q - q) - self._damping * dq
             np.clip(tau, -self._limit, self._limit, out=tau)
-            state.tau[:] = 0.0
-            tau += state.tau_gravity  # its own, where the loop gives none
+            self._state.tau[:] = 0.0
+            tau += self._state.tau_gravity  # its own, where the loop gives none
         if self._load.mass > 0.0:
             self._weigh()
             if self._compensates_gravity:
@@ -174,11 +175,13 @@ class SimRobot(Stage):
 
     def _stop(self) -> None:
         """Hold where the arm is, with gains for its inertia there."""
-        self._q = self._state.q.copy()
-        if self._springs is not None:
-            self._q = self._springs.motors[0]
+        self._q = self._motors()[0].copy()
         self._stiffness, self._damping = self.servo_gains()
         self.stopped = True
+
+    def _motors(self) -> tuple[Vector, Vector]:
+        """Return where it is and how fast, (n,) each: of now, however late laws learn of it."""
+        return self._joints if self._springs is None else self._springs.motors
 
     def servo_gains(self) -> tuple[Vector, Vector]:
         """Return stiffness and damping of its own joint controller in this posture, (n,) each."""

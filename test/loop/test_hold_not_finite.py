@@ -47,6 +47,34 @@ def test_a_hold_that_is_not_finite_filled_the_log(make_cell, active):
     assert 1 <= len(cell.events()) <= 2  # said anew: it is another fault
 
 
+@pytest.mark.parametrize("place", ["q", "dq"])
+def test_an_arm_whose_state_was_no_number_once_glided_on_faster_and_faster(make_cell, place):
+    cell = make_cell(controllets={"rate": {"type": "joint_velocity"}}, active=["left/rate"])
+    for _ in range(8):
+        cell.set_target("left", dq=[0.6] * 7)
+        cell.step(50)
+    cell.events()
+    measuring = backend_of(cell).drives[0]._measuring
+    for _ in range(3):  # a second time does not make it another fault
+        measuring.append(lambda state: getattr(state, place).__setitem__(2, np.nan))
+        cell.step(1)
+        measuring.pop()
+        cell.step(20)
+    before = cell.state("left").q.copy()
+    cell.step(1200)
+    assert np.abs(cell.state("left").dq).max() < 0.05
+    assert np.abs(cell.state("left").q - before).max() < 0.15
+    assert cell.state("left").fault == "non_finite_torque"
+    assert 1 <= len(cell.events()) <= 2
+    _, rows = cell.rows()
+    assert np.isfinite(rows["arms"]["tau"]).all()
+    assert np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max() <= 1.0 + 1e-9
+    cell.recover(["left"])
+    cell.step(300)
+    assert not cell.state("left").fault
+    assert np.abs(cell.state("left").dq).max() < 0.02
+
+
 def test_a_diverged_simulation_wrote_a_file_and_a_line_per_cycle(
     make_cell, tmp_path, monkeypatch, capfd
 ):

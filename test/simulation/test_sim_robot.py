@@ -275,3 +275,20 @@ def test_mock_arms_carry_what_they_are_told(make_cell):
     assert np.abs(left.tau_J - right.tau_J).max() > 5.0
     assert np.abs(left.tau_J - weight).max() > 5.0
     assert np.abs(left.dq).max() < 1e-6
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.01, 0.05])
+def test_an_arm_that_stopped_by_itself_shook_for_good_where_laws_see_it_late(make_cell, delay):
+    """It knows its own joints at once; only the laws do not."""
+    late = {"model": "fr3", "perturbation": {"delay": delay}}
+    cell = make_cell({"left": late}, {"push": {"type": "misbehaving"}}, ["left/push"])
+    robot = cell.loop.backends[0]._robots[0]
+    cell.set_parameters("left/push", {"torque": 1.0})
+    cell.step(200)
+    moving = world(cell)[1].qvel[:7]
+    assert np.abs(moving).max() > 0.3
+    robot._stop()
+    robot.fault = "reflex: made up"
+    cell.step(400)
+    assert np.abs(moving).max() < 1e-3
+    assert cell.state("left").fault == "arm_stopped"
