@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from multipanda_py.exceptions import MissingExtra
@@ -36,7 +37,12 @@ def multimode_controller() -> int:
 
 
 def multipanda() -> int:
-    """Run a command; see :mod:`multipanda_py.cli`."""
+    """Run a command; see :mod:`multipanda_py.cli`.
+
+    Matrices here are small: threads of the linear algebra take up to ten times the processor's
+    time for them, and gain nothing.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     end_at_once("multipanda")
     try:
         with extras_named():

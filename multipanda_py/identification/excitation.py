@@ -25,6 +25,9 @@ FIRST = 20
 """Random motions of which the best is the beginning."""
 SPARSE, DENSE = 2.5, 100.0
 """Samples per second of the search, in shares of the fastest harmonic, and of the last check."""
+BETWEEN = 16.0
+"""Samples at which a motion that is better keeps its distances, per one of the search: what the
+last check finds costs the whole motion some of its size."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,7 @@ class Excitation:
         self._blank = FourierMotion(blank, blank, np.zeros(n), wanted.period, wanted.ramp)
         fastest = wanted.harmonics / wanted.period
         self._times = self._blank.times(4.0 * SPARSE * fastest)
+        self._between = BETWEEN * SPARSE * fastest
         self._basis = self._blank.basis(self._times)
 
     @property
@@ -208,7 +212,7 @@ class Excitation:
             trial = x + step * mask * rng.normal(size=x.size)
             motion = self.motion(trial)
             new = self.cost(motion)
-            if new < cost and self.clear(motion):
+            if new < cost and self.clear(motion) and self.clear(motion, self._between):
                 x, cost, step = trial, new, min(1.0, step * 1.5)
             else:
                 step = max(SHORTEST_STEP, step * 1.5**-0.25)

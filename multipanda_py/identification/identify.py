@@ -28,8 +28,11 @@ FRICTIONS = ("coulomb", "sigmoid")
 ROTORS = ("fit", "known", "unseen")
 MASS_RANGE = (0.7, 1.3)
 """Of the total mass of what moves, relative to what is said of it."""
-SLOW = 0.04
-"""Velocities at which friction may be anything, and torques are not used [rad/s, m/s]."""
+SLOW = 0.1
+"""Velocities at which friction may be anything, as it falls with speed there first (Stribeck), and
+torques are not used [rad/s, m/s]."""
+OF_SPEED = 0.25
+"""Of a joint that is slow itself, the share of its root mean square velocity."""
 LATEST = 0.02
 """Longest delay of measured torques that is put down to the recording [s]."""
 
@@ -144,17 +147,16 @@ def identify(
     rotors = _known_rotors(regressor, options)
     train, test = (_without(part, rotors, n) for part in (train, test))
     progress(f"{len(base)} base parameters, {len(train)} samples")
-    moving = train.moving(SLOW, options.cutoff)
-    if options.friction == "sigmoid":  # also of late torques; a delay is told better with it
-        shape = fit_shape(train, base, options.cutoff)
-        train = train.with_shape(shape, options.cutoff)
-    delay = _delay(train, base, moving)
-    train, test = train.late_by(delay), test.late_by(delay)
+    speed = np.sqrt((train.dq**2).mean(axis=0))
+    moving = train.moving(np.minimum(SLOW, OF_SPEED * speed), options.cutoff)
+    columns = np.concatenate([base.columns, np.arange(11 * n, 14 * n)])
     if options.friction == "sigmoid":
         progress("friction near rest")
-        shape = fit_shape(train, base, options.cutoff)
+        noise = fit(train.rows[:, :, columns], train.tau, train.independent, used=moving).noise
+        shape = fit_shape(train, base, options.cutoff, noise)
         train, test = (part.with_shape(shape, options.cutoff) for part in (train, test))
-    columns = np.concatenate([base.columns, np.arange(11 * n, 14 * n)])
+    delay = _delay(train, base, moving)
+    train, test = train.late_by(delay), test.late_by(delay)
     names = (*base.names, *_friction_names(arm))
     estimate = fit(train.rows[:, :, columns], train.tau, train.independent, used=moving)
     refuse_what_is_not_excited(estimate, names)

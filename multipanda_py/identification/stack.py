@@ -66,11 +66,12 @@ class Stack:
         rows[:, :, 11 * n :] = np.concatenate(new).reshape(-1, n, 3 * n)
         return replace(self, rows=rows)
 
-    def moving(self, least: float, cutoff: float) -> NDArray[np.bool_]:
+    def moving(self, least: float | Vector, cutoff: float) -> NDArray[np.bool_]:
         """Return which torques have no friction near rest in them, (N, n).
 
         Args:
-            least: Velocity from which friction is what it is far from rest [rad/s, m/s].
+            least: Velocity from which friction is what it is far from rest [rad/s, m/s], of all
+                joints or (n,).
             cutoff: Of the filter, which spreads what happens near rest [Hz].
         """
         slow = [

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,6 +15,8 @@ from multipanda_py.identification.excitation import Excitation, Wanted
 from multipanda_py.identification.fourier import FourierMotion
 from multipanda_py.robots import ArmDescription
 
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+benchmark = import_module("excitation")
 ARM = ArmDescription("arm", "fr3")
 
 
@@ -76,3 +82,11 @@ def test_an_arm_that_holds_is_kept_clear_of():
     rng = np.random.default_rng(0)
     postures = ARM.robot.ready + 0.5 * rng.normal(size=(40, 7))
     assert beside.missing(postures) > alone.missing(postures)
+
+
+@pytest.mark.parametrize("case", ["for three mountings", "beside an arm that holds"])
+def test_it_tells_more_than_random_motions_also_there(case):
+    search = benchmark.searches(Wanted(evaluations=200, seed=1))[case]
+    rng = np.random.default_rng(9)
+    others = [search.condition(search.motion(search.random(rng))) for _ in range(10)]
+    assert search.condition(search.search()) < min(others)

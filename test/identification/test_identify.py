@@ -130,27 +130,28 @@ def test_several_mountings_tell_two_parameters_more(log):
     assert len(found.base) == 45
 
 
-def test_a_sigmoid_of_a_wrist_is_found_again():
-    """Friction that turns round slowly, in torques that nothing else disturbs.
+@pytest.mark.parametrize(("seed", "noise", "most"), [(2, 0.0, 0.02), (3, 0.05, 0.03)])
+def test_a_sigmoid_is_found_again_at_every_joint(seed, noise, most):
+    """Friction that turns round slowly.
 
-    Not of the joints that carry much: what they carry can stand in for a part of it.
+    Each joint by itself found it at the wrist alone: shoulder and elbow had 0.04 to 0.5 Nm put
+    down to what they carry.
     """
     arm = ArmDescription("arm", "fr3", hand=False)
     regressor = ArmRegressor(arm)
-    motion = some_motion(arm, 2)
+    motion = some_motion(arm, seed)
     time = motion.times(100.0)
     q, dq, ddq = motion.sample(time)
     width, shift = np.linspace(0.1, 0.3, 7), np.linspace(-0.02, 0.02, 7)
     shape = FrictionShape(width, shift)
     friction = FoundFriction(np.full(7, 0.1), np.linspace(0.3, 0.9, 7), np.zeros(7), shape)
     tau = regressor.rows(q, dq, ddq) @ regressor.prior + ddq * arm.robot.armature
-    tau += friction.torque(dq)
+    tau += friction.torque(dq) + noise * np.random.default_rng(seed).normal(size=tau.shape)
     log = MeasuredMotion("sigmoid", time, q, tau, dq)
     found = identify([log], arm, Options(friction="sigmoid"))
-    assert (found.held_out["consistent"][4:] < 0.02).all()
+    assert (found.held_out["consistent"] < 0.5 * noise + 0.01).all()
     speeds = np.linspace(-0.8, 0.8, 81)[:, None] * np.ones(7)
-    torque, true = found.friction.torque(speeds)[:, 4:], friction.torque(speeds)[:, 4:]
-    np.testing.assert_allclose(torque, true, atol=0.08)
+    np.testing.assert_allclose(found.friction.torque(speeds), friction.torque(speeds), atol=most)
 
 
 def test_a_pendulum_has_the_mass_that_theory_says(tmp_path):

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from recordings import PANDA, needs_panda
 
 from multipanda_py import logs
 from multipanda_py.exceptions import LogError
@@ -15,7 +14,6 @@ from multipanda_py.logs.doubts import doubts
 rosbag2 = pytest.importorskip("rosbags.rosbag2")
 typesys = pytest.importorskip("rosbags.typesys")
 pytestmark = pytest.mark.inline
-REAL = Path(__file__).parents[3] / "shared/data/unisa_panda_bag_30Hz/panda_exciting_trajectory.db3"
 NAMES = [f"panda_joint{k}" for k in range(1, 8)] + ["panda_finger_joint1"]
 
 
@@ -57,9 +55,9 @@ def test_a_file_that_is_no_bag_is_refused(tmp_path):
         logs.read(tmp_path / "bag.db3")
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="the recording is not on this machine")
+@needs_panda
 def test_a_real_panda_raises_no_doubt():
-    log = logs.read(REAL).the_arm()
+    log = logs.read(PANDA).the_arm()
     assert (log.robot, len(log)) == ("fer", 727)
     assert log.rate == pytest.approx(30.0, abs=0.01)
     assert doubts(log, shortest=20.0) == []

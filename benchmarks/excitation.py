@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much better the motion of ``multipanda excite`` is than random motions that are allowed.
+
+    .venv/bin/python benchmarks/excitation.py
+    .venv/bin/python benchmarks/excitation.py --evaluations 20000 --random 1000
+
+Compared are condition numbers of the base regressor, for an arm by itself, for one whose motion
+is to serve three mountings (the generalised set), and for one arm while the other holds; random
+motions obey the same limits and distances.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm, describe_objects
+from multipanda_py.identification.clearance import Clearance
+from multipanda_py.identification.excitation import Excitation, Wanted
+from multipanda_py.pose import Pose
+from multipanda_py.robots import ArmDescription
+from multipanda_py.state import Vector
+
+CELL = Path(__file__).parents[1] / "config" / "dual_sim.yaml"
+MOUNTINGS = ((0.0, 0.0, 0.0), (0.0, np.pi / 4, 0.0), (0.0, np.pi / 2, 0.0))
+"""Of the base in the world: on a table, on a slope, on a wall; roll, pitch, yaw [rad]."""
+MOST = 60.0
+"""Of the processor that a search may take [s]."""
+
+
+def _gravity(rpy: tuple[float, float, float]) -> Vector:
+    found: Vector = Pose.from_rpy((0.0, 0.0, 0.0), rpy).rotation.T @ (0.0, 0.0, -9.81)
+    return found
+
+
+def searches(wanted: Wanted) -> dict[str, Excitation]:
+    """Return the three searches by name."""
+    arm = ArmDescription("arm", "fr3")
+    config = CellConfig.from_yaml(CELL)
+    names = list(config.arms)
+    moving, held = (describe_arm(name, config.arms[name]) for name in names[:2])
+    beside = Clearance(
+        moving,
+        others=[held],
+        postures={held.name: np.array(config.arms[held.name].q_start)},
+        objects=describe_objects(config),
+    )
+    return {
+        "an FR3": Excitation(arm, wanted, Clearance(arm)),
+        "for three mountings": Excitation(
+            arm, wanted, Clearance(arm), [_gravity(rpy) for rpy in MOUNTINGS]
+        ),
+        "beside an arm that holds": Excitation(moving, wanted, beside),
+    }
+
+
+def main() -> int:
+    """Search, compare, and say whether the goals are met."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--evaluations", type=int, default=4000, help="default 4000")
+    parser.add_argument("--random", type=int, default=100, help="motions, default 100")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    if options.evaluations < 1 or options.random < 1:
+        parser.error("--evaluations, --random: allowed 1 or more")
+    wanted = Wanted(evaluations=options.evaluations, seed=options.seed)
+    rng, good = np.random.default_rng(options.seed + 1), True
+    print(f"|  | base parameters | best of {options.random} random | median | found | CPU |")
+    print("|---|---|---|---|---|---|")
+    for name, search in searches(wanted).items():
+        motions = (search.motion(search.random(rng)) for _ in range(options.random))
+        others = [search.condition(motion) for motion in motions]
+        begin = time.process_time()
+        found = search.condition(search.search())
+        seconds = time.process_time() - begin
+        good &= found < min(others) and seconds < MOST
+        print(
+            f"| {name} | {search.parameters} | {min(others):.0f} | {np.median(others):.0f} | "
+            f"{found:.1f} | {seconds:.1f} s |"
+        )
+    print("goals met" if good else f"goals missed: better than random, within {MOST:g} s")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

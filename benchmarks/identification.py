@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How well an arm is identified: perturbed twins go through a motion, and are found out by it.
+
+    .venv/bin/python benchmarks/identification.py               # ten plants, in two minutes
+    .venv/bin/python benchmarks/identification.py --plants 3 --friction sigmoid
+
+A plant is an FR3 in simulation whose links, friction, delay and sensors are drawn from ranges
+(``multipanda_py/perturbation/data/typical.yaml``, or ``--spec``), by seeds from 1. Its torques of
+the last 30 % of the motion are predicted by the identified model. The floor is what its true
+bodies leave of them with the friction of the same class that fits best: Stribeck friction, ripple
+and noise, which no such model can tell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.cell import Cell
+from multipanda_py.commands.identify import motion_of
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.dynamics.gravity import heavy_model
+from multipanda_py.identification.arm_regressor import ArmRegressor, pseudo_inertia
+from multipanda_py.identification.clearance import Clearance
+from multipanda_py.identification.excitation import Excitation, Wanted
+from multipanda_py.identification.friction import FrictionShape
+from multipanda_py.identification.identify import FRICTIONS, Options, identify
+from multipanda_py.identification.least_squares import fit
+from multipanda_py.identification.motion import MeasuredMotion
+from multipanda_py.identification.stack import stack
+from multipanda_py.logs.from_rows import log_of_rows
+from multipanda_py.perturbation import TYPICAL, PerturbationSpec
+from multipanda_py.robots import ArmDescription
+from multipanda_py.simulation.perturbed_arm import perturbed
+from multipanda_py.state import Matrix, Vector
+from multipanda_py.targets import TRAJECTORY_POINTS
+
+ARM, LAW = "arm", "law"
+BELIEVED = ArmDescription(ARM, "fr3")
+EVALUATIONS = 1000
+AT_A_TIME = 500
+"""Cycles after which rows are taken out of their ring."""
+RATIO, MASS = 1.15, 0.02
+"""Largest accepted medians: of error by floor, and of the mass matrix."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What identification says of one plant.
+
+    Attributes:
+        ratio: Held-out error of every joint's torque, by the floor, (n,).
+        before: The same of the datasheet, (n,).
+        floor: (n,) [Nm].
+        mass: Relative error of the mass matrix, Frobenius, median over postures.
+        before_mass: The same of the datasheet.
+        bodies: Whether every link is a body.
+        condition: Number of the stack.
+        seconds: Of the processor that it took.
+    """
+
+    ratio: Vector
+    before: Vector
+    floor: Vector
+    mass: float
+    before_mass: float
+    bodies: bool
+    condition: float
+    seconds: float
+
+
+def excitation(evaluations: int = EVALUATIONS) -> Matrix:
+    """Return the points of a motion as ``multipanda excite`` finds it, (p, 1 + 3 n)."""
+    search = Excitation(BELIEVED, Wanted(evaluations=evaluations), Clearance(BELIEVED))
+    motion = search.search()
+    times = motion.points(TRAJECTORY_POINTS)
+    return np.column_stack([times, *motion.sample(times)])
+
+
+def plant(spec: PerturbationSpec, seed: int, points: Matrix) -> CellConfig:
+    """Return a perturbed twin of an FR3 that stands where a motion begins."""
+    n = BELIEVED.n_joints
+    cell = {
+        "cell": {"placement": "inline"},
+        "arms": {ARM: {"q_start": points[0, 1 : 1 + n].tolist()}},
+        "controllets": {LAW: {"type": "joint_trajectory"}},
+        "active": [f"{ARM}/{LAW}"],
+    }
+    return spec.draw(CellConfig.from_dict(cell), seed)
+
+
+def measured(config: CellConfig, points: Matrix) -> MeasuredMotion:
+    """Return what is measured on a plant that goes through a motion."""
+    with Cell(config) as cell:
+        cell.step(1000)  # to rest: it is not what its laws take it for
+        cell.set_target(ARM, q=points[0, 1 : 1 + BELIEVED.n_joints])
+        cell.step(1000)
+        seen, _ = cell.rows(10**15)
+        cell.follow(ARM, points)
+        parts = []
+        for _ in range(int(1e3 * points[-1, 0]) // AT_A_TIME + 1):
+            cell.step(AT_A_TIME)
+            seen, rows = cell.rows(seen)
+            parts.append(rows)
+    rows = np.concatenate(parts)[: int(1e3 * points[-1, 0])]  # at rest friction may be anything
+    return motion_of(log_of_rows(rows, config).arms[ARM], ARM)
+
+
+def floor(real: ArmDescription, motion: MeasuredMotion, options: Options) -> Vector:
+    """Return what true bodies leave of held-out torques with the best friction, (n,) [Nm]."""
+    n, regressor = real.n_joints, ArmRegressor(real)
+    shape = FrictionShape.sharp(n)
+    parts = [
+        stack(regressor, [part], shape, options.cutoff) for part in motion.split(options.held_out)
+    ]
+    known = np.concatenate([regressor.prior, real.robot.armature])
+    rows = [
+        np.concatenate([part.rows[..., 11 * n :], -part.slope[..., None]], axis=2)
+        for part in parts
+    ]
+    left = [part.tau - part.rows[..., : 11 * n] @ known for part in parts]
+    best = fit(rows[0], left[0])
+    found: Vector = np.sqrt(((left[1] - rows[1] @ best.values) ** 2).mean(axis=0))
+    return found
+
+
+def mass_error(real: ArmDescription, got: ArmDescription, postures: int = 50) -> float:
+    """Return the median relative error of the mass matrix over random postures, Frobenius."""
+    models = [heavy_model(real), heavy_model(got)]
+    rng, errors = np.random.default_rng(0), []
+    for q in rng.uniform(*real.limits.span, (postures, real.n_joints)):
+        true, found = (pin.crba(model, model.createData(), q) for model in models)
+        true, found = (np.triu(mass) + np.triu(mass, 1).T for mass in (true, found))
+        errors.append(np.linalg.norm(found - true) / np.linalg.norm(true))
+    return float(np.median(errors))
+
+
+def figures(config: CellConfig, motion: MeasuredMotion, options: Options) -> Figures:
+    """Identify a plant, and compare with what it is."""
+    settings = config.arms[ARM].perturbation
+    real = perturbed(BELIEVED, settings)
+    begin = time.process_time()
+    found = identify([motion], BELIEVED, options)
+    seconds = time.process_time() - begin
+    got = replace(BELIEVED, model=found.robot)
+    least = floor(real, motion, options)
+    links = ArmRegressor(got).prior.reshape(-1, 10)
+    return Figures(
+        found.held_out["consistent"] / least,
+        found.held_out["datasheet"] / least,
+        least,
+        mass_error(real, got),
+        mass_error(real, BELIEVED),
+        all(np.linalg.eigvalsh(pseudo_inertia(link)).min() > 0.0 for link in links),
+        found.condition,
+        seconds,
+    )
+
+
+def table(found: Sequence[Figures]) -> str:
+    """Return medians and worst of all plants, joint by joint."""
+    lines = [f"| {'joint':22} |" + "".join(f" {k + 1:6} |" for k in range(len(found[0].ratio)))]
+    lines.append("|---" * (1 + len(found[0].ratio)) + "|")
+    ratios = np.array([one.ratio for one in found])
+    rows = {
+        "floor [Nm]": np.median([one.floor for one in found], axis=0),
+        "datasheet / floor": np.median([one.before for one in found], axis=0),
+        "identified / floor": np.median(ratios, axis=0),
+        "the same, worst plant": ratios.max(axis=0),
+    }
+    for name, values in rows.items():
+        lines.append(f"| {name:22} |" + "".join(f" {value:6.3f} |" for value in values))
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measure, identify, compare, and say whether the goals are met."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--plants", type=int, default=10, help="how many, default 10")
+    parser.add_argument("--spec", type=Path, default=TYPICAL, help="ranges of what is wrong")
+    parser.add_argument("--friction", choices=FRICTIONS, default=FRICTIONS[0])
+    parser.add_argument("--evaluations", type=int, default=EVALUATIONS, help="for the motion")
+    options = parser.parse_args()
+    if options.plants < 1:
+        parser.error(f"--plants: got {options.plants}, allowed 1 or more")
+    spec, chosen = PerturbationSpec.from_yaml(options.spec), Options(friction=options.friction)
+    points = excitation(options.evaluations)
+    found = []
+    for seed in range(1, options.plants + 1):
+        config = plant(spec, seed, points)
+        found.append(figures(config, measured(config, points), chosen))
+        one = found[-1]
+        sys.stderr.write(
+            f"plant {seed}: error by floor {np.round(one.ratio, 2).tolist()}, mass matrix "
+            f"{one.mass:.2%} (was {one.before_mass:.1%}), {one.seconds:.1f} s of CPU\n"
+        )
+    ratio = np.median([one.ratio for one in found], axis=0)
+    mass = float(np.median([one.mass for one in found]))
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(table(found))
+    print(f"mass matrix: {mass:.2%}, was {np.median([one.before_mass for one in found]):.1%}")
+    print(f"condition number {np.median([one.condition for one in found]):.0f}")
+    print(
+        f"identification: {max(one.seconds for one in found):.1f} s of CPU at most, {most:.0f} MiB"
+    )
+    good = bool((ratio < RATIO).all() and mass < MASS and all(one.bodies for one in found))
+    print("goals met" if good else f"goals missed: {RATIO} of the floor, mass matrix {MASS:.0%}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

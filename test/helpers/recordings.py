@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings of real arms, which are not part of the package."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from outside import ROOT, SOURCES
+
+
+def _found():
+    """Return the recording, beside the repository or beside the clients of others, or None."""
+    folders = [ROOT.parent / "shared"]
+    if SOURCES in os.environ:
+        folders.append(Path(os.environ[SOURCES]).parent)
+    places = [f / "data/unisa_panda_bag_30Hz/panda_exciting_trajectory.db3" for f in folders]
+    return next((place for place in places if place.exists()), None)
+
+
+PANDA = _found()
+"""A Panda without a hand, 24 s at 30 Hz, of the Automatic Control Group of UNISA."""
+needs_panda = pytest.mark.skipif(
+    PANDA is None, reason="the recording of a Panda is neither in ../shared nor beside $" + SOURCES
+)
