@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Generic, cast
 
+import numpy as np
 from typing_extensions import TypeVar
 
 from multipanda_py.exceptions import BackendError
@@ -43,6 +44,8 @@ class Backend(ABC, Generic[SettingsT]):
         settings_section: Name of the arm's section in the cell file, and of the node with the
             same as ROS parameters; the name of the backend if empty.
         settings: What the cell file says, by the arm's index.
+        present: Which movable things are in the scene, 1 or 0, (n,): the loop's own, as it is in
+            rows; see :meth:`spawn`.
         time: Time of its world [s].
         warnings: What its user should know after :meth:`connect` or a recovery, in sentences;
             whoever reads clears it.
@@ -75,6 +78,7 @@ class Backend(ABC, Generic[SettingsT]):
         self.arms = tuple(arms)
         self.states = tuple(states)
         self.objects = objects
+        self.present = np.array([t.present for t in config.objects.values() if t.mass > 0.0], int)
         every = list(config.arms.values())
         self.settings = {index: cast(SettingsT, every[index].settings) for index in self.arms}
         self.period = 1.0 / config.cell.rate
@@ -226,6 +230,24 @@ class Backend(ABC, Generic[SettingsT]):
         Thread: control.
         """
         raise BackendError(f"{type(self).__name__}: moves no things")
+
+    def spawn(self, record: Vector) -> tuple[str, float] | None:
+        """Put an absent thing into the scene, unless something is there; see :meth:`place`.
+
+        Args:
+            record: As that of :meth:`place`.
+
+        Returns:
+            What it would be inside of, an arm, a thing or ``floor``, and how deep [m]; None if it
+            is there now.
+
+        Thread: control.
+        """
+        raise BackendError(f"{type(self).__name__}: spawns no things")
+
+    def remove(self, thing: int) -> None:
+        """Take a thing out of the scene, by its number; see :meth:`place`. Thread: control."""
+        raise BackendError(f"{type(self).__name__}: removes no things")
 
     def save(self) -> object | None:
         """Return its whole state for :meth:`load`, between two cycles; None if that cannot be.

@@ -30,7 +30,8 @@ class Context:
         other_arms: The cell's other arms.
         other_states: Their live states, in the same order.
         objects: Things in the scene.
-        object_poses: Live poses of the movable ones, in order, (n, 7): position, w x y z.
+        object_poses: Live poses of the movable ones, in order, (n, 7): position, w x y z. Absent
+            ones are parked where nothing else is.
         touches: What the law's hands are for, as :attr:`Controllet.touches` says.
         led: Numbers of own arms that a hand leads, as :attr:`Controllet.led` says.
         touching: Pairs of names that are meant to touch: arms, ``arm/hand``, objects, ``floor``.

@@ -34,6 +34,7 @@ from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mujoco_warnings import diverged, listen
 from multipanda_py.simulation.perturbation import add_payload, scale_inertia
 from multipanda_py.simulation.perturbed_arm import perturbed, with_friction_of
+from multipanda_py.simulation.presence import Presence, let_come_and_go
 from multipanda_py.simulation.sim_gripper import SimGripper
 from multipanda_py.simulation.sim_robot import SimRobot
 from multipanda_py.simulation.stages import stages_of
@@ -122,6 +123,8 @@ class Mujoco(Backend[FrankaSettings]):
             settings = self._arms[arm.name]
             add_payload(scene, arm, settings.perturbation)
             add_rotors(scene, arm, settings.joints, settings.perturbation.inertia_scale)
+        self._things = movable_things(config)
+        let_come_and_go(scene, self._things)
         self.model = scene.compile()
         for arm in self.descriptions:
             factor = config.arms[arm.name].perturbation.inertia_scale
@@ -138,6 +141,8 @@ class Mujoco(Backend[FrankaSettings]):
         """Put every arm at its start posture, at rest, and bind the views."""
         model, data = self.model, self.data
         mujoco.mj_resetData(model, data)
+        prefixes = {arm.name: arm.prefix for arm in self.descriptions}
+        self._presence = Presence(model, data, self._things, self.present, prefixes)
         for arm in self.descriptions:
             joints = self.config.arms[arm.name].joints
             q_start = self.config.arms[arm.name].q_start
@@ -190,10 +195,9 @@ class Mujoco(Backend[FrankaSettings]):
             stages = stages_of(model, data, arm, real, settings, robot, dof, seed, self.period)
             self.drives.append(Drive([*stages, *([springs] if springs else [])]))
         self._objects: list[Vector] = []
-        for name, thing in self.config.objects.items():
-            if thing.mass > 0:
-                at = int(model.joint(f"{name}_joint").qposadr[0])
-                self._objects.append(data.qpos[at : at + 7])
+        for name in self._things:
+            at = int(model.joint(f"{name}_joint").qposadr[0])
+            self._objects.append(data.qpos[at : at + 7])
         self._external = ExternalTorque(model, data)
         felt = [self._external.torque[dofs] for dofs in self._dofs]
         self._copies = [  # memory views copy in half the time of arrays
@@ -211,8 +215,7 @@ class Mujoco(Backend[FrankaSettings]):
         self._carried = [data.qfrc_gravcomp[dofs] for dofs in self._dofs]
         mujoco.mj_forward(model, data)
         self.time = 0.0
-        prefixes = {arm.name: arm.prefix for arm in self.descriptions}
-        self.world = World(model, data, prefixes)
+        self.world = World(model, data, prefixes, self._presence)
 
     def grip(self, arm: int, number: int, record: Vector) -> None:
         """Begin a gripper command. Thread: control."""
@@ -223,14 +226,13 @@ class Mujoco(Backend[FrankaSettings]):
     def thing_in_hand(self, arm: int) -> int:
         """Return the number of the thing that both fingers press on, from 1; 0 if none is."""
         prefix = self.descriptions[self.arms.index(arm)].prefix
-        movable = [name for name, thing in self.config.objects.items() if thing.mass > 0]
         fingers = [f"{prefix}{side}finger" for side in ("left", "right")]
 
         def pressed(thing: str) -> float:
             forces = (self.world.contact_force(finger, thing) for finger in fingers)
             return min(float(np.linalg.norm(force)) for force in forces)
 
-        forces = [pressed(thing) for thing in movable]
+        forces = [pressed(thing) for thing in self._things]
         return int(np.argmax(forces)) + 1 if forces and max(forces) > 0.0 else 0
 
     def read(self, fresh: Collection[int]) -> None:
@@ -314,9 +316,27 @@ class Mujoco(Backend[FrankaSettings]):
         """Put a movable thing elsewhere."""
         thing = int(record[0])
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
-        self.world.set_pose(movable_things(self.config)[thing], pose, record[8:])
-        self.objects[thing, :3] = record[1:4]  # this cycle's row has it there already
-        self.objects[thing, 3:] = record[[7, 4, 5, 6]]
+        self.world.set_pose(self._things[thing], pose, record[8:])
+        self._show(thing)
+
+    def spawn(self, record: Vector) -> tuple[str, float] | None:
+        """Put an absent thing into the scene, unless something is there."""
+        thing = int(record[0])
+        pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
+        if found := self._presence.overlap(thing, pose):
+            return found
+        self._presence.enter(thing)
+        self.place(record)
+        return None
+
+    def remove(self, thing: int) -> None:
+        """Take a thing out of the scene."""
+        self._presence.leave(thing)
+        self._show(thing)
+
+    def _show(self, thing: int) -> None:
+        """Have this cycle's row show a thing where it is already."""
+        self.objects[thing] = self._presence.pose(thing)
 
     def load(self, saved: object, seed: int | None = None) -> None:
         """Go back to a saved state, bit by bit if no seed is given."""

@@ -24,6 +24,7 @@ from multipanda_py.cell.holding import Holding, HoldingRequest
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.parameter_writer import ParameterWriter
 from multipanda_py.cell.pending_switch import PendingSwitch
+from multipanda_py.cell.presence import AT_REST, EntryRequest, Presence
 from multipanda_py.cell.recorder import INLINE_STEPS, Recorder
 from multipanda_py.cell.recovery import Recovery, RecoveryRequest
 from multipanda_py.cell.robot_settings import SETTINGS_TIMEOUT, RobotSettings
@@ -85,7 +86,8 @@ class Cell(Closing):
         self._holding = Holding(names, connection, reader, counts)
         self._grippers = Grippers(names, connection, reader)
         self._simulation = Simulation(names, connection, self._grippers)
-        self._running_world = RunningWorld(names, connection)
+        self._running_world = RunningWorld(names, connection, reader)
+        self._presence = Presence(names, connection, reader)
         self._recorder = Recorder(names, connection)
         self._viewer: subprocess.Popen[bytes] | None = None
 
@@ -281,8 +283,43 @@ class Cell(Closing):
         return self._reader.pose(arm)
 
     def objects(self) -> dict[str, Pose]:
-        """Return the poses of movable things in the world."""
+        """Return the poses of movable things that are in the scene, in the world."""
         return self._reader.objects()
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Names of movable things that are not in the scene now."""
+        return self._presence.absent
+
+    def spawn(self, thing: str, pose: Pose | None = None, twist: ArrayLike = AT_REST) -> None:
+        """Bring an absent thing into the simulated scene: see :meth:`.Presence.spawn`."""
+        self._presence.spawn(thing, pose, twist)
+
+    def remove(self, thing: str) -> None:
+        """Take a thing out of the simulated scene: see :meth:`.Presence.remove`."""
+        self._presence.remove(thing)
+
+    def ask_spawn(
+        self, thing: str, pose: Pose | None = None, twist: ArrayLike = AT_REST
+    ) -> EntryRequest:
+        """Ask for :meth:`spawn` and return at once; see :meth:`entry_answer`."""
+        return self._presence.ask_spawn(thing, pose, twist)
+
+    def ask_remove(self, thing: str) -> EntryRequest:
+        """Ask for :meth:`remove` and return at once; see :meth:`entry_answer`."""
+        return self._presence.ask_remove(thing)
+
+    def entry_answer(self, request: EntryRequest) -> bool:
+        """Return whether it is so now; see :meth:`.Presence.answer`."""
+        return self._presence.answer(request)
+
+    def withdraw_entry(self, request: EntryRequest) -> str:
+        """Give a request up; return in words whether it still may come about."""
+        return self._presence.withdraw(request)
+
+    def absent_like(self, thing: str) -> str:
+        """Return the first absent thing that is like another but for its place, or ''."""
+        return self._presence.absent_like(thing)
 
     def report(self, name: str) -> Reports:
         """Return what a controllet reports of its last cycle: see :meth:`.StateReader.report`."""

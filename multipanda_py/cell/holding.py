@@ -177,6 +177,8 @@ class Holding:
 
     def _check(self, thing: str) -> str:
         if thing in self._movable:
+            if thing not in self._reader.objects():
+                raise HoldingRejected(f"{thing} is absent, allowed things in the scene")
             return thing
         if thing in self._names.config.objects:
             raise HoldingRejected(

@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike
 
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.names import CellNames
+from multipanda_py.cell.presence import checked_twist
+from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.describe import movable_things
 from multipanda_py.exceptions import SimulationRefused, UnknownName
@@ -22,19 +24,20 @@ _AHEAD = 2
 class RunningWorld:
     """Stop the time of a cell whose arms are all simulated, and let it go on.
 
-    A loop that is paused reads no mail: targets are refused, and requests are withdrawn, with the
-    reason. After it targets are stale to laws that have a ``target_timeout``, which is of the
-    machine's time.
+    A loop that is paused reads no mail but about things: targets are refused, and requests are
+    withdrawn, with the reason. After it targets are stale to laws that have a ``target_timeout``,
+    which is of the machine's time.
 
     Args:
         names: Of the cell's arms.
         connection: To its loop.
+        reader: Of its states.
 
     Thread: of the cell's owner.
     """
 
-    def __init__(self, names: CellNames, connection: Connection) -> None:
-        self._names, self._connection = names, connection
+    def __init__(self, names: CellNames, connection: Connection, reader: StateReader) -> None:
+        self._names, self._connection, self._reader = names, connection, reader
         self._things = movable_things(names.config)
 
     def refusal(self) -> str:
@@ -101,23 +104,23 @@ class RunningWorld:
 
         Raises:
             UnknownName: If there is no such thing that moves.
-            SimulationRefused: If not all arms are simulated, the cell is inline, or the twist is
-                not finite.
+            SimulationRefused: If not all arms are simulated, the cell is inline, the thing is
+                absent, or the twist is not finite.
         """
         if reason := self.refusal():
             raise SimulationRefused(reason)
         if thing not in self._things:
             raise UnknownName("thing that moves", thing, tuple(self._things))
-        motion = np.array(twist, dtype=np.float64)
-        if motion.shape != (6,) or not np.isfinite(motion).all():
-            raise SimulationRefused(f"{thing}: twist: got {twist!r:.60}, allowed 6 finite numbers")
+        motion = checked_twist(thing, twist)
+        if thing not in self._reader.objects():
+            raise SimulationRefused(f"{thing}: got an absent thing, allowed what is in the scene")
+        index = self._things.index(thing)
         place = (*pose.position, *pose.quaternion_xyzw, *motion)
-        return self._connection.post(self._slot, np.array([self._things.index(thing), *place]))
+        return self._connection.post(self._slot(thing), np.array([index, *place]))
 
-    def is_placed(self, number: int) -> bool:
+    def is_placed(self, thing: str, number: int) -> bool:
         """Return whether the loop has taken a request of :meth:`ask_pose`."""
-        return self._slot.taken >= number
+        return self._slot(thing).taken >= number
 
-    @property
-    def _slot(self) -> Slot:
-        return self._connection.mailbox.placed
+    def _slot(self, thing: str) -> Slot:
+        return self._connection.mailbox.placed[self._things.index(thing)]

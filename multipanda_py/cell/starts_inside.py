@@ -7,9 +7,6 @@ from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, describe_objects
 
-DEEP = 1e-3
-"""What is less far inside something touches it, as a held thing does [m]."""
-
 
 def starts_inside(config: CellConfig) -> list[str]:
     """Say which simulated arms are inside the floor, a thing or another arm at their start.
@@ -28,6 +25,7 @@ def starts_inside(config: CellConfig) -> list[str]:
     import mujoco  # takes half a second
 
     from multipanda_py.simulation.mjcf import build_scene
+    from multipanda_py.simulation.presence import DEEP
 
     arms = [arm for arm in describe_arms(config) if arm.name in simulated]
     model = build_scene(arms, describe_objects(config)).compile()

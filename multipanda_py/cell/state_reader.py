@@ -91,10 +91,12 @@ class StateReader:
         return number, Outcome(outcome), bool(held), max(0.0, float(record["fingers"].sum()))
 
     def objects(self) -> dict[str, Pose]:
-        """Return the poses of movable things in the world."""
+        """Return the poses of movable things that are in the scene, in the world."""
+        row = self._newest()
         return {
             name: Pose.from_quaternion(p[:3], [*p[4:], p[3]])
-            for name, p in zip(self._movable, self._newest()["objects"])
+            for name, p, is_present in zip(self._movable, row["objects"], row["present"])
+            if is_present
         }
 
     def report(self, name: str) -> Reports:

@@ -45,10 +45,11 @@ def summary_of(config: CellConfig) -> str:
     """Say in a line what a cell consists of."""
     arms = ", ".join(f"{name} {arm.robot.name} {arm.backend}" for name, arm in config.arms.items())
     declared = [instance for instance in config.instances() if instance.type != "hold"]
+    absent = sum(not thing.present for thing in config.objects.values())
     parts = [
         f"{count(len(config.arms), 'arm')} ({arms})",
         count(len(declared), "controllet"),
-        count(len(config.objects), "object"),
+        count(len(config.objects), "object") + (f" ({absent} absent)" if absent else ""),
         f"active: {', '.join(config.active) or 'hold'}",
     ]
     return ", ".join(parts)

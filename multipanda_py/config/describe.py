@@ -73,9 +73,15 @@ def describe_objects(config: CellConfig) -> list[SceneObject]:
                 rgba=tuple(thing.rgba),  # type: ignore[arg-type]
                 friction=(thing.friction, 0.005, 0.0001),
                 contact=(thing.contact_time, thing.contact_damping),
+                present=thing.present,
             )
         )
     return things
+
+
+def surroundings(config: CellConfig) -> list[str]:
+    """Return the names of all that a thing can be inside of: the floor, arms, things."""
+    return ["floor", *config.arms, *config.objects]
 
 
 def bases_in_world(config: CellConfig) -> dict[str, Pose]:

@@ -68,6 +68,11 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
                 f"objects.{name}.size: got {len(thing.size)} numbers, allowed "
                 f"{_SIZES[thing.shape]} for a {thing.shape}"
             )
+        if not (thing.present or thing.mass):
+            faults.append(
+                f"objects.{name}.present: got false for a thing without mass, allowed true: what "
+                "rests is there from start to end"
+            )
     _check_collisions(config, faults)
     for name, controllet in config.controllets.items():
         if name in ("hold", *NODES, *_sections(config), *config.arms):

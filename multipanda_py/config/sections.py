@@ -243,6 +243,8 @@ class ObjectConfig(Section):
     """Time constant of its contacts; half as long is four times as stiff [s]."""
     contact_damping: Annotated[float, Field(ge=0.01, le=10)] = 1.0
     """Damping ratio of its contacts."""
+    present: bool = True
+    """Whether it is in the scene from the start; one with a mass may also come and go later."""
 
 
 def _is_map(value: object) -> bool:

@@ -79,7 +79,7 @@ class CollisionGeometry:
         self._order = np.array(order)
         for start, thing in zip(range(begin, size, 7), objects):
             x, y, z, w = quaternion_from_rotation(thing.rotation)
-            self.raw[start : start + 7] = *thing.position, w, x, y, z
+            self.raw[start : start + 7] = *thing.start, w, x, y, z
         self.data = self.model.createData()
         self.v: Vector = np.zeros(self.model.nv)
         moving = self.joints[-1].stop

@@ -25,6 +25,7 @@ from multipanda_py.loop.instance import Instance
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.ownership import Ownership
 from multipanda_py.loop.plugin_errors import starting
+from multipanda_py.loop.things import Things
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.load import NO_LOAD
@@ -55,10 +56,11 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
         felt = ExternalEstimate(known[index], state, period) if arm.identified else None
         arms.append(Arm(index, state, model, record, period, up_in_base, motion, first, felt))
         arms[-1].set_load(arm.settings.load or NO_LOAD)
-    reports, objects = row["reports"][0], row["objects"][0]
-    for pose, thing in zip(objects, (t for t in describe_objects(config) if t.mass > 0.0)):
+    reports, objects, present = row["reports"][0], row["objects"][0], row["present"][0]
+    for place, thing in enumerate(t for t in describe_objects(config) if t.mass > 0.0):
         x, y, z, w = quaternion_from_rotation(thing.rotation)
-        pose[:] = *thing.position, w, x, y, z
+        objects[place] = *thing.start, w, x, y, z
+        present[place] = thing.present
     instances = []
     for spec in specs:
         context = make_context(config, spec, known, states, objects)
@@ -71,11 +73,16 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
     blend_cycles = round(config.cell.blend_time * config.cell.rate)
     timeout = 0 if config.cell.placement == "inline" else config.cell.heartbeat_timeout
     backends = build_backends(config, states, objects, descriptions)
+    for backend in backends:
+        backend.present = present
     backend_of = {index: backend for backend in backends for index in backend.arms}
-    held = HeldThings(config, arms, backend_of, mailbox, objects)
+    held = HeldThings(config, arms, backend_of, mailbox, objects, present)
+    things = Things(config, arms, backends, mailbox, present)
     ownership = Ownership(arms, instances, mailbox, blend_cycles, backend_of)
     silence_ns = int(timeout * 1e9)
-    return ControlLoop(arms, instances, backends, mailbox, row, ownership, silence_ns, held)
+    return ControlLoop(
+        arms, instances, backends, mailbox, row, ownership, silence_ns, held, things
+    )
 
 
 def _may_move(arm: ArmConfig, specs: Sequence[InstanceSpec], index: int) -> bool:

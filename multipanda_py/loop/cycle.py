@@ -20,13 +20,14 @@ from multipanda_py.loop.events import Event
 from multipanda_py.loop.held_things import HeldThings
 from multipanda_py.loop.instance import Instance
 from multipanda_py.loop.loop_state import LoopState
-from multipanda_py.loop.mailbox import Mailbox, Word
+from multipanda_py.loop.mailbox import Entry, Mailbox, Word
 from multipanda_py.loop.ownership import Ownership
 from multipanda_py.loop.plugin_errors import error_text, pass_interrupt, starting
 from multipanda_py.loop.recoveries import Recoveries
 from multipanda_py.loop.row import HEADER
 from multipanda_py.loop.silence import Silence
 from multipanda_py.loop.tare import Tares
+from multipanda_py.loop.things import Things
 from multipanda_py.loop.turns import Turns
 from multipanda_py.machine.outputs import say
 from multipanda_py.state import ArmState, Vector
@@ -66,6 +67,7 @@ class ControlLoop:
         ownership: Who owns which arm.
         heartbeat_timeout_ns: Silence of the owner after which all arms hold; 0 is never.
         held: What the hands hold.
+        things: What is in the scene, and where.
 
     Thread: control, except construction and :meth:`start`.
     """
@@ -80,6 +82,7 @@ class ControlLoop:
         ownership: Ownership,
         heartbeat_timeout_ns: int,
         held: HeldThings,
+        things: Things,
     ) -> None:
         self._arms, self._instances, self.backends = arms, instances, backends
         self._writing = list(backends)  # real arms first: physics can wait
@@ -98,7 +101,7 @@ class ControlLoop:
         self._tares = Tares(arms, self._backend_of, mailbox, backends[0].period)
         self._turns = [Turns(arm.state) for arm in arms if arm.state.limits.endless.any()]
         self._estimates = [(arm.index, arm.felt) for arm in arms if arm.felt is not None]
-        self._held = held
+        self._held, self._things = held, things
         self._settings = ArmSettings(arms, self._backend_of, mailbox, self._tares)
         self._is_traced = self._mail = self._targets = 0
         self._cycle = self._answered = self._control_ns = 0
@@ -206,8 +209,9 @@ class ControlLoop:
         for _, felt in self._estimates:
             felt.restart()
         self._recoveries.pending.clear()
-        for slot in (*self._mailbox.grippers, *self._mailbox.holds, self._mailbox.placed):
+        for slot in (*self._mailbox.grippers, *self._mailbox.holds):
             slot.skip()
+        self._things.skip()
         for arm in self._arms:
             if arm.motion is not None:
                 arm.motion.resume()
@@ -305,6 +309,26 @@ class ControlLoop:
             if fresh is None or instance.is_new or instance.spec.arms[0] in fresh:
                 self._owners.update(instance, wake_ns)
 
+    def rest(self, now_ns: int) -> None:
+        """Do what a paused world still does: things come, go and are put elsewhere."""
+        before = self._things.taken
+        self._attempt(self._things.backend, now_ns, self._things.take)
+        if self._things.taken != before:
+            self._show()
+
+    def change_thing(self, record: Vector) -> tuple[Entry, int, float]:
+        """Bring a thing into the scene or out of it between two cycles: see :class:`.Things`."""
+        answer = self._things.change(record)
+        if answer[0] == Entry.DONE:
+            self._show()
+        return answer
+
+    def _show(self) -> None:
+        """Record the row once more, with things as they are now; no time has passed."""
+        self._cycle += 1
+        self._header[0] = self._cycle_end[0] = self._cycle
+        self._mailbox.ring.append(self._row)
+
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
         """Give every arm to its hold, and report why."""
         self._owners.hold_all(event, text, now_ns)
@@ -367,9 +391,7 @@ class ControlLoop:
         self._settings.take(now_ns)
         self._tares.take(now_ns)
         self._held.take(now_ns)
-        placed = self._mailbox.placed.take()
-        if placed is not None:
-            self._place(placed, now_ns)
+        self._attempt(self._things.backend, now_ns, self._things.take)
         self._take_targets(now_ns)
 
     def _take_targets(self, now_ns: int) -> None:
@@ -386,10 +408,6 @@ class ControlLoop:
         backend = self._backend_of[arm]
         self._attempt(backend, now_ns, backend.grip, arm, number, command)
 
-    def _place(self, record: Vector, now_ns: int) -> None:
-        backend = next(backend for backend in self.backends if backend.keeps_time)
-        self._attempt(backend, now_ns, backend.place, record)
-
     def _attempt(
         self, backend: Backend, now_ns: int, step: Callable[..., None], *given: object
     ) -> None:
@@ -398,7 +416,8 @@ class ControlLoop:
             step(*given)
         except BaseException as error:
             pass_interrupt(error)
-            self._blame(backend, error, now_ns)
+            self._blame(self._things.backend, error, now_ns)
+            return True
 
     def _blame(self, backend: Backend, error: BaseException, now_ns: int) -> None:
         if not self._owners.active:  # at the start nobody has the arms who could hold them

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
@@ -35,6 +36,7 @@ class HeldThings:
         backend_of: What moves each arm, by its index.
         mailbox: Where requests come from, and reports go to.
         objects: Live poses of the movable things in the world, (n, 7).
+        present: Which of them are in the scene, (n,).
 
     Thread: control.
     """
@@ -46,7 +48,9 @@ class HeldThings:
         backend_of: Mapping[int, Backend],
         mailbox: Mailbox,
         objects: Vector,
+        present: NDArray[np.int64],
     ) -> None:
+        self._present = present
         self._arms, self._backend_of, self._mailbox = arms, backend_of, mailbox
         self._objects = objects
         self._names = movable_things(config)
@@ -68,6 +72,10 @@ class HeldThings:
             if record is None:
                 continue
             number, is_placed = int(record[0]), bool(record[1])
+            if number and not self._present[number - 1]:
+                text = f"cannot hold {self._names[number - 1]}, which has just become absent"
+                self._mailbox.report(Event.NOTICE, now_ns, arm.index, -1, text)
+                continue
             self._attach(arm, number, now_ns)
             if number and is_placed and not self._is_measured:
                 self._in_tool[arm.index] = record[2:5].copy(), _rotation(record[5:])

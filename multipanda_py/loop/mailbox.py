@@ -40,6 +40,11 @@ frame (position, w x y z)."""
 PLACED = 1 + 7 + 6
 """Floats of a request to put a thing elsewhere: its number among the movable ones, position and
 quaternion x y z w in the world, linear velocity and angular velocity in its own axes."""
+ENTRY = 1 + PLACED
+"""Floats of a request to bring a thing into the scene or out of it: 1 or 0, then as above."""
+ENTRY_ANSWER = 4
+"""Floats of the answer: number of the request, an :class:`Entry`, what is in the way (its place
+in :func:`.surroundings`), and how deep [m]."""
 ANY_EPOCH = -1
 """Of a switch that fits any active set: a stop."""
 KEEP, RESTART = 1, 2
@@ -70,6 +75,16 @@ class SwitchStatus(IntEnum):
     DONE = 1
     OUTDATED = 2
     FAILED = 3
+
+
+class Entry(IntEnum):
+    """The loop's answer to a thing that is to come or go."""
+
+    DONE = 0
+    PRESENT = 1
+    ABSENT = 2
+    HELD = 3
+    INSIDE = 4
 
 
 class Mailbox:
@@ -108,7 +123,7 @@ class Mailbox:
         for size in sizes:
             widths += [1, ANSWER_HEAD + size]
         widths += [HELD] * len(config.arms)
-        widths += [PLACED]
+        widths += [PLACED, ENTRY, ENTRY_ANSWER] * movable
         widths += [spec.parameter_width for spec in specs]
         for spec in specs:
             for channel in spec.channel_table.values():
@@ -153,7 +168,10 @@ class Mailbox:
         pairs = [(next(supply), next(supply)) for _ in config.arms]
         self.tares, self.tare_answers = zip(*pairs)
         self.holds = [next(supply) for _ in config.arms]
-        self.placed = next(supply)
+        things = [(next(supply), next(supply), next(supply)) for _ in range(movable)]
+        self.placed = [slots[0] for slots in things]
+        self.entries = [slots[1] for slots in things]
+        self.entry_answers = [slots[2] for slots in things]
         self.parameters = [next(supply) for _ in specs]
         self.targets: list[dict[str, list[Slot]]] = [
             {

@@ -40,6 +40,7 @@ def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
         if wait > 0:
             sleep(wait * 1e-9)
         if loop.is_paused:
+            loop.rest(_now())
             deadline = _now() + step
             continue
         loop.cycle(_now(), deadline)

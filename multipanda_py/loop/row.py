@@ -91,6 +91,8 @@ ROW_FIELDS = (
     Field("arms", ("arms",), "", "a record of each arm, see below", "arm"),
     Field("objects", ("objects", 7), "m", "movable objects in the world: position, quaternion "
           "w x y z"),
+    Field("present", ("objects",), "", "1: the movable object is in the scene; 0: it is absent, "
+          "and `objects` has where it is parked", "i8"),
     Field("reports", ("controllets", REPORT), "", "numbers that each controllet reports"),
     Field("cycle_end", (), "", "the same as `cycle`: a copy in which it differs is torn", "i8"),
 )  # fmt: skip

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.robots.checks import rotation_matrix, vector
 
+PARKED = (0.0, 0.0, -1000.0)
+"""Where things are that are absent, in the world: far from everything that looks [m]."""
 # How many numbers describe the size of each shape.
 SHAPES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
 
@@ -30,6 +32,7 @@ class SceneObject:
         rgba: Red, green, blue, opacity, each 0 to 1.
         friction: Sliding [-], torsional [m] and rolling [m] friction, as in MuJoCo.
         contact: Time constant [s] and damping ratio of its contacts, as in MuJoCo.
+        present: Whether it is in the scene from the start; only what has a mass may be absent.
 
     Raises:
         ConfigurationError: If a value cannot be used; the message says which and why.
@@ -44,6 +47,7 @@ class SceneObject:
     rgba: tuple[float, float, float, float] = (0.85, 0.55, 0.25, 1.0)
     friction: tuple[float, float, float] = (1.0, 0.005, 0.0001)
     contact: tuple[float, float] = (0.02, 1.0)
+    present: bool = True
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
@@ -57,6 +61,8 @@ class SceneObject:
             raise ConfigurationError(f"size {where} must be positive, got {size.tolist()}")
         if not (np.isfinite(self.mass) and self.mass >= 0.0):
             raise ConfigurationError(f"mass {where} must be 0 kg or more, got {self.mass}")
+        if not (self.present or self.mass > 0.0):
+            raise ConfigurationError(f"present {where} must be true: it has no mass, and rests")
         rgba = vector(f"rgba {where}", self.rgba, (4,))
         friction = vector(f"friction {where}", self.friction, (3,))
         if (friction < 0.0).any() or (rgba < 0.0).any() or (rgba > 1.0).any():
@@ -74,3 +80,8 @@ class SceneObject:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def start(self) -> NDArray[np.float64]:
+        """Position of its centre at the start, (3,) [m]: parked if it is absent."""
+        return self.position if self.present else np.array(PARKED)

@@ -124,8 +124,9 @@ class StatePublishers:
             message.velocity = self._gather(records, new, "dq")
             message.effort = self._gather(records, new, "tau_J")
             self._merged.send(fresh.stamp)
-        for topic, pose in zip(self._things, fresh.row["objects"]):
-            if topic.wanted():
+        there = fresh.row["present"].tolist()
+        for topic, pose, is_present in zip(self._things, fresh.row["objects"], there):
+            if is_present and topic.wanted():
                 place, (w, *xyz) = pose[:3].tolist(), pose[3:].tolist()
                 _fill(topic.message.pose.position, _XYZ, place)
                 _fill(topic.message.pose.orientation, ("x", "y", "z", "w"), (*xyz, w))

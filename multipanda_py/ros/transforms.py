@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import compress
 
 import numpy as np
 from geometry_msgs.msg import Transform, TransformStamped
@@ -43,7 +44,7 @@ class _Moving:
 
 
 class Transforms:
-    """Send where every link is in the one before it, and every thing of the scene in the world.
+    """Send where every link is in the one before it, and what is in the scene in the world.
 
     From the base of an arm to its ``ee_frame`` they multiply to the ``<arm>/current_pose`` of the
     same stamp, which is sent beside them. What never moves is sent once, for whoever comes later
@@ -79,7 +80,8 @@ class Transforms:
             links, record = self._links[index], records[index]
             found += self._arms[index].fill(stamp, *links.at(record["q"], record["fingers"]))
         objects = fresh.row["objects"]
-        found += self._things.fill(fresh.stamp, objects[:, :3], objects[:, [4, 5, 6, 3]])
+        things = self._things.fill(fresh.stamp, objects[:, :3], objects[:, [4, 5, 6, 3]])
+        found += compress(things, fresh.row["present"].tolist())
         return found
 
 

@@ -46,7 +46,8 @@ def build_scene(
 
     Args:
         arms: The arms, each at its base pose.
-        objects: Things on the scene; those with mass get a free joint ``<name>_joint``.
+        objects: Things on the scene; those with mass get a free joint ``<name>_joint``. Absent
+            ones are parked, without weight and contacts: see :class:`.Presence`.
         timestep: Length of a simulation step [s].
         meshes: Folder with the user's own copy of MuJoCo Menagerie's ``franka_fr3/assets``;
             its meshes replace the pictures of the links. Contact geometry stays as it is.
@@ -79,7 +80,7 @@ def build_scene(
 def _add_object(spec: mujoco.MjSpec, thing: SceneObject) -> None:
     """Add the body of an object."""
     body = put(spec.worldbody.add_body(), name=thing.name)
-    put(body, pos=thing.position, quat=quaternion(thing.rotation))
+    put(body, pos=thing.start, quat=quaternion(thing.rotation))
     geom = put(body.add_geom(), name=f"{thing.name}_geom", type=_SHAPES[thing.shape])
     put(geom, size=np.array((*thing.size, 0.0, 0.0)[:3]), rgba=np.array(thing.rgba))
     # An object's friction counts in its contacts with arms, as the cell file says. Its surface
@@ -90,6 +91,9 @@ def _add_object(spec: mujoco.MjSpec, thing: SceneObject) -> None:
         put(geom, mass=thing.mass)
         joint = put(body.add_joint(), name=f"{thing.name}_joint")
         put(joint, type=mujoco.mjtJoint.mjJNT_FREE)
+    if not thing.present:  # it neither falls nor touches
+        put(body, gravcomp=1.0)
+        put(geom, contype=0, conaffinity=0)
 
 
 def _add_ready_key(
@@ -104,5 +108,5 @@ def _add_ready_key(
         ctrl += [0.0] * len(arm.joint_names) + fingers
     for thing in objects:
         if thing.mass > 0.0:
-            qpos += [*thing.position.tolist(), *quaternion(thing.rotation).tolist()]
+            qpos += [*thing.start.tolist(), *quaternion(thing.rotation).tolist()]
     put(spec.add_key(), name=READY_KEY, qpos=np.array(qpos), ctrl=np.array(ctrl))

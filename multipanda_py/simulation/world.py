@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from multipanda_py.exceptions import SimulationRefused, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.simulation.mjcf_elements import quaternion
+from multipanda_py.simulation.presence import Presence
 from multipanda_py.state import Vector
 
 FLOOR = "floor"
@@ -29,14 +30,19 @@ class World:
         model: MuJoCo's model.
         data: Its data.
         arms: Prefix of the links of every arm, by the arm's name.
+        presence: Which things are in the scene.
 
     Thread: that of the loop's cycles, between two of them.
     """
 
     def __init__(
-        self, model: mujoco.MjModel, data: mujoco.MjData, arms: Mapping[str, str]
+        self,
+        model: mujoco.MjModel,
+        data: mujoco.MjData,
+        arms: Mapping[str, str],
+        presence: Presence,
     ) -> None:
-        self._model, self._data = model, data
+        self._model, self._data, self._presence = model, data, presence
         names = [FLOOR, *(model.body(body).name for body in range(1, model.nbody))]
         self._body = {name: body for body, name in enumerate(names) if name}
         self._arm = {
@@ -49,7 +55,7 @@ class World:
 
     @property
     def bodies(self) -> tuple[str, ...]:
-        """Names of all bodies."""
+        """Names of all bodies, absent ones among them."""
         return tuple(self._body)
 
     def contact_force(self, body: str, other: str | None = None) -> Vector:
@@ -71,8 +77,12 @@ class World:
         return total
 
     def pose(self, body: str) -> Pose:
-        """Return where a body is."""
-        body_id = self._find(body)
+        """Return where a body is.
+
+        Raises:
+            SimulationRefused: If it is absent.
+        """
+        body_id = self._find_present(body)
         return Pose(self._data.xpos[body_id].copy(), self._data.xmat[body_id].reshape(3, 3).copy())
 
     def set_pose(self, body: str, pose: Pose, twist: ArrayLike = (0.0,) * 6) -> None:
@@ -85,9 +95,9 @@ class World:
                 [m/s, rad/s].
 
         Raises:
-            SimulationRefused: If it is a link, or the floor, or pose or twist are none.
+            SimulationRefused: If it is a link, or the floor, or absent, or pose or twist are none.
         """
-        model, data, body_id = self._model, self._data, self._find(body)
+        model, data, body_id = self._model, self._data, self._find_present(body)
         if not isinstance(pose, Pose):
             raise SimulationRefused(f"{body}: pose: got {pose!r:.60}, allowed a Pose")
         velocity = _numbers(f"{body}: twist", twist, 6)
@@ -119,8 +129,11 @@ class World:
             torque: (3,) [Nm].
             point: Where the force acts now, (3,) [m]; by default at the centre of mass, with
                 which it then moves.
+
+        Raises:
+            SimulationRefused: If it is absent, or these are no numbers.
         """
-        body_id = self._find(body)
+        body_id = self._find_present(body)
         push, turn = _numbers(f"{body}: force", force, 3), _numbers(f"{body}: torque", torque, 3)
         if point is not None:
             lever = _numbers(f"{body}: point", point, 3) - self._data.xipos[body_id]
@@ -158,6 +171,12 @@ class World:
         if body not in self._body:
             raise UnknownName("body", body, self.bodies)
         return self._body[body]
+
+    def _find_present(self, body: str) -> int:
+        body_id = self._find(body)
+        if not self._presence.is_present(body_id):
+            raise SimulationRefused(f"{body}: got an absent thing, allowed what is in the scene")
+        return body_id
 
     def _group(self, name: str) -> frozenset[int]:
         return self._arm[name] if name in self._arm else frozenset((self._find(name),))

@@ -12,6 +12,7 @@ from multipanda_py.exceptions import LoopError, SimulationRefused, TargetRejecte
 from multipanda_py.pose import Pose
 
 BALL = {"shape": "sphere", "size": [0.03], "position": [0.0, 1.0, 1.0], "mass": 0.1}
+SPARE = {**BALL, "position": [0.0, 1.0, 0.5], "present": False}
 WALL = {"shape": "box", "size": [0.1, 0.1, 0.1], "position": [0.0, -1.0, 0.1]}
 
 
@@ -20,7 +21,7 @@ def config(**changes):
         {
             "cell": {"name": "pausing", "placement": "thread", "rate": 500.0},
             "arms": {"left": {"backend": "mujoco"}},
-            "objects": {"ball": BALL, "wall": WALL},
+            "objects": {"ball": BALL, "wall": WALL, "spare": SPARE, "second": SPARE},
             "controllets": {"soft": {"type": "joint_impedance"}},
             "active": ["left/soft"],
             **changes,
@@ -66,13 +67,57 @@ def test_a_thing_that_was_put_elsewhere_falls_from_there(paused):
     place = Pose.from_rpy([0.3, 1.2, 0.8], [0.1, 0.2, 0.3])
     number = paused.world.ask_pose("ball", place)
     step(paused, 1)
-    assert paused.world.is_placed(number)
+    assert paused.world.is_placed("ball", number)
     assert paused.objects()["ball"].position.tolist() == [0.3, 1.2, 0.8]
     step(paused, 50)
     fallen = paused.objects()["ball"]
     assert np.allclose(fallen.position[:2], [0.3, 1.2], atol=1e-6)
     assert fallen.position[2] == pytest.approx(0.8 - 0.5 * 9.81 * (50 / 500.0) ** 2, abs=3e-3)
     assert np.allclose(fallen.rotation, place.rotation, atol=1e-6)
+
+
+def test_things_come_and_go_while_the_loop_runs_and_arms_follow():
+    with Cell(config()) as cell:
+        q, epoch = cell.state("left").q, int(cell.row()["epoch"])
+        for k in range(10):
+            cell.set_target("left", q=q + 0.01 * np.sin(k))
+            cell.spawn("spare")
+            assert "spare" in cell.objects()
+            assert cell.absent == ("second",)
+            with pytest.raises(
+                SimulationRefused, match=r"second would be inside spare: got \d\d\."
+            ):
+                cell.spawn("second", cell.objects()["spare"])
+            cell.remove("spare")
+            assert cell.absent == ("spare", "second")
+        assert not cell.state("left").fault
+        assert int(cell.row()["epoch"]) == epoch, "no law was deactivated"
+
+
+def test_a_paused_world_lets_things_in_at_once_and_no_time_passes(paused):
+    time = float(paused.row()["time"])
+    paused.spawn("spare")
+    assert paused.objects()["spare"].position.tolist() == [0.0, 1.0, 0.5]
+    with pytest.raises(SimulationRefused, match="second would be inside spare"):
+        paused.spawn("second")
+    paused.spawn("second", Pose(np.array([0.0, 1.0, 0.8]), np.eye(3)))
+    paused.remove("spare")
+    assert paused.absent == ("spare",)
+    assert float(paused.row()["time"]) == time
+    assert paused.world.is_paused
+    with pytest.raises(SimulationRefused, match="spare: got an absent thing"):
+        paused.world.ask_pose("spare", Pose(np.zeros(3), np.eye(3)))
+    step(paused, 50)
+    fallen = paused.objects()["second"].position[2]
+    assert fallen == pytest.approx(0.8 - 0.5 * 9.81 * (50 / 500.0) ** 2, abs=3e-3)
+
+
+def test_of_two_things_that_were_put_elsewhere_in_one_cycle_one_stayed(paused):
+    paused.spawn("spare")
+    for name, x in (("ball", 0.3), ("spare", 0.4)):
+        paused.world.ask_pose(name, Pose(np.array([x, 1.2, 0.8]), np.eye(3)))
+    step(paused, 1)
+    assert [pose.position[0] for pose in paused.objects().values()] == [0.3, 0.4]
 
 
 def test_what_cannot_be_is_refused(paused):
