@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from importlib.util import find_spec
 from typing import Any
 
 from simulation_interfaces.msg import Result, SimulationState
@@ -17,11 +18,14 @@ from simulation_interfaces.srv import (
 
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import MultipandaError, SimulationRefused, UnknownName
-from multipanda_py.pose import Pose
 from multipanda_py.ros.deferred_responses import Work
+from multipanda_py.ros.entities import WORLD, pose_in_world, refuse
 from multipanda_py.ros.guard import GuardedNode
 
-WORLD = "world"
+MISSING = (
+    "spawn_entity, delete_entity and get_spawnables are not offered: simulation_interfaces has no "
+    "SpawnEntity here; update it, or make the environment anew"
+)
 STILL = 2.0
 """Without a cycle for that long a step has failed [s]."""
 
@@ -29,8 +33,8 @@ STILL = 2.0
 class SimulationServices:
     """Services ``{get,set}_simulation_state``, ``step_simulation``, ``{get,set}_entity_state``.
 
-    Entities are the things of the cell file that have a mass; poses are in ``world``. A pose that
-    is set while the world is paused is there after the next step.
+    Entities are the things of the cell file that have a mass and are in the scene; poses are in
+    ``world``.
 
     Args:
         node: Offers them.
@@ -46,6 +50,12 @@ class SimulationServices:
         node.serve(SetSimulationState, "set_simulation_state", self._set_state)
         node.serve(StepSimulation, "step_simulation", self._step)
         node.create_service(SetEntityState, "set_entity_state", self._set_entity)
+        if find_spec("simulation_interfaces.srv._spawn_entity") is None:
+            node.get_logger().warning(MISSING)
+        else:
+            from multipanda_py.ros.spawn_services import SpawnServices
+
+            self._spawning = SpawnServices(node, cell)
 
     def _get_state(self, request: Any, response: Any) -> Any:
         paused = self._world.is_paused
@@ -71,7 +81,7 @@ class SimulationServices:
         try:
             goal = self._world.ask_steps(request.steps)
         except SimulationRefused as error:
-            _refuse(response.result, Result.RESULT_INCORRECT_STATE, error)
+            refuse(response.result, Result.RESULT_INCORRECT_STATE, error)
             return
         yield from self._wait(goal, response.result)
 
@@ -92,7 +102,7 @@ class SimulationServices:
         things = self._cell.objects()
         if request.entity not in things:
             error = UnknownName("thing that moves", request.entity, tuple(things))
-            _refuse(response.result, Result.RESULT_NOT_FOUND, error)
+            refuse(response.result, Result.RESULT_NOT_FOUND, error)
             return response
         place, body = things[request.entity], response.state.pose
         response.state.header.frame_id = WORLD
@@ -103,26 +113,16 @@ class SimulationServices:
         return response
 
     def _set_entity(self, request: Any, response: Any) -> Any:
-        frame, pose = request.state.header.frame_id, request.state.pose
         try:
-            if frame not in ("", WORLD):
-                raise SimulationRefused(f"header.frame_id: got {frame!r:.60}, allowed {WORLD}")
-            place, turn = pose.position, pose.orientation
-            target = Pose.from_quaternion(
-                (place.x, place.y, place.z), (turn.x, turn.y, turn.z, turn.w)
-            )
+            target = pose_in_world(request.state.header.frame_id, request.state.pose)
             speed, spin = request.state.twist.linear, request.state.twist.angular
             # MuJoCo has the angular velocity of a free body in its own axes.
             own = target.rotation.T @ (spin.x, spin.y, spin.z)
             self._world.ask_pose(request.entity, target, (speed.x, speed.y, speed.z, *own))
         except UnknownName as error:
-            _refuse(response.result, Result.RESULT_NOT_FOUND, error)
+            refuse(response.result, Result.RESULT_NOT_FOUND, error)
         except MultipandaError as error:
-            _refuse(response.result, SetEntityState.Response.INVALID_POSE, error)
+            refuse(response.result, SetEntityState.Response.INVALID_POSE, error)
         else:
             response.result.result = Result.RESULT_OK
         return response
-
-
-def _refuse(result: Any, code: int, error: Exception) -> None:
-    result.result, result.error_message = code, str(error)

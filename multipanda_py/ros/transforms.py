@@ -18,10 +18,9 @@ from multipanda_py.config.describe import describe_objects, movable_things
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.frames import MovingLinks, fixed_links
+from multipanda_py.ros.entities import WORLD
 from multipanda_py.ros.fresh_states import Fresh, Pace, Stamp
 from multipanda_py.ros.qos import KEPT, TRANSFORMS
-
-WORLD = "world"
 
 
 class _Moving:

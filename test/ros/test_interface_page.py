@@ -6,12 +6,17 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from rclpy.action import get_action_server_names_and_types_by_node
 from rclpy.node import NodeNameNonExistentError
 
 PAGE = Path(__file__).resolve().parents[2] / "doc" / "ros_interface.md"
+SPAWNING = {
+    f"simulation_interfaces/srv/{of}" for of in ("SpawnEntity", "DeleteEntity", "GetSpawnables")
+}
+IS_THERE = find_spec("simulation_interfaces.srv._spawn_entity") is not None
 NOT_OURS = re.compile(r"/_action/|parameter|/rosout|type_description|logger_level")
 
 
@@ -20,6 +25,8 @@ def listed(kind):
     rows = re.findall(rf"^\| `([\w/<>]+)` \| `(\w+/{kind}/\w+)`", PAGE.read_text(), re.M)
     found = {}
     for name, of in rows:
+        if of in SPAWNING and not IS_THERE:
+            continue
         managed = name.startswith("controller_manager/")
         for one in (name, f"<arm>/{name}") if managed else (name,):
             for arm in ("left", "right"):
