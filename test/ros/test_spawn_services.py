@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import yaml
 from geometry_msgs.msg import PoseStamped
@@ -33,7 +35,8 @@ CELL = {
 @pytest.fixture
 def bricks(start, tmp_path, client):
     file = tmp_path / "cell.yaml"
-    file.write_text(yaml.safe_dump({"/**": {"ros__parameters": CELL}}))
+    plain = json.loads(json.dumps({"/**": {"ros__parameters": CELL}}))  # rcl reads no aliases
+    file.write_text(yaml.safe_dump(plain))
     node = start(file=file)
     node.wait_for("is active")
     return node
