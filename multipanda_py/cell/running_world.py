@@ -53,13 +53,12 @@ class RunningWorld:
     @property
     def is_paused(self) -> bool:
         """Whether the world stands still because somebody has asked for it."""
-        words = self._connection.mailbox.words
-        return 0 < words[Word.LAST_ROW] <= words[Word.ROWS]
+        return self._connection.mailbox.is_paused
 
     @property
     def cycles(self) -> int:
         """How many cycles there were."""
-        return self._connection.mailbox.ring.count
+        return self._connection.mailbox.cycles
 
     def pause(self) -> int:
         """Stop the time; return the number of cycles after which it stands still.

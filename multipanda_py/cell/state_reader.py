@@ -14,7 +14,6 @@ from multipanda_py.config.describe import movable_things
 from multipanda_py.exceptions import LoopError
 from multipanda_py.gripper_record import Outcome
 from multipanda_py.loop.events import LoopEvent
-from multipanda_py.loop.mailbox import Word
 from multipanda_py.loop.statistics import LoopStatistics, summarise
 from multipanda_py.pose import Pose
 from multipanda_py.report import Reports
@@ -43,8 +42,7 @@ class StateReader:
         silence = self._connection.silence()
         if silence < SILENT:
             return ""
-        words = self._connection.mailbox.words
-        if 0 < words[Word.LAST_ROW] <= words[Word.ROWS]:
+        if self._connection.mailbox.is_paused:
             return "the simulation is paused"
         text = f"the loop has not run for {silence:.2f} s (allowed {SILENT:g} s)"
         arms_of: dict[str, list[str]] = {}

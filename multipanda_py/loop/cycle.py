@@ -35,8 +35,7 @@ from multipanda_py.state import ArmState, Vector
 _monotonic_ns = time.monotonic_ns
 # Numbers, for Python 3.11 finds members of enums by a function.
 _MAIL, _TARGETS, _TRACE = int(Word.MAIL), int(Word.TARGETS), int(Word.TRACE)
-_LOOP_HEARTBEAT = int(Word.LOOP_HEARTBEAT)
-_LAST_ROW, _ROWS = int(Word.LAST_ROW), int(Word.ROWS)
+_LOOP_HEARTBEAT, _LAST_ROW = int(Word.LOOP_HEARTBEAT), int(Word.LAST_ROW)
 _WEIGHT = np.array([0.0, 0.0, -10.0, 0.0, 0.0, 0.0])
 
 
@@ -328,6 +327,7 @@ class ControlLoop:
         self._cycle += 1
         self._header[0] = self._cycle_end[0] = self._cycle
         self._mailbox.ring.append(self._row)
+        self._words[Word.SHOWN] += 1
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
         """Give every arm to its hold, and report why."""
@@ -336,7 +336,7 @@ class ControlLoop:
     @property
     def is_paused(self) -> bool:
         """Whether the owner wants no further cycle for now; only of a simulated world."""
-        return 0 < self._words[_LAST_ROW] <= self._words[_ROWS]
+        return bool(self._words[_LAST_ROW]) and self._mailbox.is_paused
 
     def at_rest(self, speed: float = 1e-3) -> bool:
         """Return whether no joint moves faster than ``speed`` [rad/s]."""
@@ -416,8 +416,7 @@ class ControlLoop:
             step(*given)
         except BaseException as error:
             pass_interrupt(error)
-            self._blame(self._things.backend, error, now_ns)
-            return True
+            self._blame(backend, error, now_ns)
 
     def _blame(self, backend: Backend, error: BaseException, now_ns: int) -> None:
         if not self._owners.active:  # at the start nobody has the arms who could hold them

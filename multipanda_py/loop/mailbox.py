@@ -67,6 +67,7 @@ class Word(IntEnum):
     SWITCH_ACK = 12
     SWITCH_STATUS = 13
     SWITCH_NS = 14
+    SHOWN = 15
 
 
 class SwitchStatus(IntEnum):
@@ -192,6 +193,16 @@ class Mailbox:
     def report(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
         """Append an event, in one line. Thread: control; only when something went wrong."""
         self.events.append(event, time_ns, arm, controllet, text)
+
+    @property
+    def cycles(self) -> int:
+        """How many cycles there were: as many as rows, without those that only show things."""
+        return int(self.words[Word.ROWS] - self.words[Word.SHOWN])
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the owner wants no further cycle for now, and there is none."""
+        return 0 < self.words[Word.LAST_ROW] <= self.cycles
 
     @property
     def event_count(self) -> int:

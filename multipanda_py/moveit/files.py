@@ -51,10 +51,11 @@ def moveit_files(config: CellConfig) -> dict[str, str]:
     }
     arms = describe_arms(config)
     floor = min(0.0, *(float(arm.position_base_in_world[2]) for arm in arms))
+    there = [thing for thing in describe_objects(config) if thing.present]
     return {
         URDF: cell_urdf(arms, name),
         SRDF: cell_srdf(groups, name),
-        SCENE: scene_text(describe_objects(config), floor),
+        SCENE: scene_text(there, floor),
         **texts,
     }
 

@@ -95,7 +95,7 @@ def test_things_come_and_go_while_the_loop_runs_and_arms_follow():
 
 
 def test_a_paused_world_lets_things_in_at_once_and_no_time_passes(paused):
-    time = float(paused.row()["time"])
+    time, cycles = float(paused.row()["time"]), paused.world.cycles
     paused.spawn("spare")
     assert paused.objects()["spare"].position.tolist() == [0.0, 1.0, 0.5]
     with pytest.raises(SimulationRefused, match="second would be inside spare"):
@@ -105,9 +105,12 @@ def test_a_paused_world_lets_things_in_at_once_and_no_time_passes(paused):
     assert paused.absent == ("spare",)
     assert float(paused.row()["time"]) == time
     assert paused.world.is_paused
+    assert paused.world.cycles == cycles
     with pytest.raises(SimulationRefused, match="spare: got an absent thing"):
         paused.world.ask_pose("spare", Pose(np.zeros(3), np.eye(3)))
+    before = paused.world.cycles
     step(paused, 50)
+    assert paused.world.cycles == before + 50
     fallen = paused.objects()["second"].position[2]
     assert fallen == pytest.approx(0.8 - 0.5 * 9.81 * (50 / 500.0) ** 2, abs=3e-3)
 
