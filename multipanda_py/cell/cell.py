@@ -18,13 +18,13 @@ from typing_extensions import Self
 from multipanda_py.cell.arm_request import ArmRequest
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.counts import Counts
+from multipanda_py.cell.entries import AT_REST, Entries, EntryRequest
 from multipanda_py.cell.gate import Frames
 from multipanda_py.cell.grippers import Grippers
 from multipanda_py.cell.holding import Holding, HoldingRequest
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.parameter_writer import ParameterWriter
 from multipanda_py.cell.pending_switch import PendingSwitch
-from multipanda_py.cell.presence import AT_REST, EntryRequest, Presence
 from multipanda_py.cell.recorder import INLINE_STEPS, Recorder
 from multipanda_py.cell.recovery import Recovery, RecoveryRequest
 from multipanda_py.cell.robot_settings import SETTINGS_TIMEOUT, RobotSettings
@@ -87,7 +87,7 @@ class Cell(Closing):
         self._grippers = Grippers(names, connection, reader)
         self._simulation = Simulation(names, connection, self._grippers)
         self._running_world = RunningWorld(names, connection, reader)
-        self._presence = Presence(names, connection, reader)
+        self._entries = Entries(names, connection, reader)
         self._recorder = Recorder(names, connection)
         self._viewer: subprocess.Popen[bytes] | None = None
 
@@ -289,37 +289,37 @@ class Cell(Closing):
     @property
     def absent(self) -> tuple[str, ...]:
         """Names of movable things that are not in the scene now."""
-        return self._presence.absent
+        return self._entries.absent
 
     def spawn(self, thing: str, pose: Pose | None = None, twist: ArrayLike = AT_REST) -> None:
-        """Bring an absent thing into the simulated scene: see :meth:`.Presence.spawn`."""
-        self._presence.spawn(thing, pose, twist)
+        """Bring an absent thing into the simulated scene: see :meth:`.Entries.spawn`."""
+        self._entries.spawn(thing, pose, twist)
 
     def remove(self, thing: str) -> None:
-        """Take a thing out of the simulated scene: see :meth:`.Presence.remove`."""
-        self._presence.remove(thing)
+        """Take a thing out of the simulated scene: see :meth:`.Entries.remove`."""
+        self._entries.remove(thing)
 
     def ask_spawn(
         self, thing: str, pose: Pose | None = None, twist: ArrayLike = AT_REST
     ) -> EntryRequest:
         """Ask for :meth:`spawn` and return at once; see :meth:`entry_answer`."""
-        return self._presence.ask_spawn(thing, pose, twist)
+        return self._entries.ask_spawn(thing, pose, twist)
 
     def ask_remove(self, thing: str) -> EntryRequest:
         """Ask for :meth:`remove` and return at once; see :meth:`entry_answer`."""
-        return self._presence.ask_remove(thing)
+        return self._entries.ask_remove(thing)
 
     def entry_answer(self, request: EntryRequest) -> bool:
-        """Return whether it is so now; see :meth:`.Presence.answer`."""
-        return self._presence.answer(request)
+        """Return whether it is so now; see :meth:`.Entries.answer`."""
+        return self._entries.answer(request)
 
     def withdraw_entry(self, request: EntryRequest) -> str:
         """Give a request up; return in words whether it still may come about."""
-        return self._presence.withdraw(request)
+        return self._entries.withdraw(request)
 
     def absent_like(self, thing: str) -> str:
         """Return the first absent thing that is like another but for its place, or ''."""
-        return self._presence.absent_like(thing)
+        return self._entries.absent_like(thing)
 
     def report(self, name: str) -> Reports:
         """Return what a controllet reports of its last cycle: see :meth:`.StateReader.report`."""

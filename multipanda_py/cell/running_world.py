@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.cell.connection import Connection
+from multipanda_py.cell.entries import checked_twist
 from multipanda_py.cell.names import CellNames
-from multipanda_py.cell.presence import checked_twist
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.describe import movable_things

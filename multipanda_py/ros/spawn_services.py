@@ -11,7 +11,7 @@ from simulation_interfaces.msg import Bounds, Result, Spawnable
 from simulation_interfaces.srv import DeleteEntity, GetSpawnables, SpawnEntity
 
 from multipanda_py.cell import Cell
-from multipanda_py.cell.presence import ENTRY_TIMEOUT, EntryRequest
+from multipanda_py.cell.entries import ENTRY_TIMEOUT, EntryRequest
 from multipanda_py.config.describe import movable_things
 from multipanda_py.exceptions import (
     LoopTimeout,

@@ -39,7 +39,7 @@ class EntryRequest:
     number: int
 
 
-class Presence:
+class Entries:
     """Let movable things of the cell file come and go, at a boundary between two cycles.
 
     All of them are in the simulated world from the start; the absent ones weigh nothing, touch
