@@ -33,13 +33,18 @@ os.environ.setdefault("MULTIPANDA_FAULT_LOGS", "off")  # not into the home of wh
 INLINE = {"backends", "cell", "channels", "config", "control", "controllets", "dynamics",
           "features", "identification", "loop", "logs", "planning", "robots", "shadow",
           "simulation",
-          "fci_sim/test_lost_commands", "fci_sim/test_robot", "fci_sim/test_wire",
-          "franka/test_parts", "test/test_packaging",
-          "test/test_instruction_counts", "test/test_paper_tasks", "test/test_parameters",
-          "test/test_pose", "test/test_registry", "test/test_robustness_map",
-          "test/test_rooms"}  # fmt: skip
-"""Folders and files whose tests compute in this process alone, but for those marked ``clock``:
-they may run beside one another."""
+          "drivers/test_state", "fci_sim/test_lost_commands", "fci_sim/test_robot",
+          "fci_sim/test_wire", "franka/test_parts", "ros/test_conversions",
+          "ros/test_crisp_names", "ros2_control/test_parts", "test/test_arm_guide",
+          "test/test_backend_guide", "test/test_cli", "test/test_cpp_reference",
+          "test/test_extras", "test/test_guide", "test/test_instruction_counts",
+          "test/test_make_env", "test/test_packaging", "test/test_paper_tasks",
+          "test/test_parameter_reference", "test/test_parameters", "test/test_pose",
+          "test/test_pose_quaternion", "test/test_registry", "test/test_robustness_map",
+          "test/test_rooms", "test/test_site", "validation/test_sweep",
+          "view/test_rendering", "view/test_scene_view"}  # fmt: skip
+"""Folders and files whose tests only compute, in this process or one that they wait for, but for
+those marked ``clock``: they may run beside one another."""
 WORKSPACE = {"config", "robots", "cell/test_cell", "ros/test_publishers", "ros/test_services",
              "ros/test_targets", "test/test_backend_guide", "test/test_cli", "test/test_examples",
              "test/test_guide", "test/test_launch", "test/test_packaging",
