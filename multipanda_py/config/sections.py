@@ -336,7 +336,8 @@ class CellSettings(Section):
     """Cycles per second; also the physics step."""
     placement: Literal["process", "thread", "inline"] = "process"
     blend_time: Annotated[float, Field(ge=0, le=1)] = 0.005
-    """Over which torque is blended when an arm changes its controllet [s]."""
+    """Over which torque is blended when an arm changes its controllet [s]; hold takes over within
+    5 cycles."""
     heartbeat_timeout: Annotated[float, Field(ge=0.05, le=60)] = 1.0
     """Silence of the owning process after which all arms hold [s]."""
     joint_state_rate: Annotated[float, Field(ge=0.1, le=1000)] = 100.0

@@ -21,6 +21,9 @@ from multipanda_py.state import Vector
 
 REST = 0.02
 """Speed of a joint below which an arm may be commanded something else than before [rad/s]."""
+HOLD_BLEND_CYCLES = 5
+"""Longest blend when hold takes over: what its law asked for last would push an arm on that is
+to stop, or whose law has failed."""
 
 
 class Ownership:
@@ -54,6 +57,7 @@ class Ownership:
         self._arms, self._instances, self._mailbox = arms, instances, mailbox
         self._holds = instances[: len(arms)]
         self._blend_cycles = blend_cycles
+        self._hold_cycles = min(blend_cycles, HOLD_BLEND_CYCLES)
         self._past = PastCycles(mailbox)
         self._said: list[tuple[Instance, str]] = []
         self.active: list[Instance] = []
@@ -206,8 +210,9 @@ class Ownership:
             for slot, arm in enumerate(instance.spec.arms):
                 self._arms[arm].give_to(instance, slot)
             instance.begin_records()
-        for arm in changed:
-            self._arms[arm].blend(self._blend_cycles)
+        for index in changed:
+            is_hold = self._arms[index].owner.spec.is_hold
+            self._arms[index].blend(self._hold_cycles if is_hold else self._blend_cycles)
         self._report_handovers(now_ns)
         self.epoch += 1
         self._mailbox.words[Word.EPOCH] = self.epoch
