@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.limits import ArmLimits
+from multipanda_py.shadow.arm_twin import STIFFNESS
 from multipanda_py.state import Vector
 
 
@@ -44,7 +45,8 @@ QUANTITIES = (
     ),
     ResidualKind("correction", "Nm", (), "torque that keeps the twin at the arm"),
 )  # fmt: skip
-NAMES = tuple(quantity.name for quantity in QUANTITIES)
+LEAST_TORQUE = 2e-3
+"""Of the largest torque of a joint: half the width of a band at least."""
 
 
 def places(joints: int) -> dict[str, slice]:
@@ -60,9 +62,10 @@ def places(joints: int) -> dict[str, slice]:
 def smallest(limits: ArmLimits) -> Vector:
     """Return half the width that a band has at least, for all numbers of an arm.
 
-    A simulated arm may be its own twin to the last bit; no band is to be narrower than what
-    nobody would look at.
+    Sensors drift from hour to hour, and a simulated arm may be its own twin to the last bit: 0.2 %
+    of the largest torque is nothing to look at, nor is what that moves the twin by.
     """
-    n, torque = limits.n_joints, 2e-3 * limits.torque
+    n, torque = limits.n_joints, LEAST_TORQUE * limits.torque
+    q = np.full(n, LEAST_TORQUE / STIFFNESS)
     wrench = np.array([0.5, 0.5, 0.5, 0.05, 0.05, 0.05])
-    return np.concatenate([np.full(n, 5e-4), np.full(n, 5e-3), torque, torque, wrench, torque])
+    return np.concatenate([q, np.full(n, 5e-3), torque, torque, wrench, torque])
