@@ -158,6 +158,8 @@ class TaskCell:
         if not len(rows):
             return Run({}, fault=fault or "no row was recorded")
         rows["time"] -= begin
+        own = rows["arms"]["robot_time"]  # of real arms, whose logs go by it
+        own -= np.where(own.any(axis=0), own[0] - rows["time"][0], 0.0)
         tanks = self._tanks(rows)
         return Run(
             logs=dict(log_of_rows(rows, self.config).arms),
