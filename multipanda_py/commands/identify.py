@@ -92,7 +92,10 @@ def run(options: argparse.Namespace) -> int:
     figures = FIGURES if set(FIGURES) <= set(found.robot.figures) else ()
     write_whole(options.output, parameters_text(found.robot, _notes(found, options), figures))
     with_parameters(arm.robot, options.output)
-    say(f"{options.output}: as a model: {{base: {arm.robot.name}, parameters: {options.output}}}")
+    say(
+        f"{options.output}: of an arm in a cell file: perturbation: {{parameters: "
+        f"{options.output}}} is the body of a twin, identified: {options.output} is for laws"
+    )
     if options.plot:
         from multipanda_py.identification.residual_plot import draw_residuals
 

@@ -7,13 +7,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from multipanda_py.commands.options import seed
 from multipanda_py.commands.output import OK, say
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.files import relative_to
-from multipanda_py.config.parameter_file import PARAMETERS, ParameterFile, merged
+from multipanda_py.config.changed_cell import changed_text
+from multipanda_py.config.parameter_file import merged
 from multipanda_py.machine.whole_file import replacing
 from multipanda_py.perturbation import TYPICAL, PerturbationSpec
 
@@ -38,18 +36,15 @@ def run(options: argparse.Namespace) -> int:
     spec = PerturbationSpec.from_yaml(options.spec or TYPICAL)
     spec.draw(config, options.seed)  # refused here if a number is out of bounds
     values = spec.values_for(config, options.seed)
-    file = ParameterFile.read(options.cell)
-    cell = relative_to([Path(options.cell).parent], file.cell)
+    change: dict[str, Any] = {}
     for place, keys in values.items():
         layer: dict[str, Any] = dict(keys)
         for step in reversed(place.split(".")):
             layer = {step: layer}
-        cell = merged(cell, layer)
-    data = {"/**": {PARAMETERS: cell}, **{name: {PARAMETERS: own} for name, own in file.others}}
+        change = merged(change, layer)
     used = spec.seed if options.seed is None else options.seed
-    text = f"# A twin of {Path(options.cell).name}, seed {used}.\n" + yaml.safe_dump(
-        data, sort_keys=False, default_flow_style=None, width=99
-    )
+    head = f"# A twin of {Path(options.cell).name}, seed {used}."
+    text = changed_text(options.cell, change, head)
     target = Path(options.output)
     with replacing(target) as partial:
         partial.write_text(text, encoding="utf-8")

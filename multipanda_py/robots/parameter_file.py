@@ -121,6 +121,7 @@ def parameters_text(robot: Robot, notes: Mapping[str, Any], figures: Sequence[st
     head = (
         "# Inertia and friction of a robot. com [m] and inertia xx yy zz xy xz yz [kg m^2] about\n"
         "# it, both in the link's frame; armature [kg m^2], damping [Nm s/rad], friction and\n"
-        "# torque_offset [Nm]. In a cell file: `model: {base: NAME, parameters: THIS FILE}`.\n"
+        "# torque_offset [Nm]. Of an arm in a cell file: `perturbation: {parameters: FILE}` is\n"
+        "# the body of a simulated arm, `identified: FILE` is for laws and estimates.\n"
     )
     return head + yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=99)

@@ -61,19 +61,25 @@ def validate(
             f"a log is of one task: got {len(tasks)} tasks, allowed one by its number"
         )
     planned = [
-        make_task(number, law, seconds) for number in tasks for law in _laws_of(number, laws)
+        make_task(number, law, seconds) for number in tasks for law in laws_of(number, laws)
     ]
     for task in planned:  # refused before anything moves
-        _check(task, plant, twin)
+        check_sides(task, plant, twin)
     return [_one(task, plant, twin, repeats, seed, say) for task in planned]
 
 
-def _laws_of(number: int, laws: Sequence[str]) -> Sequence[str]:
+def laws_of(number: int, laws: Sequence[str]) -> Sequence[str]:
+    """Return the laws of a task that are among some; all that it has if none is."""
     known = make_task(number).laws
     return [law for law in known if law in laws] or known
 
 
-def _check(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
+def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
+    """Refuse cells on which a task cannot be done, or arms that do not fit.
+
+    Raises:
+        ValidationRefused: With the reason.
+    """
     names = task.names(twin)
     scene = task.scene(twin)
     if isinstance(plant, Log):

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find a motion, let the plant go through it, and keep what identification takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.identification.clearance import clearance_in
+from multipanda_py.identification.excitation import Excitation, Wanted
+from multipanda_py.identification.motion import MeasuredMotion
+from multipanda_py.logs.measured import motion_of
+from multipanda_py.state import Matrix
+from multipanda_py.targets import TRAJECTORY_POINTS
+from multipanda_py.validation.motion_task import MotionTask
+from multipanda_py.validation.record import run_task
+
+MARGIN = 0.05
+"""Least distance of the motion to floor, things and other arms [m]."""
+
+
+def find_motion(
+    cell: CellConfig, arm: str, evaluations: int, seed: int, say: Callable[[str], None]
+) -> Matrix:
+    """Return points of a motion that shows all parameters, (p, 1 + 3 n).
+
+    Raises:
+        IdentificationRefused: If there is none.
+    """
+    described = describe_arm(arm, cell.arms[arm])
+    clearance = clearance_in(cell, arm, MARGIN)
+    search = Excitation(described, Wanted(evaluations=evaluations, seed=seed), clearance)
+    found = search.search(lambda done, best: say(f"{arm}: motion {done}: condition {best:.1f}"))
+    times = found.points(TRAJECTORY_POINTS)
+    return np.column_stack([times, *found.sample(times)])
+
+
+def measure(plant: CellConfig, arm: str, points: Matrix, seed: int) -> MeasuredMotion:
+    """Let an arm of the plant go through a motion, and return what was measured.
+
+    Raises:
+        ValidationRefused: If it does not come to its end.
+    """
+    task = MotionTask(arm, points)
+    run = run_task(task, plant, seed)
+    if run.fault or run.seconds < points[-1, 0]:
+        raise ValidationRefused(
+            f"{arm}: the motion ended after {run.seconds:.1f} of {points[-1, 0]:.1f} s: "
+            f"{run.fault or 'no more was recorded'}"
+        )
+    return motion_of(next(iter(run.logs.values())), f"{arm}, motion of seed {seed}")

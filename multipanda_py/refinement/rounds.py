@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a refinement has come to, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.identification.identify import Identified
+from multipanda_py.refinement.gain import Gain
+from multipanda_py.validation import Comparison
+from multipanda_py.validation.quantities import QUANTITIES
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """A twin, and how far it is from the plant.
+
+    Attributes:
+        number: 0 is the twin as it was given.
+        found: What the tasks say.
+        files: Of the bodies of its arms, by name.
+        identified: What was found of them.
+        surface: Friction and contact of its table; empty if they were not looked for.
+    """
+
+    number: int
+    found: Sequence[Comparison]
+    files: Mapping[str, Path] = field(default_factory=dict)
+    identified: Mapping[str, Identified] = field(default_factory=dict)
+    surface: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def score(self) -> float:
+        """Mean of the largest errors in units of their ceilings, over tasks and quantities."""
+        shares = [one.worst(q.name) / q.ceiling for one in self.found for q in QUANTITIES]
+        known = [share for share in shares if share == share]
+        return float(np.mean(known)) if known else float("nan")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it in plain types."""
+        return {
+            "round": self.number,
+            "score": self.score,
+            "surface": dict(self.surface),
+            "held_out_rmse": {
+                arm: {name: rmse.tolist() for name, rmse in one.held_out.items()}
+                for arm, one in self.identified.items()
+            },
+            "tasks": [one.as_dict() for one in self.found],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Refinement:
+    """All rounds.
+
+    Attributes:
+        rounds: From the twin as it was given on.
+        gains: What laws that know the identified arms gain on the plant, by task; none where
+            nothing but a simulation could say.
+        ended: Why there are no more, in a clause.
+    """
+
+    rounds: Sequence[Round]
+    gains: Sequence[Gain]
+    ended: str
+
+    @property
+    def best(self) -> Round:
+        """The round with the least score."""
+        return min(self.rounds, key=lambda one: one.score)

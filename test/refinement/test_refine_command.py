@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a newcomer does: a plant that is wrong in known ways, and a twin that comes nearer."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import yaml
+from measured_arm import some_motion
+
+from multipanda_py.cli import main
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.identification.fourier import FourierMotion
+from multipanda_py.refinement import surface
+from multipanda_py.robots import ArmDescription
+from multipanda_py.targets import TRAJECTORY_POINTS
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline, pytest.mark.timeout(600)]
+
+SPEC = {
+    "seed": 3,
+    "arms": {
+        "all": {
+            "perturbation": {
+                "link_mass": {"range": [0.8, 1.2]},
+                "link_com": {"range": [-0.01, 0.01]},
+                "coulomb": {"range": [0.1, 0.4]},
+                "viscous": {"range": [0.1, 0.5]},
+                "friction_offset": {"range": [-0.1, 0.1]},
+            },
+            "noise": {"tau": 0.03, "tau_bias": {"range": [-0.1, 0.1]}},
+        }
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Refine a twin, in short."""
+    pytest.importorskip("matplotlib")
+    folder = tmp_path_factory.mktemp("refine")
+    (folder / "spec.yaml").write_text(yaml.safe_dump(SPEC))
+    arguments = ["config/dual_sim.yaml", "-o", f"{folder}/plant.yaml"]
+    assert main(["perturb", *arguments, "--spec", f"{folder}/spec.yaml"]) == 0
+    motion = some_motion(ArmDescription("left"), 2, period=8.0, size=0.6)
+    motion = FourierMotion(motion.a, motion.b, motion.q0, motion.period)
+    times = motion.points(TRAJECTORY_POINTS)
+    head = ["time", *(f"{what}{k + 1}" for what in ("q", "dq", "ddq") for k in range(7))]
+    table = np.column_stack([times, *motion.sample(times)])
+    np.savetxt(folder / "motion.csv", table, delimiter=",", header=",".join(head), comments="")
+    arguments = [
+        "--plant", f"{folder}/plant.yaml", "--twin", "config/dual_sim.yaml", "--task", "1",
+        "--task", "4", "--seconds", "1.5", "--rounds", "1", "-o", f"{folder}/refined",
+        "--motion", f"left={folder}/motion.csv",
+    ]  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(surface, "EVALUATIONS", 2)
+        assert main(["refine", *arguments]) == 0
+    return folder / "refined"
+
+
+def test_the_twin_comes_nearer_and_the_force_error_is_halved(folder):
+    said = json.loads((folder / "report.json").read_text())
+    before, after = said["rounds"]
+    assert after["score"] < 0.6 * before["score"]
+    free, circle = said["gains"]
+    measured = circle["rmse"]["measured less true force [N]"]
+    assert measured["identified"] < 0.5 * measured["data sheet"]
+    felt = free["rmse"]["false contact torque [Nm]"]
+    assert felt["identified"] < 0.5 * felt["data sheet"]
+    held_out = after["held_out_rmse"]["left"]
+    assert (np.array(held_out["consistent"]) < held_out["datasheet"]).all()
+
+
+def test_the_folder_has_what_goes_on_from_here(folder, tmp_path):
+    names = {"plant.yaml", "report.html", "report.json", "robot_left.yaml", "twin.yaml"}
+    assert {path.name for path in folder.iterdir()} == names
+    assert not list(folder.parent.glob(".*"))
+    page = (folder / "report.html").read_text()
+    assert page.count("data:image/png;base64,") >= 3
+    assert "http" not in page
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(folder, moved)
+    twin = CellConfig.from_yaml(moved / "twin.yaml")
+    robot = moved / "robot_left.yaml"
+    assert twin.arms["left"].perturbation.parameters == str(robot)
+    assert twin.arms["left"].identified == ""
+    assert twin.objects["table"].friction != 0.2
+    plant = CellConfig.from_yaml(moved / "plant.yaml")
+    assert plant.arms["left"].identified == str(robot)
+    assert plant.arms["left"].perturbation.parameters == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["-o", "config"], "allowed a folder that is not there yet"),
+        (["-o", "nowhere/refined"], "in one that is"),
+        (["--motion", "middle=m.csv"], "allowed ARM=CSV with one of left, right"),
+        (["--motion", "left=missing.csv"], "missing.csv: cannot be read"),
+        (["--twin", "config/four_arms_sim.yaml"], "arms: got left in the plant alone"),
+        (["--twin", "config/missing.yaml"], "missing.yaml: cannot be read"),
+        (["--seconds", "0.1"], "allowed 0.5 to 600 s"),
+    ],
+)
+def test_what_cannot_be_refined_is_refused_before_anything_moves(tmp_path, capsys, more, words):
+    cell = "config/dual_sim.yaml"
+    usual = ["--plant", cell, "--twin", cell, "-o", str(tmp_path / "refined"), "--task", "1"]
+    assert main(["refine", *usual, *more]) == 1
+    assert words in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
