@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="force laws to use in tasks 3 and 4; ufic if none is named",
     )  # fmt: skip
     parser.add_argument(
-        "--seconds", type=positive, default=5.0, metavar="S", help="of each task, default 5"
+        "--seconds", type=positive, default=4.0, metavar="S", help="of each task, default 4"
     )
     parser.add_argument("--repeats", type=count, default=1, metavar="N", help="default 1")
     parser.add_argument("--rounds", type=count, default=3, metavar="N", help="at most, default 3")

@@ -48,7 +48,7 @@ class Effort:
 
     tasks: Sequence[int] = (1, 2, 3, 4)
     laws: Sequence[str] = ()
-    seconds: float = 5.0
+    seconds: float = 4.0
     repeats: int = 1
     rounds: int = 3
     evaluations: int = 600
