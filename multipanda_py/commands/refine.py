@@ -18,7 +18,7 @@ from multipanda_py.extras import needed
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.refinement import refine, report
 from multipanda_py.refinement.put_back import body_layer, law_layer
-from multipanda_py.refinement.refine import Effort
+from multipanda_py.refinement.refine import RefinementPlan
 from multipanda_py.refinement.rounds import Refinement
 from multipanda_py.refinement.surface import TABLE
 from multipanda_py.validation import TASKS
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
             f"--output: got {target}, allowed a folder that is not there yet, in one that is"
         )
     plant, twin = CellConfig.from_yaml(options.plant), CellConfig.from_yaml(options.twin)
-    effort = Effort(
+    effort = RefinementPlan(
         tasks=sorted(set(options.task or (1, 2, 3, 4))),
         laws=options.law or (),
         seconds=options.seconds,

@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Effort:
+class RefinementPlan:
     """How much is done.
 
     Attributes:
@@ -59,7 +59,7 @@ def refine(
     plant: CellConfig,
     twin: CellConfig,
     folder: Path,
-    effort: Effort | None = None,
+    effort: RefinementPlan | None = None,
     motions: Mapping[str, Matrix] | None = None,
     say: Say = lambda text: None,
 ) -> Refinement:
@@ -81,7 +81,7 @@ def refine(
         ValidationRefused: If a task cannot be done on these cells, or a motion does not end.
         IdentificationRefused: If what was measured cannot tell the bodies.
     """
-    effort = effort or Effort()
+    effort = effort or RefinementPlan()
     if effort.rounds < 1 or effort.repeats < 1:
         raise ValidationRefused("rounds and repeats: allowed 1 or more of each")
     tasks = [
@@ -104,7 +104,7 @@ class _Rounds:
     plant: CellConfig
     twin: CellConfig
     folder: Path
-    effort: Effort
+    effort: RefinementPlan
     motions: Mapping[str, Matrix]
     say: Say
     tasks: Sequence[Task]
