@@ -145,6 +145,24 @@ class Feature(Generic[ParamsT]):
         """
         return 1.0
 
+    @property
+    def is_projected(self) -> bool:
+        """Whether all that :meth:`add` adds went through the dynamically consistent projector.
+
+        Then :meth:`before_projection` may be called instead, so that what several features add is
+        projected once. It may change with the parameters.
+        """
+        return False
+
+    def before_projection(self, states: Sequence[ArmState], target: Any) -> list[Vector | None]:
+        """Return what :meth:`add` would project and add, per arm (n,) [Nm]; None is nothing.
+
+        The arrays are the feature's own, and the caller may write to them.
+
+        Thread: control, every cycle, instead of :meth:`add`.
+        """
+        return [None] * len(states)
+
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:

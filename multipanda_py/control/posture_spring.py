@@ -39,6 +39,9 @@ class PostureSpring:
     Args:
         robot: What the arm is, with n joints.
 
+    Attributes:
+        project: Keeps torques from the task, in place; None leaves them as they are.
+
     Thread: control.
     """
 
@@ -72,7 +75,7 @@ class PostureSpring:
         self._gains[:] = np.hstack([np.diag(stiffness), np.diag(damping)])
         self._high, self._low = max_torque, -max_torque
         self._least = float(max_torque.min())
-        self._project = self._projectors.get(projector)
+        self.project = self._projectors.get(projector)
 
     def torque(self, state: ArmState, posture: Vector, velocity: Vector | None = None) -> Vector:
         """Return the torques, (n,) [Nm]; the array is used again in the next call.
@@ -82,6 +85,13 @@ class PostureSpring:
             posture: (n,) [rad].
             velocity: Of the posture, (n,) [rad/s]; None is rest.
         """
+        tau = self.pull(state, posture, velocity)
+        if self.project is not None:
+            self.project(state, tau)
+        return tau
+
+    def pull(self, state: ArmState, posture: Vector, velocity: Vector | None = None) -> Vector:
+        """Return the torques before they are projected; else as :meth:`torque`."""
         self._posture[:] = posture
         if velocity is not None or self._moves:
             self._moves = velocity is not None
@@ -91,6 +101,4 @@ class PostureSpring:
         if _norm(*tau.tolist()) > self._least:
             _minimum(tau, self._high, out=tau)
             _maximum(tau, self._low, out=tau)
-        if self._project is not None:
-            self._project(state, tau)
         return tau

@@ -276,18 +276,16 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._borne = bearable.of(asked, states)
 
     def _report(self, kept: float) -> None:
-        x, y, z = self.held.position.tolist()
         apart = turned = 0.0
         errors = self.held.sharing.errors.tolist()
         for start in range(0, len(errors), 6):
-            distance, angle = (
-                _norm(*errors[start : start + 3]),
-                _norm(*errors[start + 3 : start + 6]),
-            )
+            x, y, z, rx, ry, rz = errors[start : start + 6]
+            distance, angle = _norm(x, y, z), _norm(rx, ry, rz)
             if distance > apart:
                 apart = distance
             if angle > turned:
                 turned = angle
+        x, y, z = self.held.position.tolist()
         _pack(self.report.data, 0, x, y, z, apart, turned, self.measured, kept)
 
 

@@ -14,7 +14,7 @@ from multipanda_py.context import Context
 from multipanda_py.control.nullspace_projector import NullspaceProjector, nothing_left
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import flag, number
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import ArmState, Matrix, Vector
 from multipanda_py.targets import Target
 
 _add = np.add
@@ -56,9 +56,9 @@ class Manipulability(Feature[ManipulabilityParams]):
         self._solver, self._scaled = eigenpy.LDLT(np.eye(6)), np.eye(6)
         self._scale = self._scaled.reshape(-1)[::7]
         inverses = [np.zeros((arm.n_joints, 6)) for arm in context.arms]
-        projectors = [NullspaceProjector(arm.n_joints) for arm in context.arms]
         flat = [inverse.reshape(-1) for inverse in inverses]
-        self._arms = list(zip(inverses, flat, context.joint_zeros(), projectors))
+        self._arms = list(zip(inverses, flat, context.joint_zeros()))
+        self._projectors = [NullspaceProjector(arm.n_joints) for arm in context.arms]
         self._unsaid: list[str] = []
         super().__init__(context, params)
 
@@ -70,20 +70,42 @@ class Manipulability(Feature[ManipulabilityParams]):
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
         """Add the torques of every arm that is below the threshold."""
+        gradients = self.before_projection(states, target)
+        for state, torque, gradient, projector in zip(states, tau, gradients, self._projectors):
+            if gradient is not None:
+                if self.params.in_nullspace:
+                    projector.dynamic(state, gradient)
+                _add(torque, gradient, torque)
+
+    @property
+    def is_projected(self) -> bool:
+        """Whether the task is to rest."""
+        return self.params.in_nullspace
+
+    def before_projection(self, states: Sequence[ArmState], target: Target) -> list[Vector | None]:
+        """Return the torques of every arm that is below the threshold."""
         if self._unsaid and self.params.in_nullspace:
             self.context.notify(f"{self._unsaid.pop()}; in_nullspace: false moves the tool")
-        limit, solver = self.params.threshold**2, self._solver
-        for state, total, own in zip(states, tau, self._arms):
-            solver.compute(state.jacobian_gram)
-            squared = math.prod(solver.vectorD().tolist())
-            if not _SINGULAR < squared < limit:
-                continue
-            m = math.sqrt(squared)
-            inverse, flat, torque, projector = own
-            # The slope of the potential goes in with the unit matrix, where it costs least.
-            self._scale.fill(-2.0 * self.params.gain * (m - self.params.threshold) * m)
-            state.jacobian.T.dot(solver.solve(self._scaled), inverse)
-            state.hessian().reshape(len(torque), -1).dot(flat, torque)
-            if self.params.in_nullspace:
-                projector.dynamic(state, torque)
-            _add(total, torque, total)
+        return [self._gradient(state, *own) for state, own in zip(states, self._arms)]
+
+    def _gradient(
+        self, state: ArmState, inverse: Matrix, flat: Vector, torque: Vector
+    ) -> Vector | None:
+        """Return the torque downhill, (n,) [Nm]; None where there is nothing to be added.
+
+        Args:
+            state: The arm.
+            inverse: Where the weighted pseudo-inverse of the Jacobian goes, (n, 6).
+            flat: The same array as one vector, (6 n,).
+            torque: Where the torque goes, (n,).
+        """
+        solver, p = self._solver, self.params
+        solver.compute(state.jacobian_gram)
+        squared = math.prod(solver.vectorD().tolist())
+        if not _SINGULAR < squared < p.threshold**2:
+            return None
+        m = math.sqrt(squared)
+        # The slope of the potential goes in with the unit matrix, where it costs least.
+        self._scale.fill(-2.0 * p.gain * (m - p.threshold) * m)
+        state.jacobian.T.dot(solver.solve(self._scaled), inverse)
+        return state.hessian().reshape(len(torque), -1).dot(flat, torque)

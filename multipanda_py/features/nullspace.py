@@ -124,12 +124,39 @@ class Nullspace(Feature[NullspaceParams]):
         period: float,
     ) -> None:
         """Add the projected posture torques of every arm."""
-        if self._unsaid and self.params.projector != "none":
-            self.context.notify(self._unsaid.pop())
+        if self._unsaid:
+            self._say()
         for arm, state in enumerate(states):
-            velocity = None
-            if self._left[arm]:
-                self._left[arm] -= 1
-                velocity = self._velocities[arm]
+            velocity = self._velocity(arm) if self._left[arm] else None
             torque, spring = tau[arm], self._springs[arm]
-            _add(torque, spring.torque(state, target.posture[arm], velocity), torque)
+            pull = spring.pull(state, target.posture[arm], velocity)
+            if spring.project is not None:
+                spring.project(state, pull)
+            _add(torque, pull, torque)
+
+    @property
+    def is_projected(self) -> bool:
+        """Whether it is the dynamically consistent projector."""
+        return self.params.projector == "dynamic"
+
+    def before_projection(
+        self, states: Sequence[ArmState], target: CartesianTarget
+    ) -> list[Vector | None]:
+        """Return the posture torques of every arm."""
+        if self._unsaid:
+            self._say()
+        pulls: list[Vector | None] = []
+        for arm, state in enumerate(states):
+            velocity = self._velocity(arm) if self._left[arm] else None
+            pulls.append(self._springs[arm].pull(state, target.posture[arm], velocity))
+        return pulls
+
+    def _velocity(self, arm: int) -> Vector:
+        """Return the velocity of a posture, which counts for one cycle less from now on."""
+        self._left[arm] -= 1
+        return self._velocities[arm]
+
+    def _say(self) -> None:
+        """Say which arms have no nullspace, one in a cycle."""
+        if self.params.projector != "none":
+            self.context.notify(self._unsaid.pop())

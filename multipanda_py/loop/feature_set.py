@@ -8,6 +8,7 @@ from typing import Any
 
 from multipanda_py.feature import Feature
 from multipanda_py.handover import Handover
+from multipanda_py.loop.projected_together import ProjectedTogether
 from multipanda_py.state import ArmState, Vector
 
 FADE_TIME = 0.1
@@ -60,6 +61,7 @@ class FeatureSet:
         pacing: Those that bound how fast a reference may move; always the same list.
         adding: Those that add torques, or what stands in for them while they fade; another list
             whenever that changes.
+        working: The same, but what goes through one projector stands together.
         places: Their numbers among all features.
         changing: Whether :meth:`look` has something to do.
 
@@ -107,6 +109,7 @@ class FeatureSet:
         for feature, own in zip(self._features, params):
             feature.params = own
             feature.on_parameters()
+        self._gather()  # another projector, perhaps
 
     def switch(self, wanted: Sequence[bool], states: Sequence[ArmState], target: Any) -> None:
         """Let features come and go; ``target`` holds what was asked for."""
@@ -156,6 +159,17 @@ class FeatureSet:
             self._fades.get(index, feature) for index, feature in adding
         ]
         self.changing = bool(self._fades or self._leaving)
+        self._gather()
+
+    def _gather(self) -> None:
+        """Project once what is added to one nullspace, if that is several features."""
+        together = [
+            part for part in self.adding if isinstance(part, Feature) and part.is_projected
+        ]
+        self.working: list[Feature[Any] | _Fade | ProjectedTogether] = list(self.adding)
+        if len(together) > 1:
+            self.working[self.working.index(together[0])] = ProjectedTogether(together)
+            self.working = [part for part in self.working if part not in together]
 
 
 def _has(feature: Feature[Any], method: str) -> bool:

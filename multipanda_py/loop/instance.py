@@ -275,7 +275,7 @@ class Instance:
         if self._terms.is_on:
             self._terms.add(features, states, target, period, tau)
         else:
-            for part in features.adding:
+            for part in features.working:
                 part.add(states, target, tau, period)
         self._trace.write()
         if features.changing:

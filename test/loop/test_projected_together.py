@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What several features add to one nullspace is projected once, and is the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from multipanda_py.features.manipulability import Manipulability, ManipulabilityParams
+from multipanda_py.features.nullspace import Nullspace, NullspaceParams
+from multipanda_py.loop.feature_set import FeatureSet
+from multipanda_py.loop.projected_together import ProjectedTogether
+from multipanda_py.targets import CartesianTarget
+from multipanda_py.testing import StateMaker
+
+PERIOD = 1e-3
+
+
+@pytest.fixture
+def rig():
+    """Two arms in random postures, a nullspace and manipulability, which acts on all of them."""
+    maker = StateMaker(2)
+    params = [NullspaceParams(), ManipulabilityParams(threshold=1.0)]
+    features = FeatureSet(
+        [kind(maker.context, own) for kind, own in zip((Nullspace, Manipulability), params)],
+        [True, True],
+        PERIOD,
+    )
+    rng, target = np.random.default_rng(3), CartesianTarget(2)
+    states = maker.random(rng, speed=0.5)
+    features.activate(states, target)
+    for posture, state in zip(target.posture, states):
+        posture[:] = state.q + rng.uniform(-0.3, 0.3, 7)
+    return features, params, states, target
+
+
+def torques(parts, states, target):
+    tau = [np.zeros(7), np.zeros(7)]
+    for part in parts:
+        part.add(states, target, tau, PERIOD)
+    return np.array(tau)
+
+
+def kinds(parts):
+    return [type(part) for part in parts]
+
+
+def test_one_projection_gives_what_two_give_and_accelerates_no_tool(rig):
+    features, _, states, target = rig
+    assert kinds(features.working) == [ProjectedTogether]
+    together = torques(features.working, states, target)
+    apart = torques(features.adding, states, target)
+    assert together == pytest.approx(apart, abs=1e-12)
+    for feature in features.adding:
+        assert np.abs(torques([feature], states, target)).max(axis=1).min() > 0.01
+    for state, tau in zip(states, together):
+        assert np.abs(state.jacobian @ np.linalg.solve(state.mass, tau)).max() < 1e-9
+
+
+def test_what_one_feature_leaves_to_the_other_is_projected_as_well(rig):
+    features, params, states, target = rig
+    features.set_parameters([params[0], replace(params[1], threshold=1e-6)])
+    together = torques(features.working, states, target)
+    assert kinds(features.working) == [ProjectedTogether]
+    assert together == pytest.approx(torques(features.adding[:1], states, target), abs=1e-12)
+
+
+def test_another_projector_parts_them_also_of_a_law_that_is_not_at_work(rig):
+    features, params, *_ = rig
+    features.deactivate()
+    features.set_parameters([params[0], replace(params[1], in_nullspace=False)])
+    assert kinds(features.working) == [Nullspace, Manipulability]
+    features.set_parameters([replace(params[0], projector="kinematic"), params[1]])
+    assert kinds(features.working) == [Nullspace, Manipulability]
+    features.set_parameters(params)
+    assert kinds(features.working) == [ProjectedTogether]
+
+
+def test_a_feature_that_fades_goes_alone(rig):
+    features, _, states, target = rig
+    features.switch([True, False], states, target)
+    assert features.working == features.adding
