@@ -7,8 +7,10 @@ manager before they ask it to load, as ros2_control reads them there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
+
+from rclpy.parameter import Parameter
 
 from multipanda_py.config.parameter_file import (
     OF_EVERY_NODE,
@@ -18,7 +20,9 @@ from multipanda_py.config.parameter_file import (
     sections,
     single,
 )
-from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.exceptions import ConfigurationError, ParameterRejected
+from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.parameter_requests import set_together
 
 PARAMS_FILE, NODE_ARGUMENTS = "params_file", "node_options_args"
 """Behind the name of a law: what the controller manager's parameters are called."""
@@ -59,6 +63,38 @@ def asked_parameters(
         if not key or means(f"/**/{key.lstrip('/')}", node, ""):
             _take(values, False, known, found)
     return found
+
+
+def give_asked(
+    manager: GuardedNode, name: str, law: GuardedNode
+) -> Generator[None, None, list[str]]:
+    """Set what clients want a law to be loaded with; return the names of what was set.
+
+    Args:
+        manager: The node of the controller manager, whose parameters say it.
+        name: Of the law there.
+        law: Its node.
+
+    Raises:
+        MultipandaError: If it cannot be; nothing is set then.
+    """
+    files, arguments = (manager.get_parameter(leaf).value for leaf in _leaves(name))
+    known = law.get_parameters_by_prefix("")
+    values = asked_parameters(files, arguments, law.get_fully_qualified_name(), [*known])
+    if reason := (yield from set_together(law, values)):
+        raise ParameterRejected(reason)
+    return list(values)
+
+
+def forget_asked(manager: GuardedNode, name: str) -> None:
+    """Take back what clients want a law to be loaded with, if there is such a law."""
+    leaves = _leaves(name)
+    if all(map(manager.has_parameter, leaves)):
+        manager.set_parameters([Parameter(leaf, value=[""]) for leaf in leaves])
+
+
+def _leaves(name: str) -> list[str]:
+    return [f"{name}.{leaf}" for leaf in (PARAMS_FILE, NODE_ARGUMENTS)]
 
 
 def _take(

@@ -17,7 +17,6 @@ from controller_manager_msgs.srv import (
     SwitchController,
     UnloadController,
 )
-from rclpy.parameter import Parameter
 
 from multipanda_py import registry
 from multipanda_py.cell import Cell
@@ -25,15 +24,13 @@ from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.cell.switcher import ControlletInfo
 from multipanda_py.exceptions import (
     MultipandaError,
-    ParameterRejected,
     SwitchRejected,
     UnknownName,
     shortened,
 )
 from multipanda_py.ros.deferred_responses import Work
 from multipanda_py.ros.guard import GuardedNode
-from multipanda_py.ros.load_parameters import NODE_ARGUMENTS, PARAMS_FILE, asked_parameters
-from multipanda_py.ros.parameter_requests import set_together
+from multipanda_py.ros.load_parameters import forget_asked, give_asked
 from multipanda_py.ros.standing_controllers import (
     REPORTED,
     reported_type,
@@ -155,31 +152,15 @@ class ControllerManager:
             return
         try:
             full = self._checked(request.name, ("unloaded",))
-            yield from self._give(request.name, self._laws[full])
+            given = yield from give_asked(self._node, request.name, self._laws[full])
             self._cell.set_lifecycle(full, "unconfigured")
             response.ok = True
+            if given:
+                self._logger.info(f"{full}: loaded with {shortened(', '.join(given))}")
         except MultipandaError as error:
-            self._forget(request.name)  # else the next load without them were refused for them
+            # Else the next load, which asks for nothing of that, would be refused for it.
+            forget_asked(self._node, request.name)
             self._logger.warning(f"refused to load {request.name:.200}: {shortened(str(error))}")
-
-    def _forget(self, name: str) -> None:
-        """Take back what clients want a law to be loaded with, if it is one."""
-        leaves = [f"{name}.{leaf}" for leaf in (PARAMS_FILE, NODE_ARGUMENTS)]
-        if all(map(self._node.has_parameter, leaves)):
-            self._node.set_parameters([Parameter(leaf, value=[""]) for leaf in leaves])
-
-    def _give(self, name: str, law: GuardedNode) -> Work:
-        """Set what clients want a law to be loaded with, or refuse to load it."""
-        files, arguments = (
-            self._node.get_parameter(f"{name}.{leaf}").value
-            for leaf in (PARAMS_FILE, NODE_ARGUMENTS)
-        )
-        known = law.get_parameters_by_prefix("")
-        values = asked_parameters(files, arguments, law.get_fully_qualified_name(), [*known])
-        if reason := (yield from set_together(law, values)):
-            raise ParameterRejected(reason)
-        if values:
-            self._logger.info(f"{name}: loaded with {shortened(', '.join(values))}")
 
     def _configure(self, request: Any, response: Any) -> Any:
         if self._is_standing(request.name):
