@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,8 @@ from multipanda_py.robots import MODELS, ArmDescription
 from multipanda_py.robots.rotations import gravity_in_base
 from multipanda_py.targets import TRAJECTORY_POINTS
 
+LONGEST, HARMONICS = 600.0, 50
+"""Of a motion [s], and its terms: more is neither computed nor followed in any useful time."""
 SUMMARY = "Find a motion by which `multipanda identify` can tell inertia and friction of an arm."
 
 
@@ -62,6 +65,15 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigurationError(f"--share: got {options.share:g}, allowed 0.05 to 1")
     if not 0.0 <= options.margin <= 1.0:
         raise ConfigurationError(f"--margin: got {options.margin:g}, allowed 0 to 1 m")
+    if not options.period >= 1.0 or not options.period + 2.0 * options.ramp <= LONGEST:
+        raise ConfigurationError(
+            f"--period, --ramp: got {options.period:g} and {options.ramp:g} s, allowed a period "
+            f"from 1 s and, with both ramps, {LONGEST:g} s"
+        )
+    if options.harmonics > HARMONICS:
+        raise ConfigurationError(f"--harmonics: got {options.harmonics}, allowed 1 to {HARMONICS}")
+    if not all(math.isfinite(angle) for rpy in options.mounting for angle in rpy):
+        raise ConfigurationError(f"--mounting: got {options.mounting}, allowed finite angles")
     arm, clearance = _arm(options)
     gravities = [gravity_in_base(rpy) for rpy in options.mounting]
     wanted = Wanted(
@@ -89,6 +101,8 @@ def run(options: argparse.Namespace) -> int:
 def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
     """Return the arm that moves, and what it keeps away from."""
     if options.cell in MODELS:
+        if options.arm is not None:
+            raise ConfigurationError(f"--arm: got {options.arm!r}, but {options.cell} is one arm")
         arm = ArmDescription("arm", options.cell)
         return arm, Clearance(arm, options.margin)
     config = CellConfig.from_yaml(options.cell)

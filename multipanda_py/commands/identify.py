@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,10 @@ import numpy as np
 import yaml
 
 from multipanda_py.commands.options import arm_of, positive
-from multipanda_py.commands.output import OK, complain, say, write_whole
+from multipanda_py.commands.output import OK, check_output, complain, say, write_whole
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.exceptions import ConfigurationError, UnknownName
+from multipanda_py.exceptions import ConfigurationError, IdentificationRefused, UnknownName
 from multipanda_py.identification.find_load import find_load
 from multipanda_py.identification.identify import (
     FRICTIONS,
@@ -25,11 +26,14 @@ from multipanda_py.identification.identify import (
     identify,
 )
 from multipanda_py.identification.motion import MeasuredMotion
+from multipanda_py.logs.doubts import known_robot
 from multipanda_py.logs.measured import motion_of
+from multipanda_py.logs.plots import SUFFIXES
+from multipanda_py.logs.read_table import TABLES
 from multipanda_py.logs.reading import read
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.robots import DEFAULT_MODEL, MODELS, ArmDescription
-from multipanda_py.robots.load import moments_of
+from multipanda_py.robots.load import NO_LOAD, Load, moments_of
 from multipanda_py.robots.parameter_file import parameters_text, with_parameters
 from multipanda_py.robots.rotations import gravity_in_base
 
@@ -73,21 +77,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Identify, say how good it is, and write the file, whole or not at all."""
     end_in_order()
-    arm = _arm(options)
+    if not 0.05 <= options.held_out <= 0.5:
+        raise ConfigurationError(f"--held-out: got {options.held_out:g}, allowed 0.05 to 0.5")
+    if options.output is not None:
+        check_output(options.output)
+    elif not options.load:
+        raise ConfigurationError("-o: missing: the file to write")
+    if options.plot is not None:
+        check_output(options.plot, *SUFFIXES)
+    arm, load = _arm(options)
     motions = _motions(options, arm)
     if options.load:
         return _load(options, arm, motions)
-    if not 0.05 <= options.held_out <= 0.5:
-        raise ConfigurationError(f"--held-out: got {options.held_out:g}, allowed 0.05 to 0.5")
-    if options.output is None:
-        raise ConfigurationError("-o: missing: the file to write")
     asked = Options(
         friction=options.friction,
         rotors=options.rotors,
         cutoff=options.cutoff,
         held_out=options.held_out,
     )
-    found = identify(motions, arm, asked, progress=lambda text: complain(f"identify: {text}"))
+    found = identify(
+        motions, arm, asked, load=load, progress=lambda text: complain(f"identify: {text}")
+    )
     _report(found)
     figures = FIGURES if set(FIGURES) <= set(found.robot.figures) else ()
     write_whole(options.output, parameters_text(found.robot, _notes(found, options), figures))
@@ -104,14 +114,16 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _arm(options: argparse.Namespace) -> ArmDescription:
-    """Return the arm that was measured."""
+def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Load]:
+    """Return the arm that was measured, and what its robot was told that it carries."""
+    load = NO_LOAD
     if options.cell and options.robot:
         raise ConfigurationError("--robot: the cell file says already what the arm is")
     if options.cell:
         config = CellConfig.from_yaml(options.cell)
         name = arm_of(config.arms, options.arm)
         arm = describe_arm(name, config.arms[name])
+        load = config.arms[name].settings.load or NO_LOAD
     else:
         robot = options.robot or DEFAULT_MODEL
         if robot not in MODELS:
@@ -121,7 +133,7 @@ def _arm(options: argparse.Namespace) -> ArmDescription:
         arm = replace(arm, hand=False)
     if options.parameters:
         arm = replace(arm, model=with_parameters(arm.robot, options.parameters))
-    return arm
+    return arm, load
 
 
 def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredMotion]:
@@ -130,15 +142,25 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
         raise ConfigurationError(
             f"--mounting: got {len(options.mounting)}, allowed one for all logs or one per log"
         )
+    if not all(math.isfinite(angle) for rpy in options.mounting for angle in rpy):
+        raise ConfigurationError(f"--mounting: got {options.mounting}, allowed finite angles")
     motions = []
     for i, path in enumerate(options.logs):
-        log = read(path, arm.robot.name)
+        log = read(path)
         name = options.arm if options.arm in log.arms else None
+        one = log.the_arm(name)
+        if known_robot(one) not in (None, arm.robot.name) and arm.robot.name in MODELS:
+            raise IdentificationRefused(
+                f"{path}: {one.arm} is a {one.robot}, not a {arm.robot.name}: say which it is"
+            )
         gravity = None
         if options.mounting:
             rpy = options.mounting[min(i, len(options.mounting) - 1)]
             gravity = gravity_in_base(rpy)
-        motions.append(motion_of(log.the_arm(name), str(path), gravity))
+        motion = motion_of(one, str(path), gravity)
+        if one.robot is None and Path(path).suffix.lower() in TABLES:  # its joints have no names
+            motion = replace(motion, joints=None)
+        motions.append(motion)
     return motions
 
 

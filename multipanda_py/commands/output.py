@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -28,13 +29,17 @@ def check_output(path: Path, *suffixes: str) -> Path:
     """Return where a file is to go, for commands that take minutes until they write it.
 
     Raises:
-        ConfigurationError: If it has none of the suffixes, or its folder is not there.
+        ConfigurationError: If it has none of the suffixes, if any are named, or is a folder, or
+            nothing can be written there.
     """
-    if path.suffix not in suffixes or not path.absolute().parent.is_dir():
-        allowed = " or ".join(suffixes)
+    folder = path.absolute().parent
+    if (suffixes and path.suffix not in suffixes) or path.is_dir() or not folder.is_dir():
+        allowed = " ".join(("a file", " or ".join(suffixes))).strip()
         raise ConfigurationError(
-            f"--output: got {path}, allowed a file {allowed} in a folder that is there"
+            f"--output: got {path}, allowed {allowed} in a folder that is there"
         )
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise ConfigurationError(f"--output: got {path}, which may not be written")
     return path
 
 

@@ -141,7 +141,7 @@ def _doubt(shadow: CellShadow, named: dict[str, ArmLog]) -> None:
     """
     for name, log in named.items():
         robot = shadow.arms[name].robot.name
-        found = mistaken(log, robot if log.robot is None and robot in MODELS else None)
+        found = mistaken(log, robot if robot in MODELS else None)
         if found:
             raise ShadowRefused(found[0])
         for sentence in holes(log):

@@ -23,6 +23,8 @@ STEP, SHORTEST_STEP = 0.3, 1e-3
 """Of the search, in units of random coefficients."""
 FIRST = 20
 """Random motions of which the best is the beginning."""
+TRIES = 50
+"""Random motions, each made smaller and smaller, after which none is taken to be allowed."""
 SPARSE, DENSE = 2.5, 100.0
 """Samples per second of the search, in shares of the fastest harmonic, and of the last check."""
 BETWEEN = 16.0
@@ -182,7 +184,7 @@ class Excitation:
                 f"{self._arm.name}: no room to move: already in the posture "
                 f"{np.round(self._ready, 3).tolist()} it is too near to something"
             )
-        while True:
+        for _ in range(TRIES):
             x = np.concatenate([rng.normal(size=n * size), np.zeros(n), 0.3 * rng.normal(size=n)])
             for _ in range(12):
                 motion = self.motion(x)
@@ -190,6 +192,10 @@ class Excitation:
                     return x
                 x[n * size : n * size + n] -= 0.7
                 x[n * size + n :] *= 0.7
+        raise IdentificationRefused(
+            f"{self._arm.name}: no motion about the posture {np.round(self._ready, 3).tolist()} "
+            f"keeps its distances and {self._wanted.share:g} of the torques that joints have"
+        )
 
     def search(
         self, progress: Callable[[int, float], None] = lambda done, best: None

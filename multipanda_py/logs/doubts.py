@@ -44,7 +44,7 @@ def doubts(
     Raises:
         UnknownName: If there is no such robot.
     """
-    name = robot or log.robot
+    name = robot or known_robot(log)
     found = _of_another_robot(log, name) + holes(log, shortest)
     if found:
         return found  # what follows would only repeat it
@@ -72,7 +72,7 @@ def mistaken(log: ArmLog, robot: str | None = None) -> list[str]:
     Raises:
         UnknownName: If there is no such robot.
     """
-    name = robot or log.robot
+    name = robot or known_robot(log)
     if found := _of_another_robot(log, name):
         return found
     numbers = np.hstack([log[column] for column in JOINT_COLUMNS if column in log.names])
@@ -86,6 +86,11 @@ def mistaken(log: ArmLog, robot: str | None = None) -> list[str]:
         limits = MODELS[name].limits
         found += _positions(log, limits) + _units(log, limits)
     return found
+
+
+def known_robot(log: ArmLog) -> str | None:
+    """Return the model that a log is of, or None where nobody says or it is one of files."""
+    return log.robot if log.robot in MODELS else None
 
 
 def holes(log: ArmLog, shortest: float = 0.0) -> list[str]:
@@ -115,7 +120,7 @@ def _of_another_robot(log: ArmLog, name: str | None) -> list[str]:
     if len(log.joints) != model.limits.n_joints:
         return [f"{log.arm}: {len(log.joints)} joints, {name} has {model.limits.n_joints}"]
     known = tuple(joint.name for joint in model.joints)
-    if log.robot is not None and log.robot != name:
+    if known_robot(log) not in (None, name):
         return [f"{log.arm}: recorded on {log.robot}, not on {name}"]
     if sorted(log.joints) != sorted(known):
         return [f"{log.arm}: joints {', '.join(log.joints)}; those of {name}: {', '.join(known)}"]

@@ -36,19 +36,22 @@ def draw(log: Log, output: Path) -> list[Path]:
         output: Its suffix is one of :data:`SUFFIXES`.
 
     Raises:
-        LogError: If the suffix is another one.
+        LogError: If the suffix is another one, or a picture cannot be written.
         MissingExtra: If matplotlib is missing.
     """
     if output.suffix.lower() not in SUFFIXES:
         raise LogError(f"{output}: got {output.suffix!r}, allowed {', '.join(SUFFIXES)}")
     mpl = needed("matplotlib")
     mpl.use("Agg")
-    output.parent.mkdir(parents=True, exist_ok=True)
     drawn = []
     for name, arm in log.arms.items():
         several = len(log.arms) > 1
         path = output.with_name(f"{output.stem}_{name}{output.suffix}") if several else output
-        _arm(log, arm, path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _arm(log, arm, path)
+        except OSError as error:
+            raise LogError(f"{path}: cannot be written: {error.strerror}") from None
         drawn.append(path)
     return drawn
 

@@ -17,6 +17,8 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         ConfigurationError: If it cannot be written.
     """
+    if not path.name or path.is_dir():
+        raise ConfigurationError(f"{path}: cannot be written: got a folder, allowed a file")
     partial = path.with_name(f".{path.name}.partial")
     try:
         yield partial

@@ -65,6 +65,9 @@ def sweep(
         spec.draw(config, seed)
     asked = [list(tasks), seconds, repeats, sorted(laws)]
     text = config.model_dump_json() + json.dumps([spec.values, *asked], sort_keys=True)
+    text += "".join(
+        repr(arm.robot_of_body) + repr(arm.robot_of_laws) for arm in config.arms.values()
+    )
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
     folder = target.with_name(f".{target.stem}.{key}.parts")
     try:

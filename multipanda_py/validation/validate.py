@@ -109,7 +109,7 @@ def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
                 f"task {task.number}: {plant.where}: {log.arm}: got {len(log.joints)} joints, "
                 f"allowed {arm.robot.n_joints}, which the twin's {name} has"
             )
-        robot = arm.robot.name if log.robot is None and arm.robot.name in MODELS else None
+        robot = arm.robot.name if arm.robot.name in MODELS else None
         if doubts := mistaken(log, robot) + holes(log):
             raise ValidationRefused(f"task {task.number}: {plant.where}: {doubts[0]}")
         away = float(np.abs(log.q[0] - np.array(arm.q_start)).max())

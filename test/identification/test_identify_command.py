@@ -14,10 +14,13 @@ import yaml
 from measured_arm import measure, perturbed, some_motion
 
 from multipanda_py.cli import main
+from multipanda_py.commands import identify as identify_command
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.logs import Log
+from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.robots import MODELS, ArmDescription
 from multipanda_py.robots.parameter_file import with_parameters
 from multipanda_py.simulation.mjcf import build_scene
@@ -143,3 +146,53 @@ def test_a_file_that_is_not_physical_is_refused(found, tmp_path):
     path.write_text(yaml.safe_dump(said))
     with pytest.raises(ConfigurationError, match=r"robot: got 'ur5e', allowed 'fr3'"):
         with_parameters(MODELS["fr3"], path)
+
+
+def test_a_log_of_another_robot_is_not_identified_as_this_one(log, tmp_path, capsys, monkeypatch):
+    joints = tuple(f"joint{k}" for k in range(1, 8))
+    known = ArmLog("left", "fr3", joints, log.time, log.q, log.dq, log.tau)
+    monkeypatch.setattr(identify_command, "read", lambda path: Log({"left": known}))
+    target = tmp_path / "robot.yaml"
+    assert main(["identify", "run.mcap", "--robot", "fer", "-o", str(target)]) == 1
+    assert "left is a fr3, not a fer" in capsys.readouterr().err
+    assert not target.exists()
+
+
+def test_the_load_that_a_cell_file_tells_of_is_not_put_into_the_last_link(
+    log, tmp_path, capsys, monkeypatch
+):
+    def told(motions, arm, asked, *, load, progress):
+        raise ConfigurationError(f"the flange carried {load.mass} kg")
+
+    monkeypatch.setattr(identify_command, "identify", told)
+    cell, run = tmp_path / "cell.yaml", tmp_path / "run.csv"
+    write_csv(run, log)
+    arm = {"model": "fr3", "franka": {"load_mass": 0.8}}
+    cell.write_text(yaml.safe_dump({"/**": {"ros__parameters": {"arms": {"a": arm}}}}))
+    line = ["identify", str(run), "--cell", str(cell), "-o", str(tmp_path / "robot.yaml")]
+    assert main(line) == 1
+    assert "the flange carried 0.8 kg" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--share", "0.05"], "0.05 of the torques that joints have"),
+        (["--period", "1e9"], "--period, --ramp: got 1e+09"),
+        (["--harmonics", "500"], "--harmonics: got 500"),
+        (["--mounting", "nan", "0", "0"], "allowed finite angles"),
+        (["--arm", "left"], "fr3 is one arm"),
+    ],
+)
+def test_excite_says_what_it_cannot_search_for(given, said, tmp_path, capsys):
+    line = ["excite", "fr3", "-o", str(tmp_path / "a.csv"), "--evaluations", "21", *given]
+    assert main(line) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_a_folder_is_refused_before_anything_is_read(tmp_path, capsys):
+    for given in (["-o", str(tmp_path)], ["-o", "a.yaml", "--plot", str(tmp_path)], ["-o", "."]):
+        assert main(["identify", "none.mcap", *given]) == 1
+        assert "in a folder that is there" in capsys.readouterr().err
+    assert main(["perturb", "config/single_sim.yaml", "-o", "."]) == 1
+    assert "got a folder, allowed a file" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.logs.arm_log import ArmLog
-from multipanda_py.logs.doubts import doubts
+from multipanda_py.logs.doubts import doubts, mistaken
 from multipanda_py.robots import MODELS
 
 pytestmark = pytest.mark.inline
@@ -75,3 +75,9 @@ def test_a_bad_log_is_told_in_a_sentence(case):
 def test_logs_of_other_robots_are_not_taken():
     assert "recorded on fr3, not on fer" in doubts(good(), robot="fer")[0]
     assert "7 joints, ur5e has 6" in doubts(good(), robot="ur5e")[0]
+
+
+def test_a_log_of_an_arm_that_is_no_built_in_model_is_looked_at_without_its_limits():
+    log = replace(good(), robot="rail")
+    assert doubts(log) == []
+    assert "columns swapped" in mistaken(replace(log, dq=log.dq[:, ::-1]))[0]

@@ -51,3 +51,12 @@ def test_the_command_draws_a_table(tmp_path, capsys):
 def test_other_suffixes_are_refused(tmp_path):
     with pytest.raises(LogError, match=r"got '.txt', allowed .png"):
         draw(log_of("left"), tmp_path / "run.txt")
+
+
+def test_a_picture_that_cannot_be_written_is_said(tmp_path):
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(LogError, match=r"folder\.png: cannot be written: Is a directory"):
+        draw(log_of("left"), tmp_path / "folder.png")
+    (tmp_path / "file").touch()
+    with pytest.raises(LogError, match="cannot be written"):
+        draw(log_of("left"), tmp_path / "file" / "run.png")

@@ -56,3 +56,25 @@ def test_a_local_dask_cluster_does_the_work(tmp_path):
     ):
         rows = sweep(CELL, SPEC, [3], target, [1], seconds=0.5, jobs=1)
     assert rows == 1
+
+
+def test_a_sweep_does_not_go_on_with_plants_of_other_identified_parameters(tmp_path):
+    robot, said = tmp_path / "robot.yaml", []
+    cell = {"arms": {"arm": {"perturbation": {"parameters": str(robot)}}}}
+
+    class Broken(Exception):
+        pass
+
+    def stop(text):
+        if text.startswith("1 of 2"):
+            raise Broken
+
+    target = tmp_path / "sweep.parquet"
+    for friction, say in ((0.1, stop), (0.4, said.append)):
+        robot.write_text(f"robot: fr3\nfriction: {[friction] * 7}\n")
+        try:
+            sweep(CellConfig.from_dict(cell), SPEC, [1, 2], target, [1], seconds=0.3, say=say)
+        except Broken:
+            continue
+    assert target.exists()
+    assert not any("there already" in text for text in said)

@@ -15,6 +15,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.logs import ArmLog, Log
+from multipanda_py.robots import MODELS
 from multipanda_py.validation import Run, compare, make_task, run_task, validate
 from multipanda_py.validation.plain_force import PlainForce
 from multipanda_py.validation.posture import pointing, tool_in_world
@@ -226,13 +227,28 @@ def test_a_circle_on_the_table_of_the_readmes_cell_does_not_chatter():
 @pytest.mark.parametrize(
     ("joints", "q", "words"),
     [
-        (7, 3.0, "arm begins .* rad away from where the task does"),
+        (7, 3.0, "joint1 is outside .* of this robot"),
+        (
+            7,
+            [2.0, 1.0, 2.0, -0.5, 2.0, 1.0, 2.0],
+            "arm begins .* rad away from where the task does",
+        ),
         (6, 0.0, "got 6 joints, allowed 7"),
     ],
 )
 def test_a_log_of_something_else_is_refused_as_a_plant(joints, q, words):
     names = tuple(f"joint{k}" for k in range(1, joints + 1))
     time = np.linspace(0.0, 1.0, 100)
-    log = Log({"arm": ArmLog("arm", None, names, time, np.full((100, joints), q))})
+    log = Log(
+        {"arm": ArmLog("arm", None, names, time, np.tile(np.broadcast_to(q, joints), (100, 1)))}
+    )
     with pytest.raises(ValidationRefused, match=words):
+        validate(log, cell(), [1], seconds=1.0)
+
+
+def test_a_log_of_another_robot_is_refused_as_a_plant():
+    ready = np.tile(MODELS["fer"].ready, (100, 1))
+    joints = tuple(joint.name for joint in MODELS["fer"].joints)
+    log = Log({"arm": ArmLog("arm", "fer", joints, np.linspace(0.0, 1.0, 100), ready)})
+    with pytest.raises(ValidationRefused, match="arm: recorded on fer, not on fr3"):
         validate(log, cell(), [1], seconds=1.0)
