@@ -55,7 +55,8 @@ def sweep(
         How many rows the table has.
 
     Raises:
-        ValidationRefused: If there is no folder for it.
+        ValidationRefused: If there is no folder for it, or no plant could be compared with the
+            twin; the table, which is there then, says why.
         ConfigurationError: If the plants cannot be drawn, or a file cannot be written.
         MissingExtra: If joblib, pandas or pyarrow is missing.
     """
@@ -86,12 +87,17 @@ def sweep(
         with replacing(parts[seed]) as partial:
             partial.write_text(json.dumps(rows), encoding="utf-8")
         say(f"{number} of {len(parts)} plants: seed {seed}")
+        for row in rows:
+            if not row["law"]:
+                say(f"seed {seed}: {row['faults']}")
     rows = [row for part in parts.values() for row in json.loads(part.read_text("utf-8"))]
     with replacing(target) as partial:
         table.DataFrame(rows).to_parquet(partial)
     for part in folder.iterdir():
         part.unlink()
     folder.rmdir()
+    if not any(row["law"] for row in rows):
+        raise ValidationRefused(f"{target}: no plant was compared: {rows[0]['faults']}")
     return len(rows)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.perturbation import PerturbationSpec
 from multipanda_py.validation.sweep import sweep
 
@@ -73,8 +74,16 @@ def test_a_sweep_does_not_go_on_with_plants_of_other_identified_parameters(tmp_p
     for friction, say in ((0.1, stop), (0.4, said.append)):
         robot.write_text(f"robot: fr3\nfriction: {[friction] * 7}\n")
         try:
-            sweep(CellConfig.from_dict(cell), SPEC, [1, 2], target, [1], seconds=0.3, say=say)
+            sweep(CellConfig.from_dict(cell), SPEC, [1, 2], target, [1], seconds=0.5, say=say)
         except Broken:
             continue
     assert target.exists()
     assert not any("there already" in text for text in said)
+
+
+def test_a_sweep_in_which_no_plant_could_be_compared_does_not_end_as_if_all_were_well(tmp_path):
+    target, said = tmp_path / "sweep.parquet", []
+    with pytest.raises(ValidationRefused, match=r"no plant was compared: task 5 .* got a cell"):
+        sweep(CELL, SPEC, [1], target, [5], seconds=0.5, say=said.append)
+    assert "got a cell with 1 arm" in said[-1]
+    assert len(pandas.read_parquet(target)) == 1
