@@ -97,7 +97,7 @@ IDENTIFY = {
     "cut off": "joint2: the torque is cut off at",
     "no number": "tau: not finite in 1 of",
     "text": "are no numbers",
-    "six joints": "6 joints, fr3 has 7",
+    "six joints": "got 6 joints, allowed 7, which a fr3 has",
     "too short": "too short",
     "no torque": "torque",
     "no time": "no column with the time",
@@ -168,7 +168,7 @@ def test_a_log_of_others_joints_is_refused_by_name(excited, tmp_path, capsys):
     path = tmp_path / "bad.csv"
     excited.to_csv(path, index=False)
     line = ["identify", str(path), "--robot", "ur5e", "-o", str(tmp_path / "robot.yaml")]
-    assert "7 joints, ur5e has 6" in refusal(line, tmp_path, capsys)
+    assert "got 7 joints, allowed 6, which a ur5e has" in refusal(line, tmp_path, capsys)
 
 
 def test_a_robot_file_that_is_not_physical_is_refused_by_whoever_reads_the_cell(tmp_path, capsys):
