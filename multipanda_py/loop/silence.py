@@ -37,7 +37,7 @@ class Silence:
         if self._timeout_ns:
             self._first_ns = self._first_ns or now_ns
             beat = self._words[_HEARTBEAT]
-            silence = now_ns - (beat or self._first_ns)
+            silence = now_ns - max(beat, self._first_ns)  # not before the loop ran itself
             is_silent = silence > (self._timeout_ns if beat else self._start_ns)
             if is_silent and not self._is_silent:
                 text = f"the owning process has been silent for {silence / 1e9:.2f} s"
