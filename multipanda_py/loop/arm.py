@@ -159,6 +159,11 @@ class Arm:
         self.released, self._sound = True, 0
         self.blind = not self._is_seen()
 
+    def load(self, fault: Event, released: bool) -> None:
+        """Go back to a saved fault; states count from now on before hold takes over again."""
+        self.interrupted = self.released = self.blind = released
+        self.fault, self._sound = fault, 0
+
     def look_again(self) -> None:
         """Have hold brake an arm that was released blindly, and stays faulted, once it is seen.
 

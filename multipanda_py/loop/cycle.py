@@ -215,8 +215,7 @@ class ControlLoop:
             if arm.motion is not None:
                 arm.motion.resume()
         for arm, fault, released in zip(self._arms, state.faults, state.released):
-            arm.interrupted = released
-            arm.fault, arm.released, arm.blind = fault, released, released
+            arm.load(fault, released)
             arm.model.update(arm.state)
         self._held.load()
         for arm, share in zip(self._arms, state.shares):

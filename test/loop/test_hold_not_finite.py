@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from multipanda_py.loop.arm import SOUND_CYCLES
 from multipanda_py.loop.events import Event
 
 
@@ -73,6 +74,25 @@ def test_an_arm_whose_state_was_no_number_once_glided_on_faster_and_faster(make_
     cell.step(300)
     assert not cell.state("left").fault
     assert np.abs(cell.state("left").dq).max() < 0.02
+
+
+def test_after_a_reset_hold_braked_sooner_the_more_sound_states_were_counted_before_it(make_cell):
+    cell = make_cell(active=[])
+    cell.step(20)
+    mend = break_measurements(cell)
+    cell.step(5)
+    saved, runs = cell.simulation.save(), []
+    mend()
+    for before in (2, 5, 0):
+        cell.simulation.reset(saved)
+        runs.append([])
+        for _ in range(12):
+            cell.step(1)
+            runs[-1].append(cell.loop.arms[0].released)
+        cell.simulation.reset(saved)
+        cell.step(before)
+    assert runs[1] == runs[0] == runs[2]
+    assert runs[0].count(True) == SOUND_CYCLES - 1
 
 
 def test_a_diverged_simulation_wrote_a_file_and_a_line_per_cycle(
