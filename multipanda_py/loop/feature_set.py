@@ -8,7 +8,7 @@ from typing import Any
 
 from multipanda_py.feature import Feature
 from multipanda_py.handover import Handover
-from multipanda_py.loop.projected_together import ProjectedTogether
+from multipanda_py.loop.projected_together import ProjectedStep, ProjectedTogether
 from multipanda_py.state import ArmState, Vector
 
 FADE_TIME = 0.1
@@ -42,6 +42,9 @@ class _Fade:
             torque += before
 
 
+_Adder = Feature[Any] | _Fade | ProjectedTogether | ProjectedStep
+
+
 class FeatureSet:
     """Which features take part in a cycle.
 
@@ -59,10 +62,11 @@ class FeatureSet:
         listening: Those that want to know of new targets.
         preparing: Those that prepare the target, in their order.
         pacing: Those that bound how fast a reference may move; always the same list.
-        adding: Those that add torques, or what stands in for them while they fade; another list
-            whenever that changes.
+        adding: Those that add torques, or what stands in for them while they fade.
         working: The same, but what goes through one projector stands together.
-        places: Their numbers among all features.
+        steps: What does the same as ``working``, to the last bit, one feature at a time; another
+            list whenever that changes.
+        places: Numbers of the features of ``steps`` among all features.
         changing: Whether :meth:`look` has something to do.
 
     Thread: control.
@@ -154,7 +158,7 @@ class FeatureSet:
         )
         self.pacing[:] = [f for f in listed if _has(f, "pace")]
         adding = sorted((p for p in there if _has(p[1], "add")), key=lambda part: part[1].last)
-        self.places = [index for index, _ in adding]
+        self._numbers = [index for index, _ in adding]
         self.adding: list[Feature[Any] | _Fade] = [
             self._fades.get(index, feature) for index, feature in adding
         ]
@@ -163,13 +167,23 @@ class FeatureSet:
 
     def _gather(self) -> None:
         """Project once what is added to one nullspace, if that is several features."""
-        together = [
-            part for part in self.adding if isinstance(part, Feature) and part.is_projected
-        ]
-        self.working: list[Feature[Any] | _Fade | ProjectedTogether] = list(self.adding)
-        if len(together) > 1:
-            self.working[self.working.index(together[0])] = ProjectedTogether(together)
-            self.working = [part for part in self.working if part not in together]
+        parts = list(zip(self._numbers, self.adding))
+        shared = {n: part for n, part in parts if isinstance(part, Feature) and part.is_projected}
+        if len(shared) < 2:
+            shared = {}
+        self.working: list[_Adder] = []
+        self.steps: list[_Adder] = []
+        self.places: list[int] = []
+        for number, part in parts:
+            if number not in shared:
+                self.working.append(part)
+                self.steps.append(part)
+                self.places.append(number)
+            elif number == next(iter(shared)):
+                together = ProjectedTogether(list(shared.values()))
+                self.working.append(together)
+                self.steps += together.steps
+                self.places += shared
 
 
 def _has(feature: Feature[Any], method: str) -> bool:

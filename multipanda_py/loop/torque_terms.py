@@ -70,7 +70,7 @@ class TorqueTerms:
         tau: Sequence[Vector],
     ) -> None:  # fmt: skip
         """Have the features add to the torques of the law, and write who has added what."""
-        if features.adding is not self._planned:
+        if features.steps is not self._planned:
             self._plan(features)
         for note, torque in self._of_law:
             note[:] = torque
@@ -83,8 +83,8 @@ class TorqueTerms:
 
     def _plan(self, features: FeatureSet) -> None:
         """Find which notes go where, for the features that add now."""
-        self._planned = features.adding
-        self._steps = [(part, self._note(2 + k)) for k, part in enumerate(features.adding)]
+        self._planned = features.steps
+        self._steps = [(part, self._note(2 + k)) for k, part in enumerate(features.steps)]
         places = [0, *(1 + place for place in features.places)]
         starts = [k for k, place in enumerate(places) if k == 0 or place != places[k - 1] + 1]
         self._runs = []

@@ -12,6 +12,7 @@ from multipanda_py.features.manipulability import Manipulability, Manipulability
 from multipanda_py.features.nullspace import Nullspace, NullspaceParams
 from multipanda_py.loop.feature_set import FeatureSet
 from multipanda_py.loop.projected_together import ProjectedTogether
+from multipanda_py.pose import Pose
 from multipanda_py.targets import CartesianTarget
 from multipanda_py.testing import StateMaker
 
@@ -82,3 +83,39 @@ def test_a_feature_that_fades_goes_alone(rig):
     features, _, states, target = rig
     features.switch([True, False], states, target)
     assert features.working == features.adding
+
+
+def test_torques_differed_in_their_last_bits_while_somebody_looked_at_their_terms(make_cell):
+    features = ["friction", "nullspace", "coriolis", "manipulability"]
+    params = {"manipulability.threshold": 1.0}
+    law = {"type": "cartesian_impedance", "features": features, "params": params}
+    runs = []
+    for is_traced in (False, True):
+        cell = make_cell(controllets={"cart": law}, active=["left/cart", "right/cart"])
+        cell.trace_torques(is_traced)
+        cell.step(1)
+        for arm in ("left", "right"):
+            pose = cell.pose(arm)
+            cell.set_target(arm, Pose(pose.position + [0.05, 0.02, 0.03], pose.rotation))
+        cell.step(400)
+        runs.append(cell.rows()[1]["arms"])
+    plain, traced = runs
+    assert (traced["terms_traced"][1:] > 4).all()
+    np.testing.assert_array_equal(plain["tau"], traced["tau"])
+    np.testing.assert_array_equal(plain["q"], traced["q"])
+    total = traced["terms"].sum(axis=2)
+    moving = total[5:], traced["tau_wanted"][5:]
+    np.testing.assert_allclose(*moving, atol=1e-9)
+    assert (np.abs(traced["terms"]).max(axis=(0, 1, 3))[1:5] > 1e-3).all()
+
+
+def test_each_of_those_projected_together_is_noted_with_what_it_adds_alone(rig):
+    features, _, states, target = rig
+    tau, before = [np.full(7, 3.0), np.full(7, -2.0)], np.full((2, 7), [[3.0], [-2.0]])
+    assert features.places == [0, 1]
+    for step, feature in zip(features.steps, features.adding):
+        step.add(states, target, tau, PERIOD)
+        assert np.array(tau) - before == pytest.approx(
+            torques([feature], states, target), abs=1e-12
+        )
+        before = np.array(tau)
