@@ -279,7 +279,7 @@ class Cell(Closing):
         return self._reader.state(arm)
 
     def pose(self, arm: str) -> Pose:
-        """Return the measured pose of the tool in the base of its arm."""
+        """Return the measured pose of a tool in its arm's base: see :meth:`.StateReader.pose`."""
         return self._reader.pose(arm)
 
     def objects(self) -> dict[str, Pose]:

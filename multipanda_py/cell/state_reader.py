@@ -11,7 +11,7 @@ from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.snapshots import Snapshots
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.describe import movable_things
-from multipanda_py.exceptions import LoopError
+from multipanda_py.exceptions import LoopError, TargetRejected
 from multipanda_py.gripper_record import Outcome
 from multipanda_py.loop.events import LoopEvent
 from multipanda_py.loop.statistics import LoopStatistics, summarise
@@ -72,9 +72,18 @@ class StateReader:
         return self._snapshots[arm].of(self._newest_flat())
 
     def pose(self, arm: str) -> Pose:
-        """Return the measured pose of the tool in the base of its arm."""
+        """Return the measured pose of the tool in the base of its arm.
+
+        Raises:
+            LoopError: If the loop has not run yet, or what was measured is no number.
+        """
         state = self.state(arm)
-        return Pose(state.position_ee_in_base, state.rotation_ee_in_base)
+        try:
+            return Pose(state.position_ee_in_base, state.rotation_ee_in_base)
+        except TargetRejected:
+            raise LoopError(
+                f"{arm} has no pose: got joints {state.q.tolist()}, allowed finite numbers"
+            ) from None
 
     def gripper_answer(self, arm: str) -> tuple[int, Outcome, bool, float]:
         """Return the loop's newest word on a gripper.

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from multipanda_py.exceptions import LoopError
 from multipanda_py.loop.arm import SOUND_CYCLES
 from multipanda_py.loop.events import Event
 
@@ -46,6 +47,16 @@ def test_a_hold_that_is_not_finite_filled_the_log(make_cell, active):
     break_measurements(cell)
     cell.step(50)
     assert 1 <= len(cell.events()) <= 2  # said anew: it is another fault
+
+
+def test_the_pose_of_an_arm_that_measured_no_number_was_refused_as_a_target(make_cell):
+    cell = make_cell(active=[])
+    cell.step(1)
+    break_measurements(cell)
+    cell.step(1)
+    with pytest.raises(LoopError, match=r"left has no pose: got joints \[.*nan"):
+        cell.pose("left")
+    cell.pose("right")
 
 
 @pytest.mark.parametrize("place", ["q", "dq"])
