@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arms that are so late that even hold may not stop them are named."""
+
+from __future__ import annotations
+
+import pytest
+
+from multipanda_py.cell.too_late import too_late
+from multipanda_py.config.cell_file import CellConfig
+
+
+def sentences(**perturbation):
+    return too_late(CellConfig.from_dict({"arms": {"left": {"perturbation": perturbation}}}))
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        {"delay": 0.012},
+        {"delay": 0.004, "command_delay": 0.004, "torque_lag": 0.004},
+        {"command_delay": 0.012},
+    ],
+)
+def test_a_delay_with_which_nothing_stops_an_arm_passed_without_a_word(late):
+    (sentence,) = sentences(**late)
+    assert sentence.startswith("arms.left.perturbation: got 12 ms of delay, command_delay, ")
+    assert "expected 7 ms at most" in sentence
+
+
+def test_what_hold_is_known_to_stand_is_no_news():
+    assert not sentences()
+    assert not sentences(delay=0.005, torque_lag=0.002)
+    assert not sentences(delay=0.003, command_delay=0.002, torque_lag=0.002)
