@@ -131,16 +131,16 @@ class Cell(Closing):
     def close(self) -> None:
         """End the loop and everything that belongs to it, whatever raises; safe to call twice."""
         reason = self._connection.why_it_ended()
-        with ExitStack() as ending:  # the last one first
-            ending.callback(self._recorder.close, reason)  # arms do not wait for its disk
+        viewer, self._viewer = self._viewer, None
+        with ExitStack() as ending:  # the last one first; arms wait for no disk and no window
+            ending.callback(self._recorder.close, reason)
+            if viewer is not None:
+                from multipanda_py.view.viewer import stop_viewer
+
+                ending.callback(stop_viewer, viewer)
             for part in (self._connection, self._grippers, self._simulation):
                 ending.callback(part.close)
             ending.callback(self._recorder.ask_to_end, reason)
-            if self._viewer is not None:
-                from multipanda_py.view.viewer import stop_viewer
-
-                viewer, self._viewer = self._viewer, None
-                stop_viewer(viewer)
 
     # The loop: Connection.
 

@@ -8,6 +8,7 @@ import pytest
 from multipanda_py import logs
 from multipanda_py.cell.recorder import Recorder
 from multipanda_py.logs.file_sink import FileSink
+from multipanda_py.view import viewer
 
 pytestmark = [pytest.mark.inline, pytest.mark.sim]
 
@@ -49,3 +50,16 @@ def test_arms_went_on_while_a_recorder_wrote_the_rest(make_cell, tmp_path, monke
     cell.close()
     assert seen == [("asked", True), ("waited for", False)]
     assert len(logs.read(path).arms[cell.arms[0]]["time"]) == 10
+
+
+def test_arms_went_on_for_seconds_while_a_viewer_s_window_was_closing(make_cell, monkeypatch):
+    cell, seen = make_cell(), []
+    cell._viewer = object()
+    monkeypatch.setattr(
+        viewer, "stop_viewer", lambda window: seen.append((window, cell._connection.is_open))
+    )
+    window = cell._viewer
+    cell.close()
+    assert seen == [(window, False)]
+    cell.close()
+    assert len(seen) == 1
