@@ -396,9 +396,9 @@ class Cell(Closing):
         """Ask for a switch and return at once; its ``look`` answers."""
         return self._switcher.ask_switch(activate, deactivate, strictness, timeout)
 
-    def ask_rest(self, arm: str) -> PendingSwitch:
-        """Let an arm take no law but hold, until :meth:`wake`: see :meth:`.Switcher.ask_rest`."""
-        return self._switcher.ask_rest(arm)
+    def ask_rest(self, *arms: str) -> PendingSwitch:
+        """Let arms take no law but hold, until :meth:`wake`: see :meth:`.Switcher.ask_rest`."""
+        return self._switcher.ask_rest(*arms)
 
     def wake(self, arm: str) -> None:
         """Let an arm take laws again; what it does is not changed."""

@@ -107,18 +107,19 @@ class Switcher:
         """Return the lifecycle state of an instance that is not active."""
         return self._lifecycle[self._names.spec(name).name]
 
-    def ask_rest(self, arm: str) -> PendingSwitch:
-        """Let an arm take no law but hold until :meth:`wake`; its ``look`` says when it holds.
+    def ask_rest(self, *arms: str) -> PendingSwitch:
+        """Let arms take no law but hold until :meth:`wake`; its ``look`` says when they hold.
 
-        Other arms of its law hold, too. A switch that is refused or comes too late leaves the
-        arm at rest nevertheless: nothing can be activated on it.
+        Other arms of their laws hold, too. A switch that is refused or comes too late leaves the
+        arms at rest nevertheless: nothing can be activated on them, but what is active goes on.
 
         Raises:
-            UnknownName: If the arm does not exist.
+            UnknownName: If an arm does not exist.
         """
-        laws = [spec.name for spec in self._names.specs_of(arm) if not spec.is_hold]
-        self._resting.add(arm)
-        return self.ask_switch((), laws, Strictness.AUTO)
+        specs = [spec for arm in arms for spec in self._names.specs_of(arm)]
+        laws = dict.fromkeys(spec.name for spec in specs if not spec.is_hold)
+        self._resting.update(arms)
+        return self.ask_switch((), tuple(laws), Strictness.AUTO)
 
     def wake(self, arm: str) -> None:
         """Let an arm take laws again; what it does is not changed.

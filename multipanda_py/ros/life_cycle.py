@@ -179,13 +179,15 @@ class LifeCycle:
         yield from self._rest(cell)
 
     def _rest(self, cell: Cell) -> Work:
-        """Let all arms hold and take no law, but those that do so already."""
-        left = [arm for arm in cell.arms if not cell.is_resting(arm)]
-        self._rested += [arm for arm in left if arm not in self._rested]
-        for arm in left:
-            pending = cell.ask_rest(arm)
-            while pending.look() is None:
-                yield
+        """Let all arms hold and take no law.
+
+        All are asked, also those that take none: an attempt that came too late may have left
+        them their laws.
+        """
+        self._rested += [arm for arm in cell.arms if not cell.is_resting(arm)]
+        pending = cell.ask_rest(*cell.arms)
+        while pending.look() is None:
+            yield
 
     def _activate(self, cell: Cell) -> Work:
         """Let arms take laws again, and those that were active be so; or change nothing."""

@@ -91,6 +91,28 @@ def test_what_half_a_deactivation_had_taken_did_not_come_back(life, cell):
     assert (at_work(cell), life.state) == (LAWS, "active")
 
 
+def test_an_arm_of_an_inactive_cell_went_on_after_its_law(life, cell):
+    """The second attempt left out whoever took no laws, though the first had left it its own."""
+    one = Asked(life, "deactivate")
+    until_the_last_arm(one, cell)
+    time.sleep(1.1)  # the loop does not answer
+    assert one.look()
+    assert Asked(life, "deactivate").run(cell)
+    assert (at_work(cell), life.state) == (set(), "inactive")
+
+
+def test_arms_rest_from_one_cycle_on(life, cell):
+    one = Asked(life, "deactivate")
+    assert not one.look()
+    assert all(map(cell.is_resting, ARMS))
+    found = set()
+    while not one.look():
+        found.add(frozenset(at_work(cell)))
+        cell.step()
+    assert found <= {frozenset(LAWS), frozenset()}
+    assert one.response.success
+
+
 def test_cleanup_was_begun_while_an_activation_was_under_way(life, cell):
     assert Asked(life, "deactivate").run(cell)
     one = Asked(life, "activate")
