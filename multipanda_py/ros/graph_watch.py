@@ -7,7 +7,14 @@ from collections import Counter
 
 from multipanda_py.cell import Cell
 from multipanda_py.ros.guard import GuardedNode
-from multipanda_py.ros.mismatches import Mismatch, full_name, is_known, others, sentence
+from multipanda_py.ros.mismatches import (
+    Mismatch,
+    full_name,
+    is_known,
+    opposite,
+    others,
+    sentence,
+)
 from multipanda_py.ros.running import every
 from multipanda_py.ros.said_once import SaidOnce
 from multipanda_py.ros.same_names import managers
@@ -38,38 +45,53 @@ class GraphWatch:
         self, node: GuardedNode, cell: Cell, targets: Targets, gone: Counter[str]
     ) -> None:
         self._node, self._targets, self._arms = node, targets, cell.arms
-        self._counts = dict.fromkeys(targets.topics, 0)
+        self._seen: dict[str, frozenset[bytes]] = {}
         self._waited = dict.fromkeys(targets.topics, 0)
         self._said = SaidOnce()
         self._gone = gone
         self._unsaid: list[tuple[Mismatch, int]] = []
+        self._unheard: dict[str, tuple[Mismatch, bool]] = {}
         every(node, PERIOD, self._tick)
 
     def _tick(self) -> None:
+        self._look_at_mismatches()
+        for topic in self._targets.topics:
+            self._look_at_publishers(topic)
+        self._look_at_names()
+
+    def _look_at_mismatches(self) -> None:
+        """Say who does not hear whom, and forget it when they are gone."""
         guard = self._node.guard
+        for topic, (mismatch, is_named) in list(self._unheard.items()):
+            if others(mismatch) if is_named else opposite(mismatch):
+                guard.unheard[topic] = sentence(mismatch)
+            else:
+                del self._unheard[topic], guard.unheard[topic]
         self._unsaid += [(mismatch, 0) for mismatch in guard.mismatches]
         guard.mismatches.clear()
         waiting, self._unsaid = self._unsaid, []
         for mismatch, looks in waiting:  # names come later than the middleware's word
-            if looks < PATIENCE and not others(mismatch):
+            is_named = bool(others(mismatch))
+            if looks < PATIENCE and not is_named:
                 self._unsaid.append((mismatch, looks + 1))
                 continue
+            self._unheard[mismatch.topic] = mismatch, is_named
             guard.unheard[mismatch.topic] = sentence(mismatch)
             self._warn(guard.unheard[mismatch.topic])
-        for topic in self._counts:
-            count = self._node.count_publishers(topic)
-            if count != self._counts[topic] and self._look(topic):
-                self._counts[topic] = count
-        self._look_at_names()
 
-    def _look(self, topic: str) -> bool:
-        """Look who publishes a target; return False if that has to be looked at again."""
-        who, name, kind = self._targets.topics[topic]
+    def _look_at_publishers(self, topic: str) -> None:
+        """Look who publishes a target, if they are not who they were at the last look."""
+        if not self._node.count_publishers(topic) and not self._seen.get(topic):
+            return
         endpoints = self._node.get_publishers_info_by_topic(topic)
+        seen = frozenset(bytes(one.endpoint_gid) for one in endpoints)
+        if seen == self._seen.get(topic):
+            return
         self._waited[topic] += 1
         if self._waited[topic] < PATIENCE and not all(map(is_known, endpoints)):
-            return False
-        self._waited[topic] = 0
+            return
+        self._waited[topic], self._seen[topic] = 0, seen
+        who, name, kind = self._targets.topics[topic]
         senders = sorted(full_name(one) for one in endpoints if one.topic_type == kind)
         self._targets.senders[who, name] = senders
         if len(senders) > 1:
@@ -83,7 +105,6 @@ class GraphWatch:
                     f"{topic}: {full_name(other)} publishes {other.topic_type}, taken is {kind}: "
                     "nothing of it arrives"
                 )
-        return True
 
     def _look_at_names(self) -> None:
         """Say that a second controller manager has come; the second one usually says so itself."""

@@ -32,13 +32,18 @@ class Mismatch(NamedTuple):
     publishes: bool
 
 
+def opposite(mismatch: Mismatch) -> list[Any]:
+    """Return all endpoints on the other side."""
+    node, topic, _, publishes = mismatch
+    ask = node.get_subscriptions_info_by_topic if publishes else node.get_publishers_info_by_topic
+    return list(ask(node.resolve_topic_name(topic)))
+
+
 def others(mismatch: Mismatch) -> list[Any]:
     """Return the endpoints on the other side that do not match, as far as they are known."""
-    node, topic, here, publishes = mismatch
-    full = node.resolve_topic_name(topic)
-    ask = node.get_subscriptions_info_by_topic if publishes else node.get_publishers_info_by_topic
+    _, _, here, publishes = mismatch
     found = []
-    for there in filter(is_known, ask(full)):
+    for there in filter(is_known, opposite(mismatch)):
         offered, asked = (here, there.qos_profile) if publishes else (there.qos_profile, here)
         if any(getattr(offered, name) == less and getattr(asked, name) == more
                for name, less, more in POLICIES):  # fmt: skip
