@@ -31,6 +31,7 @@ from parts.loop_of import loop_of  # noqa: E402
 
 from multipanda_py.bench.processes import processor_time  # noqa: E402
 from multipanda_py.loop.row_follower import RowFollower  # noqa: E402
+from multipanda_py.machine.child import end_with_parent  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 CELL = ROOT / "config" / "dual_sim.yaml"
@@ -107,8 +108,9 @@ class Crowd:
 
     def _start(self, *words: Any, **options: Any) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, *map(str, words)], env=self._environment, text=True, **options
-        )
+            [sys.executable, *map(str, words)],
+            env=self._environment, text=True, preexec_fn=end_with_parent, **options,
+        )  # fmt: skip
 
     def _users(self) -> list[subprocess.Popen[str]]:
         """Start the clients, and return when each has had its first answers."""

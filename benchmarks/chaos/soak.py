@@ -27,6 +27,8 @@ from overruns import Overruns  # noqa: E402
 from parts.footprint import COLUMNS, family, growth, has_grown, name_of, sample  # noqa: E402
 from parts.loop_of import loop_of  # noqa: E402
 
+from multipanda_py.machine.child import end_with_parent  # noqa: E402
+
 HERE = Path(__file__).resolve().parent
 CELL = ROOT / "config" / "dual_sim.yaml"
 START = 40.0  # a node is up after that on the busiest machine [s]
@@ -59,9 +61,12 @@ class Soak:
             node = subprocess.Popen(
                 [sys.executable, "-P", "-m", "multipanda_py.ros.node", "--ros-args",
                  "--params-file", str(CELL), "-p", f"cell.name:=soak_{os.getpid()}"],
-                env=environment, stdout=log, stderr=log,
+                env=environment, stdout=log, stderr=log, preexec_fn=end_with_parent,
             )  # fmt: skip
-            user = subprocess.Popen([sys.executable, str(HERE / "soak_user.py")], env=environment)
+            user = subprocess.Popen(
+                [sys.executable, str(HERE / "soak_user.py")],
+                env=environment, preexec_fn=end_with_parent,
+            )  # fmt: skip
             try:
                 self._watch(node, user, 60.0 * minutes)
             finally:

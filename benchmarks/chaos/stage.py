@@ -18,6 +18,8 @@ from ledger import Ledger
 from outsider import Outsider
 from proc import Processes
 
+from multipanda_py.machine.child import end_with_parent
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 START = 40.0  # a node is up after that on the busiest machine [s]
@@ -48,6 +50,7 @@ class Program:
                 [sys.executable, "-P", "-m", *arguments],
                 cwd=stage.empty, env=stage.environment, stdin=subprocess.DEVNULL,
                 stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+                preexec_fn=end_with_parent,
             )  # fmt: skip
 
     @property

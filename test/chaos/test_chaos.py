@@ -113,17 +113,9 @@ def test_the_watcher_sees_motion_and_stamps_that_lie(watcher):
         liar.wait()
 
 
-def test_a_campaign_that_was_interrupted_left_its_node_and_its_robots():
-    """rclpy took the signal, and the watcher's answer to another question was taken for a list."""
-    campaign = subprocess.Popen(
-        [sys.executable, str(CHAOS / "run.py"), "--faults", "1", "--inputs", "0"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_IGN),  # as in the background
-    )  # fmt: skip
-    word = f"MULTIPANDA_CHAOS=chaos_{campaign.pid}".encode()
-
-    def started():
-        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if ours(pid)]
+def started_by(campaign):
+    """Return the processes that a campaign has started and that run, and theirs."""
+    word = f"MULTIPANDA_CHAOS=chaos_{campaign}".encode()
 
     def ours(pid):
         try:
@@ -131,14 +123,40 @@ def test_a_campaign_that_was_interrupted_left_its_node_and_its_robots():
         except OSError:
             return False
 
+    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if ours(pid)]
+
+
+def test_a_campaign_that_was_interrupted_left_its_node_and_its_robots():
+    """rclpy took the signal, and the watcher's answer to another question was taken for a list."""
+    campaign = subprocess.Popen(
+        [sys.executable, str(CHAOS / "run.py"), "--faults", "1", "--inputs", "0"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_IGN),  # as in the background
+    )  # fmt: skip
     try:
-        wait_until(started, 15.0)
+        wait_until(lambda: started_by(campaign.pid), 15.0)
         campaign.send_signal(signal.SIGINT)
         assert campaign.wait(40.0) != 0
-        assert not started()
+        assert not started_by(campaign.pid)
     finally:
         campaign.kill()
         campaign.wait()
+
+
+def test_a_campaign_that_was_killed_left_its_node_and_its_loop():
+    """As when the time of a test is over: its own end was never come to."""
+    run = subprocess.Popen(
+        [sys.executable, str(CHAOS / "run.py"), "--faults", "1", "--inputs", "0"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: len(started_by(run.pid)) > 1, 15.0)
+        run.kill()
+        run.wait(10.0)
+        wait_until(lambda: not started_by(run.pid), 30.0)
+    finally:
+        run.kill()
+        run.wait()
 
 
 def campaign(*options):
