@@ -40,6 +40,13 @@ def test_a_dump_says_its_condition_and_its_count():
     assert callgrind.DUMP.search(at_the_end) is None
 
 
+def test_the_tenth_dump_came_before_the_second(tmp_path):
+    for number in (1, 2, 10):
+        text = f"desc: Trigger: Client Request: law {number}\nevents: Ir\nsummary: {number}\n"
+        (tmp_path / f"callgrind.out.{number}").write_text(text)
+    assert list(callgrind.read_dumps(tmp_path)) == ["law 1", "law 2", "law 10"]
+
+
 def test_accepted_figures_are_those_of_all_conditions():
     accepted = json.loads(instructions.ACCEPTED.read_text())["ratios"]
     assert {"DC-NF", "DC-CA-MA", "C-MA", "UFIC x 2", "inline cycle"} <= set(accepted)

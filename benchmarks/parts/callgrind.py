@@ -54,5 +54,15 @@ def count(checkout: Path, folder: Path, only: str = "") -> dict[str, int]:
     command += ["--trace-children=yes", f"--callgrind-out-file={out}"]
     command += [sys.executable, str(HERE / "counted.py"), str(library), only]
     subprocess.run(command, check=True, env=environment, stdin=subprocess.DEVNULL)
-    found = [DUMP.search(dump.read_text()) for dump in sorted(folder.glob("callgrind.out.*"))]
+    return read_dumps(folder)
+
+
+def read_dumps(folder: Path) -> dict[str, int]:
+    """Return the instructions of every condition, in the order in which they were counted."""
+    dumps = sorted(folder.glob("callgrind.out.*"), key=_numbers)
+    found = [DUMP.search(dump.read_text()) for dump in dumps]
     return {match[1]: int(match[2]) for match in found if match}
+
+
+def _numbers(dump: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", dump.name)]
