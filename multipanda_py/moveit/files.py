@@ -23,7 +23,8 @@ KINEMATICS, LIMITS = "kinematics.yaml", "joint_limits.yaml"
 CARTESIAN_LIMITS = "pilz_cartesian_limits.yaml"
 CONTROLLERS = {"ros_control": "ros_control_controllers.yaml", "simple": "moveit_controllers.yaml"}
 """Files by how MoveIt finds whom to send trajectories to."""
-PIPELINES = ("ompl", "pilz_industrial_motion_planner")
+PLANNERS = {name: f"{name}_planning.yaml" for name in ("ompl", planning.PILZ)}
+"""Files by planning pipeline, the default one first."""
 _HEADER = "# Written by multipanda moveit from the cell {name}.\n"
 
 
@@ -39,8 +40,8 @@ def moveit_files(config: CellConfig) -> dict[str, str]:
         KINEMATICS: planning.kinematics(groups),
         LIMITS: planning.joint_limits(groups),
         CARTESIAN_LIMITS: {"cartesian_limits": planning.CARTESIAN_LIMITS},
-        f"{PIPELINES[0]}_planning.yaml": planning.ompl(groups),
-        f"{PIPELINES[1]}_planning.yaml": planning.pilz(),
+        PLANNERS["ompl"]: planning.ompl(groups),
+        PLANNERS[planning.PILZ]: planning.pilz(),
         CONTROLLERS["simple"]: controllers.simple_controllers(groups),
         CONTROLLERS["ros_control"]: controllers.switching_controllers(),
     }
@@ -66,8 +67,8 @@ def read_files(folder: Path) -> dict[str, str]:
     Raises:
         ConfigurationError: If one is missing, which says all of them.
     """
-    names = [URDF, SRDF, SCENE, KINEMATICS, LIMITS, CARTESIAN_LIMITS, *CONTROLLERS.values()]
-    names += [f"{pipeline}_planning.yaml" for pipeline in PIPELINES]
+    names = [URDF, SRDF, SCENE, KINEMATICS, LIMITS, CARTESIAN_LIMITS]
+    names += [*CONTROLLERS.values(), *PLANNERS.values()]
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise ConfigurationError(
@@ -92,14 +93,14 @@ def move_group_parameters(
         "robot_description_semantic": files[SRDF],
         "robot_description_kinematics": tables[KINEMATICS],
         "robot_description_planning": {**tables[LIMITS], **tables[CARTESIAN_LIMITS]},
-        "planning_pipelines": list(PIPELINES),
-        "default_planning_pipeline": PIPELINES[0],
+        "planning_pipelines": list(PLANNERS),
+        "default_planning_pipeline": "ompl",
         "publish_robot_description_semantic": True,
-        **{pipeline: tables[f"{pipeline}_planning.yaml"] for pipeline in PIPELINES},
+        **{pipeline: tables[file] for pipeline, file in PLANNERS.items()},
         **tables[CONTROLLERS[controllers_by]],
     }
     # A capability is loaded by move_group, not by the planner that brings it.
-    parameters["capabilities"] = parameters[PIPELINES[1]]["capabilities"]
+    parameters["capabilities"] = parameters[planning.PILZ]["capabilities"]
     if "ros_control_namespace" in parameters:
         parameters["ros_control_namespace"] = f"/{namespace.strip('/')}"
     return parameters

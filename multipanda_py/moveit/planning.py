@@ -11,6 +11,7 @@ from typing import Any
 
 from multipanda_py.moveit.groups import Groups
 
+PILZ = "pilz_industrial_motion_planner"
 FINGER_ACCELERATION = 1.0
 """For planning only: hands have a speed, and no acceleration that anybody states [m/s^2]."""
 SCALING = 0.1
@@ -94,13 +95,12 @@ def ompl(groups: Groups) -> dict[str, Any]:
 
 def pilz() -> dict[str, Any]:
     """Return ``pilz_industrial_motion_planner_planning.yaml``: PTP, LIN and CIRC of an arm."""
-    name = "pilz_industrial_motion_planner"
     return {
-        "planning_plugins": [f"{name}/CommandPlanner"],
+        "planning_plugins": [f"{PILZ}/CommandPlanner"],
         "request_adapters": list(_CHECKS),
         "response_adapters": list(_AFTER[1:]),  # what it plans has times
         "default_planner_config": "PTP",
-        "capabilities": f"{name}/MoveGroupSequenceAction {name}/MoveGroupSequenceService",
+        "capabilities": f"{PILZ}/MoveGroupSequenceAction {PILZ}/MoveGroupSequenceService",
     }
 
 
