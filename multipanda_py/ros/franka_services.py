@@ -11,16 +11,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.action import CancelResponse, GoalResponse
-from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 from multipanda_py.exceptions import MultipandaError, SettingsRejected, shortened
 from multipanda_py.robots.rotations import rpy_from_rotation
 from multipanda_py.ros.deferred_responses import PlainActionServer, Work
 from multipanda_py.ros.guard import GuardedNode
-from multipanda_py.ros.parameter_requests import set_work
+from multipanda_py.ros.parameter_requests import set_together
 from multipanda_py.ros.recovery import RecoveryServices
 from multipanda_py.ros.running import every
 
@@ -81,17 +79,12 @@ class FrankaServices:
         self, arm: str, name: str, read: Callable[[Any], Values], request: Any, response: Any
     ) -> Work:
         """Set the parameters that a request stands for; answered when the robot has answered."""
-        robot, found = self._robots[arm], SetParametersAtomically.Response()
         try:
-            values = read(request).items()
-            asked = [Parameter(one, value=value).to_parameter_msg() for one, value in values]
-            change = SetParametersAtomically.Request(parameters=asked)
-            yield from set_work(robot, change, found)
+            reason = yield from set_together(self._robots[arm], read(request))
         except MultipandaError as error:
-            found.result.reason = str(error)
-        response.success = found.result.successful
-        response.error = shortened(found.result.reason)
-        if not response.success:
+            reason = str(error)
+        response.success, response.error = not reason, shortened(reason)
+        if reason:
             self._logger.warning(f"{arm}/service_server/{name}: refused: {response.error}")
 
     def _begin(self, arm: str, handle: Any) -> None:

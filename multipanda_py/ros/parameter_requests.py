@@ -105,7 +105,7 @@ def set_together(node: GuardedNode, values: Mapping[str, Any]) -> Change:
         except (ParameterException, ValueError, TypeError):
             return f"{name}: got {value!r:.60}, allowed one number, text or list of one type"
     result = yield from _set(node, messages)
-    return "" if result.successful else str(result.reason)
+    return "" if result.successful else str(result.reason) or "refused"
 
 
 def value_of(node: Node, names: CrispNames, name: str) -> Any:
