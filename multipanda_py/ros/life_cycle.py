@@ -74,7 +74,7 @@ class LifeCycle:
         self._cell: Cell | None = None
         self._failure = self._under_way = ""
         self._laws: tuple[str, ...] = ()
-        self._rested: list[str] = []
+        self._rested: set[str] = set()
         self._logger = main.get_logger()
         self.node = GuardedNode(
             f"{main.get_name()}_life_cycle",
@@ -104,7 +104,7 @@ class LifeCycle:
 
     def has(self, cell: Cell) -> Work:
         """Take a cell that has been started, and bring it to the state that was asked for."""
-        self._cell, self._laws, self._rested = cell, tuple(cell.active), []
+        self._cell, self._laws, self._rested = cell, tuple(cell.active), set()
         if self._activates:
             self._arrive(ACTIVE)
             return
@@ -184,7 +184,7 @@ class LifeCycle:
         All are asked, also those that take none: an attempt that came too late may have left
         them their laws.
         """
-        self._rested += [arm for arm in cell.arms if not cell.is_resting(arm)]
+        self._rested |= {arm for arm in cell.arms if not cell.is_resting(arm)}
         pending = cell.ask_rest(*cell.arms)
         while pending.look() is None:
             yield
@@ -200,7 +200,7 @@ class LifeCycle:
         except MultipandaError:
             yield from self._rest(cell)
             raise
-        self._rested = []
+        self._rested = set()
 
     def _arrive(self, state: str) -> None:
         start, self.state = self.state, state
