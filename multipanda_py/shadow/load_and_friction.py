@@ -53,7 +53,7 @@ class OnlineEstimate:
 
 
 class LoadAndFriction:
-    r"""OnlineEstimate load and friction by recursive least squares with bounds.
+    r"""Estimate load and friction by recursive least squares with bounds.
 
     .. math::
         -(\tau_c + \tau_{ext}) = Y_{flange}(q, \dot q, \ddot q)\, \pi_L
@@ -105,7 +105,7 @@ class LoadAndFriction:
             if not judged[run].all():
                 continue
             q, dq, a, y = (x[run].mean(axis=0) for x in (log.q, shadowed.dq, ddq, lacking))
-            if not np.isfinite(y).all():
+            if not np.isfinite((q, dq, a, y)).all():
                 continue
             rows = self._rows(q, dq, a)
             weighted = rows.T * self._weight

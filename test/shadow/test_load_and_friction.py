@@ -54,6 +54,16 @@ def test_pieces_are_as_good_as_the_whole(run):
     assert pieces.estimate.mass == pytest.approx(whole.estimate.mass, abs=0.02)
 
 
+def test_samples_beside_a_fault_do_not_make_the_estimate_no_number(run):
+    """The twin has no velocity during a fault, so the last sample before has no acceleration."""
+    rig, shadowed = run
+    dq, judged = shadowed.dq.copy(), shadowed.judged.copy()
+    dq[3000:3010], judged[3000:4010] = np.nan, False
+    update = LoadAndFriction(rig.arm)
+    update.add(replace(shadowed, dq=dq, judged=judged))
+    assert update.estimate.mass == pytest.approx(0.6, abs=0.1)
+
+
 def test_nothing_seen_is_nothing_found_and_known_ill(run):
     rig, shadowed = run
     update = LoadAndFriction(rig.arm)
