@@ -174,7 +174,7 @@ class ArmShadow:
             if not self._follows or passed > longest or k in starts:
                 twin.place(log.q[k], dq[k])
                 self._follows, self._settled, passed = True, time + SETTLES, 0.0
-                self._smooth[:] = 0.0
+                self._smooth[:] = np.nan
                 needed = given[k]
             else:
                 if k % _ADAPTS == 0:
@@ -191,8 +191,8 @@ class ArmShadow:
             raw[self._places["external"]] = felt[k]
             raw[self._places["wrench"]] = wrench[k]
             raw[self._places["correction"]] = twin.correction
-            share = passed / (passed + SMOOTHING) if passed else 1.0
-            self._smooth += share * (raw - self._smooth)
+            np.copyto(self._smooth, raw, where=np.isnan(self._smooth))  # begins there
+            self._smooth += passed / (passed + SMOOTHING) * (raw - self._smooth)
             residuals[k] = self._smooth
             shown[:, k] = twin.q, twin.dq, needed, twin.correction
             judged[k] = time >= self._settled

@@ -111,6 +111,19 @@ def test_behind_a_gap_a_fault_and_a_nan_it_begins_anew():
     assert np.nanmax(np.abs(found.q - found.log.q)) < 0.05
 
 
+def test_a_measurement_that_is_no_number_once_does_not_silence_its_residual_for_good():
+    """Of an arm that is moved by its commands, and followed all the while."""
+    arm, log = slow_log(100.0, gravity_in_tau_commanded=True)
+    tau = log.tau.copy()
+    tau[200, 2] = np.nan
+    columns = {name: log[name] for name in log.names} | {"tau": tau, "tau_commanded": log.tau}
+    found = ArmShadow(arm).follow(log.with_columns(columns))
+    residuals = found.residuals[:, places(7)["tau"]]
+    assert found.judged[101:].all()
+    assert np.isnan(residuals[200, 2])
+    assert np.isfinite(residuals[201:]).all()
+
+
 def test_what_cannot_be_followed_is_refused_in_a_sentence():
     arm, log = slow_log(100.0)
     with pytest.raises(ShadowRefused, match="got 7 joints, allowed 6, which its twin"):
