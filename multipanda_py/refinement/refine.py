@@ -18,9 +18,11 @@ from multipanda_py.refinement.gain import Gain, gain_of
 from multipanda_py.refinement.put_back import with_bodies, with_laws, with_surface
 from multipanda_py.refinement.rounds import Refinement, Round
 from multipanda_py.refinement.surface import TABLE, SurfaceFit
+from multipanda_py.robots.load import NO_LOAD
 from multipanda_py.robots.parameter_file import parameters_text
 from multipanda_py.state import Matrix
 from multipanda_py.validation import Comparison
+from multipanda_py.validation.compare import SHORTEST
 from multipanda_py.validation.record import Run
 from multipanda_py.validation.task import SIMULATED, Task
 from multipanda_py.validation.tasks import make_task
@@ -113,7 +115,7 @@ class _Rounds:
     def run(self) -> Refinement:
         """Do rounds until nothing improves."""
         effort, say = self.effort, self.say
-        self._of_plant = [self._runs("plant", task, self.plant) for task in self.tasks]
+        self._of_plant = [self._shown(task) for task in self.tasks]
         rounds = [Round(0, self._compared(self.twin))]
         say(f"round 0: score {rounds[0].score:.3f}")
         fit = self._surface_fit()
@@ -136,6 +138,17 @@ class _Rounds:
                 break
         found = Refinement(rounds, (), ended)
         return Refinement(rounds, self._gains(found.best), ended)
+
+    def _shown(self, task: Task) -> list[Run]:
+        """Do a task on the plant.
+
+        Raises:
+            ValidationRefused: If the plant cannot do it, so that no twin could be held against it.
+        """
+        runs = self._runs("plant", task, self.plant)
+        if all(run.seconds < SHORTEST for run in runs):
+            raise ValidationRefused(f"task {task.number}: the plant cannot do it: {runs[0].fault}")
+        return runs
 
     def _runs(self, side: str, task: Task, cell: CellConfig) -> list[Run]:
         effort = self.effort
@@ -175,7 +188,10 @@ class _Rounds:
         """Find a body and write its file."""
         described = describe_arm(name, self.twin.arms[name])
         found = identify(
-            measured, described, progress=lambda text: self.say(f"round {number}: {name}: {text}")
+            measured,
+            described,
+            load=self.plant.arms[name].settings.load or NO_LOAD,
+            progress=lambda text: self.say(f"round {number}: {name}: {text}"),
         )
         path = self.folder / f"{name}_round_{number}.yaml"
         figures = FIGURES if set(FIGURES) <= set(found.robot.figures) else ()

@@ -36,16 +36,20 @@ class Round:
 
     @property
     def score(self) -> float:
-        """Mean of the largest errors in units of their ceilings, over tasks and quantities."""
+        """Mean of the largest errors in units of their ceilings, over tasks and quantities.
+
+        Infinite if a task could not be done: without its errors the mean would be smaller.
+        """
+        if not all(one.repeats for one in self.found):
+            return float("inf")
         shares = [one.worst(q.name) / q.ceiling for one in self.found for q in QUANTITIES]
-        known = [share for share in shares if share == share]
-        return float(np.mean(known)) if known else float("nan")
+        return float(np.nanmean(shares))
 
     def as_dict(self) -> dict[str, Any]:
         """Return it in plain types."""
         return {
             "round": self.number,
-            "score": self.score,
+            "score": self.score if np.isfinite(self.score) else None,
             "surface": dict(self.surface),
             "held_out_rmse": {
                 arm: {name: rmse.tolist() for name, rmse in one.held_out.items()}
