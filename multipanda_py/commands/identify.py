@@ -83,6 +83,8 @@ def run(options: argparse.Namespace) -> int:
         check_output(options.output)
     elif not options.load:
         raise ConfigurationError("-o: missing: the file to write")
+    if options.load:
+        _refuse_what_a_load_has_not(options)
     if options.plot is not None:
         check_output(options.plot, *SUFFIXES)
     arm, load = _arm(options)
@@ -112,6 +114,23 @@ def run(options: argparse.Namespace) -> int:
         draw_residuals(found, options.plot)
         say(f"{options.plot}: torques that the models had not seen")
     return OK
+
+
+def _refuse_what_a_load_has_not(options: argparse.Namespace) -> None:
+    """Refuse options of bodies and friction, which nobody would look at.
+
+    Raises:
+        ConfigurationError: With the first of them.
+    """
+    usual = Options()
+    for name, asked in (
+        ("--plot", options.plot is not None),
+        ("--friction", options.friction != usual.friction),
+        ("--rotors", options.rotors != usual.rotors),
+        ("--held-out", options.held_out != usual.held_out),
+    ):
+        if asked:
+            raise ConfigurationError(f"{name}: is for an arm, and not for --load")
 
 
 def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Load]:
@@ -172,6 +191,13 @@ def _report(found: Identified) -> None:
     say(f"RMSE of held-out torque {'':12}" + "".join(f"{j.name:>10}" for j in found.robot.joints))
     for name, rmse in found.held_out.items():
         say(f"  {name:34}" + "".join(f"{value:10.4f}" for value in rmse))
+    better = found.held_out["consistent"] < found.held_out["datasheet"]
+    if not better.all():
+        names = ", ".join(found.robot.joints[k].name for k in np.flatnonzero(~better))
+        complain(
+            f"note: torques of {names} are told no better than by the datasheet: has the cutoff "
+            "left noise in, or was the motion slow?"
+        )
 
 
 def _notes(found: Identified, options: argparse.Namespace) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.identification.arm_regressor import ArmRegressor
 from multipanda_py.identification.base_parameters import with_rotors
 from multipanda_py.identification.friction import FrictionShape
@@ -18,9 +19,10 @@ from multipanda_py.state import Matrix, Vector
 
 AHEAD = 4.0
 """Cutoff of positions, relative to that of torques and regressors."""
-
 ENDS = 1.5
 """Periods of the cutoff at both ends of a run in which filters know too little."""
+SAMPLES = 5.0
+"""In a period of the cutoff, of what is kept; a log has as many, or the filter takes nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +88,9 @@ class Stack:
 
 
 def thinned(values: Matrix, cutoff: float, rate: float) -> Matrix:
-    """Return filtered columns at five samples a period of the cutoff, without the ends."""
+    """Return filtered columns, :data:`SAMPLES` in a period of the cutoff, without the ends."""
     smooth = low_pass(values, cutoff, rate)
-    keep = max(1, int(rate / (5.0 * cutoff)))
+    keep = max(1, int(rate / (SAMPLES * cutoff)))
     end = int(ENDS * rate / cutoff)
     return smooth[end : len(smooth) - end : keep]
 
@@ -106,11 +108,20 @@ def stack(
         motions: As measured; where they stood says each of them.
         shape: Of friction near rest.
         cutoff: Of the filter of torques and regressors [Hz].
+
+    Raises:
+        IdentificationRefused: If a log has too few samples for the cutoff.
     """
     n = regressor.arm.n_joints
     rows, tau, slope, dq, time, parts, rates = [], [], [], [], [], [], []
     for motion in motions:
         for part in smoothed(motion, AHEAD * cutoff):
+            if 1.01 * part.rate < SAMPLES * cutoff:
+                raise IdentificationRefused(
+                    f"{motion.name}: got a cutoff of {cutoff:g} Hz for {part.rate:.3g} samples a "
+                    f"second, allowed up to {part.rate / SAMPLES:.3g} Hz: above it accelerations "
+                    "are noise"
+                )
             full = regressor.rows(part.q, part.dq, part.ddq, motion.gravity_in_base)
             known = full[..., -10:] @ regressor.carried
             full = np.concatenate(
@@ -127,7 +138,7 @@ def stack(
             dq.append(torque[:, 2 * n : 3 * n])
             time.append(torque[:, -1])
             parts.append(part)
-            rates.append(part.rate / max(1, int(part.rate / (5.0 * cutoff))))
+            rates.append(part.rate / max(1, int(part.rate / (SAMPLES * cutoff))))
     if not rows:
         empty = np.zeros((0, n))
         return Stack(np.zeros((0, n, 14 * n)), empty, empty, empty, 0.0, 1.0, np.zeros(0), ())

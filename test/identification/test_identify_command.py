@@ -6,6 +6,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import mujoco
 import numpy as np
@@ -146,6 +147,40 @@ def test_a_file_that_is_not_physical_is_refused(found, tmp_path):
     path.write_text(yaml.safe_dump(said))
     with pytest.raises(ConfigurationError, match=r"robot: got 'ur5e', allowed 'fr3'"):
         with_parameters(MODELS["fr3"], path)
+
+
+def test_a_cutoff_above_what_a_log_has_is_refused(log, tmp_path, capsys):
+    """At 400 Hz and 1 kHz the filter was some other one, and the file of noise."""
+    run, target = tmp_path / "run.csv", tmp_path / "robot.yaml"
+    write_csv(run, log)
+    assert main(["identify", str(run), "-o", str(target), "--cutoff", "100"]) == 1
+    said = capsys.readouterr().err
+    assert "got a cutoff of 100 Hz for 250 samples a second, allowed up to 50 Hz" in said
+    assert not target.exists()
+
+
+def test_a_model_that_is_no_better_than_the_datasheet_is_said(log, tmp_path, capsys, monkeypatch):
+    real = identify_command.identify
+
+    def poor(*args, **options):
+        found = real(*args, **options)
+        held_out = {name: rmse.copy() for name, rmse in found.held_out.items()}
+        held_out["consistent"][2] = held_out["datasheet"][2]
+        return replace(found, held_out=held_out)
+
+    monkeypatch.setattr(identify_command, "identify", poor)
+    run = tmp_path / "run.csv"
+    write_csv(run, log)
+    assert main(["identify", str(run), "-o", str(tmp_path / "robot.yaml")]) == 0
+    assert "note: torques of joint3 are told no better than" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "given", [["--plot", "a.png"], ["--friction", "sigmoid"], ["--held-out", "0.2"]]
+)
+def test_what_a_load_has_not_is_refused_and_not_passed_over(given, capsys):
+    assert main(["identify", "none.mcap", "--load", *given]) == 1
+    assert f"{given[0]}: is for an arm, and not for --load" in capsys.readouterr().err
 
 
 def test_a_log_of_another_robot_is_not_identified_as_this_one(log, tmp_path, capsys, monkeypatch):
