@@ -113,8 +113,8 @@ def _learn(options: argparse.Namespace) -> int:
     band = learn(runs, limits, options.margin)
     text = f"# Band of {len(options.logs)} good runs, margin {options.margin:g}.\n"
     write_whole(options.output, text + band.to_yaml())
-    seconds = sum(found.log.duration for found in next(iter(runs.values())))
-    say(f"{options.output}: {', '.join(band.arms)}, from {seconds:.1f} s")
+    seconds = min(sum(run.judged_for for run in of_arm) for of_arm in runs.values())
+    say(f"{options.output}: {', '.join(band.arms)}, from {seconds:.1f} s that were judged")
     return OK
 
 

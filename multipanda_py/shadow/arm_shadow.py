@@ -56,6 +56,11 @@ class Shadowed:
         """Robot time, (n,) [s]."""
         return self.log.time
 
+    @property
+    def judged_for(self) -> float:
+        """How much of it counts [s]."""
+        return float(self.judged.mean()) * self.log.duration
+
     def strangeness(self, largest_torque: Vector) -> str:
         """Say that this can hardly be a log of the described arm, or return an empty string.
 

@@ -121,7 +121,7 @@ def learn(
     arms = {}
     for name, shadowed in runs.items():
         rows = np.vstack([run.residuals[run.judged] for run in shadowed])
-        seconds = sum(float(run.judged.mean()) * run.log.duration for run in shadowed)
+        seconds = sum(run.judged_for for run in shadowed)
         if seconds < SHORTEST:
             raise ShadowRefused(
                 f"{name}: {seconds:.1f} s of good runs (behind the second in which a twin "

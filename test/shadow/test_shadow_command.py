@@ -59,6 +59,13 @@ def test_a_pull_at_one_of_two_arms_is_said_and_drawn(recorded, capsys, tmp_path)
         assert (tmp_path / f"both_{arm}.png").stat().st_size > 20_000
 
 
+def test_learning_says_only_the_seconds_that_were_judged(recorded, capsys, tmp_path):
+    folder, _ = recorded
+    line = ["shadow", "--learn", *(str(folder / f"{n}.mcap") for n in ("one", "two"))]
+    assert main([*line, "-o", str(tmp_path / "band.yaml")]) == 0
+    assert "from 6.0 s that were judged" in capsys.readouterr().out  # twice 4 s, less 1 s each
+
+
 def test_one_arm_of_two_is_followed_without_a_band(recorded, capsys):
     folder, _ = recorded
     assert main(["shadow", str(folder / "one.mcap"), "--arm", "left", "--update"]) == 0
