@@ -38,7 +38,6 @@ from multipanda_py.robots.parameter_file import parameters_text, with_parameters
 from multipanda_py.robots.rotations import gravity_in_base
 
 SUMMARY = "Find inertia and friction of an arm, or what its hand carries, from logs."
-FIGURES = ("friction_phi_1", "friction_phi_2", "friction_phi_3")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -101,8 +100,7 @@ def run(options: argparse.Namespace) -> int:
         motions, arm, asked, load=load, progress=lambda text: complain(f"identify: {text}")
     )
     _report(found)
-    figures = FIGURES if set(FIGURES) <= set(found.robot.figures) else ()
-    write_whole(options.output, parameters_text(found.robot, _notes(found, options), figures))
+    write_whole(options.output, parameters_text(found.robot, _notes(found, options)))
     with_parameters(arm.robot, options.output)
     say(
         f"{options.output}: of an arm in a cell file: perturbation: {{parameters: "

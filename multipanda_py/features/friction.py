@@ -11,15 +11,13 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import JointVector, choice, joint_vector, number
+from multipanda_py.robots.joint_losses import FIGURES
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import Target
 
 _multiply, _subtract, _add = np.multiply, np.subtract, np.add
 _exp, _divide, _sign = np.exp, np.divide, np.sign
 _minimum, _maximum = np.minimum, np.maximum
-
-IDENTIFIED = ("friction_phi_1", "friction_phi_2", "friction_phi_3")
-"""Figures of a robot: phi_1 [Nm], phi_2 [s/rad] and phi_3 [rad/s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +34,13 @@ class FrictionParams:
         doc="of the friction that is compensated; what is asked grows by up to 1 / (1 - share)",
     )  # fmt: skip
     phi_1: JointVector = joint_vector(
-        IDENTIFIED[0], unit="Nm", low=0, high=20, doc="height of the step"
+        FIGURES[0], unit="Nm", low=0, high=20, doc="height of the step"
     )
     phi_2: JointVector = joint_vector(
-        IDENTIFIED[1], unit="s/rad", low=0, high=100, doc="steepness of the step"
+        FIGURES[1], unit="s/rad", low=0, high=100, doc="steepness of the step"
     )
     phi_3: JointVector = joint_vector(
-        IDENTIFIED[2], unit="rad/s", low=-1, high=1, doc="offset of the step"
+        FIGURES[2], unit="rad/s", low=-1, high=1, doc="offset of the step"
     )
     viscous: JointVector = joint_vector(
         0.0,
@@ -142,7 +140,7 @@ class Friction(Feature[FrictionParams]):
         losses = list(per_arm(p.viscous))
         if p.model == "identified":
             robots = [arm.robot for arm in self.context.arms]
-            promised = zip(*([np.array(r.figure(name)) for r in robots] for name in IDENTIFIED))
+            promised = zip(*([np.array(r.figure(name)) for r in robots] for name in FIGURES))
             losses = [own + r.damping for own, r in zip(losses, robots)]
         zones = per_arm(p.dead_zone)
         for own, phi, viscous, zone in zip(self._arms, promised, losses, zones):

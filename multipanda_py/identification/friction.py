@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.extras import needed
+from multipanda_py.robots.joint_losses import FIGURES
 from multipanda_py.state import Matrix, Vector
 
 SHARP = 0.01
@@ -84,8 +85,7 @@ class FoundFriction:
         """Return the sigmoid that the feature ``friction`` compensates."""
         steepness = np.minimum(2.0 / self.shape.width, STEEPEST)
         phi = (2.0 * self.coulomb, steepness, self.shape.shift)
-        names = ("friction_phi_1", "friction_phi_2", "friction_phi_3")
-        return {name: tuple(values.tolist()) for name, values in zip(names, phi)}
+        return {name: tuple(values.tolist()) for name, values in zip(FIGURES, phi)}
 
 
 def fit_friction(rows: Matrix, tau: Matrix, shape: FrictionShape) -> FoundFriction:

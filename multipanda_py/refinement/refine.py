@@ -30,7 +30,6 @@ from multipanda_py.validation.validate import check_sides, compare_runs, laws_of
 
 LEAST_GAIN = 0.03
 """By which share of the score a round has to be better for another one to be worth it."""
-FIGURES = ("friction_phi_1", "friction_phi_2", "friction_phi_3")
 Say = Callable[[str], None]
 
 
@@ -194,13 +193,12 @@ class _Rounds:
             progress=lambda text: self.say(f"round {number}: {name}: {text}"),
         )
         path = self.folder / f"{name}_round_{number}.yaml"
-        figures = FIGURES if set(FIGURES) <= set(found.robot.figures) else ()
         notes = {
             "logs": [one.name for one in measured],
             "held_out_rmse": {key: rmse.round(5).tolist() for key, rmse in found.held_out.items()},
         }
         with replacing(path) as partial:
-            partial.write_text(parameters_text(found.robot, notes, figures), encoding="utf-8")
+            partial.write_text(parameters_text(found.robot, notes), encoding="utf-8")
         return found, path
 
     def _gains(self, best: Round) -> list[Gain]:

@@ -12,8 +12,8 @@ Vector = NDArray[np.float64]
 
 STEEPNESS = 100.0
 """Of Coulomb friction near rest, where no figure says it [s/rad]."""
-SHAPE = ("friction_phi_2", "friction_phi_3")
-"""Figures of a robot: steepness and offset of the sigmoid, [s/rad] and [rad/s]."""
+FIGURES = ("friction_phi_1", "friction_phi_2", "friction_phi_3")
+"""Figures of a robot: height [Nm], steepness [s/rad] and offset [rad/s] of the sigmoid."""
 
 
 class JointLosses:
@@ -32,9 +32,10 @@ class JointLosses:
 
     def __init__(self, robot: Robot) -> None:
         n = robot.n_joints
-        known = set(SHAPE) <= set(robot.figures)
+        shape = FIGURES[1:]
+        known = set(shape) <= set(robot.figures)
         steepness, shift = (
-            (np.array(robot.figure(name)) for name in SHAPE)
+            (np.array(robot.figure(name)) for name in shape)
             if known
             else (np.full(n, STEEPNESS), np.zeros(n))
         )

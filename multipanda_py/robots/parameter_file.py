@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import yaml
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.extra import Extra, read_extra
+from multipanda_py.robots.joint_losses import FIGURES
 from multipanda_py.robots.load import Load, inertia_matrix, inertial_of, moments_of
 from multipanda_py.robots.robot import LOSSES, Robot
 from multipanda_py.robots.tree import check_body
@@ -95,13 +96,12 @@ def _numbers(where: str, value: Any, size: int) -> list[float]:
     return [float(v) for v in values]
 
 
-def parameters_text(robot: Robot, notes: Mapping[str, Any], figures: Sequence[str] = ()) -> str:
+def parameters_text(robot: Robot, notes: Mapping[str, Any]) -> str:
     """Return the file of a robot's parameters, which :func:`with_parameters` reads.
 
     Args:
-        robot: With its masses, inertias and friction.
+        robot: With its masses, inertias and friction, and the sigmoid of that if it has figures.
         notes: How they were found, for people.
-        figures: Names of figures to write too.
     """
     links = {}
     for link in robot.links[1:]:
@@ -115,8 +115,8 @@ def parameters_text(robot: Robot, notes: Mapping[str, Any], figures: Sequence[st
     data: dict[str, Any] = {"robot": robot.name, "links": links}
     for key in ("armature", *LOSSES):
         data[key] = dict(zip(names, getattr(robot, key).tolist()))
-    if figures:
-        data["figures"] = {name: list(map(float, robot.figure(name))) for name in figures}
+    if set(FIGURES) <= set(robot.figures):
+        data["figures"] = {name: list(map(float, robot.figure(name))) for name in FIGURES}
     data["identified"] = dict(notes)
     head = (
         "# Inertia and friction of a robot. com [m] and inertia xx yy zz xy xz yz [kg m^2] about\n"

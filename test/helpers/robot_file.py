@@ -8,9 +8,8 @@ from dataclasses import replace
 from measured_arm import perturbed
 
 from multipanda_py.robots import ArmDescription
+from multipanda_py.robots.joint_losses import FIGURES
 from multipanda_py.robots.parameter_file import parameters_text
-
-FIGURES = ("friction_phi_1", "friction_phi_2", "friction_phi_3")
 
 
 def other_robot(seed, friction=True, model="fr3"):
@@ -24,5 +23,5 @@ def other_robot(seed, friction=True, model="fr3"):
 def write_robot(path, seed, **more):
     """Write such a file, and return the robot."""
     robot = other_robot(seed, **more)
-    path.write_text(parameters_text(robot, {}, FIGURES))
+    path.write_text(parameters_text(robot, {}))
     return robot
