@@ -45,6 +45,16 @@ def needed(module: str) -> Any:
         return import_module(module)
 
 
+def pyplot() -> Any:
+    """Return matplotlib's pyplot, without a window.
+
+    Raises:
+        MissingExtra: If it is not installed; says what to install.
+    """
+    needed("matplotlib").use("Agg")
+    return needed("matplotlib.pyplot")
+
+
 @contextmanager
 def extras_named() -> Iterator[None]:
     """Name the extra where a module is not found within; other modules are left as they are."""

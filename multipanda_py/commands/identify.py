@@ -17,6 +17,7 @@ from multipanda_py.commands.output import OK, check_output, complain, say, write
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ConfigurationError, IdentificationRefused, UnknownName
+from multipanda_py.extras import pyplot
 from multipanda_py.identification.find_load import find_load
 from multipanda_py.identification.identify import (
     FRICTIONS,
@@ -86,6 +87,7 @@ def run(options: argparse.Namespace) -> int:
         _refuse_what_a_load_has_not(options)
     if options.plot is not None:
         check_output(options.plot, *SUFFIXES)
+        pyplot()  # refused now, and not after minutes
     arm, load = _arm(options)
     motions = _motions(options, arm)
     if options.load:

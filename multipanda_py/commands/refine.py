@@ -14,7 +14,7 @@ from multipanda_py.commands.output import OK, complain, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.changed_cell import changed_text
 from multipanda_py.exceptions import ValidationRefused
-from multipanda_py.extras import needed
+from multipanda_py.extras import needed, pyplot
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.refinement import refine, report
 from multipanda_py.refinement.put_back import body_layer, law_layer
@@ -22,7 +22,6 @@ from multipanda_py.refinement.refine import RefinementPlan
 from multipanda_py.refinement.rounds import Refinement
 from multipanda_py.refinement.surface import TABLE
 from multipanda_py.validation import TASKS
-from multipanda_py.validation.plots import pyplot
 
 SUMMARY = "Validate, identify, put back and validate again, until a twin comes no nearer."
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from multipanda_py.commands.options import count, positive, seed
 from multipanda_py.commands.output import FAILED, OK, check_output, complain, say
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.extras import pyplot
 from multipanda_py.logs import Log, read
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.validation import TASKS, validate
-from multipanda_py.validation.plots import pyplot
 from multipanda_py.validation.report import summary_lines, write_report
 
 SUMMARY = "Measure how far a simulated twin is from an arm, or from another simulation, by tasks."

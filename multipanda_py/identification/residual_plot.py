@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multipanda_py.extras import needed
+from multipanda_py.extras import pyplot
 from multipanda_py.identification.identify import Identified
 
 SHOWN = ("datasheet", "consistent")
@@ -19,8 +19,7 @@ def draw_residuals(found: Identified, path: Path) -> None:
     Raises:
         MissingExtra: If matplotlib is missing.
     """
-    needed("matplotlib").use("Agg")
-    plots = needed("matplotlib.pyplot")
+    plots = pyplot()
     limits, joints = found.robot.limits, found.robot.joints
     n = len(joints)
     figure, axes = plots.subplots(

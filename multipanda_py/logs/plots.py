@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import LogError
-from multipanda_py.extras import needed
+from multipanda_py.extras import pyplot
 from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.logs.log import Log
 from multipanda_py.loop.row import TRACED_CHANNELS
@@ -41,8 +41,7 @@ def draw(log: Log, output: Path) -> list[Path]:
     """
     if output.suffix.lower() not in SUFFIXES:
         raise LogError(f"{output}: got {output.suffix!r}, allowed {', '.join(SUFFIXES)}")
-    mpl = needed("matplotlib")
-    mpl.use("Agg")
+    pyplot()  # before there is a folder
     drawn = []
     for name, arm in log.arms.items():
         several = len(log.arms) > 1
@@ -57,12 +56,12 @@ def draw(log: Log, output: Path) -> list[Path]:
 
 
 def _arm(log: Log, arm: ArmLog, path: Path) -> None:
-    pyplot = needed("matplotlib.pyplot")
+    plots = pyplot()
     shown = arm.part(slice(None, None, max(1, len(arm) // _POINTS)))
     panels = _panels(shown)
     if len(arm) > 2:
         panels.append(_timing(arm, shown))
-    figure, axes = pyplot.subplots(
+    figure, axes = plots.subplots(
         len(panels), 1, figsize=(13.0, 1.0 + 1.9 * len(panels)), sharex=True, squeeze=False
     )
     for axis, (label, curves, bounds) in zip(axes[:, 0], panels):
@@ -77,7 +76,7 @@ def _arm(log: Log, arm: ArmLog, path: Path) -> None:
     figure.suptitle(f"{title} at {arm.rate:.0f} Hz, {len(arm.gaps())} gaps", size=10)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
-    pyplot.close(figure)
+    plots.close(figure)
 
 
 Curves = list[tuple[str, NDArray[np.float64], str]]

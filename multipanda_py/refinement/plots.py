@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from multipanda_py.extras import pyplot
+from multipanda_py.logs.plots import COLORS
 from multipanda_py.refinement.gain import SIDES, Gain
 from multipanda_py.refinement.rounds import Round
-from multipanda_py.validation.plots import COLORS, png, pyplot
+from multipanda_py.validation.plots import png
 from multipanda_py.validation.quantities import QUANTITIES
 
 

@@ -26,7 +26,7 @@ def page(found: Refinement, about: Mapping[str, Any]) -> str:
         about: Facts for the head of the page.
 
     Raises:
-        ValidationRefused: If matplotlib is missing.
+        MissingExtra: If matplotlib is missing.
     """
     facts = {**about, "best round": found.best.number, "ended": found.ended}
     parts = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multipanda_py.exceptions import LogError
-from multipanda_py.extras import needed
+from multipanda_py.extras import pyplot
 from multipanda_py.logs.plots import COLORS, SUFFIXES
 from multipanda_py.shadow.arm_shadow import Shadowed
 from multipanda_py.shadow.band import ArmBand
@@ -35,7 +35,7 @@ def check_output(output: Path) -> None:
         raise LogError(f"{output}: got {output.suffix!r}, allowed {', '.join(SUFFIXES)}")
     if not output.parent.is_dir():
         raise LogError(f"{output}: there is no folder {output.parent}")
-    needed("matplotlib").use("Agg")
+    pyplot()
 
 
 def draw_shadow(
@@ -50,7 +50,7 @@ def draw_shadow(
         band: Of good runs.
         alarms: What was said of this arm.
     """
-    pyplot = needed("matplotlib.pyplot")
+    plots = pyplot()
     count = sum(len(part.log) for part in parts)
     thin = slice(None, None, max(1, count // _POINTS))
     time = np.concatenate([part.time for part in parts])[thin]
@@ -58,7 +58,7 @@ def draw_shadow(
     at = places(len(joints))
     residuals = np.vstack([part.residuals for part in parts])[thin]
     shown = [q for q in QUANTITIES if np.isfinite(residuals[:, at[q.name]]).any()]
-    figure, axes = pyplot.subplots(
+    figure, axes = plots.subplots(
         len(shown) + 2, 1, figsize=(13.0, 1.2 + 1.9 * (len(shown) + 2)), sharex=True
     )
     both = (
@@ -97,7 +97,7 @@ def draw_shadow(
     figure.suptitle(f"{log.arm} ({log.robot or 'unknown robot'}) and its twin{said}", size=10)
     figure.tight_layout()
     figure.savefig(output, dpi=110)
-    pyplot.close(figure)
+    plots.close(figure)
 
 
 def _tau(part: Shadowed) -> Matrix:

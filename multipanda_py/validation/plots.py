@@ -10,22 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.extras import needed
+from multipanda_py.extras import pyplot
+from multipanda_py.logs.plots import COLORS
 from multipanda_py.validation.compare import Comparison
 from multipanda_py.validation.quantities import QUANTITIES
 
-COLORS = ("#3b75af", "#c4663a", "#6b9e5b", "#8a6bab", "#b8a03c", "#6f6f6f", "#4aa3a2")
 _POINTS = 600
-
-
-def pyplot() -> Any:
-    """Return matplotlib's pyplot, without a window.
-
-    Raises:
-        MissingExtra: If it is not installed; says what to install.
-    """
-    needed("matplotlib").use("Agg")
-    return needed("matplotlib.pyplot")
 
 
 def quantity_plots(found: Comparison, arm: str) -> str:
