@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import instance_specs
+from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.logs.from_records import ArmFacts, arm_log_of_records
 from multipanda_py.logs.log import Log
 from multipanda_py.logs.marks import marks_of
@@ -25,12 +28,29 @@ def log_of_rows(rows: NDArray[np.void], config: CellConfig) -> Log:
         LogError: If there is no row.
     """
     laws = tuple(spec.name for spec in instance_specs(config))
-    arms = {}
-    for index, facts in enumerate(arm_facts(config)):
+    arms = arm_logs(rows, arm_facts(config), laws)
+    return Log(arms, cell=config.model_dump_json(), marks=marks_of(arms))
+
+
+def arm_logs(
+    rows: NDArray[np.void], facts: Sequence[ArmFacts], laws: tuple[str, ...]
+) -> dict[str, ArmLog]:
+    """Return what rows say of arms, by name.
+
+    Args:
+        rows: In their order, (n,).
+        facts: Of the arms, in the order of the cell.
+        laws: Names of the controllets, by number.
+
+    Raises:
+        LogError: If there is no row.
+    """
+    found = {}
+    for index, arm in enumerate(facts):
         records = rows["arms"][:, index]
         fields = {name: records[name] for name in records.dtype.names or ()}
-        arms[facts.name] = arm_log_of_records(fields, rows, facts, laws)
-    return Log(arms, cell=config.model_dump_json(), marks=marks_of(arms))
+        found[arm.name] = arm_log_of_records(fields, rows, arm, laws)
+    return found
 
 
 def arm_facts(config: CellConfig) -> list[ArmFacts]:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.logs.arm_log import ArmLog
-from multipanda_py.logs.from_records import arm_log_of_records
-from multipanda_py.logs.from_rows import arm_facts
+from multipanda_py.logs.from_rows import arm_facts, arm_logs
 from multipanda_py.logs.plan import CELL_FILE, CellPlan
 from multipanda_py.logs.running import find_running
 from multipanda_py.loop.row_reader import RowReader
@@ -61,11 +60,4 @@ class LiveRows:
     def take(self) -> dict[str, ArmLog]:
         """Return what the arms did since the last call, by name; empty if that is nothing."""
         rows = self._reader.take()
-        if not len(rows):
-            return {}
-        found = {}
-        for index, facts in enumerate(self._facts):
-            records = rows["arms"][:, index]
-            fields = {name: records[name] for name in records.dtype.names or ()}
-            found[facts.name] = arm_log_of_records(fields, rows, facts, self.plan.laws)
-        return found
+        return arm_logs(rows, self._facts, self.plan.laws) if len(rows) else {}
