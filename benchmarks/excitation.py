@@ -22,43 +22,33 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import describe_arm, describe_objects
-from multipanda_py.identification.clearance import Clearance
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.identification.clearance import Clearance, clearance_in
 from multipanda_py.identification.excitation import Excitation, Wanted
-from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
-from multipanda_py.state import Vector
+from multipanda_py.robots.rotations import gravity_in_base
 
 CELL = Path(__file__).parents[1] / "config" / "dual_sim.yaml"
 MOUNTINGS = ((0.0, 0.0, 0.0), (0.0, np.pi / 4, 0.0), (0.0, np.pi / 2, 0.0))
 """Of the base in the world: on a table, on a slope, on a wall; roll, pitch, yaw [rad]."""
+MARGIN = 0.05
+"""Least distance to floor, things and the other arm [m]."""
 MOST = 60.0
 """Of the processor that a search may take [s]."""
-
-
-def _gravity(rpy: tuple[float, float, float]) -> Vector:
-    found: Vector = Pose.from_rpy((0.0, 0.0, 0.0), rpy).rotation.T @ (0.0, 0.0, -9.81)
-    return found
 
 
 def searches(wanted: Wanted) -> dict[str, Excitation]:
     """Return the three searches by name."""
     arm = ArmDescription("arm", "fr3")
     config = CellConfig.from_yaml(CELL)
-    names = list(config.arms)
-    moving, held = (describe_arm(name, config.arms[name]) for name in names[:2])
-    beside = Clearance(
-        moving,
-        others=[held],
-        postures={held.name: np.array(config.arms[held.name].q_start)},
-        objects=describe_objects(config),
-    )
+    name, own = next(iter(config.arms.items()))
+    beside = clearance_in(config, name, MARGIN)
     return {
         "an FR3": Excitation(arm, wanted, Clearance(arm)),
         "for three mountings": Excitation(
-            arm, wanted, Clearance(arm), [_gravity(rpy) for rpy in MOUNTINGS]
+            arm, wanted, Clearance(arm), [gravity_in_base(rpy) for rpy in MOUNTINGS]
         ),
-        "beside an arm that holds": Excitation(moving, wanted, beside),
+        "beside an arm that holds": Excitation(describe_arm(name, own), wanted, beside),
     }
 
 

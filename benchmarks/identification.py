@@ -28,7 +28,6 @@ import numpy as np
 import pinocchio as pin
 
 from multipanda_py.cell import Cell
-from multipanda_py.commands.identify import motion_of
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.dynamics.gravity import heavy_model
 from multipanda_py.identification.arm_regressor import ArmRegressor, pseudo_inertia
@@ -40,6 +39,7 @@ from multipanda_py.identification.least_squares import fit
 from multipanda_py.identification.motion import MeasuredMotion
 from multipanda_py.identification.stack import stack
 from multipanda_py.logs.from_rows import log_of_rows
+from multipanda_py.logs.measured import motion_of
 from multipanda_py.perturbation import TYPICAL, PerturbationSpec
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.perturbed_arm import perturbed
@@ -84,8 +84,7 @@ def excitation(evaluations: int = EVALUATIONS) -> Matrix:
     """Return the points of a motion as ``multipanda excite`` finds it, (p, 1 + 3 n)."""
     search = Excitation(BELIEVED, Wanted(evaluations=evaluations), Clearance(BELIEVED))
     motion = search.search()
-    times = motion.points(TRAJECTORY_POINTS)
-    return np.column_stack([times, *motion.sample(times)])
+    return motion.table(motion.points(TRAJECTORY_POINTS))
 
 
 def plant(spec: PerturbationSpec, seed: int, points: Matrix) -> CellConfig:

@@ -7,7 +7,6 @@ import argparse
 import math
 from pathlib import Path
 
-import numpy as np
 import yaml
 
 from multipanda_py.commands.options import arm_of, count, positive, seed
@@ -17,7 +16,7 @@ from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.identification.clearance import Clearance, clearance_in
 from multipanda_py.identification.excitation import CRITERIA, Excitation, Wanted
-from multipanda_py.identification.fourier import FourierMotion
+from multipanda_py.identification.fourier import FourierMotion, column_names
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.robots import MODELS, ArmDescription
 from multipanda_py.robots.rotations import gravity_in_base
@@ -113,13 +112,10 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
 
 def _write(path: Path, motion: FourierMotion, arm: ArmDescription) -> None:
     """Write a motion whole or not at all."""
-    n = arm.n_joints
     if path.suffix == ".csv":
-        time = motion.points(TRAJECTORY_POINTS)
-        table = np.column_stack([time, *motion.sample(time)])
-        names = ["time", *(f"{what}{i + 1}" for what in ("q", "dq", "ddq") for i in range(n))]
+        table = motion.table(motion.points(TRAJECTORY_POINTS))
         rows = (",".join(f"{value:.9g}" for value in row) for row in table)
-        text = "\n".join([",".join(names), *rows]) + "\n"
+        text = "\n".join([",".join(column_names(arm.n_joints)), *rows]) + "\n"
     else:
         data = {
             "robot": arm.robot.name,

@@ -12,6 +12,7 @@ import numpy as np
 from multipanda_py.cell import Cell
 from multipanda_py.control.motion_watch import STATE, MotionState
 from multipanda_py.exceptions import ConfigurationError, LoopError
+from multipanda_py.identification.fourier import column_names
 from multipanda_py.state import Matrix
 
 LAW = "joint_trajectory"
@@ -29,7 +30,7 @@ def read_motion(path: Path, joints: int) -> Matrix:
     Raises:
         ConfigurationError: If the file is no such motion, or one of an arm with other joints.
     """
-    names = ["time", *(f"{what}{k + 1}" for what in ("q", "dq", "ddq") for k in range(joints))]
+    names = column_names(joints)
     try:
         with path.open(encoding="utf-8") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a file without rows

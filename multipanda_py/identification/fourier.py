@@ -10,6 +10,11 @@ import numpy as np
 from multipanda_py.state import Matrix, Vector
 
 
+def column_names(joints: int) -> list[str]:
+    """Return what the columns of a motion are called in a file, (1 + 3 j)."""
+    return ["time", *(f"{what}{k + 1}" for what in ("q", "dq", "ddq") for k in range(joints))]
+
+
 @dataclass(frozen=True, eq=False)
 class FourierMotion:
     r"""A finite Fourier series per joint, which is entered and left softly.
@@ -91,6 +96,10 @@ class FourierMotion:
         middle = np.linspace(self.ramp, self.duration - self.ramp, most - 2 * len(ends) + 2)
         found: Vector = np.concatenate([ends[:-1], middle, self.duration - ends[-2::-1]])
         return found
+
+    def table(self, time: Vector) -> Matrix:
+        """Return the columns of :func:`column_names` at some times, (N, 1 + 3 n)."""
+        return np.column_stack([time, *self.sample(time)])
 
     def _parameter(self, time: Vector) -> tuple[Vector, Vector, Vector]:
         """Return s, its rate and the rate of that, (N,) each."""

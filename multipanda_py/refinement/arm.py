@@ -21,6 +21,8 @@ from multipanda_py.validation.record import run_task
 
 MARGIN = 0.05
 """Least distance of the motion to floor, things and other arms [m]."""
+ELSEWHERE = 0.2
+"""From the end of a motion, where no arm is that sags or rubs, but one that stopped [rad, m]."""
 
 
 def find_motion(
@@ -35,8 +37,7 @@ def find_motion(
     clearance = clearance_in(cell, arm, MARGIN)
     search = Excitation(described, Wanted(evaluations=evaluations, seed=seed), clearance)
     found = search.search(lambda done, best: say(f"{arm}: motion {done}: condition {best:.1f}"))
-    times = found.points(TRAJECTORY_POINTS)
-    return np.column_stack([times, *found.sample(times)])
+    return found.table(found.points(TRAJECTORY_POINTS))
 
 
 def measure(plant: CellConfig, arm: str, points: Matrix, seed: int) -> MeasuredMotion:
@@ -52,4 +53,8 @@ def measure(plant: CellConfig, arm: str, points: Matrix, seed: int) -> MeasuredM
             f"{arm}: the motion ended after {run.seconds:.1f} of {points[-1, 0]:.1f} s: "
             f"{run.fault or 'no more was recorded'}"
         )
-    return motion_of(next(iter(run.logs.values())), f"{arm}, motion of seed {seed}")
+    (log,) = run.logs.values()
+    away = float(np.abs(log.q[-1] - points[-1, 1 : 1 + len(log.joints)]).max())
+    if away > ELSEWHERE:
+        raise ValidationRefused(f"{arm}: stopped {away:.2f} rad from the end of its motion")
+    return motion_of(log, f"{arm}, motion of seed {seed}")

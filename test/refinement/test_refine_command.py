@@ -47,9 +47,8 @@ def folder(tmp_path_factory):
     assert main(["perturb", *arguments, "--spec", f"{folder}/spec.yaml"]) == 0
     motion = some_motion(ArmDescription("left"), 2, period=8.0, size=0.6)
     motion = FourierMotion(motion.a, motion.b, motion.q0, motion.period)
-    times = motion.points(TRAJECTORY_POINTS)
     head = ["time", *(f"{what}{k + 1}" for what in ("q", "dq", "ddq") for k in range(7))]
-    table = np.column_stack([times, *motion.sample(times)])
+    table = motion.table(motion.points(TRAJECTORY_POINTS))
     np.savetxt(folder / "motion.csv", table, delimiter=",", header=",".join(head), comments="")
     arguments = [
         "--plant", f"{folder}/plant.yaml", "--twin", "config/dual_sim.yaml", "--task", "1",

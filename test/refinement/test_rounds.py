@@ -12,6 +12,7 @@ from measured_arm import some_motion
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import IdentificationRefused, ValidationRefused
+from multipanda_py.logs import ArmLog
 from multipanda_py.refinement import Refinement, Round, refine, report
 from multipanda_py.refinement.refine import RefinementPlan
 from multipanda_py.robots import ArmDescription
@@ -61,6 +62,20 @@ def test_the_load_that_a_robot_was_told_of_is_not_put_into_the_last_link(tmp_pat
     monkeypatch.setattr(MODULE, "measure", lambda *args: None)
     monkeypatch.setattr(MODULE, "identify", told)
     motion = some_motion(ArmDescription("arm"))
-    points = np.column_stack([motion.times(10.0), *motion.sample(motion.times(10.0))])
+    points = motion.table(motion.times(10.0))
     with pytest.raises(IdentificationRefused, match=r"the flange carried 0\.8 kg"):
         refine(plant, twin, tmp_path, RefinementPlan(tasks=[1]), {"arm": points})
+
+
+def test_an_arm_that_stopped_on_its_way_is_not_identified(monkeypatch):
+    """It held then, without a fault, for as long as the motion was to last."""
+    arm = import_module("multipanda_py.refinement.arm")
+    motion = some_motion(ArmDescription("arm"), period=4.0)
+    points = motion.table(motion.times(10.0))
+    names = tuple(f"joint{k + 1}" for k in range(7))
+    q = points[np.minimum(np.arange(len(points)), 15), 1:8]
+    log = ArmLog("arm", "fr3", names, points[:, 0], q, tau=np.zeros_like(q))
+    monkeypatch.setattr(arm, "run_task", lambda *args: Run({"arm": log}))
+    cell = CellConfig.from_dict({"arms": {"arm": {}}})
+    with pytest.raises(ValidationRefused, match=r"arm: stopped \d\.\d\d rad from the end"):
+        arm.measure(cell, "arm", points, 1)
