@@ -170,7 +170,7 @@ def _live(options: argparse.Namespace, band: Band | None) -> int:
             if logs := rows.take():
                 for alarm in shadow.follow(logs):
                     complain(f"warning: {alarm}")
-                for name, found in shadow.last.items():
+                for name, found in shadow.last.items() if options.output else ():
                     kept[name].append(found)
                     while kept[name][0].time[0] < found.time[-1] - _KEPT:
                         kept[name].pop(0)

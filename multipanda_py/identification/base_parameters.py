@@ -45,7 +45,6 @@ def base_parameters(
     gravities: Sequence[Vector | None] = (None,),
     *,
     rotors: bool = False,
-    static: bool = False,
     seed: int = 0,
 ) -> BaseParameters:
     """Find the combinations by the rank of regressors of random states.
@@ -54,7 +53,6 @@ def base_parameters(
         regressor: Of the arm.
         gravities: In the base, one per mounting, (3,) each; None as the arm stands.
         rotors: Whether the rotors' inertias are parameters too, behind those of links.
-        static: Whether the arm stands still.
         seed: Of the states.
     """
     rng = np.random.default_rng(seed)
@@ -63,7 +61,7 @@ def base_parameters(
     for gravity in gravities:
         low, high = regressor.arm.limits.span
         q = rng.uniform(low, high, (SAMPLES, n))
-        dq, ddq = (rng.normal(size=(SAMPLES, n)) * (0.0 if static else 1.0) for _ in range(2))
+        dq, ddq = (rng.normal(size=(SAMPLES, n)) for _ in range(2))
         rows = regressor.rows(q, dq, ddq, gravity)
         stack.append(with_rotors(rows, ddq) if rotors else rows)
     joint_names = [f"rotor of {joint.name}" for joint in regressor.arm.robot.joints]

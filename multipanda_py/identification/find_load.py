@@ -84,20 +84,19 @@ def find_load(
     left = part.tau - part.rows @ own
     moves = bool(np.abs(part.dq).max() > MOVING)
     _refuse_one_posture(rows, motions[0].name)
-    friction = part.rows[..., 11 * n :]
-    weight = _weights(part, rows, friction, left, cutoff)
+    columns = np.concatenate([rows, part.rows[..., 11 * n :]], axis=2)
+    weight = _weights(part, columns, left, cutoff)
     allowed = np.concatenate([np.full(2 * n, 0.2), np.full(n, 0.1)])
     allowed *= np.tile(np.sqrt(arm.limits.torque / arm.limits.torque.max()), 3)
-    stacked = np.concatenate([rows, friction], axis=2) * weight[:, :, None]
     found = consistent(
-        stacked.reshape(-1, 10 + 3 * n),
+        (columns * weight[:, :, None]).reshape(-1, 10 + 3 * n),
         (left * weight).ravel(),
         [GUESS],
         ParameterPrior(np.zeros(3 * n), allowed, np.full(3 * n, -np.inf)),
         spread=SPREAD,
     )
     body = found.bodies[0]
-    rest = left - np.concatenate([rows, friction], axis=2) @ found.values
+    rest = left - columns @ found.values
     return FoundLoad(
         body,
         float(found.deviations[0]),
@@ -122,13 +121,12 @@ def _refuse_one_posture(rows: Matrix, name: str) -> None:
         )
 
 
-def _weights(part: Stack, rows: Matrix, friction: Matrix, left: Matrix, cutoff: float) -> Matrix:
+def _weights(part: Stack, columns: Matrix, left: Matrix, cutoff: float) -> Matrix:
     """Return what every torque counts, (N, n): nothing near rest, if the arm moves."""
     moving = part.moving(SLOW, cutoff).astype(float)
     if moving.mean() < 0.2:
         moving = np.ones_like(moving)
-    both = np.concatenate([rows, friction], axis=2)
-    all_rows = both.reshape(-1, both.shape[2])
+    all_rows = columns.reshape(-1, columns.shape[2])
     values, *_ = np.linalg.lstsq(all_rows, left.ravel(), rcond=1e-8)
     rest = left - (all_rows @ values).reshape(left.shape)
     noise = np.sqrt((rest**2).mean(axis=0)) + 0.01

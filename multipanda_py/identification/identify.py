@@ -17,7 +17,7 @@ from multipanda_py.identification.friction import FoundFriction, FrictionShape, 
 from multipanda_py.identification.least_squares import Estimate, fit
 from multipanda_py.identification.motion import MeasuredMotion
 from multipanda_py.identification.motion_checks import check_motion
-from multipanda_py.identification.physical import SPREAD, ParameterPrior, consistent
+from multipanda_py.identification.physical import ParameterPrior, consistent
 from multipanda_py.identification.sigmoid import fit_shape
 from multipanda_py.identification.stack import Stack, stack
 from multipanda_py.robots import ArmDescription, Robot
@@ -47,17 +47,12 @@ class Options:
             not in the torques, as of sensors behind the gears (``unseen``).
         cutoff: Of the filter of torques and regressors [Hz].
         held_out: Share of every log, its end, that is only predicted.
-        spread: How far bodies may be from what is said of them, relative.
-        masses: Least and most of the sum of the links that move [kg]; None for
-            :data:`MASS_RANGE` of what is said.
     """
 
     friction: str = "coulomb"
     rotors: str = "fit"
     cutoff: float = 5.0
     held_out: float = 0.3
-    spread: float = SPREAD
-    masses: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +164,7 @@ def identify(
         [Load(link.inertial.mass, np.array(link.inertial.com), link.inertial.inertia)
          for link in arm.robot.links[1:]],
         _bounds(arm, options),
-        spread=options.spread,
-        masses=options.masses or _total(arm.robot),
+        masses=_total(arm.robot),
     )  # fmt: skip
     armature, known = found.others[:n], 11 * n
     left = train.tau - train.rows[:, :, :known] @ found.values[:known]
@@ -180,7 +174,7 @@ def identify(
         arm.robot, found.bodies, friction, armature if options.rotors == "fit" else None
     )
     predictions = {
-        "datasheet": _prediction(test, regressor.prior, n),
+        "datasheet": test.rows[:, :, : 10 * n] @ regressor.prior,
         "least squares": test.rows[:, :, columns] @ plain.values,
         "weighted": test.rows[:, :, columns] @ estimate.values,
         "consistent": test.rows @ values,
@@ -272,9 +266,3 @@ def _robot(
         torque_offset=friction.offset,
         figures={**robot.figures, **{k: v for k, v in own.items() if k in robot.figures}},
     )
-
-
-def _prediction(test: Stack, prior: Vector, n: int) -> Matrix:
-    """Return the torques of the bodies and rotors alone that are said to be there."""
-    found: Matrix = test.rows[:, :, : 10 * n] @ prior
-    return found

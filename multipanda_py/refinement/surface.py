@@ -89,7 +89,7 @@ class SurfaceFit:
     ) -> Surface:
         plant = signal(self._circle if kind is ForceCircle else self._touch, self._up)
         names, first = list(start), np.log(list(start.values()))
-        low, high = _bounds(twin, names)
+        low, high = _bounds(names)
 
         def left(x: Vector) -> Vector:
             surface = dict(zip(names, np.exp(x).tolist()))
@@ -115,7 +115,7 @@ class SurfaceFit:
         return {name: float(f"{value:.5g}") for name, value in zip(names, np.exp(found.x))}
 
 
-def _bounds(twin: CellConfig, names: Sequence[str]) -> tuple[Vector, Vector]:
+def _bounds(names: Sequence[str]) -> tuple[Vector, Vector]:
     """Return what the cell file allows, as logarithms."""
     allowed: Mapping[str, tuple[float, float]] = {
         "friction": (0.01, 5.0), "contact_time": (0.002, 0.5), "contact_damping": (0.01, 10.0),

@@ -177,7 +177,7 @@ def test_a_pendulum_has_the_mass_that_theory_says(tmp_path):
     found = identify(
         [MeasuredMotion("swing", time, q[:, None], tau[:, None])],
         arm,
-        Options(rotors="unseen", masses=(1, 3)),
+        Options(rotors="unseen"),
     )
     body = found.robot.links[1].inertial
     about = body.inertia[1, 1] + body.mass * (body.com[0] ** 2 + body.com[2] ** 2)
