@@ -46,8 +46,8 @@ INLINE = {"backends", "cell", "channels", "config", "control", "controllets", "d
 """Folders and files whose tests only compute, in this process or one that they wait for, but for
 those marked ``clock``: they may run beside one another."""
 WORKSPACE = {"config", "robots", "cell/test_cell", "ros/test_publishers", "ros/test_services",
-             "ros/test_targets", "test/test_backend_guide", "test/test_cli", "test/test_examples",
-             "test/test_guide", "test/test_launch", "test/test_packaging",
+             "ros/test_targets", "test/test_backend_guide", "test/test_guide", "test/test_launch",
+             "test/test_packaging",
              "test/test_parameter_reference", "test/test_registry"}  # fmt: skip
 """Those that show that an installed package is whole: files, programs, plug-ins, a cell in
 processes, and a node with its topics and services."""

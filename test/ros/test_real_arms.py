@@ -86,9 +86,19 @@ def test_kills_leave_nothing_behind(start_node, client, dual_real):
 
 @pytest.fixture(scope="module")
 def shared_rig(start_node, client, dual_real):
-    addresses = [unused_address(), unused_address()]
+    addresses, nodes = [unused_address(), unused_address()], []
+
+    def start(*overrides, **options):
+        nodes.append(start_node(*overrides, **options))
+        return nodes[-1]
+
     with FciSim(addresses, together=True) as sim:
-        rig = Rig(sim, addresses, start_node, client, dual_real)
+        try:
+            rig = Rig(sim, addresses, start, client, dual_real)
+        except BaseException:  # or it stands in the way of the next attempt
+            for node in nodes:
+                node.end()
+            raise
         yield rig
         left = descendants(rig.node.process.pid)
         assert rig.node.end() == 0, rig.node.log
