@@ -66,6 +66,8 @@ def test_a_running_cell_is_followed_and_said_in_diagnostics(cell, client, tmp_pa
         assert len(state.name) == len(state.position) == len(state.effort) == 14
         for arm, first in (("left", 0), ("right", 7)):
             assert state.position[first : first + 7] == pytest.approx(cell.state(arm).q, abs=0.02)
+        warned = cell.row()["cycle"]  # its text has a line per second
+        cell.wait(lambda: cell.row()["cycle"] > warned + 2500, 60.0, "a line of text")
     finally:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
