@@ -143,6 +143,22 @@ def test_a_campaign_that_was_interrupted_left_its_node_and_its_robots():
         campaign.wait()
 
 
+def test_a_campaign_that_was_killed_left_its_node_and_its_loop():
+    """As when the time of a test is over: its own end was never come to."""
+    run = subprocess.Popen(
+        [sys.executable, str(CHAOS / "run.py"), "--faults", "0", "--inputs", "1000"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: len(started_by(run.pid)) > 1, 15.0)
+        run.kill()
+        run.wait(10.0)
+        wait_until(lambda: not started_by(run.pid), 30.0)
+    finally:
+        run.kill()
+        run.wait()
+
+
 def campaign(*options):
     done = subprocess.run(
         [sys.executable, str(CHAOS / "run.py"), *map(str, options)],
