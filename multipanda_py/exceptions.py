@@ -74,6 +74,10 @@ class SwitchRejected(MultipandaError, ValueError):
     """Refuse a switch of controllets; the active set stays as it was."""
 
 
+class ActuatorRefused(MultipandaError, ValueError):
+    """Refuse parameters, a preset, a mode or a command of a compliant actuator."""
+
+
 class BackendError(MultipandaError, RuntimeError):
     """Report that an arm's backend could not do what was asked."""
 
