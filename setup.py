@@ -67,6 +67,6 @@ setup(
         # Other packages add to these groups in their own setup.py; what is built in is found by
         # its file name and not listed:
         #   multipanda_py.controllets, multipanda_py.features, multipanda_py.backends,
-        #   multipanda_py.robots
+        #   multipanda_py.actuators, multipanda_py.robots
     },
 )

@@ -78,6 +78,10 @@ class ActuatorRefused(MultipandaError, ValueError):
     """Refuse parameters, a preset, a mode or a command of a compliant actuator."""
 
 
+class ContractBroken(MultipandaError, AssertionError):
+    """A plug-in does not keep its contract; the message says which part."""
+
+
 class BackendError(MultipandaError, RuntimeError):
     """Report that an arm's backend could not do what was asked."""
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find controllets, features and backends by name: the one place that looks upward.
+"""Find controllets, features, backends and actuators by name: the one place that looks upward.
 
 Built-ins follow one rule: ``joint_impedance`` is class ``JointImpedance`` in
 module ``joint_impedance`` of the folder. Other distributions add theirs by the
-entry-point groups ``multipanda_py.controllets``, ``.features`` and ``.backends``; robots, which
-are data, by ``multipanda_py.robots`` (:mod:`~multipanda_py.robots.models`). Contracts name
-built-in channels by a word, and the default robot by none; they ask here too.
+entry-point groups ``multipanda_py.controllets``, ``.features``, ``.backends`` and ``.actuators``;
+robots, which are data, by ``multipanda_py.robots`` (:mod:`~multipanda_py.robots.models`).
+Contracts name built-in channels by a word, and the default robot by none; they ask here too.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from multipanda_py.channel import Channel
     from multipanda_py.parameters import Jointed
 
-KINDS = ("controllets", "features", "backends")
+KINDS = ("controllets", "features", "backends", "actuators")
 _BASES = {
     "controllets": ("controllet", "Controllet"),
     "features": ("feature", "Feature"),
     "backends": ("backend", "Backend"),
+    "actuators": ("actuator", "Actuator"),
 }
 _SEVERAL = {
     "controllets": {
@@ -42,6 +43,7 @@ _SEVERAL = {
     },
     "features": {"needs": "names", "channels": "names and Channels"},
     "backends": {"interfaces": "names"},
+    "actuators": {"identified": "names"},
 }
 """What a class declares several of, and what they are."""
 
@@ -64,7 +66,7 @@ def find(kind: str, name: str) -> type[Any]:
     """Return the class that a name stands for.
 
     Args:
-        kind: ``controllets``, ``features`` or ``backends``.
+        kind: ``controllets``, ``features``, ``backends`` or ``actuators``.
         name: The name, as in the cell file.
 
     Raises:

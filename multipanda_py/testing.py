@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States to test laws on, and the contract that every controllet must keep.
+"""States to test laws on, and the contracts that every controllet and every actuator must keep.
 
-For authors of control laws: ``check_contract("my_law")`` runs what the built-in laws
-are tested with, on any law that the registry knows.
+For authors: ``check_contract("my_law")`` and ``check_actuator("my_springs")`` run what the built-in
+ones are tested with, on any that the registry knows.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from multipanda_py import registry
+from multipanda_py.actuator_contract import check_actuator as check_actuator
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.context import Context
 from multipanda_py.control.margin import Probe, linearise
 from multipanda_py.dynamics.arm_model import ArmModel
+from multipanda_py.exceptions import ContractBroken as ContractBroken
 from multipanda_py.loop.row import row_dtype
 from multipanda_py.parameter_set import ParameterSet
 from multipanda_py.parameters import Robots
@@ -42,10 +44,6 @@ MOST_BANDWIDTH = 180.0
 
 
 Models: TypeAlias = str | Robot | Sequence[str | Robot]
-
-
-class ContractBroken(AssertionError):
-    """A controllet does not keep the contract; the message says which part."""
 
 
 class StateMaker:

@@ -37,7 +37,7 @@ def test_the_page_is_not_stale():
     assert PAGE.read_text() == written(), "run `make docs`"
 
 
-@pytest.mark.parametrize("kind", ["controllets", "features"])
+@pytest.mark.parametrize("kind", ["controllets", "features", "actuators"])
 def test_every_parameter_has_its_row(kind):
     page = PAGE.read_text()
     for name in registry.names(kind):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from multipanda_py import registry
+from multipanda_py.actuator import Actuator
 from multipanda_py.backend import Backend
 from multipanda_py.cli import main
 from multipanda_py.controllet import Controllet
@@ -19,7 +20,12 @@ from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import specs_of
 
-BASES = {"controllets": Controllet, "features": Feature, "backends": Backend}
+BASES = {
+    "controllets": Controllet,
+    "features": Feature,
+    "backends": Backend,
+    "actuators": Actuator,
+}
 BUILT_IN = [(kind, name) for kind in registry.KINDS for name in registry.built_in(kind)]
 
 
@@ -142,12 +148,14 @@ def test_a_new_file_among_the_backends_that_is_none_is_refused_and_the_rest_is_l
 @pytest.mark.parametrize(
     ("kind", "name", "declared"),
     [("features", "needs", "posture"), ("features", "channels", "wrench"),
-     ("backends", "interfaces", "effort"), ("controllets", "touches", "things")],
+     ("backends", "interfaces", "effort"), ("controllets", "touches", "things"),
+     ("actuators", "identified", "stiffness")],
 )  # fmt: skip
 def test_one_text_was_taken_letter_by_letter_where_names_belong(
     monkeypatch: pytest.MonkeyPatch, kind: str, name: str, declared: str
 ) -> None:
-    found = {"features": "wrench", "backends": "mock", "controllets": "hold"}[kind]
+    some = {"features": "wrench", "backends": "mock", "controllets": "hold", "actuators": "sea"}
+    found = some[kind]
     monkeypatch.setattr(registry.find(kind, found), name, declared)
     forget()
     with pytest.raises(ConfigurationError, match=f"{name}: got '{declared}', allowed a tuple of"):

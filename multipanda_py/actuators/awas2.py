@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from multipanda_py.actuator import Actuator, ActuatorParams, ElasticTorque
-from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.actuator import Actuator, ElasticTorque
+from multipanda_py.actuator_params import PresetParams
 from multipanda_py.parameters import number
 from multipanda_py.state import Vector
 
 
 @dataclass(frozen=True)
-class Awas2Params(ActuatorParams):
+class Awas2Params(PresetParams):
     """Of :class:`Awas2`, as in the toolbox; its stiffest validated preset is the largest."""
 
     spring: float = number(10.0, unit="Nm/rad", low=0, exclusive_low=True, doc="of the lever, K_s")
@@ -24,50 +22,72 @@ class Awas2Params(ActuatorParams):
     radius: float = number(0.015, unit="m", low=0, exclusive_low=True, doc="of its drive, r_t")
     max_deflection: float = number(
         0.3, unit="rad", low=0, high=0.78, exclusive_low=True,
-        doc="of the lever; torque grows no further",
+        doc="of the lever; its torque grows no further",
     )  # fmt: skip
-    preset_high: float = number(0.04, unit="m", doc="largest stiffness preset, below the lever's")
+    preset_low: float = number(
+        0.0, unit="m", low=0, doc="smallest stiffness preset: where the pivot stops"
+    )
+    preset_high: float = number(
+        0.04, unit="m", low=0, doc="largest one, less than the lever: where it stops, too"
+    )
+    damping_per_preset: float = number(
+        0.0, unit="Nm s/(rad m)", low=0, doc="how the damping grows with the preset"
+    )
 
 
 class Awas2(Actuator[Awas2Params]):
     r"""Drive a joint by one motor, and set its stiffness by another.
 
     .. math::
-        \tau_{link} = \tau_1 = \tfrac{c(s)}{2} \sin 2d, \quad d = \mathrm{sat}(\theta_1 - q), \quad
-        c(s) = 2 K_s \left(\frac{L}{r_t} \frac{s}{L - s}\right)^2, \quad \sigma = c \cos 2d
+        \tau_{link} = \tau_1 = \tfrac{c(s)}{2} \sin 2 d, \qquad d = \mathrm{sat}(\phi), \qquad
+        \phi = \theta_1 - q
 
-    with the pivot's place :math:`s = \theta_2` in metres. The force that the pivot is held with
-    follows from the same energy, :math:`F_2 = \tfrac12 c'(s) \sin^2 d` [N].
-    (Jafari, Tsagarakis and Caldwell, AwAS-II, 2011.)
+    .. math::
+        c(s) = 2 K_s \left(\frac{L}{r_t} \frac{s}{L - s}\right)^2, \qquad \sigma = c \cos 2 d
+
+    with the pivot's place :math:`s = \theta_2` in metres, between its stops ``preset_low`` and
+    ``preset_high``. The force that the pivot is held with follows from the same energy,
+    :math:`F_2 = \tfrac12 c'(s) \left(\sin^2 d + (\phi - d) \sin 2 d\right)` [N].
     """
 
     Params = Awas2Params
     preset_unit = "m"
+    identified = ("spring",)  # lever and radius are measured with a rule
+    source = (
+        "Jafari, Tsagarakis and Caldwell, AwAS-II, 2011; defaults of Mengacci et al., 2021"
+    )
 
-    def __init__(self, n_joints: int, params: Mapping[str, ArrayLike] | None = None) -> None:
-        super().__init__(n_joints, params)
-        if (self.of["preset_high"] >= self.of["lever"]).any() or (self.of["preset_low"] < 0).any():
-            raise ActuatorRefused(
-                f"awas2: preset_low to preset_high: got {self.of['preset_low']} to "
-                f"{self.of['preset_high']} m, allowed 0 to less than the lever {self.of['lever']}"
+    def on_parameters(self) -> None:
+        """Refuse a pivot that gets to the end of the lever."""
+        lever, high = self.of["lever"], self.preset_high
+        for joint in np.flatnonzero(high >= lever):
+            raise self.refused(
+                f"preset_high of joint {joint + 1}: got {high[joint]:g}, allowed less than the "
+                f"lever {lever[joint]:g} m"
             )
+        self._scale = self.of["spring"] * np.square(lever / self.of["radius"])
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
         """Return the lever's torque, and the force on its pivot as the second motor's load."""
-        d, s, lever = self.clipped(theta_1 - q), theta_2, self.of["lever"]
-        scale = 2.0 * self.of["spring"] * np.square(lever / self.of["radius"])
-        ratio = s / (lever - s)
-        torque = 0.5 * scale * np.square(ratio) * np.sin(2.0 * d)
-        slope = 2.0 * scale * ratio * lever / np.square(lever - s)
-        return ElasticTorque(torque, torque, 0.5 * slope * np.square(np.sin(d)))
+        lever, phi = self.of["lever"], theta_1 - q
+        s = self._between_stops(theta_2)
+        d, left = self.clipped(phi), lever - s
+        ratio = s / left
+        sine = np.sin(d)
+        push = self._scale * ratio * sine
+        double = 2.0 * np.cos(d)
+        # Beyond the stops the pivot does not follow: they take the force.
+        force = 2.0 * push * (sine + (phi - d) * double) * lever / (left * left) * (s == theta_2)
+        torque = ratio * push * double
+        return ElasticTorque(torque, torque, force)
 
     def link_stiffness(self, q: Vector, theta_1: Vector, theta_2: Vector) -> Vector:
         """Return that of the lever."""
-        d, s, lever = theta_1 - q, theta_2, self.of["lever"]
-        c = 2.0 * self.of["spring"] * np.square(lever / self.of["radius"] * s / (lever - s))
-        found: Vector = c * np.cos(2.0 * self.clipped(d)) * self.within(d)
+        s, phi = self._between_stops(theta_2), theta_1 - q
+        c = 2.0 * self._scale * np.square(s / (self.of["lever"] - s))
+        found: Vector = c * np.cos(2.0 * self.clipped(phi)) * self.within(phi)
         return found
 
-    def references(self, equilibrium: Vector, preset: Vector) -> tuple[Vector, Vector]:
-        """Return the equilibrium [rad], and the preset [m]."""
-        return equilibrium, preset
+    def _between_stops(self, place: Vector) -> Vector:
+        found: Vector = np.minimum(np.maximum(place, self.preset_low), self.preset_high)
+        return found

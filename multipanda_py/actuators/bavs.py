@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.actuator import Actuator, ActuatorParams, ElasticTorque
+from multipanda_py.actuator import Actuator, ElasticTorque
+from multipanda_py.actuator_params import AntagonisticParams
 from multipanda_py.parameters import number
 from multipanda_py.state import Vector
 
 
 @dataclass(frozen=True)
-class BavsParams(ActuatorParams):
+class BavsParams(AntagonisticParams):
     """Of :class:`Bavs`, as in the toolbox."""
 
     a: float = number(1.21e-6, low=0, doc="of the flank on which a spring pushes")
@@ -34,33 +35,36 @@ class Bavs(Actuator[BavsParams]):
         \tau_2 = k (a e^{c d_2} - b e^{-c d_2}), \qquad
         d_i = \mathrm{sat}(\theta_i - q), \qquad \tau_{link} = \tau_1 + \tau_2
 
-    (Petit, Friedl, Höppner and Grebenstein, Analysis and synthesis of the bidirectional
-    antagonistic variable stiffness mechanism, 2015.) The flanks differ, so the motors hold against
-    each other even at preset 0.
+    with c the exponent. The flanks differ, so the motors hold against each other even at preset 0.
     """
 
     Params = BavsParams
     is_antagonistic = True
+    identified = ("a", "b", "exponent")  # the scale k cannot be told from a and b
+    source = (
+        "Petit, Friedl, Höppner and Grebenstein, Analysis and synthesis of the bidirectional "
+        "antagonistic variable stiffness mechanism, 2015; defaults of Mengacci et al., 2021"
+    )
+
+    def on_parameters(self) -> None:
+        """Scale the flanks."""
+        self._a, self._b = self.of["k"] * self.of["a"], self.of["k"] * self.of["b"]
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
         """Return both springs' torques, and their sum."""
-        of = self.of
-        first = np.exp(of["exponent"] * self.clipped(theta_1 - q))
-        second = np.exp(of["exponent"] * self.clipped(theta_2 - q))
-        tau_1 = of["k"] * (of["b"] * first - of["a"] / first)
-        tau_2 = of["k"] * (of["a"] * second - of["b"] / second)
+        exponent = self.of["exponent"]
+        first = np.exp(exponent * self.clipped(theta_1 - q))
+        second = np.exp(exponent * self.clipped(theta_2 - q))
+        tau_1 = self._b * first - self._a / first
+        tau_2 = self._a * second - self._b / second
         return ElasticTorque(tau_1 + tau_2, tau_1, tau_2)
 
     def link_stiffness(self, q: Vector, theta_1: Vector, theta_2: Vector) -> Vector:
         """Return the sum of both springs'."""
-        of, d_1, d_2 = self.of, theta_1 - q, theta_2 - q
-        first = np.exp(of["exponent"] * self.clipped(d_1))
-        second = np.exp(of["exponent"] * self.clipped(d_2))
-        slope_1 = (of["b"] * first + of["a"] / first) * self.within(d_1)
-        slope_2 = (of["a"] * second + of["b"] / second) * self.within(d_2)
-        found: Vector = of["k"] * of["exponent"] * (slope_1 + slope_2)
+        exponent, d_1, d_2 = self.of["exponent"], theta_1 - q, theta_2 - q
+        first = np.exp(exponent * self.clipped(d_1))
+        second = np.exp(exponent * self.clipped(d_2))
+        slope_1 = (self._b * first + self._a / first) * self.within(d_1)
+        slope_2 = (self._a * second + self._b / second) * self.within(d_2)
+        found: Vector = exponent * (slope_1 + slope_2)
         return found
-
-    def references(self, equilibrium: Vector, preset: Vector) -> tuple[Vector, Vector]:
-        """Return the equilibrium plus and minus the preset."""
-        return equilibrium + preset, equilibrium - preset

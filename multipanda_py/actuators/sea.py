@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.actuator import Actuator, ActuatorParams, ElasticTorque
+from multipanda_py.actuator import Actuator, ElasticTorque
+from multipanda_py.actuator_params import ActuatorParams
 from multipanda_py.parameters import number
 from multipanda_py.state import Vector
 
@@ -26,11 +27,15 @@ class Sea(Actuator[SeaParams]):
 
     .. math:: \tau_{link} = \tau_1 = k\, \mathrm{sat}(\theta_1 - q), \qquad \sigma = k
 
-    (Pratt and Williamson, Series elastic actuators, 1995.) There is no second motor, and no preset.
+    There is no second motor, and no preset.
     """
 
     Params = SeaParams
     preset_unit = ""
+    identified = ("stiffness",)
+    source = (
+        "Pratt and Williamson, Series elastic actuators, 1995; defaults of Mengacci et al., 2021"
+    )
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
         """Return the spring's torque, which is the motor's load too."""
@@ -40,7 +45,3 @@ class Sea(Actuator[SeaParams]):
     def link_stiffness(self, q: Vector, theta_1: Vector, theta_2: Vector) -> Vector:
         """Return that of the spring."""
         return self.of["stiffness"] * self.within(theta_1 - q)
-
-    def references(self, equilibrium: Vector, preset: Vector) -> tuple[Vector, Vector]:
-        """Return the equilibrium, and zero."""
-        return equilibrium, np.zeros_like(equilibrium)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List what a cell file can name: controllets, features, backends and robots."""
+"""List what a cell file can name: controllets, features, backends, actuators and robots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from multipanda_py import registry
 from multipanda_py.channel import Channel, channel_table
 from multipanda_py.channels import CHANNELS
 from multipanda_py.commands.output import FAILED, OK, complain, say
-from multipanda_py.commands.reference import markdown
+from multipanda_py.commands.reference import actuator_facts, markdown
 from multipanda_py.config.backend_section import section_of
 from multipanda_py.config.standing import feature_names, feature_specs
 from multipanda_py.exceptions import ConfigurationError
@@ -28,7 +28,7 @@ from multipanda_py.robots import MODELS
 from multipanda_py.settings import declared
 
 _ROLE = re.compile(r":\w+:`(?:~[\w.]*\.|\.)?([^`]*)`")
-SUMMARY = "List controllets, features and backends with their parameters, and robots."
+SUMMARY = "List controllets, features, backends and actuators with parameters, and robots."
 ROBOTS = "robots"
 
 
@@ -99,6 +99,11 @@ def _entry(kind: str, name: str) -> dict[str, Any]:
         item["needs"] = list(part.needs)
         item["targets"] = [str(channel) for channel in part.channels]
         item["own_targets"] = _own_channels(part.channels)
+    if kind == "actuators":
+        item["motors"] = 2 if part.preset_unit else 1
+        item["preset"] = part.preset_unit
+        item["source"] = part.source
+        item["identified"] = list(part.identified)
     if kind == "backends":
         section = section_of(name)
         item["section"] = section
@@ -197,6 +202,8 @@ def _lines(item: dict[str, Any]) -> list[str]:
         arms = f"{least} or more" if most is None else f"{least}" + f" to {most}" * (most > least)
         lines.append(f"    arms: {arms}; targets: {', '.join(item['targets']) or 'none'}; "
                      f"features by default: {', '.join(item['features']) or 'none'}")  # fmt: skip
+    if "motors" in item:
+        lines += [f"    {fact}" for fact in actuator_facts(item)]
     if item.get("needs"):
         lines.append(f"    for controllets whose target has: {', '.join(item['needs'])}")
     for channel in item.get("own_targets", ()):

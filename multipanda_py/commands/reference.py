@@ -11,7 +11,7 @@ from multipanda_py.channels import CHANNELS
 
 _HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by `make docs` from the declarations in the code: edit those, not this file. -->
-# Parameters and targets of every controllet and feature
+# Parameters and targets of every controllet, feature and actuator
 
 Names are as in the cell file, under `params` of a controllet, and as ROS parameters of the
 controllet's own node; those of a feature begin with its name. All may be changed while the law
@@ -26,7 +26,8 @@ cell.set_parameters("left/soft", {"gain_frame": "tool", "gain_time": 0.5})
 Bounds hold for each number of a vector, or there is one for each. What has a number per joint has
 as many as the robot has joints; its defaults and bounds are the robot's, here those of an FR3.
 Where arms of one controllet differ in these, each has its own: `stiffness.left` in place of
-`stiffness`. A value out of bounds is refused with the reason, and nothing changes."""
+`stiffness`. A value out of bounds is refused with the reason, and nothing changes. What
+actuators have is one number for all joints, or one for each."""
 _ROBOT = """
 ## Settings of an arm's robot
 
@@ -103,6 +104,8 @@ def _facts(item: Mapping[str, Any]) -> Iterator[str]:
             if most is None
             else (f"arms: {least}" + f" to {most}" * (most > least))
         )
+    if "motors" in item:
+        yield from actuator_facts(item)
     if "targets" in item and ("arms" in item or item["targets"]):
         yield f"targets: {_listed(item['targets'])}"
     for channel in item.get("own_targets", ()):
@@ -120,6 +123,15 @@ def _facts(item: Mapping[str, Any]) -> Iterator[str]:
         titles = (f"`{title}`" for title in item["reports"])
         pairs = zip(titles, item["report_docs"])
         yield f"reports: {', '.join(f'{title} {doc}'.rstrip() for title, doc in pairs)}"
+
+
+def actuator_facts(item: Mapping[str, Any]) -> list[str]:
+    """Say how many motors an actuator has, what is found from data, and where it is from."""
+    preset = f"2 motors per joint; stiffness presets in {item['preset']}"
+    facts = [preset if item["motors"] == 2 else "1 motor per joint; no stiffness presets"]
+    if item["identified"]:
+        facts.append(f"found from data: {', '.join(item['identified'])}")
+    return [*facts, f"source: {item['source']}"] if item["source"] else facts
 
 
 def _row(parameter: Mapping[str, Any]) -> tuple[str, ...]:
