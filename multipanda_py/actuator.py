@@ -207,7 +207,8 @@ class Actuator(ABC, Generic[P]):
 
     def within(self, deflection: Vector) -> Vector:
         """Return 1 where a spring is not at its limit, else 0: what its slope is scaled by."""
-        return (np.abs(deflection) < self._limit).astype(np.float64)
+        found: Vector = np.heaviside(self._limit - np.abs(deflection), 0.0)  # NaN stays
+        return found
 
     def at_limit(self, q: Vector, theta_1: Vector, theta_2: Vector) -> NDArray[np.bool_]:
         """Return whose springs are at their largest deflection, (n,): their torque is a bound."""
@@ -307,8 +308,8 @@ class Actuator(ABC, Generic[P]):
             )
         for joint in np.flatnonzero(self.is_antagonistic & (np.maximum(-low, high) >= limit)):
             raise self.refused(
-                f"presets of joint {joint + 1}: got {low[joint]:g} to {high[joint]:g} rad, allowed "
-                f"less than max_deflection {limit[joint]:g}, where springs end"
+                f"presets of joint {joint + 1}: got {low[joint]:g} to {high[joint]:g} rad, "
+                f"allowed less than max_deflection {limit[joint]:g}, where springs end"
             )
 
     def _refuse_idle_presets(self) -> None:

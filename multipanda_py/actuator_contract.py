@@ -50,7 +50,9 @@ def check_actuator(
     names = {spec.name for spec in specs_of(found.Params)}
     _require(set(found.identified) <= names, f"identified: got {found.identified}, known {names}")
     presets = "preset_high" in names
-    _require(presets == bool(found.preset_unit), "preset_unit: a unit if there are presets, else ''")
+    _require(
+        presets == bool(found.preset_unit), "preset_unit: a unit if there are presets, else ''"
+    )
     springs, rng = found(JOINTS, params), np.random.default_rng(seed)
     places = _places(springs, rng)
     _check_arrays(springs, places)
@@ -116,7 +118,9 @@ def _check_slopes(springs: Actuator[Any], places: Matrix) -> None:
     _close("link_stiffness is not the slope of the torque", stiffness, slopes[0, 0], scale)
     for i, j, what in ((0, 1, "motor_1"), (0, 2, "motor_2"), (1, 2, "both motors")):
         scale = max(np.abs(slopes[i, j]).max(), np.abs(slopes[j, i]).max())
-        _close(f"torques of link and {what} are of no one energy", slopes[i, j], slopes[j, i], scale)
+        _close(
+            f"torques of link and {what} are of no one energy", slopes[i, j], slopes[j, i], scale
+        )
 
 
 def _check_presets(springs: Actuator[Any], rng: np.random.Generator) -> None:

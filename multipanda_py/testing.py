@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """States to test laws on, and the contracts that every controllet and every actuator must keep.
 
-For authors: ``check_contract("my_law")`` and ``check_actuator("my_springs")`` run what the built-in
-ones are tested with, on any that the registry knows.
+For authors: ``check_contract("my_law")`` and ``check_actuator("my_springs")`` run what the
+built-in ones are tested with, on any that the registry knows.
 """
 
 from __future__ import annotations

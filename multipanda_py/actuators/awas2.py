@@ -53,9 +53,7 @@ class Awas2(Actuator[Awas2Params]):
     Params = Awas2Params
     preset_unit = "m"
     identified = ("spring",)  # lever and radius are measured with a rule
-    source = (
-        "Jafari, Tsagarakis and Caldwell, AwAS-II, 2011; defaults of Mengacci et al., 2021"
-    )
+    source = "Jafari, Tsagarakis and Caldwell, AwAS-II, 2011; defaults of Mengacci et al., 2021"
 
     def on_parameters(self) -> None:
         """Refuse a pivot that gets to the end of the lever."""

@@ -19,7 +19,9 @@ class QbmoveParams(AntagonisticParams):
 
     a_1: float = number(8.9992, unit="1/rad", low=0, exclusive_low=True, doc="of the first spring")
     k_1: float = number(0.0019, unit="Nm", low=0, exclusive_low=True, doc="of the first spring")
-    a_2: float = number(8.9992, unit="1/rad", low=0, exclusive_low=True, doc="of the second spring")
+    a_2: float = number(
+        8.9992, unit="1/rad", low=0, exclusive_low=True, doc="of the second spring"
+    )
     k_2: float = number(0.0019, unit="Nm", low=0, exclusive_low=True, doc="of the second spring")
     preset_high: float = number(0.6, unit="rad", doc="largest stiffness preset")
 
