@@ -215,7 +215,7 @@ class Mujoco(Backend[FrankaSettings]):
         self._carried = [data.qfrc_gravcomp[dofs] for dofs in self._dofs]
         mujoco.mj_forward(model, data)
         self.time = 0.0
-        self.world = World(model, data, prefixes, self._presence)
+        self.world = World(model, data, self._presence)
 
     def grip(self, arm: int, number: int, record: Vector) -> None:
         """Begin a gripper command. Thread: control."""

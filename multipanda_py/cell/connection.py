@@ -70,6 +70,7 @@ class Connection:
             raise
         self.started_ns = time.monotonic_ns()
         if has_own_time and not self._by_hand:
+            self._runner.beat()  # from now on silence counts: the patience with a start is over
             threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def close(self) -> None:

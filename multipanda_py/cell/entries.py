@@ -12,8 +12,7 @@ from multipanda_py.cell.arm_request import given_up, wait_or_withdraw
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
-from multipanda_py.config.backend_section import find_backend
-from multipanda_py.config.describe import movable_things, surroundings
+from multipanda_py.config.describe import first_real_arm, movable_things, surroundings
 from multipanda_py.exceptions import SimulationRefused, UnknownName
 from multipanda_py.loop.mailbox import ENTRY, Entry
 from multipanda_py.pose import Pose
@@ -164,11 +163,8 @@ class Entries:
         return record
 
     def _check(self, what: str, thing: str) -> None:
-        for name, arm in self._names.config.arms.items():
-            if not find_backend(arm.backend).keeps_time:
-                raise SimulationRefused(
-                    f"{what}: got arms.{name}.backend: {arm.backend}, allowed simulated ones"
-                )
+        if real := first_real_arm(self._names.config):
+            raise SimulationRefused(f"{what}: got {real}, allowed simulated ones")
         if thing not in self._movable:
             raise UnknownName("thing that moves", thing, tuple(self._movable))
 

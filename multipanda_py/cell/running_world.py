@@ -10,8 +10,7 @@ from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.entries import checked_twist
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
-from multipanda_py.config.backend_section import find_backend
-from multipanda_py.config.describe import movable_things
+from multipanda_py.config.describe import first_real_arm, movable_things
 from multipanda_py.exceptions import SimulationRefused, UnknownName
 from multipanda_py.loop.mailbox import Word
 from multipanda_py.loop.slot import Slot
@@ -45,10 +44,8 @@ class RunningWorld:
         config = self._names.config
         if config.cell.placement == "inline":
             return "pause: got cell.placement: inline, which is stepped by hand: cell.step()"
-        for name, arm in config.arms.items():
-            if not find_backend(arm.backend).keeps_time:
-                return f"pause: got arms.{name}.backend: {arm.backend}, allowed simulated ones"
-        return ""
+        real = first_real_arm(config)
+        return f"pause: got {real}, allowed simulated ones" if real else ""
 
     @property
     def is_paused(self) -> bool:

@@ -33,6 +33,7 @@ from multipanda_py.logs.plots import SUFFIXES
 from multipanda_py.logs.read_table import TABLES
 from multipanda_py.logs.reading import read
 from multipanda_py.machine.interruption import end_in_order
+from multipanda_py.machine.whole_file import replacing
 from multipanda_py.robots import DEFAULT_MODEL, MODELS, ArmDescription
 from multipanda_py.robots.load import NO_LOAD, Load, moments_of
 from multipanda_py.robots.parameter_file import parameters_text, with_parameters
@@ -102,8 +103,9 @@ def run(options: argparse.Namespace) -> int:
         motions, arm, asked, load=load, progress=lambda text: complain(f"identify: {text}")
     )
     _report(found)
-    write_whole(options.output, parameters_text(found.robot, _notes(found, options)))
-    with_parameters(arm.robot, options.output)
+    with replacing(options.output) as partial:
+        partial.write_text(parameters_text(found.robot, _notes(found, options)), encoding="utf-8")
+        with_parameters(arm.robot, partial)
     say(
         f"{options.output}: of an arm in a cell file: perturbation: {{parameters: "
         f"{options.output}}} is the body of a twin, identified: {options.output} is for laws"

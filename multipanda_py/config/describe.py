@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multipanda_py.config.backend_section import find_backend
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription, SceneObject, Tool
 
@@ -77,6 +78,14 @@ def describe_objects(config: CellConfig) -> list[SceneObject]:
             )
         )
     return things
+
+
+def first_real_arm(config: CellConfig) -> str:
+    """Return key and backend of the first arm whose time nobody can stop; empty if none is."""
+    for name, arm in config.arms.items():
+        if not find_backend(arm.backend).keeps_time:
+            return f"arms.{name}.backend: {arm.backend}"
+    return ""
 
 
 def surroundings(config: CellConfig) -> list[str]:

@@ -356,7 +356,7 @@ class ControlLoop:
                 self._recoveries.stopped(index, text, now_ns)
         for index, felt in self._estimates:
             if index in fresh and self._backend_of[index].is_new(index):
-                felt.update()
+                self._attempt(self._backend_of[index], now_ns, felt.update)
         self._time[0] = self.backends[0].time
         for turns in self._turns:
             turns.count()

@@ -63,6 +63,11 @@ class Presence:
         self._q = [int(joint.qposadr[0]) for joint in joints]
         self._dof = [int(joint.dofadr[0]) for joint in joints]
         self._owner = _owners(model, arms)
+        self.links = {
+            arm: frozenset(body for body, owner in enumerate(self._owner) if owner == arm)
+            for arm in arms
+        }
+        """MuJoCo's numbers of all links of an arm."""
         self._is_plane = model.geom_type == int(mujoco.mjtGeom.mjGEOM_PLANE)
         for thing, is_present in enumerate(present.tolist()):
             self._set(thing, bool(is_present))

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import mujoco
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,8 +27,7 @@ class World:
     Args:
         model: MuJoCo's model.
         data: Its data.
-        arms: Prefix of the links of every arm, by the arm's name.
-        presence: Which things are in the scene.
+        presence: Which things are in the scene, and which links are an arm's.
 
     Thread: that of the loop's cycles, between two of them.
     """
@@ -39,16 +36,11 @@ class World:
         self,
         model: mujoco.MjModel,
         data: mujoco.MjData,
-        arms: Mapping[str, str],
         presence: Presence,
     ) -> None:
         self._model, self._data, self._presence = model, data, presence
         names = [FLOOR, *(model.body(body).name for body in range(1, model.nbody))]
         self._body = {name: body for body, name in enumerate(names) if name}
-        self._arm = {
-            arm: frozenset(body for name, body in self._body.items() if name.startswith(prefix))
-            for arm, prefix in arms.items()
-        }
         self._mass, self._inertia = model.body_mass.copy(), model.body_inertia.copy()
         self._scratch = mujoco.MjData(model)
         self._wrench = np.zeros(6)
@@ -179,7 +171,8 @@ class World:
         return body_id
 
     def _group(self, name: str) -> frozenset[int]:
-        return self._arm[name] if name in self._arm else frozenset((self._find(name),))
+        links = self._presence.links.get(name)
+        return frozenset((self._find(name),)) if links is None else links
 
 
 def _numbers(what: str, values: ArrayLike, count: int) -> Vector:

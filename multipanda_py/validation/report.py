@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.machine.whole_file import replacing
 from multipanda_py.validation.compare import Comparison
 from multipanda_py.validation.plots import force_plots, quantity_plots
 from multipanda_py.validation.quantities import QUANTITIES, Quantity
@@ -72,7 +72,7 @@ def write_report(
     """Write the page, and its numbers as JSON beside it; return where the JSON is.
 
     Raises:
-        ValidationRefused: If a file cannot be written.
+        ConfigurationError: If a file cannot be written; then neither is.
         MissingExtra: If matplotlib is missing.
     """
     text = page(found, plant, twin, about)
@@ -82,11 +82,9 @@ def write_report(
         "tasks": [one.as_dict() for one in found],
     }  # fmt: skip
     beside = target.with_suffix(".json")
-    try:
-        target.write_text(text, encoding="utf-8")
-        beside.write_text(json.dumps(numbers, indent=1), encoding="utf-8")
-    except OSError as error:
-        raise ValidationRefused(f"{target}: cannot be written: {error.strerror}") from None
+    with replacing(target) as page_file, replacing(beside) as number_file:
+        page_file.write_text(text, encoding="utf-8")
+        number_file.write_text(json.dumps(numbers, indent=1), encoding="utf-8")
     return beside
 
 

@@ -136,6 +136,7 @@ def test_killed_owner_frees_the_cell_for_the_next():
 
 
 def test_silent_owner_makes_every_arm_hold_until_somebody_switches():
+    """It is stopped at once: one without a first heartbeat had 20 s, as if it were starting."""
     process = owner("stay", unique())
     pid = int(process.stdout.readline())
     process.send_signal(signal.SIGSTOP)

@@ -13,7 +13,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.cli import main
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.exceptions import ConfigurationError, ValidationRefused
 from multipanda_py.logs import ArmLog, Log
 from multipanda_py.robots import MODELS
 from multipanda_py.validation import Run, compare, make_task, run_task, validate
@@ -21,6 +21,7 @@ from multipanda_py.validation.plain_force import PlainForce
 from multipanda_py.validation.posture import pointing, tool_in_world
 from multipanda_py.validation.quantities import gravity_of, quantities
 from multipanda_py.validation.record import TaskCell
+from multipanda_py.validation.report import write_report
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
@@ -215,6 +216,15 @@ def test_the_command_writes_a_page_that_needs_nothing_and_its_numbers(tmp_path, 
     assert np.mean(error["per_axis_mean"]) == pytest.approx(0.2, rel=0.15)
     assert main([*arguments, "-o", str(tmp_path / "report.txt")]) == 1
     assert "allowed a file .html" in capsys.readouterr().err
+
+
+def test_a_report_whose_numbers_cannot_be_written_is_not_written_either(tmp_path):
+    """The page was there, beside the numbers of the time before."""
+    page = tmp_path / "report.html"
+    page.with_suffix(".json").mkdir()
+    with pytest.raises(ConfigurationError, match=r"report\.json: cannot be written"):
+        write_report([], page, "plant", "twin")
+    assert not page.exists()
 
 
 def test_a_circle_on_the_table_of_the_readmes_cell_does_not_chatter():
