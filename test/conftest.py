@@ -30,9 +30,9 @@ if PLUGINS not in sys.path:
 settings.register_profile("any machine", deadline=None)  # how long an example takes says nothing
 settings.load_profile("any machine")
 os.environ.setdefault("MULTIPANDA_FAULT_LOGS", "off")  # not into the home of who runs tests
-INLINE = {"actuators", "backends", "cell", "channels", "config", "control", "controllets",
-          "dynamics", "features", "identification", "loop", "logs", "planning", "robots", "shadow",
-          "simulation",
+INLINE = {"actuators", "backends", "cell", "channels", "compliance", "config", "control",
+          "controllets", "dynamics", "features", "identification", "loop", "logs", "planning",
+          "robots", "shadow", "simulation",
           "drivers/test_state", "fci_sim/test_lost_commands", "fci_sim/test_robot",
           "fci_sim/test_wire", "franka/test_parts", "ros/test_conversions",
           "ros/test_crisp_names", "ros2_control/test_parts", "test/test_arm_guide",

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is commanded of joints with springs, in seven modes that change while they run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from multipanda_py.compliance.commands import Commands, finite, joints_of
+from multipanda_py.compliance.mode import Mode
+from multipanda_py.compliance.motors import LinkPid, Motors
+from multipanda_py.compliance.readings import Readings
+from multipanda_py.compliance.springs import Actuators, Springs
+from multipanda_py.compliance.takeover import (
+    Driven,
+    commands_for,
+    commands_for_torque,
+    motors_for,
+)
+from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.state import Matrix, Vector
+
+ModeName: TypeAlias = "Mode | int | str"
+"""A mode, its number or its name."""
+_BOUNDED = 1e-6
+"""Torques that springs miss by less are not bounded, relative to 1 Nm."""
+
+
+class CommandedJoints(Readings):
+    """Motors and springs with their commands.
+
+    Args:
+        actuators: Springs, with the joints that each drives, counted from 0.
+        n_joints: Number of joints, n.
+        motors: Their motors; modes from 4 on need them.
+        mode: What is commanded at first, of all joints or of each; see :class:`.Mode`.
+        link_pid: Controllers of links, for mode 1; the toolbox's by default.
+
+    Attributes:
+        modes: Of every joint.
+        bounded: How many commands were bounded.
+
+    Raises:
+        ActuatorRefused: If arguments do not fit together.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self,
+        actuators: Actuators,
+        n_joints: int,
+        motors: Motors | None = None,
+        mode: ModeName | Sequence[ModeName] = Mode.EQUILIBRIUM,
+        *,
+        link_pid: LinkPid | None = None,
+    ) -> None:
+        if motors is not None and motors.n_joints != n_joints:
+            raise ActuatorRefused(f"motors: got {motors.n_joints} joints, allowed {n_joints}")
+        super().__init__(Springs(actuators, n_joints))
+        self._motors, self._link_pid = motors, link_pid or LinkPid.of(n_joints)
+        self._commands = Commands(self.springs)
+        self._deflection = np.zeros(n_joints)
+        self._preset = self.springs.preset_low
+        self._aim, self._direct = np.zeros((3, n_joints)), np.zeros((3, n_joints))
+        self.bounded = 0
+        self.modes: tuple[Mode, ...] = (Mode.LINK_TORQUE,) * n_joints
+        self._take_modes(_modes_of(mode, n_joints))
+        self.reset(np.zeros(n_joints))
+
+    @property
+    def refused(self) -> int:
+        """How many commands were refused."""
+        return self._commands.refused
+
+    def reset(
+        self, q: ArrayLike, torque: ArrayLike = 0.0, preset: ArrayLike | None = None
+    ) -> None:
+        """Put links and motors at rest; see :meth:`.CompliantJoints.reset`."""
+        q, wanted = (finite(*one, self.n_joints) for one in (("q", q), ("torque", torque)))
+        values, flow = self._commands.values, self._flow
+        chosen = (
+            self._commands.presets(preset) if preset is not None else values["stiffness_preset"]
+        )
+        elastic, equilibrium = np.where(self._equations.elastic > 0.0, wanted, 0.0), q
+        if elastic.any():
+            equilibrium = self.springs.equilibrium_for(q, elastic, chosen)
+        flow.state[:] = 0.0
+        flow.x[0], flow.x[1:] = q, self.springs.references(equilibrium, chosen)
+        self._preset = values["stiffness_preset"] = chosen.copy()
+        self._take_over(self.modes, np.arange(self.n_joints), wanted, anew=True)
+
+    def set_mode(self, mode: ModeName, joints: Sequence[int] | None = None) -> None:
+        """Change what is commanded, without a jump of the links' torque.
+
+        The new mode's commands are those that go on with the torque of now.
+
+        Args:
+            mode: By its number or its name.
+            joints: Which joints, counted from 0; all by default.
+
+        Raises:
+            ActuatorRefused: If there is no such mode, it needs parameters of motors that were not
+                given, or springs cannot exert what the link is driven with; nothing changes.
+        """
+        new, at = Mode.of(mode), joints_of(joints, self.n_joints)
+        modes = list(self.modes)
+        for joint in at:
+            modes[joint] = new
+        self._refuse_without_motors(modes)
+        changed = np.array([j for j in at if self.modes[j] is not new], dtype=np.intp)
+        self._take_over(modes, changed, self.link_torque)
+
+    def command(self, name: str, values: ArrayLike, joints: Sequence[int] | None = None) -> None:
+        """Take a command of the mode that joints are in.
+
+        Args:
+            name: ``torque_command``, ``link_command``, ``reference_1``, ``reference_2``,
+                ``equilibrium_position``, ``stiffness_preset``, ``motor_1_command`` or
+                ``motor_2_command``.
+            values: One number, or one for each of the joints [Nm, rad, or m].
+            joints: Which joints, counted from 0; all by default.
+
+        Raises:
+            ActuatorRefused: If the mode of a joint does not take it, or a value is not finite or
+                out of range; the last good command is kept and ``refused`` counts.
+        """
+        self._commands.take(name, values, joints, self.modes)
+        self._apply()
+
+    def commanded(self, name: str) -> Vector:
+        """Return the last good command of a name, (n,)."""
+        return self._commands.values[name].copy()
+
+    def command_link_torque(self, torque: ArrayLike, preset: ArrayLike | None = None) -> None:
+        """Have springs exert torques on links, as a law of torques commands them.
+
+        Springs are inverted at the joints' angles of now: motors are told to stand where springs
+        exert that torque, in the words of the mode; with PID controllers the load that they carry
+        is added. What springs cannot exert is bounded, and counted in ``bounded``.
+
+        Args:
+            torque: Wanted on links, (n,) [Nm].
+            preset: Of the stiffness, one number or (n,); as it was by default.
+
+        Raises:
+            ActuatorRefused: If a number is not finite or out of range, or a link is under PID
+                control; the last good command is kept and ``refused`` counts.
+        """
+        try:
+            wanted = finite("torque", torque, self.n_joints)
+            chosen = self._chosen_preset(preset)
+        except ActuatorRefused:
+            self._commands.refused += 1
+            raise
+        q = self._flow.x[0]
+        equilibrium = self._equilibrium_for_torque(q, wanted, chosen)
+        commands, exerted = commands_for_torque(
+            self.springs, self.modes, q, wanted, chosen, equilibrium, self._equations.gains[0, 1:]
+        )
+        self.bounded += bool((np.abs(exerted - wanted) > _BOUNDED * (1.0 + np.abs(wanted))).any())
+        self._commands.values.update(commands)
+        self._apply()
+
+    def references_for(
+        self, torque: Vector, preset: Vector | None = None, q: Vector | None = None
+    ) -> Matrix:
+        """Return where motors exert torques on links, or come nearest to it, (2, n).
+
+        For laws of one's own on top of motors: nothing is commanded, nor checked.
+
+        Args:
+            torque: Wanted on links, (n,) [Nm].
+            preset: Of the stiffness, (n,); that of the last torque by default.
+            q: Angles of joints, (n,) [rad]; those of the last step by default.
+        """
+        chosen = self._preset if preset is None else preset
+        at = self._flow.x[0] if q is None else q
+        return self.springs.references(self._equilibrium_for_torque(at, torque, chosen), chosen)
+
+    def _equilibrium_for_torque(self, q: Vector, torque: Vector, preset: Vector) -> Vector:
+        """Return it, looking first where it was last."""
+        start = q + self._deflection
+        equilibrium = self.springs.nearest_equilibrium(q, torque, preset, start)
+        self._deflection = equilibrium - q
+        return equilibrium
+
+    def _chosen_preset(self, preset: ArrayLike | None) -> Vector:
+        """Return the presets of a torque law.
+
+        Raises:
+            ActuatorRefused: If they are out of range, or a link is under PID control.
+        """
+        if Mode.LINK_PID in self.modes:
+            raise ActuatorRefused(
+                f"torque: joint {self.modes.index(Mode.LINK_PID) + 1} is in mode 1 (link_pid), "
+                "which takes link_command"
+            )
+        if preset is not None:
+            self._preset = self._commands.presets(preset)
+        return self._preset
+
+    def _refuse_without_motors(self, modes: Sequence[Mode]) -> None:
+        for joint, mode in enumerate(modes):
+            if mode.has_motors and self._motors is None:
+                raise ActuatorRefused(
+                    f"mode of joint {joint + 1}: got {mode:d} ({mode.name.lower()}), allowed 0 to "
+                    "3: it has no parameters of motors"
+                )
+
+    def _take_modes(self, modes: Sequence[Mode]) -> None:
+        self._refuse_without_motors(modes)
+        springs, self.modes = self.springs, tuple(modes)
+        self._equations.set_modes(
+            modes, self._motors, self._link_pid, springs.has_second, springs.is_antagonistic
+        )
+        plain = np.array([mode is not Mode.LINK_TORQUE for mode in modes], dtype=np.float64)
+        self._plain = None if plain.all() else plain
+        self._ideal = np.array([not (mode.is_rigid or mode.has_motors) for mode in modes])
+        self._equilibria = np.array([mode.takes_equilibrium for mode in modes])
+        self._named = {
+            mode: np.array([one is mode for one in modes], dtype=np.float64) for mode in Mode
+        }
+
+    def _take_over(
+        self, modes: Sequence[Mode], at: NDArray[np.intp], torque: Vector, anew: bool = False
+    ) -> None:
+        """Change the modes of some joints, and go on with the torques on links.
+
+        Raises:
+            ActuatorRefused: If springs or controllers cannot; nothing has changed then.
+        """
+        flow, equations, springs = self._flow, self._equations, self.springs
+        flow.look()
+        now = Driven(
+            flow.x[0], flow.v[0], flow.x[1:], flow.v[1:], torque, flow.torques[1:3].copy(),
+            equations.aim[1:].copy(), None if anew else self.modes,
+        )  # fmt: skip
+        before, memory = self.modes, equations.memory
+        try:
+            theta, dtheta = motors_for(
+                springs, now, modes, self._commands.values["stiffness_preset"]
+            )
+            self._take_modes(modes)
+            commands = commands_for(springs, now, modes, theta, dtheta, equations.gains[[0, 2]])
+        except ActuatorRefused:
+            self._take_modes(before)
+            equations.memory = memory
+            raise
+        for name, values in commands.items():
+            if name != "stiffness_preset" or not anew:
+                self._commands.values[name][at] = values[at]
+        flow.x[1:, at], flow.v[1:, at] = theta[:, at], dtheta[:, at]
+        sticks = [j for j in at if anew or not before[j].has_motors]
+        clears = [
+            j for j in at if anew or not (before[j].has_motor_pid and modes[j].has_motor_pid)
+        ]
+        equations.forget(flow.x[1:], sticks, clears)
+        flow.look_for_limits()
+        self._apply()
+
+    def _apply(self) -> None:
+        """Tell motors and controllers what is commanded."""
+        values, springs, flow = self._commands.values, self.springs, self._flow
+        direct = np.array([values["reference_1"], values["reference_2"]])
+        mapped = springs.references(values["equilibrium_position"], values["stiffness_preset"])
+        stands = np.where(self._equilibria, mapped, direct)
+        if self._motors is not None and self._ideal.any():
+            reached = np.clip(stands, self._motors.low, self._motors.high)
+            self.bounded += bool((reached != stands)[:, self._ideal].any())
+            flow.x[1:] = np.where(self._ideal, reached, flow.x[1:])
+        else:
+            flow.x[1:] = np.where(self._ideal, stands, flow.x[1:])
+        aim, torque = self._aim, self._direct
+        aim[0], aim[1:] = values["link_command"], stands
+        torque[0] = self._named[Mode.LINK_TORQUE] * values["torque_command"]
+        torque[1] = self._named[Mode.MOTOR_TORQUE] * values["motor_1_command"]
+        torque[2] = self._named[Mode.MOTOR_TORQUE] * values["motor_2_command"]
+        self._equations.command(aim, torque)
+
+
+def _modes_of(mode: ModeName | Sequence[ModeName], n_joints: int) -> list[Mode]:
+    if isinstance(mode, (str, int)):
+        return [Mode.of(mode)] * n_joints
+    if len(mode) != n_joints:
+        raise ActuatorRefused(f"mode: got {len(mode)} modes, allowed one or {n_joints}")
+    return [Mode.of(one) for one in mode]

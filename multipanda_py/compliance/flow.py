@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links and motors under springs, for a short time in which everything else stands still."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.compliance.equations import Equations
+from multipanda_py.compliance.springs import Springs
+from multipanda_py.state import Matrix, Vector
+
+_STAGES = (0.5, 0.5, 1.0)
+_WEIGHTS = np.array([1.0, 2.0, 2.0, 1.0]) / 6.0
+
+
+class Flow:
+    r"""Integrate :class:`.Equations` by the classical fourth-order Runge-Kutta method.
+
+    Non-smooth parts: friction slips against the memory of the step's beginning and forgets at its
+    end (the play operator is exact while a motor does not turn round within a step); a motor that
+    is at a stop or at its largest velocity, and is driven further, is held there from stage to
+    stage; what crosses a limit within a step is put back to it at the end.
+
+    Args:
+        springs: Between motors and links.
+        equations: Of everything else.
+
+    Attributes:
+        x: Positions of links and of both motors, (3, n) [rad]; a view of the state.
+        v: Their velocities, (3, n) [rad/s].
+        impulse: Of torques on links since it was last set to zero, (n,) [Nm s].
+        state: All of these, (7n,).
+        loads: Torques of springs on links, and loads of both motors, (3, n) [Nm]; as of the last
+            time that they were computed.
+        torques: Of controllers on links and motors, then friction, (5, n) [Nm]; likewise.
+        change: Of the state in the last step, (7n,).
+
+    Thread: control.
+    """
+
+    def __init__(self, springs: Springs, equations: Equations) -> None:
+        n = springs.n_joints
+        self._springs, self._equations = springs, equations
+        self.state = np.zeros(7 * n)
+        self.x, self.v = self.state[: 3 * n].reshape(3, n), self.state[3 * n : 6 * n].reshape(3, n)
+        self.impulse = self.state[6 * n :]
+        self._motion = self.state[: 6 * n]
+        now = np.zeros(2 + 14 * n)  # 1, x, v, loads of springs, torques and friction, 1
+        now[0] = now[-1] = 1.0
+        self._seen, self._stage_motion = now[: 6 * n + 1], now[1 : 6 * n + 1]
+        self._stage_x = now[1 : 3 * n + 1].reshape(3, n)
+        self._q, self._theta_1, self._theta_2 = self._stage_x
+        self.loads = now[6 * n + 1 : 9 * n + 1].reshape(3, n)
+        self._causes, self._bounded = now[3 * n + 1 :], now[9 * n + 1 : -1]
+        self.torques: Matrix = self._bounded.reshape(5, n)
+        self._raw, self._slipped = np.zeros(5 * n), np.zeros(2 * n)
+        self._memory = equations.before[3 * n :, 0]
+        self._raw_friction, self._friction = self._raw[3 * n :], self._bounded[3 * n :]
+        self._rates = np.zeros((4, 7 * n))
+        self._rate_rows = list(self._rates)
+        self._motion_rates = [row[: 6 * n] for row in self._rates]
+        self._motor_rates = self._rates[:, 4 * n : 6 * n]
+        self._step, self.change = np.zeros(6 * n), np.zeros(7 * n)
+        self._kept, self._over = np.zeros(6 * n), np.zeros(6 * n)
+        self._free: NDArray[np.float64] | None = None
+        self._n = n
+
+    @property
+    def rates(self) -> Vector:
+        """Of the state, as :meth:`begin` has found them, (7n,)."""
+        return self._rate_rows[0]
+
+    def look(self) -> Vector:
+        """Compute loads, torques and friction at the state of now, and return its rates, (7n,)."""
+        self._stage_motion[:] = self._motion
+        self._evaluate(3)
+        return self._rate_rows[3]
+
+    def look_for_limits(self) -> None:
+        """Find out anew which motors are at limits; for states that were put together."""
+        self._free = np.ones(2 * self._n)
+
+    def begin(self) -> None:
+        """Compute the rates at the state of now, and let friction slip."""
+        self._stage_motion[:] = self._motion
+        self._evaluate(0)
+        np.subtract(self._friction, self._raw_friction, out=self._slipped)
+        np.add(self._memory, self._slipped, out=self._memory)
+        if self._free is not None:
+            self._hold_at_limits()
+
+    def advance(self, duration: float, substeps: int) -> None:
+        """Go on for a while.
+
+        Args:
+            duration: For how long [s].
+            substeps: In how many steps.
+        """
+        dt, equations = duration / substeps, self._equations
+        weights, shares = dt * _WEIGHTS, [dt * share for share in _STAGES]
+        step, change, rates = self._step, self.change, self._motion_rates
+        for _ in range(substeps):
+            self.begin()
+            for stage, share in enumerate(shares):
+                np.multiply(rates[stage], share, out=step)
+                np.add(self._motion, step, out=self._stage_motion)
+                self._evaluate(stage + 1)
+                if self._free is not None:
+                    self._motor_rates[stage + 1] *= self._free
+            np.dot(weights, self._rates, out=change)
+            if equations.integrates:
+                equations.integrate(dt, self.x + 0.5 * change[: 3 * self._n].reshape(3, -1))
+            self.state += change
+            self.keep_limits(dt)
+
+    def keep_limits(self, dt: float) -> None:
+        """Put motors back to their stops, and to their largest velocities.
+
+        Args:
+            dt: Length of the step that has led here [s].
+        """
+        equations, kept, over = self._equations, self._kept, self._over
+        np.minimum(self._motion, equations.most, out=kept)
+        np.maximum(kept, equations.least, out=kept)
+        np.subtract(self._motion, kept, out=over)
+        if not np.dot(over, over):
+            return
+        self._motion[:] = kept
+        n = self._n
+        theta, speed, at_stop = self._motion[n : 3 * n], self._motion[4 * n :], over[n : 3 * n]
+        speed[at_stop * speed > 0.0] = 0.0
+        # No further in the step than at the largest velocity.
+        way, most = self.change[n : 3 * n], dt * equations.most[4 * n :]
+        excess = way - np.clip(way, -most, most)
+        theta -= np.where((over[4 * n :] != 0.0) & (at_stop == 0.0), excess, 0.0)
+        self._free = np.ones(2 * n)
+
+    def _evaluate(self, stage: int) -> None:
+        equations, bounded = self._equations, self._bounded
+        np.dot(equations.before, self._seen, out=self._raw)
+        np.minimum(self._raw, equations.high, out=bounded)
+        np.maximum(bounded, equations.low, out=bounded)
+        self._springs.load(self._q, self._theta_1, self._theta_2, self.loads)
+        np.dot(equations.after, self._causes, out=self._rate_rows[stage])
+
+    def _hold_at_limits(self) -> None:
+        """Take accelerations beyond limits from motors that are at them."""
+        n, equations, rates = self._n, self._equations, self._motor_rates[0]
+        top, bottom = self._motion >= equations.most, self._motion <= equations.least
+        up, down = (at[n : 3 * n] | at[4 * n :] for at in (top, bottom))
+        held = (up & (rates > 0.0)) | (down & (rates < 0.0))
+        rates[held] = 0.0
+        self._free = (~held).astype(np.float64) if (up | down).any() else None

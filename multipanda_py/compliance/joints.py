@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joints that motors drive through springs: what they do in one step of the world."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multipanda_py.compliance.commanded import CommandedJoints, ModeName
+from multipanda_py.compliance.mode import Mode
+from multipanda_py.compliance.motors import LinkPid, Motors
+from multipanda_py.compliance.original import original_step
+from multipanda_py.compliance.springs import Actuators
+from multipanda_py.compliance.substeps import MOST, choose_substeps
+from multipanda_py.exceptions import ActuatorRefused, BackendError
+from multipanda_py.state import Matrix, Vector
+
+SCHEMES = ("accurate", "original")
+SLOW = 0.1
+"""Time constant of what counts as slow [s]: long against vibrations, short against rest."""
+
+
+class Push(NamedTuple):
+    """What a step of the world is to do to joints, (n,) each.
+
+    Attributes:
+        torque: To apply for the whole of it [Nm].
+        shift: To add to the joints' positions at its end if nothing touches them [rad]; see
+            :meth:`shift_for`.
+        velocity: That they have at its end then [rad/s].
+        duration: Length of the step [s].
+    """
+
+    torque: Vector
+    shift: Vector
+    velocity: Vector
+    duration: float
+
+    def shift_for(self, dq: Vector) -> Vector:
+        r"""Return what to add to positions after a step that may have met contacts or friction.
+
+        A constant force for the whole step, which changes the velocity by :math:`\Delta`, changes
+        the shift by :math:`-\tfrac h2 \Delta`. As far as that makes the shift smaller it is done:
+        links that friction or a contact holds stay where they are, and after an impact the
+        world's own step counts.
+
+        Args:
+            dq: Velocities of joints after the world's step, (n,) [rad/s].
+        """
+        less = 0.5 * self.duration * (dq - self.velocity)
+        low, high = np.minimum(self.shift, 0.0), np.maximum(self.shift, 0.0)
+        found: Vector = np.minimum(np.maximum(self.shift - less, low), high)
+        return found
+
+
+class Saved(NamedTuple):
+    """A state of :class:`CompliantJoints`."""
+
+    modes: tuple[Mode, ...]
+    commands: dict[str, Vector]
+    state: Vector
+    memory: Matrix
+    slow: Vector | None
+
+
+class CompliantJoints(CommandedJoints):
+    r"""Motors, springs and controllers of n joints, beside a simulated world.
+
+    A step h of the world and many small ones of springs and motors are put together as impulses
+    (r-RESPA; Tuckerman, Berne and Martyna, Reversible multiple time scale molecular dynamics,
+    1992). With the accelerations r of links by everything but springs and their slow part
+    :math:`\bar r`, a step is: half a kick :math:`\tfrac h2 (r - \bar r)`; springs, motors and the
+    constant :math:`\bar r` with the inertia of now, for h; half a kick again. Links at rest
+    so do not move within it either. The world gets the mean torque of the springs, and afterwards
+    the difference between where springs have brought the links and where its own step has, which
+    knows the velocity of the end only.
+
+    The second half kick goes by the r of the next step; whoever steps the world therefore adds
+    :math:`\tfrac h2 (r_k - r_{k-1})` to the velocities before step k. Without it vibrations gain
+    energy.
+
+    Args:
+        actuators: Springs, with the joints that each drives, counted from 0.
+        n_joints: Number of joints, n.
+        motors: Their motors; modes from 4 on need them.
+        mode: What is commanded at first, of all joints or of each; see :class:`.Mode`.
+        link_pid: Controllers of links, for mode 1; the toolbox's by default.
+        scheme: ``accurate``, or ``original``: one explicit step of motors in the toolbox's order.
+        most_substeps: In a step of the world; springs that are too stiff for so many are softened.
+
+    Attributes:
+        scheme: As given.
+        complaint: What the last step could not hold exactly, in words, or nothing.
+        unheld: In how many steps there was such a complaint.
+
+    Raises:
+        ActuatorRefused: If arguments do not fit together.
+
+    Thread: control.
+    """
+
+    def __init__(
+        self,
+        actuators: Actuators,
+        n_joints: int,
+        motors: Motors | None = None,
+        mode: ModeName | Sequence[ModeName] = Mode.EQUILIBRIUM,
+        *,
+        link_pid: LinkPid | None = None,
+        scheme: str = "accurate",
+        most_substeps: int = MOST,
+    ) -> None:
+        if scheme not in SCHEMES:
+            raise ActuatorRefused(f"scheme: got {scheme!r:.40}, allowed {', '.join(SCHEMES)}")
+        if most_substeps < 1:
+            raise ActuatorRefused(f"most_substeps: got {most_substeps}, allowed 1 or more")
+        self._slow: Vector | None = None
+        super().__init__(actuators, n_joints, motors, mode, link_pid=link_pid)
+        self.scheme, self._most = scheme, most_substeps
+        self.complaint, self.unheld = "", 0
+        self._none, self._velocity = np.zeros(n_joints), np.zeros(n_joints)
+        self._torque, self._shift = np.zeros(n_joints), np.zeros(n_joints)
+
+    def reset(
+        self, q: ArrayLike, torque: ArrayLike = 0.0, preset: ArrayLike | None = None
+    ) -> None:
+        """Put links and motors at rest, with springs that exert a torque.
+
+        Controllers of motors are aimed so that they hold them there.
+
+        Args:
+            q: Angles of joints, (n,) [rad].
+            torque: Of springs on links, such as what carries their weight, (n,) [Nm].
+            preset: Of the stiffness, one number or (n,); as it was commanded by default.
+
+        Raises:
+            ActuatorRefused: If a number is not finite or out of range, or springs cannot exert
+                such a torque; nothing changes.
+        """
+        super().reset(q, torque, preset)
+        self._slow = None
+
+    def advance(
+        self,
+        q: Vector,
+        dq: Vector,
+        rest_acceleration: Vector,
+        compliance: Matrix,
+        duration: float,
+        damping: Vector | None = None,
+    ) -> Push:
+        r"""Move motors and springs on by a step, and return what the step is to do to the joints.
+
+        Args:
+            q: Angles of joints at its beginning, (n,) [rad].
+            dq: Their velocities, (n,) [rad/s].
+            rest_acceleration: Of everything but springs, damping of joints included, (n,)
+                [rad/s^2].
+            compliance: Rows and columns of the inverse mass matrix, (n, n) [1/(kg m^2)].
+            duration: h, the length of the step [s].
+            damping: Of the joints, as the world's own step applies it with the velocity of its
+                end, (n,) [Nm s/rad].
+
+        Returns:
+            Arrays that the next call overwrites.
+
+        Raises:
+            BackendError: If the result is not finite; motors are as they were.
+        """
+        flow, damping = self._flow, self._none if damping is None else damping
+        before = flow.state.copy()
+        flow.x[0], flow.v[0] = q, dq
+        if self.springs.are_damped:
+            self._equations.set_damping(self.springs.damping(flow.x[1:]))
+        if self.scheme == "original":
+            self._equations.set_links(compliance, damping, rest_acceleration)
+            np.copyto(self._torque, original_step(flow, duration))
+            self._shift[:] = 0.0
+            self._velocity[:] = dq  # any will do for no shift
+        else:
+            rest = rest_acceleration + np.dot(compliance, damping * dq)
+            self._advance_accurately(q, rest, compliance, damping, duration)
+        if not np.isfinite(np.dot(flow.state, flow.state)):
+            flow.state[:] = before
+            raise BackendError(
+                f"springs: got torques {self._torque.tolist()!r:.200} from q {q.tolist()!r:.200} "
+                f"and dq {dq.tolist()!r:.200}, allowed finite ones"
+            )
+        return Push(self._torque, self._shift, self._velocity, duration)
+
+    def _advance_accurately(
+        self, q: Vector, rest: Vector, compliance: Matrix, damping: Vector, duration: float
+    ) -> None:
+        flow, equations = self._flow, self._equations
+        plan = choose_substeps(
+            self.springs, equations, flow.x, compliance, damping, duration, self._most
+        )
+        self.complaint = plan.complaint
+        self.unheld += bool(plan.complaint)
+        if self._slow is None:
+            self._slow = rest.copy()
+        self._slow += -math.expm1(-duration / SLOW) * (rest - self._slow)
+        equations.set_links(compliance, damping, self._slow, plan.softness)
+        kick = 0.5 * duration * (rest - self._slow)
+        flow.v[0] += kick
+        flow.impulse[:] = 0.0
+        flow.advance(duration, plan.substeps)
+        flow.v[0] += kick
+        np.subtract(flow.x[0], q, out=self._shift)
+        self._shift -= duration * flow.v[0]
+        self._velocity[:] = flow.v[0]
+        if self._plain is not None:
+            self._shift *= self._plain
+        np.divide(flow.impulse, duration, out=self._torque)
+        self._torque -= damping * self._shift / duration
+
+    def sense(self, q: Vector, dq: Vector) -> None:
+        """Take where links are after the world's step, for what is read before the next one."""
+        self._flow.x[0], self._flow.v[0] = q, dq
+
+    def save(self) -> Saved:
+        """Return the state, to be put back by :meth:`restore`."""
+        commands = {name: values.copy() for name, values in self._commands.values.items()}
+        slow = None if self._slow is None else self._slow.copy()
+        return Saved(self.modes, commands, self._flow.state.copy(), self._equations.memory, slow)
+
+    def restore(self, saved: Saved) -> None:
+        """Put the state back that :meth:`save` has returned."""
+        self._take_modes(saved.modes)
+        for name, values in saved.commands.items():
+            self._commands.values[name][:] = values
+        self._flow.state[:] = saved.state
+        self._equations.memory = saved.memory
+        self._slow = None if saved.slow is None else saved.slow.copy()
+        self._flow.look_for_limits()
+        self._apply()

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be read of motors and springs."""
+
+from __future__ import annotations
+
+from multipanda_py.actuator import ElasticTorque
+from multipanda_py.compliance.equations import Equations
+from multipanda_py.compliance.flow import Flow
+from multipanda_py.compliance.springs import Springs
+from multipanda_py.state import Matrix, Vector
+
+
+class Readings:
+    """State of motors and springs, in arrays of the caller's own.
+
+    Args:
+        springs: All springs as one.
+
+    Attributes:
+        springs: Likewise.
+
+    Thread: control.
+    """
+
+    def __init__(self, springs: Springs) -> None:
+        self.springs = springs
+        self._equations = Equations(springs.n_joints)
+        self._flow = Flow(springs, self._equations)
+
+    @property
+    def n_joints(self) -> int:
+        """Number of joints, n."""
+        return self.springs.n_joints
+
+    @property
+    def theta(self) -> Matrix:
+        """Positions of both motors, (2, n) [rad, or m where that is their unit]."""
+        return self._flow.x[1:].copy()
+
+    @property
+    def dtheta(self) -> Matrix:
+        """Velocities of both motors, (2, n); zero where motors have no inertia."""
+        return self._flow.v[1:].copy()
+
+    @property
+    def elastic(self) -> ElasticTorque:
+        """Torques of springs on links, and loads of motors, (n,) each [Nm]; zero if rigid."""
+        found = self.springs.torque(self._flow.x[0], self._flow.x[1:])
+        return ElasticTorque(*(self._equations.elastic * torque for torque in found))
+
+    @property
+    def link_torque(self) -> Vector:
+        """Torques on links: of springs and dampers, or of what drives rigid ones, (n,) [Nm]."""
+        if self.springs.are_damped:
+            self._equations.set_damping(self.springs.damping(self._flow.x[1:]))
+        self._equations.put_torques()
+        return self._flow.look()[6 * self.n_joints :].copy()
+
+    @property
+    def motor_torque(self) -> Matrix:
+        """Torques that motors exert, after saturation, (2, n) [Nm]; zero of those without inertia.
+
+        At a stop, too: it is what they press against it with, and what they carry besides.
+        """
+        self._flow.look()
+        found: Matrix = self._flow.torques[1:3] * (self._equations.lightness > 0.0)
+        return found
+
+    @property
+    def friction(self) -> Matrix:
+        """Friction of motors, which holds them back, (2, n) [Nm]."""
+        self._flow.look()
+        found: Matrix = self._flow.torques[3:] * (self._equations.lightness > 0.0)
+        return found
+
+    @property
+    def link_stiffness(self) -> Vector:
+        """Stiffness of springs at links, (n,) [Nm/rad]; zero if rigid."""
+        return self._equations.elastic * self.springs.stiffness(self._flow.x[0], self._flow.x[1:])
+
+    @property
+    def preset(self) -> Vector:
+        """Presets that motors stand at, (n,)."""
+        return self.springs.preset_of(self._flow.x[1:])
+
+    @property
+    def equilibrium(self) -> Vector:
+        """Equilibria that motors stand at, (n,) [rad]."""
+        return self.springs.equilibrium_of(self._flow.x[1:])

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The springs of all joints, whichever actuators these have, as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.actuator import Actuator, ElasticTorque
+from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.state import Matrix, Vector
+
+Actuators = Sequence[tuple[Actuator[Any], Sequence[int]]]
+"""Actuators, each with the joints that it drives, counted from 0."""
+
+
+class Springs:
+    """The springs of n joints, in groups of one kind of actuator each.
+
+    Args:
+        actuators: The groups; every joint is in one of them.
+        n_joints: Number of the joints, n.
+
+    Attributes:
+        n_joints: Number of the joints.
+        is_antagonistic: Whether two motors pull a joint against each other, (n,).
+        has_second: Whether a joint has a second motor, (n,).
+        preset_low: Smallest presets, (n,).
+        preset_high: Largest presets, (n,).
+        are_damped: Whether there is damping between motors and joints anywhere.
+
+    Raises:
+        ActuatorRefused: If a joint is in no group or in two, or a group's size does not fit.
+
+    Thread: any; it has no state.
+    """
+
+    def __init__(self, actuators: Actuators, n_joints: int) -> None:
+        self.n_joints = n_joints
+        self._groups = [(actuator, np.asarray(at, dtype=np.intp)) for actuator, at in actuators]
+        _refuse_odd_groups(self._groups, n_joints)
+        self._whole = None
+        if len(self._groups) == 1 and (self._groups[0][1] == np.arange(n_joints)).all():
+            self._whole = self._groups[0][0]
+        ones = np.ones(n_joints)
+        self.is_antagonistic: NDArray[np.bool_] = self._each(
+            lambda of, at: of.is_antagonistic * ones[at]
+        ).astype(bool)
+        self.has_second: NDArray[np.bool_] = self._each(
+            lambda of, at: bool(of.preset_unit) * ones[at]
+        ).astype(bool)
+        self.preset_low = self._each(lambda of, at: of.preset_low)
+        self.preset_high = self._each(lambda of, at: of.preset_high)
+        self._limit = self._each(lambda of, at: of.of["max_deflection"])
+        self._coupled = any(of.is_coupled for of, _ in self._groups)
+        self.are_damped = any(
+            type(of).damping is not Actuator.damping
+            or of.of["damping"].any()
+            or np.any(of.of.get("damping_per_preset", 0.0))
+            for of, _ in self._groups
+        )
+
+    def load(self, q: Vector, theta_1: Vector, theta_2: Vector, out: Matrix) -> None:
+        """Write torques of links and loads of both motors, (3, n) [Nm].
+
+        Args:
+            q: Angles of joints, (n,) [rad].
+            theta_1: Of first motors.
+            theta_2: Of second motors; what they are does not matter where there is none.
+            out: Where to.
+        """
+        if self._whole is not None:
+            out[0], out[1], out[2] = self._whole.elastic_torque(q, theta_1, theta_2)
+        else:
+            for actuator, at in self._groups:
+                torque = actuator.elastic_torque(q[at], theta_1[at], theta_2[at])
+                out[0, at], out[1, at], out[2, at] = torque
+        if self._coupled:
+            between = self._each(lambda of, at: of.coupling_torque(theta_1[at], theta_2[at]))
+            out[1] += between
+            out[2] -= between
+
+    def torque(self, q: Vector, theta: Matrix) -> ElasticTorque:
+        """Return torques of links and loads of motors, (n,) each, in arrays of their own."""
+        found = np.empty((3, self.n_joints))
+        self.load(q, theta[0], theta[1], found)
+        return ElasticTorque(*found)
+
+    def stiffness(self, q: Vector, theta: Matrix) -> Vector:
+        """Return the links' stiffness at motor positions, (n,) [Nm/rad]."""
+        return self._each(lambda of, at: of.link_stiffness(q[at], theta[0][at], theta[1][at]))
+
+    def largest_stiffness(self, q: Vector, theta: Matrix) -> Vector:
+        """Return the links' stiffness with springs beyond their limits counted as at them, (n,).
+
+        A spring at its limit has none, and all of it as soon as it comes back.
+        """
+        reach = 0.999999 * self._limit
+        near = q + np.minimum(np.maximum(theta - q, -reach), reach)
+        near[1] = np.where(self.is_antagonistic, near[1], theta[1])
+        return self.stiffness(q, near)
+
+    def damping(self, theta: Matrix) -> Vector:
+        """Return the damping between motors and joints, (n,) [Nm s/rad]."""
+        return self._each(lambda of, at: of.damping(theta[0][at], theta[1][at]))
+
+    def references(self, equilibrium: Vector, preset: Vector) -> Matrix:
+        """Return motor positions for equilibria and presets, (2, n)."""
+        found = np.empty((2, self.n_joints))
+        for actuator, at in self._groups:
+            found[0, at], found[1, at] = actuator.references(equilibrium[at], preset[at])
+        return found
+
+    def equilibrium_of(self, theta: Matrix) -> Vector:
+        """Return the equilibria that motors stand at, (n,) [rad]."""
+        return self._each(lambda of, at: of.equilibrium_of(theta[0][at], theta[1][at]))
+
+    def preset_of(self, theta: Matrix) -> Vector:
+        """Return the presets that motors stand at, (n,); zero where there is none."""
+        return self._each(
+            lambda of, at: of.preset_of(theta[0][at], theta[1][at]) * bool(of.preset_unit)
+        )
+
+    def equilibrium_for(self, q: Vector, torque: Vector, preset: Vector) -> Vector:
+        """Return the equilibria at which springs hold joints with torques, (n,) [rad].
+
+        Raises:
+            ActuatorRefused: If springs cannot exert one.
+        """
+        return self._each(lambda of, at: of.equilibrium_for(q[at], torque[at], preset[at]))
+
+    def nearest_equilibrium(
+        self, q: Vector, torque: Vector, preset: Vector, start: Vector
+    ) -> Vector:
+        """Return those that come nearest, from where to look first, (n,) [rad]."""
+        return self._each(
+            lambda of, at: of.nearest_equilibrium(q[at], torque[at], preset[at], start[at])
+        )
+
+    def _each(self, of: Callable[[Actuator[Any], Any], Vector]) -> Vector:
+        """Return what groups say of their joints, in the order of joints."""
+        if self._whole is not None:
+            return of(self._whole, slice(None))
+        found = np.empty(self.n_joints)
+        for actuator, at in self._groups:
+            found[at] = of(actuator, at)
+        return found
+
+
+def _refuse_odd_groups(
+    groups: Sequence[tuple[Actuator[Any], NDArray[np.intp]]], n_joints: int
+) -> None:
+    times = np.zeros(n_joints, dtype=int)
+    for actuator, at in groups:
+        kind = type(actuator).__name__.lower()
+        if len(at) != actuator.n_joints:
+            raise ActuatorRefused(
+                f"{kind}: joints: got {len(at)}, allowed {actuator.n_joints}, as it has parameters"
+            )
+        for joint in at:
+            if not 0 <= joint < n_joints:
+                raise ActuatorRefused(f"{kind}: joints: got {joint}, allowed 0 to {n_joints - 1}")
+            times[joint] += 1
+    for joint in np.flatnonzero(times != 1):
+        raise ActuatorRefused(f"joint {joint + 1}: got {times[joint]} actuators, allowed one")

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In how many steps springs and motors go through one step of the world."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from multipanda_py.compliance.equations import LINK, Equations
+from multipanda_py.compliance.springs import Springs
+from multipanda_py.state import Matrix, Vector
+
+SHARE = 0.08
+"""Largest substep by the inverse of the local frequency of springs: the fourth order then loses
+less than 0.1 % of a vibration's energy in 10 s, up to 200 Hz."""
+FAST_SHARE = 0.5
+"""The same of controllers, friction and dampers, whose motions end soon."""
+HELD_SHARE = 1.0
+"""Up to this springs are stable, though no longer exact; what is stiffer is softened."""
+MOST = 50
+"""Substeps in a step, if nobody says."""
+
+
+class Plan(NamedTuple):
+    """What a step is divided into.
+
+    Attributes:
+        substeps: Their number.
+        softness: What springs are scaled by; below 1 where so many cannot hold them.
+        complaint: What cannot be held, in words, or nothing.
+    """
+
+    substeps: int
+    softness: float
+    complaint: str
+
+
+def choose_substeps(
+    springs: Springs,
+    equations: Equations,
+    x: Matrix,
+    compliance: Matrix,
+    damping: Vector,
+    duration: float,
+    most: int,
+) -> Plan:
+    r"""Return how a step is divided, by the local frequency.
+
+    With the links' stiffness :math:`\sigma` and the links' inverse inertia C,
+
+    .. math:: \omega^2 \le \max_j \sum_k |C_{jk}|\, \sigma_k + \max_j \sigma_j / J_j
+
+    since no eigenvalue of :math:`C \Sigma` is above the largest sum of a row, and what motors add
+    to it is at most their own.
+
+    Args:
+        springs: Between motors and links.
+        equations: Of motors and controllers.
+        x: Positions of links and motors, (3, n) [rad].
+        compliance: C, (n, n) [1/(kg m^2)].
+        damping: Of links, all together, (n,) [Nm s/rad].
+        duration: Of the step [s].
+        most: Largest number of substeps.
+    """
+    sigma = np.abs(springs.largest_stiffness(x[0], x[1:])) * equations.elastic
+    sigma += equations.gains[0, LINK]
+    reach = np.abs(compliance)
+    moving = (sigma * equations.lightness).max()
+    omega = math.sqrt(float(np.dot(reach, sigma).max() + moving))
+    fastest = max(equations.fastest, float(np.dot(reach, damping).max()))
+    wanted = duration * max(omega / SHARE, fastest / FAST_SHARE)
+    count = max(1, math.ceil(wanted))
+    complaint, softness = "", 1.0
+    if omega * duration > math.pi:
+        complaint = (
+            f"springs vibrate at {omega / math.tau:.0f} Hz: a step of {1e3 * duration:.3g} ms is "
+            "more than half of that period, and may resonate; allowed up to "
+            f"{1e3 * math.pi / omega:.3g} ms"
+        )
+    if count > most:
+        count, held = most, HELD_SHARE * most / duration
+        complaint = (
+            f"springs of {sigma.max():.4g} Nm/rad vibrate at {omega / math.tau:.0f} Hz: {most} "
+            f"substeps in {1e3 * duration:.3g} ms are exact up to "
+            f"{SHARE / HELD_SHARE * held / math.tau:.0f} Hz"
+        )
+        if omega > held:
+            softness = (held / omega) ** 2
+            complaint += f"; they are softened by {softness:.2g}"
+    return Plan(count, softness, complaint)
