@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multipanda_py.compliance.commands import Commands, finite, joints_of
-from multipanda_py.compliance.mode import Mode
+from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.compliance.motors import LinkPid, Motors
 from multipanda_py.compliance.readings import Readings
-from multipanda_py.compliance.springs import Actuators, Springs
+from multipanda_py.compliance.springs import Actuators, JointSprings
 from multipanda_py.compliance.takeover import (
     Driven,
     commands_for,
@@ -23,7 +23,7 @@ from multipanda_py.compliance.takeover import (
 from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.state import Matrix, Vector
 
-ModeName: TypeAlias = "Mode | int | str"
+ModeName: TypeAlias = "OperationMode | int | str"
 """A mode, its number or its name."""
 _BOUNDED = 1e-6
 """Torques that springs miss by less are not bounded, relative to 1 Nm."""
@@ -33,10 +33,10 @@ class CommandedJoints(Readings):
     """Motors and springs with their commands.
 
     Args:
-        actuators: Springs, with the joints that each drives, counted from 0.
+        actuators: JointSprings, with the joints that each drives, counted from 0.
         n_joints: Number of joints, n.
         motors: Their motors; modes from 4 on need them.
-        mode: What is commanded at first, of all joints or of each; see :class:`.Mode`.
+        mode: What is commanded at first, of all joints or of each; see :class:`..
         link_pid: Controllers of links, for mode 1; the toolbox's by default.
 
     Attributes:
@@ -54,20 +54,20 @@ class CommandedJoints(Readings):
         actuators: Actuators,
         n_joints: int,
         motors: Motors | None = None,
-        mode: ModeName | Sequence[ModeName] = Mode.EQUILIBRIUM,
+        mode: ModeName | Sequence[ModeName] = OperationMode.EQUILIBRIUM,
         *,
         link_pid: LinkPid | None = None,
     ) -> None:
         if motors is not None and motors.n_joints != n_joints:
             raise ActuatorRefused(f"motors: got {motors.n_joints} joints, allowed {n_joints}")
-        super().__init__(Springs(actuators, n_joints))
+        super().__init__(JointSprings(actuators, n_joints))
         self._motors, self._link_pid = motors, link_pid or LinkPid.of(n_joints)
         self._commands = Commands(self.springs)
         self._deflection = np.zeros(n_joints)
         self._preset = self.springs.preset_low
         self._aim, self._direct = np.zeros((3, n_joints)), np.zeros((3, n_joints))
         self.bounded = 0
-        self.modes: tuple[Mode, ...] = (Mode.LINK_TORQUE,) * n_joints
+        self.modes: tuple[OperationMode, ...] = (OperationMode.LINK_TORQUE,) * n_joints
         self._take_modes(_modes_of(mode, n_joints))
         self.reset(np.zeros(n_joints))
 
@@ -106,7 +106,7 @@ class CommandedJoints(Readings):
             ActuatorRefused: If there is no such mode, it needs parameters of motors that were not
                 given, or springs cannot exert what the link is driven with; nothing changes.
         """
-        new, at = Mode.of(mode), joints_of(joints, self.n_joints)
+        new, at = OperationMode.of(mode), joints_of(joints, self.n_joints)
         modes = list(self.modes)
         for joint in at:
             modes[joint] = new
@@ -194,16 +194,16 @@ class CommandedJoints(Readings):
         Raises:
             ActuatorRefused: If they are out of range, or a link is under PID control.
         """
-        if Mode.LINK_PID in self.modes:
+        if OperationMode.LINK_PID in self.modes:
             raise ActuatorRefused(
-                f"torque: joint {self.modes.index(Mode.LINK_PID) + 1} is in mode 1 (link_pid), "
-                "which takes link_command"
+                f"torque: joint {self.modes.index(OperationMode.LINK_PID) + 1} is in mode 1 "
+                "(link_pid), which takes link_command"
             )
         if preset is not None:
             self._preset = self._commands.presets(preset)
         return self._preset
 
-    def _refuse_without_motors(self, modes: Sequence[Mode]) -> None:
+    def _refuse_without_motors(self, modes: Sequence[OperationMode]) -> None:
         for joint, mode in enumerate(modes):
             if mode.has_motors and self._motors is None:
                 raise ActuatorRefused(
@@ -211,22 +211,29 @@ class CommandedJoints(Readings):
                     "3: it has no parameters of motors"
                 )
 
-    def _take_modes(self, modes: Sequence[Mode]) -> None:
+    def _take_modes(self, modes: Sequence[OperationMode]) -> None:
         self._refuse_without_motors(modes)
         springs, self.modes = self.springs, tuple(modes)
         self._equations.set_modes(
             modes, self._motors, self._link_pid, springs.has_second, springs.is_antagonistic
         )
-        plain = np.array([mode is not Mode.LINK_TORQUE for mode in modes], dtype=np.float64)
+        plain = np.array(
+            [mode is not OperationMode.LINK_TORQUE for mode in modes], dtype=np.float64
+        )
         self._plain = None if plain.all() else plain
         self._ideal = np.array([not (mode.is_rigid or mode.has_motors) for mode in modes])
         self._equilibria = np.array([mode.takes_equilibrium for mode in modes])
         self._named = {
-            mode: np.array([one is mode for one in modes], dtype=np.float64) for mode in Mode
+            mode: np.array([one is mode for one in modes], dtype=np.float64)
+            for mode in OperationMode
         }
 
     def _take_over(
-        self, modes: Sequence[Mode], at: NDArray[np.intp], torque: Vector, anew: bool = False
+        self,
+        modes: Sequence[OperationMode],
+        at: NDArray[np.intp],
+        torque: Vector,
+        anew: bool = False,
     ) -> None:
         """Change the modes of some joints, and go on with the torques on links.
 
@@ -276,15 +283,15 @@ class CommandedJoints(Readings):
             flow.x[1:] = np.where(self._ideal, stands, flow.x[1:])
         aim, torque = self._aim, self._direct
         aim[0], aim[1:] = values["link_command"], stands
-        torque[0] = self._named[Mode.LINK_TORQUE] * values["torque_command"]
-        torque[1] = self._named[Mode.MOTOR_TORQUE] * values["motor_1_command"]
-        torque[2] = self._named[Mode.MOTOR_TORQUE] * values["motor_2_command"]
+        torque[0] = self._named[OperationMode.LINK_TORQUE] * values["torque_command"]
+        torque[1] = self._named[OperationMode.MOTOR_TORQUE] * values["motor_1_command"]
+        torque[2] = self._named[OperationMode.MOTOR_TORQUE] * values["motor_2_command"]
         self._equations.command(aim, torque)
 
 
-def _modes_of(mode: ModeName | Sequence[ModeName], n_joints: int) -> list[Mode]:
+def _modes_of(mode: ModeName | Sequence[ModeName], n_joints: int) -> list[OperationMode]:
     if isinstance(mode, (str, int)):
-        return [Mode.of(mode)] * n_joints
+        return [OperationMode.of(mode)] * n_joints
     if len(mode) != n_joints:
         raise ActuatorRefused(f"mode: got {len(mode)} modes, allowed one or {n_joints}")
-    return [Mode.of(one) for one in mode]
+    return [OperationMode.of(one) for one in mode]

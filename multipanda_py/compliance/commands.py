@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from multipanda_py.compliance.mode import ALIASES, COMMANDS, Mode
-from multipanda_py.compliance.springs import Springs
+from multipanda_py.compliance.mode import ALIASES, COMMANDS, OperationMode
+from multipanda_py.compliance.springs import JointSprings
 from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.state import Vector
 
@@ -27,7 +27,7 @@ class Commands:
     Thread: control.
     """
 
-    def __init__(self, springs: Springs) -> None:
+    def __init__(self, springs: JointSprings) -> None:
         self._springs = springs
         self.values: dict[str, Vector] = {name: np.zeros(springs.n_joints) for name in COMMANDS}
         self.values["stiffness_preset"][:] = springs.preset_low
@@ -39,7 +39,7 @@ class Commands:
         name: str,
         values: ArrayLike,
         joints: Sequence[int] | None,
-        modes: Sequence[Mode],
+        modes: Sequence[OperationMode],
     ) -> None:
         """Take a command, if it is one that the joints take in their modes.
 
@@ -75,7 +75,7 @@ class Commands:
         name: str,
         values: ArrayLike,
         joints: Sequence[int] | None,
-        modes: Sequence[Mode],
+        modes: Sequence[OperationMode],
     ) -> tuple[str, NDArray[np.intp], Vector]:
         name = ALIASES.get(name, name)
         if name not in self.values:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.compliance.mode import Mode
+from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.compliance.motors import LinkPid, Motors
 from multipanda_py.state import Matrix, Vector
 
@@ -87,7 +87,7 @@ class Equations:
 
     def set_modes(
         self,
-        modes: Sequence[Mode],
+        modes: Sequence[OperationMode],
         motors: Motors | None,
         link_pid: LinkPid,
         has_second: NDArray[np.bool_],
@@ -104,7 +104,7 @@ class Equations:
         """
         n, each = self.n_joints, self._each
         rigid = np.array([mode.is_rigid for mode in modes])
-        linked = np.array([mode is Mode.LINK_PID for mode in modes])
+        linked = np.array([mode is OperationMode.LINK_PID for mode in modes])
         moving = np.array([mode.has_motors for mode in modes])
         pid = np.array([mode.has_motor_pid for mode in modes])
         exists = np.array([np.ones(n), has_second])

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.compliance.equations import Equations
-from multipanda_py.compliance.springs import Springs
+from multipanda_py.compliance.springs import JointSprings
 from multipanda_py.state import Matrix, Vector
 
 _STAGES = (0.5, 0.5, 1.0)
@@ -39,7 +39,7 @@ class Flow:
     Thread: control.
     """
 
-    def __init__(self, springs: Springs, equations: Equations) -> None:
+    def __init__(self, springs: JointSprings, equations: Equations) -> None:
         n = springs.n_joints
         self._springs, self._equations = springs, equations
         self.state = np.zeros(7 * n)

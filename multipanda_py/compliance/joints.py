@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.compliance.commanded import CommandedJoints, ModeName
-from multipanda_py.compliance.mode import Mode
+from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.compliance.motors import LinkPid, Motors
 from multipanda_py.compliance.original import original_step
 from multipanda_py.compliance.springs import Actuators
@@ -60,7 +60,7 @@ class Push(NamedTuple):
 class Saved(NamedTuple):
     """A state of :class:`CompliantJoints`."""
 
-    modes: tuple[Mode, ...]
+    modes: tuple[OperationMode, ...]
     commands: dict[str, Vector]
     state: Vector
     memory: Matrix
@@ -84,10 +84,10 @@ class CompliantJoints(CommandedJoints):
     energy.
 
     Args:
-        actuators: Springs, with the joints that each drives, counted from 0.
+        actuators: JointSprings, with the joints that each drives, counted from 0.
         n_joints: Number of joints, n.
         motors: Their motors; modes from 4 on need them.
-        mode: What is commanded at first, of all joints or of each; see :class:`.Mode`.
+        mode: What is commanded at first, of all joints or of each; see :class:`..
         link_pid: Controllers of links, for mode 1; the toolbox's by default.
         scheme: ``accurate``, or ``original``: one explicit step of motors in the toolbox's order.
         most_substeps: In a step of the world; springs that are too stiff for so many are softened.
@@ -108,7 +108,7 @@ class CompliantJoints(CommandedJoints):
         actuators: Actuators,
         n_joints: int,
         motors: Motors | None = None,
-        mode: ModeName | Sequence[ModeName] = Mode.EQUILIBRIUM,
+        mode: ModeName | Sequence[ModeName] = OperationMode.EQUILIBRIUM,
         *,
         link_pid: LinkPid | None = None,
         scheme: str = "accurate",

@@ -11,7 +11,7 @@ ALIASES = {"torque_m1_command": "motor_1_command", "torque_m2_command": "motor_2
 """Other names of commands: those in the toolbox's code, beside those in its paper."""
 
 
-class Mode(IntEnum):
+class OperationMode(IntEnum):
     """What is commanded, by the numbers of the ROS-Gazebo toolbox (Mengacci et al., 2021).
 
     In the first two there are no springs; in the next two the motors stand where they are asked
@@ -34,7 +34,7 @@ class Mode(IntEnum):
     """Equilibrium and preset, to which PID controllers bring the motors."""
 
     @classmethod
-    def of(cls, value: object) -> Mode:
+    def of(cls, value: object) -> OperationMode:
         """Return a mode by its number or its name.
 
         Raises:
@@ -51,22 +51,22 @@ class Mode(IntEnum):
     @property
     def is_rigid(self) -> bool:
         """Whether there is no spring between torque and link."""
-        return self <= Mode.LINK_PID
+        return self <= OperationMode.LINK_PID
 
     @property
     def has_motors(self) -> bool:
         """Whether motors have inertia, and need parameters."""
-        return self >= Mode.MOTOR_TORQUE
+        return self >= OperationMode.MOTOR_TORQUE
 
     @property
     def has_motor_pid(self) -> bool:
         """Whether PID controllers move the motors."""
-        return self >= Mode.MOTOR_PID
+        return self >= OperationMode.MOTOR_PID
 
     @property
     def takes_equilibrium(self) -> bool:
         """Whether the actuator's map makes motor positions out of what is commanded."""
-        return self in (Mode.EQUILIBRIUM, Mode.EQUILIBRIUM_PID)
+        return self in (OperationMode.EQUILIBRIUM, OperationMode.EQUILIBRIUM_PID)
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -75,13 +75,13 @@ class Mode(IntEnum):
 
 
 _COMMANDS = {
-    Mode.LINK_TORQUE: ("torque_command",),
-    Mode.LINK_PID: ("link_command",),
-    Mode.SPRING_REFERENCES: ("reference_1", "reference_2"),
-    Mode.EQUILIBRIUM: ("equilibrium_position", "stiffness_preset"),
-    Mode.MOTOR_TORQUE: ("motor_1_command", "motor_2_command"),
-    Mode.MOTOR_PID: ("reference_1", "reference_2"),
-    Mode.EQUILIBRIUM_PID: ("equilibrium_position", "stiffness_preset"),
+    OperationMode.LINK_TORQUE: ("torque_command",),
+    OperationMode.LINK_PID: ("link_command",),
+    OperationMode.SPRING_REFERENCES: ("reference_1", "reference_2"),
+    OperationMode.EQUILIBRIUM: ("equilibrium_position", "stiffness_preset"),
+    OperationMode.MOTOR_TORQUE: ("motor_1_command", "motor_2_command"),
+    OperationMode.MOTOR_PID: ("reference_1", "reference_2"),
+    OperationMode.EQUILIBRIUM_PID: ("equilibrium_position", "stiffness_preset"),
 }
 COMMANDS = tuple(dict.fromkeys(name for names in _COMMANDS.values() for name in names))
 """Names of all that may be commanded in some mode."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from multipanda_py.actuator import ElasticTorque
 from multipanda_py.compliance.equations import Equations
 from multipanda_py.compliance.flow import Flow
-from multipanda_py.compliance.springs import Springs
+from multipanda_py.compliance.springs import JointSprings
 from multipanda_py.state import Matrix, Vector
 
 
@@ -22,7 +22,7 @@ class Readings:
     Thread: control.
     """
 
-    def __init__(self, springs: Springs) -> None:
+    def __init__(self, springs: JointSprings) -> None:
         self.springs = springs
         self._equations = Equations(springs.n_joints)
         self._flow = Flow(springs, self._equations)

@@ -17,7 +17,7 @@ Actuators = Sequence[tuple[Actuator[Any], Sequence[int]]]
 """Actuators, each with the joints that it drives, counted from 0."""
 
 
-class Springs:
+class JointSprings:
     """The springs of n joints, in groups of one kind of actuator each.
 
     Args:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from multipanda_py.compliance.equations import LINK, Equations
-from multipanda_py.compliance.springs import Springs
+from multipanda_py.compliance.springs import JointSprings
 from multipanda_py.state import Matrix, Vector
 
 SHARE = 0.08
@@ -38,7 +38,7 @@ class Plan(NamedTuple):
 
 
 def choose_substeps(
-    springs: Springs,
+    springs: JointSprings,
     equations: Equations,
     x: Matrix,
     compliance: Matrix,

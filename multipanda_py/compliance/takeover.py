@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.compliance.mode import Mode
-from multipanda_py.compliance.springs import Springs
+from multipanda_py.compliance.mode import OperationMode
+from multipanda_py.compliance.springs import JointSprings
 from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.state import Matrix, Vector
 
@@ -39,11 +39,11 @@ class Driven:
     torque: Vector
     motor_torque: Matrix
     aim: Matrix
-    modes: tuple[Mode, ...] | None
+    modes: tuple[OperationMode, ...] | None
 
 
 def motors_for(
-    springs: Springs, now: Driven, modes: Sequence[Mode], preset: Vector
+    springs: JointSprings, now: Driven, modes: Sequence[OperationMode], preset: Vector
 ) -> tuple[Matrix, Matrix]:
     """Return where motors are to stand and how fast they are, so that links feel what they do.
 
@@ -78,9 +78,9 @@ def motors_for(
 
 
 def commands_for(
-    springs: Springs,
+    springs: JointSprings,
     now: Driven,
-    modes: Sequence[Mode],
+    modes: Sequence[OperationMode],
     theta: Matrix,
     dtheta: Matrix,
     gains: Matrix,
@@ -99,14 +99,14 @@ def commands_for(
     Raises:
         ActuatorRefused: If the controller of a link has no gain to exert a torque with.
     """
-    before = now.modes or (Mode.LINK_TORQUE,) * len(modes)
+    before = now.modes or (OperationMode.LINK_TORQUE,) * len(modes)
     had_motors = np.array([mode.has_motors for mode in before])
     had_pid = np.array([mode.has_motor_pid for mode in before])
     p, d = gains
     torque = np.where(had_motors, now.motor_torque, springs.torque(now.q, theta)[1:])
     aim = np.where(had_pid, now.aim, aim_with_load(theta, torque + d[1:] * dtheta, p[1:]))
     for joint, mode in enumerate(modes):
-        if mode is Mode.LINK_PID and p[0, joint] == 0.0 and now.torque[joint] != 0.0:
+        if mode is OperationMode.LINK_PID and p[0, joint] == 0.0 and now.torque[joint] != 0.0:
             raise ActuatorRefused(
                 f"mode 1 (link_pid): joint {joint + 1} carries {now.torque[joint]:.4g} Nm, and "
                 "its controller has p = 0; allowed p above 0, or no torque on it"
@@ -131,8 +131,8 @@ def aim_with_load(position: Vector, load: Vector, gain: Vector) -> Vector:
 
 
 def commands_for_torque(
-    springs: Springs,
-    modes: Sequence[Mode],
+    springs: JointSprings,
+    modes: Sequence[OperationMode],
     q: Vector,
     torque: Vector,
     preset: Vector,
