@@ -286,7 +286,7 @@ class Actuator(ABC, Generic[P]):
                 high = np.where(excess >= 0.0, found, high)
                 other = 0.5 * (low + high) if turn else np.where(excess > 0.0, low, high)
                 step = found - excess / self.link_stiffness(q, *theta)
-                step = np.where((step > low) & (step < high), step, other)
+                step = np.where((step >= low) & (step <= high), step, other)
                 done = np.abs(step - found).max() < _RESOLVED
                 found = step
                 if done:

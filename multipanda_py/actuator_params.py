@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def values_by_name(
         ActuatorRefused: If a parameter does not exist, has another number of values, or is out of
             its bounds.
     """
-    specs = {spec.name: spec for spec in specs_of(params)}
+    specs = _specs(params)
     for name in given:
         if name not in specs:
             known = ", ".join(specs)
@@ -101,17 +102,23 @@ def finite_numbers(what: str, value: ArrayLike, n_joints: int) -> Vector:
     return values
 
 
+@cache
+def _specs(params: type) -> dict[str, Spec]:
+    return {spec.name: spec for spec in specs_of(params)}
+
+
 def _values(kind: str, spec: Spec, value: Any, n_joints: int) -> Vector:
     several = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim)
-    elements = list(value) if several else [value] * n_joints
-    if len(elements) != n_joints:
+    elements = list(value) if several else [value]
+    if several and len(elements) != n_joints:
         raise ActuatorRefused(
             f"{kind}: {spec.name}: got {len(elements)} numbers, allowed one or {n_joints}"
         )
     try:
-        found = np.array([spec.check(_plain(element)) for element in elements], dtype=np.float64)
+        checked = [spec.check(_plain(element)) for element in elements]
     except ParameterRejected as error:
         raise ActuatorRefused(f"{kind}: {error}") from None
+    found = np.full(n_joints, checked, dtype=np.float64)
     found.setflags(write=False)
     return found
 

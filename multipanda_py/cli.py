@@ -23,7 +23,7 @@ from multipanda_py.machine.interruption import Interrupted
 COMMANDS = (
     "run", "check", "list", "render", "margin", "robot", "moveit", "perturb", "validate", "sweep",
     "refine",
-    "doctor", "bench", "fci-sim", "inject", "excite", "identify",
+    "doctor", "bench", "fci-sim", "inject", "excite", "identify", "actuators",
     "record", "plot", "shadow",
 )  # fmt: skip
 

@@ -63,26 +63,23 @@ class Awas2(Actuator[Awas2Params]):
                 f"preset_high of joint {joint + 1}: got {high[joint]:g}, allowed less than the "
                 f"lever {lever[joint]:g} m"
             )
-        self._scale = self.of["spring"] * np.square(lever / self.of["radius"])
+        self._scale = 2.0 * self.of["spring"] * np.square(lever / self.of["radius"])
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
         """Return the lever's torque, and the force on its pivot as the second motor's load."""
-        lever, phi = self.of["lever"], theta_1 - q
-        s = self._between_stops(theta_2)
-        d, left = self.clipped(phi), lever - s
-        ratio = s / left
-        sine = np.sin(d)
+        s, phi = self._between_stops(theta_2), theta_1 - q
+        d, left = self.clipped(phi), self.of["lever"] - s
+        ratio, sine, cosine = s / left, np.sin(d), np.cos(d)
         push = self._scale * ratio * sine
-        double = 2.0 * np.cos(d)
+        torque = push * ratio * cosine
         # Beyond the stops the pivot does not follow: they take the force.
-        force = 2.0 * push * (sine + (phi - d) * double) * lever / (left * left) * (s == theta_2)
-        torque = ratio * push * double
-        return ElasticTorque(torque, torque, force)
+        rise = (1.0 + ratio) / left * (s == theta_2)
+        return ElasticTorque(torque, torque, push * rise * (sine + 2.0 * (phi - d) * cosine))
 
     def link_stiffness(self, q: Vector, theta_1: Vector, theta_2: Vector) -> Vector:
         """Return that of the lever."""
         s, phi = self._between_stops(theta_2), theta_1 - q
-        c = 2.0 * self._scale * np.square(s / (self.of["lever"] - s))
+        c = self._scale * np.square(s / (self.of["lever"] - s))
         found: Vector = c * np.cos(2.0 * self.clipped(phi)) * self.within(phi)
         return found
 

@@ -46,14 +46,20 @@ def read_table(path: Path, robot: str | None = None) -> Log:
         LogError: If it has no such columns or no samples, is torn, or its time goes back.
         UnknownName: If there is no such robot.
     """
-    table = _table(path)
+    table = table_of(path)
     if "arm" not in table.columns:
         return Log({path.stem: _arm(table, path.stem, path, robot)}, (path,))
     parts = {str(name): part for name, part in table.groupby("arm", sort=False)}
     return Log({name: _arm(part, name, path, robot) for name, part in parts.items()}, (path,))
 
 
-def _table(path: Path) -> pd.DataFrame:
+def table_of(path: Path) -> pd.DataFrame:
+    """Return a CSV or Parquet file as it is.
+
+    Raises:
+        LogError: If it cannot be read as a table.
+        MissingExtra: If a library that reads it is not installed.
+    """
     library = needed("pandas")
     try:
         if path.suffix.lower() == ".parquet":
