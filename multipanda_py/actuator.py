@@ -56,7 +56,7 @@ class ElasticTorque(NamedTuple):
     r"""What springs do to a joint and to its motors, (n,) or (k, n) each [Nm].
 
     A motor that leads the joint gives a positive ``link`` torque, and itself is held back by
-    ``motor_1`` and ``motor_2``: :math:`J \ddot\theta_i = \tau_{m,i} - \tau_i - \dots`. Where the
+    ``motor_1`` and ``motor_2``: :math:`J \ddot\theta_i = \tau_{m,i} - \tau_i - \ldots`. Where the
     second motor moves a lever or a pivot, ``motor_2`` is its load in its own unit. All follow from
     one energy V: :math:`\tau_{link} = -\partial V / \partial q`,
     :math:`\tau_i = \partial V / \partial \theta_i`. Two of them may be one array: read them only.

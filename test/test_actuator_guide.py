@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""doc/writing_an_actuator.md, as it stands: its files are written, found, run and identified."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multipanda_py import registry
+from multipanda_py.cli import main
+from multipanda_py.robots.actuator_file import actuator_from
+from multipanda_py.testing import ContractBroken, check_actuator
+
+ROOT = Path(__file__).parent.parent
+GUIDE = (ROOT / "doc" / "writing_an_actuator.md").read_text()
+MODULES = ("maccepa", "test_maccepa", "move")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The guide's files in a folder on the path, installed as pip would do it."""
+    for block in blocks("python"):
+        (tmp_path / block.split("\n", 1)[0].removeprefix("# ")).write_text(block)
+    info = tmp_path / "maccepa-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: maccepa\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(*blocks("ini"))
+
+    def forget():
+        for cached in (registry.names, registry.find, registry.plug_ins):
+            cached.cache_clear()
+        for name in MODULES:
+            sys.modules.pop(name, None)
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    forget()
+    yield tmp_path
+    forget()
+
+
+def test_its_tests_pass_and_can_fail(found: Path):
+    tests = import_module("test_maccepa")
+    tests.test_contract()
+    tests.test_stiffness_at_the_equilibrium_is_that_of_the_pretension()
+    text = (found / "maccepa.py").read_text()
+    (found / "wrong.py").write_text(text.replace("motor_2=tension", "motor_2=-tension"))
+    with pytest.raises(ContractBroken, match="torques of link and motor_2 are of no one energy"):
+        check_actuator(import_module("wrong").Maccepa)
+    sys.modules.pop("wrong")
+
+
+@pytest.mark.sim
+def test_a_joint_comes_to_rest_where_the_page_says(found: Path):
+    moved = import_module("move")
+    assert moved.held == pytest.approx(0.8, abs=2e-3)
+    assert moved.sagged < 0.7
+
+
+def test_it_is_listed_with_its_parameters(found: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["list", "actuators"]) == 0
+    out = capsys.readouterr().out
+    assert "Pull a joint in line with a lever, by a spring with a pretension." in out
+    assert "2 motors per joint; stiffness presets in m" in out
+    assert "source: Van Ham et al." in out
+    assert re.search(r"spring +number +N/m +0 \.\. inf +5000", out)
+
+
+def test_its_spring_is_found_by_the_command_of_the_page(found: Path, monkeypatch):
+    monkeypatch.chdir(found)
+    springs = registry.find("actuators", "maccepa")(1, {"spring": 3000.0})
+    rng = np.random.default_rng(2)
+    q = 0.3 + 0.6 * np.sin(np.linspace(0.0, 20.0, 200))
+    theta = np.full(200, 0.3), rng.choice([0.005, 0.015], 200)
+    torque = springs.elastic_torque(q[:, None], *(t[:, None] for t in theta)).link[:, 0]
+    columns = (q, *theta, torque + rng.normal(scale=0.01, size=200))
+    (example,), (line,) = blocks("text"), blocks("bash")
+    head = example.split("\n")[0]
+    np.savetxt("bench.csv", np.column_stack(columns), delimiter=",", header=head, comments="")
+    assert main(line.split()[1:]) == 0
+    assert actuator_from(found / "springs.yaml", 1).of["spring"][0] == pytest.approx(3e3, rel=0.01)
+
+
+def test_the_rows_that_the_page_shows_are_of_its_springs(found: Path):
+    """The example's torques are what the actuator exerts there, to the sensor's noise."""
+    springs = registry.find("actuators", "maccepa")(1)
+    (example,) = blocks("text")
+    for row in example.strip().split("\n")[1:]:
+        q, theta_1, theta_2, tau = (np.array([float(cell)]) for cell in row.split(","))
+        assert springs.elastic_torque(q, theta_1, theta_2).link == pytest.approx(tau, abs=0.01)
+
+
+@pytest.mark.parametrize("tool", [["ruff", "check"], ["ruff", "format", "--check"]])
+def test_its_code_keeps_the_rules_of_this_repository(found: Path, tool: list[str]):
+    pytest.importorskip("ruff")
+    line = ["--config", str(ROOT / "pyproject.toml"), "--ignore", "I001", "maccepa.py"]
+    if "format" in tool:
+        line = ["--line-length", "99", "maccepa.py", "move.py", "test_maccepa.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", *tool, *line], cwd=found, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
