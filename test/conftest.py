@@ -38,8 +38,8 @@ INLINE = {"actuators", "backends", "cell", "channels", "compliance", "config", "
           "ros/test_crisp_names", "ros2_control/test_parts", "test/test_actuator_guide",
           "test/test_arm_guide", "test/test_backend_guide", "test/test_cli",
           "test/test_cpp_reference", "test/test_extras", "test/test_guide",
-          "test/test_instruction_counts", "test/test_make_env", "test/test_packaging", "test/test_paper_tasks",
-          "test/test_parameter_reference", "test/test_parameters", "test/test_pose",
+          "test/test_instruction_counts", "test/test_make_env", "test/test_packaging",
+          "test/test_paper_tasks", "test/test_parameter_reference", "test/test_parameters", "test/test_pose",
           "test/test_pose_quaternion", "test/test_registry", "test/test_robustness_map",
           "test/test_rooms", "test/test_site", "validation/test_sweep",
           "view/test_rendering", "view/test_scene_view"}  # fmt: skip
