@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,10 @@ from multipanda_py.franka.errors import words_of
 from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
-from multipanda_py.simulation.drive import Drive
+from multipanda_py.simulation.compliant_arm import CompliantArm, free_motors
+from multipanda_py.simulation.compliant_build import compliant_arm, elastic_of, motor_lag
+from multipanda_py.simulation.compliant_world import CompliantWorld
+from multipanda_py.simulation.drive import Drive, Stage
 from multipanda_py.simulation.elasticity import (
     Springs,
     add_rotors,
@@ -35,6 +38,7 @@ from multipanda_py.simulation.mujoco_warnings import diverged, listen
 from multipanda_py.simulation.perturbation import add_payload, scale_inertia
 from multipanda_py.simulation.perturbed_arm import perturbed, with_friction_of
 from multipanda_py.simulation.presence import Presence, let_come_and_go
+from multipanda_py.simulation.saved_fields import load_fields, save_fields
 from multipanda_py.simulation.sim_gripper import SimGripper
 from multipanda_py.simulation.sim_robot import SimRobot
 from multipanda_py.simulation.stages import stages_of
@@ -55,12 +59,14 @@ class SavedMujoco:
         drives: What changes in the stages of every arm's drive.
         hands: What changes in the hands.
         servos: Of arms that are commanded positions or velocities, by place.
+        springs: What compliant arms were told of the forces that act on them; None without any.
     """
 
     world: WorldState
     drives: Sequence[Sequence[Mapping[str, object]]]
     hands: Sequence[tuple[Vector, dict[str, object]]]
     servos: Mapping[int, JointServo]
+    springs: Mapping[str, object] | None
 
 
 def _with_all_friction(arm: ArmConfig) -> ArmConfig:
@@ -83,7 +89,8 @@ class Mujoco(Backend[FrankaSettings]):
     then goes out.
 
     What is imperfect about an arm is the stages of its :class:`Drive`. A cell with elastic joints
-    moves on in several steps per cycle, small enough for the fastest of their vibrations.
+    moves on in several steps per cycle, small enough for the fastest of their vibrations. One with
+    compliant actuators is moved on by :class:`.CompliantWorld`.
 
     Attributes:
         model: MuJoCo's model, after :meth:`connect`.
@@ -96,6 +103,7 @@ class Mujoco(Backend[FrankaSettings]):
     interfaces = INTERFACES
     measures_objects = True
     keeps_time = True
+    simulates_actuators = True
     model: mujoco.MjModel
     data: mujoco.MjData
     world: World
@@ -116,12 +124,18 @@ class Mujoco(Backend[FrankaSettings]):
             perturbed(arm, self._arms[arm.name].perturbation, self._arms[arm.name].robot_of_body)
             for arm in self.descriptions
         ]
+        self._elastic = [elastic_of(self._arms[arm.name]) for arm in self.descriptions]
+        self._real = [  # springs carry a compliant arm, and MuJoCo does not
+            replace(arm, compensates_gravity=False) if elastic else arm
+            for arm, elastic in zip(self._real, self._elastic)
+        ]
         scene = build_scene(
             self._real, describe_objects(config), timestep=self.period, meshes=meshes
         )
-        for arm in self._real:
+        for arm, elastic in zip(self._real, self._elastic):
             settings = self._arms[arm.name]
-            add_payload(scene, arm, settings.perturbation)
+            add_payload(scene, arm, settings.perturbation, weighs=bool(elastic))
+            free_motors(scene, arm, elastic)
             add_rotors(scene, arm, settings.joints, settings.perturbation.inertia_scale)
         self._things = movable_things(config)
         let_come_and_go(scene, self._things)
@@ -161,8 +175,9 @@ class Mujoco(Backend[FrankaSettings]):
         self.drives: list[Drive] = []
         self._servos: dict[int, JointServo] = {}
         self._motors: list[Callable[[], tuple[Vector, Vector]]] = []
-        for seed, (index, arm, real, state) in enumerate(
-            zip(self.arms, self.descriptions, self._real, self.states)
+        compliant: list[CompliantArm] = []
+        for seed, (index, arm, real, state, bends) in enumerate(
+            zip(self.arms, self.descriptions, self._real, self.states, self._elastic)
         ):
             first = model.joint(arm.joint_names[0])
             q_at, dof = int(first.qposadr[0]), int(first.dofadr[0])
@@ -188,12 +203,16 @@ class Mujoco(Backend[FrankaSettings]):
                 words_of,
                 self.period,
                 springs,
+                motor_lag(settings) if bends else 0.0,
             )
             self._robots.append(robot)
             own = (self._q[-1], self._dq[-1])
             self._motors.append(partial(_motors_of, own, springs))
             stages = stages_of(model, data, arm, real, settings, robot, dof, seed, self.period)
-            self.drives.append(Drive([*stages, *([springs] if springs else [])]))
+            if bends:
+                compliant.append(compliant_arm(model, data, arm, settings, self.period))
+            last: list[Stage] = [springs] if springs else compliant[-1:] if bends else []
+            self.drives.append(Drive([*stages, *last]))
         self._objects: list[Vector] = []
         for name in self._things:
             at = int(model.joint(f"{name}_joint").qposadr[0])
@@ -214,6 +233,9 @@ class Mujoco(Backend[FrankaSettings]):
         ]
         self._carried = [data.qfrc_gravcomp[dofs] for dofs in self._dofs]
         mujoco.mj_forward(model, data)
+        for one in compliant:
+            one.start()
+        self._compliant = CompliantWorld(model, data, compliant) if compliant else None
         self.time = 0.0
         self.world = World(model, data, self._presence)
 
@@ -271,7 +293,10 @@ class Mujoco(Backend[FrankaSettings]):
             if hand is not None and hand.is_active:
                 hand.step()
         before = self.data.time
-        mujoco.mj_step(self.model, self.data, self._steps)
+        if self._compliant is None:
+            mujoco.mj_step(self.model, self.data, self._steps)
+        else:
+            self._compliant.step(self._steps)
         if self.data.time <= before:
             raise BackendError(diverged("the simulation diverged and was reset"))
 
@@ -310,7 +335,8 @@ class Mujoco(Backend[FrankaSettings]):
         hands = [hand.save() for hand in self._hands if hand is not None]
         world = WorldState.of(self.model, self.data)
         drives = [drive.save() for drive in self.drives]
-        return SavedMujoco(world, drives, hands, dict(self._servos))
+        springs = self._compliant and save_fields(self._compliant, CompliantWorld.CHANGING)
+        return SavedMujoco(world, drives, hands, dict(self._servos), springs)
 
     def place(self, record: Vector) -> None:
         """Put a movable thing elsewhere."""
@@ -348,6 +374,8 @@ class Mujoco(Backend[FrankaSettings]):
             drive.load(stages)
             if seed is not None:
                 drive.reseed(seed)
+        if self._compliant is not None and saved.springs is not None:
+            load_fields(self._compliant, saved.springs)
         hands = [hand for hand in self._hands if hand is not None]
         for hand, answer in zip(hands, saved.hands):
             hand.load(answer)

@@ -12,9 +12,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
+from multipanda_py.config.gazebo_actuators import actuators_of
 from multipanda_py.config.section import Section
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.robots import MODELS, Robot
+from multipanda_py.robots.extra import read_extra
 from multipanda_py.robots.parameter_file import with_parameters
 from multipanda_py.robots.read import read_robot
 
@@ -61,12 +63,34 @@ class ModelConfig(Section):
             robot = read_robot(extra, urdf=urdf, mjcf=mjcf, **given)
         return with_parameters(robot, Path(self.parameters)) if self.parameters else robot
 
+    @cached_property
+    def actuators(self) -> dict[str, Any]:
+        """The compliant actuators that its URDF declares for the ROS-Gazebo toolbox, read once.
+
+        Raises:
+            ConfigurationError: If that is not what it has to be.
+        """
+        urdf = Path(self.urdf) if self.urdf else None
+        if urdf is None and self.extra and not self.mjcf:
+            given = read_extra(Path(self.extra)).get("urdf")
+            urdf = Path(self.extra).parent / given if given else None
+        if urdf is None:
+            return {}
+        return actuators_of(urdf, [joint.name for joint in self.robot.joints])
+
 
 def robot_of(model: Any) -> Robot | None:
     """Return the robot of a value for a model, or None if that is none."""
     with contextlib.suppress(ConfigurationError):
         return model.robot if isinstance(model, ModelConfig) else MODELS.get(str(model))
     return None
+
+
+def tags_of(model: Any) -> dict[str, Any]:
+    """Return the actuators that a value for a model says, empty if it says none, or wrongly."""
+    with contextlib.suppress(ConfigurationError):
+        return model.actuators if isinstance(model, ModelConfig) else {}
+    return {}
 
 
 def _known(name: str) -> str:
@@ -79,6 +103,7 @@ def _known(name: str) -> str:
 def _readable(files: ModelConfig) -> ModelConfig:
     """Refuse files that describe no robot here, where it is said of the model."""
     files.robot  # noqa: B018 - reads it
+    files.actuators  # noqa: B018 - likewise
     return files
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from multipanda_py import registry
 from multipanda_py.channel import channel_table
+from multipanda_py.config.actuator_rules import actuator_faults
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.channel_rules import channel_faults
 from multipanda_py.config.interfaces import interface_faults, only_adds_torques, unfit
@@ -41,6 +42,7 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
         q = np.array(arm.q_start)
         wrong = list(_sizes_of(name, arm))
         faults.extend(wrong)
+        faults.extend(actuator_faults(name, arm))
         if arm.hand is True and not arm.robot.has_hand:
             faults.append(
                 f"arms.{name}.hand: got true, allowed false for a {arm.robot.name}, or the files "

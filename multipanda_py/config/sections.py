@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from multipanda_py.config.backend_section import read_settings, section_of
+from multipanda_py.config.actuator_section import ActuatorConfig, GroupName, with_outputs
+from multipanda_py.config.backend_section import find_backend, read_settings, section_of
 from multipanda_py.config.bounds import (
     Color,
     Inertia,
@@ -27,9 +29,10 @@ from multipanda_py.config.bounds import (
 )
 from multipanda_py.config.files import resolved, with_absolute_paths
 from multipanda_py.config.hand_section import Hand, HandConfig
-from multipanda_py.config.model_section import Model, ModelConfig, robot_of
+from multipanda_py.config.model_section import Model, ModelConfig, robot_of, tags_of
 from multipanda_py.config.perturbation_section import PER_AXIS, PerturbationConfig
 from multipanda_py.config.section import Section
+from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import DEFAULT_MODEL, MODELS, Robot
 from multipanda_py.robots.parameter_file import with_parameters
 from multipanda_py.settings import Settings
@@ -154,6 +157,9 @@ class ArmConfig(Section):
     noise: NoiseConfig = NoiseConfig()
     perturbation: PerturbationConfig = PerturbationConfig()
     joints: JointsConfig = JointsConfig()
+    actuators: dict[GroupName, ActuatorConfig] = {}
+    """Compliant ones, by names of groups of joints; by default what the toolbox's tags in the URDF
+    of the model say, if it has some."""
     robot_ip: Annotated[str, Field(pattern=r"^[A-Za-z0-9.:-]*$")] = ""
     """Address of the robot, for backends that need one."""
 
@@ -176,6 +182,8 @@ class ArmConfig(Section):
         }
         filled["hand"] = resolved(HandConfig, filled["hand"])
         filled = with_absolute_paths(filled)
+        if (found := tags_of(model)) and _has_springs(filled.get("backend", "mujoco")):
+            filled.setdefault("actuators", found)
         for key, own in (("joint_damping", robot.damping), ("joint_friction", robot.friction)):
             if own.any():
                 filled.setdefault(key, own.tolist())
@@ -195,7 +203,8 @@ class ArmConfig(Section):
     @property
     def robot(self) -> Robot:
         """What its model is."""
-        return MODELS[self.model] if isinstance(self.model, str) else self.model.robot
+        robot = MODELS[self.model] if isinstance(self.model, str) else self.model.robot
+        return with_outputs(robot, self.actuators) if self.actuators else robot
 
     @property
     def robot_of_laws(self) -> Robot:
@@ -227,6 +236,13 @@ class ArmConfig(Section):
     def settings(self) -> Settings:
         """What its backend is told about it."""
         return read_settings(self.backend, (self.model_extra or {}).get(self.section, {}))
+
+
+def _has_springs(backend: object) -> bool:
+    """Return whether a backend that exists simulates compliant actuators."""
+    with contextlib.suppress(ConfigurationError):
+        return find_backend(str(backend)).simulates_actuators
+    return False
 
 
 class ObjectConfig(Section):

@@ -30,7 +30,7 @@ class ModelError(Stage):
 
     with the inverse dynamics h and the gravity g of the real arm, and those of the described one
     with a hat. An arm that does not compensate gravity gets the torque of the described one from
-    the loop already.
+    the loop already, and one on springs from these.
 
     Args:
         model: MuJoCo's model.
@@ -63,7 +63,7 @@ class ModelError(Stage):
             self._believed.createData(),
             self._true.createData(),
         )
-        self._carried = bool(described.compensates_gravity)
+        self._carried = bool(real.compensates_gravity)
         self._follow = -math.expm1(-period / FILTER_TIME)
         self._error: Vector = np.zeros(described.n_joints)
 

@@ -16,16 +16,19 @@ PAYLOAD_RADIUS = 0.03
 """Of the sphere whose rotational inertia an unknown payload has [m]."""
 
 
-def add_payload(spec: mujoco.MjSpec, arm: ArmDescription, settings: PerturbationConfig) -> None:
+def add_payload(
+    spec: mujoco.MjSpec, arm: ArmDescription, settings: PerturbationConfig, weighs: bool = False
+) -> None:
     """Hang the unknown payload on the flange of an arm.
 
     Its weight is compensated like the arm's own here; :class:`Perturbation` takes that
-    compensation away again, so that the weight is felt as an external torque.
+    compensation away again, so that the weight is felt as an external torque. One that ``weighs``
+    does so in MuJoCo, for springs to feel.
     """
     if settings.payload <= 0.0:
         return
     flange = next(body for body in spec.bodies if body.name == arm.flange_frame)
-    load = put(flange.add_body(), name=f"{arm.prefix}payload", gravcomp=1.0)
+    load = put(flange.add_body(), name=f"{arm.prefix}payload", gravcomp=float(not weighs))
     put(load, pos=np.array(settings.payload_com), mass=settings.payload)
     inertia = 0.4 * settings.payload * PAYLOAD_RADIUS**2
     # MuJoCo takes the body's own place for a centre of mass that it is not given.
@@ -81,6 +84,7 @@ class Perturbation(Stage):
         self._bias = np.array(settings.torque_bias)
         self._payload = settings.payload
         self._body = int(model.body(f"{arm.prefix}payload").id) if self._payload else -1
+        self._weighs = bool(self._payload) and model.body_gravcomp[self._body] == 0.0
         self._jacobian, self._weight = np.zeros((3, model.nv)), np.zeros(arm.n_joints)
 
     def measure(self, state: ArmState) -> None:
@@ -96,7 +100,7 @@ class Perturbation(Stage):
         self._motor += self._follow * (tau - self._motor)
         tau[:] = self._motor
         tau += self._bias
-        if self._payload:
+        if self._payload and not self._weighs:
             tau += self._weigh()
 
     def _weigh(self) -> Vector:

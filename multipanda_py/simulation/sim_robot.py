@@ -51,6 +51,7 @@ class SimRobot(Stage):
         words_of: Says what names of errors mean, as for a real robot.
         period: Cycle time [s].
         springs: Of elastic joints, whose motors it holds.
+        lag: With which its motors bring a torque about [s].
 
     Attributes:
         stopped: Whether it holds by itself and executes no torques.
@@ -72,8 +73,9 @@ class SimRobot(Stage):
         words_of: Callable[[Iterable[str]], str],
         period: float,
         springs: Springs | None = None,
+        lag: float = 0.0,
     ) -> None:
-        self._period, self._springs = period, springs
+        self._period, self._springs, self._lag = period, springs, lag
         self._words_of = words_of
         self._model, self._data, self._state = model, data, state
         self._dofs = slice(dof, dof + arm.n_joints)
@@ -189,4 +191,5 @@ class SimRobot(Stage):
         compliance = moved.diagonal()
         if self._springs is not None:
             compliance = np.maximum(compliance, self._springs.rotor_compliance)
-        return stable_gains(np.array(self._options.joint_impedance), compliance, self._period)
+        late = self._period + self._lag
+        return stable_gains(np.array(self._options.joint_impedance), compliance, late)

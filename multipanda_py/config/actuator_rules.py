@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compliant actuators of an arm fit the arm, its backend and one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from multipanda_py.config.actuator_section import WITH_MOTORS, ActuatorConfig, MotorConfig
+from multipanda_py.config.backend_section import find_backend
+from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
+
+if TYPE_CHECKING:
+    from multipanda_py.config.sections import ArmConfig
+
+
+def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
+    """Yield what is wrong with an arm's actuators; its other sections are well formed."""
+    if not arm.actuators:
+        return
+    where = f"arms.{name}.actuators"
+    try:
+        if not find_backend(arm.backend).simulates_actuators:
+            yield (
+                f"{where}: got compliant actuators with backend {arm.backend}, allowed with "
+                "backend mujoco: they are simulated"
+            )
+            return
+    except ConfigurationError:  # of a backend that is missing, as is said of it
+        return
+    if not arm.joints.is_default:
+        yield (
+            f"{where}: got compliant actuators beside arms.{name}.joints, allowed one of them: "
+            "both are the spring between a motor and its joint"
+        )
+    joints = tuple(joint.name for joint in arm.robot.joints)
+    yield from _taken(where, arm, joints)
+    modes = {group.mode for group in arm.actuators.values()}
+    if len(modes) > 1:
+        got = ", ".join(sorted(modes))
+        yield f"{where}: got modes {got}, allowed one for all joints of an arm"
+    for key, group in arm.actuators.items():
+        yield from _group_faults(f"{where}.{key}", group, len(group.joints or joints))
+    slides = [j for j, is_one in zip(joints, arm.robot.limits.slides) if is_one]
+    for key, group in arm.actuators.items():
+        for joint in group.joints or joints:
+            if joint in slides:
+                yield f"{where}.{key}.joints: got {joint}, which slides, allowed joints that turn"
+
+
+def _taken(where: str, arm: ArmConfig, joints: Sequence[str]) -> Iterator[str]:
+    """Yield a fault for joints that do not exist, or are there twice."""
+    owner: dict[str, str] = {}
+    for key, group in arm.actuators.items():
+        for joint in group.joints or joints:
+            if joint not in joints:
+                yield (
+                    f"{where}.{key}.joints: got {joint!r}, which does not exist; known: "
+                    f"{', '.join(joints)}"
+                )
+            elif joint in owner:
+                yield (
+                    f"{where}.{key}.joints: got {joint}, which group {owner[joint]} has, allowed "
+                    "each joint once"
+                )
+            owner[joint] = key
+
+
+def _group_faults(where: str, group: ActuatorConfig, n_joints: int) -> Iterator[str]:
+    try:
+        springs = group.actuator(n_joints)
+    except (ConfigurationError, ActuatorRefused) as error:
+        place = "params" if isinstance(error, ActuatorRefused) else "type"
+        yield f"{where}.{place}: {error}"
+    else:
+        try:
+            springs.checked_preset(group.preset)
+        except ActuatorRefused as error:
+            yield f"{where}.preset: {error}"
+    if group.mode in WITH_MOTORS and group.motor is None:
+        yield (
+            f"{where}.motor: missing for mode {group.mode}; allowed without motors: modes "
+            "equilibrium, spring_references, link_torque and link_pid"
+        )
+    lists = {"output_inertia": group.output_inertia}
+    for key in ("motor", "motor_2"):
+        motor: MotorConfig | None = getattr(group, key)
+        if motor is None:
+            continue
+        lists |= {f"{key}.{own}": getattr(motor, own) for own in MotorConfig.model_fields}
+        low, high = motor.low, motor.high
+        if isinstance(low, float) and isinstance(high, float) and low >= high:
+            yield f"{where}.{key}.low: got {low:g}, allowed less than high, {high:g}"
+    for key, values in lists.items():
+        if isinstance(values, list) and len(values) != n_joints:
+            yield (
+                f"{where}.{key}: got {len(values)} numbers, allowed one or {n_joints}, one for "
+                "each joint of the group"
+            )

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compliant actuators of a simulated arm: which joints have which springs and motors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Discriminator, Field, Tag
+
+from multipanda_py import registry
+from multipanda_py.actuator import Actuator
+from multipanda_py.config.section import Section
+from multipanda_py.robots import Robot
+
+_EACH = Field(min_length=1, max_length=64)
+_Number = Annotated[float, Field(ge=-1e6, le=1e6)]
+_NotNegative = Annotated[float, Field(ge=0, le=1e6)]
+_Positive = Annotated[float, Field(gt=0, le=1e6)]
+
+
+def _kind(value: object) -> str:
+    return "[each]" if isinstance(value, (list, tuple)) else "[all]"
+
+
+OneOrEach = Annotated[
+    Annotated[_Number, Tag("[all]")] | Annotated[list[_Number], _EACH, Tag("[each]")],
+    Discriminator(_kind),
+]
+"""A number for all joints of a group, or a list with one for each."""
+NotNegative = Annotated[
+    Annotated[_NotNegative, Tag("[all]")] | Annotated[list[_NotNegative], _EACH, Tag("[each]")],
+    Discriminator(_kind),
+]
+Positive = Annotated[
+    Annotated[_Positive, Tag("[all]")] | Annotated[list[_Positive], _EACH, Tag("[each]")],
+    Discriminator(_kind),
+]
+GroupName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=64)]
+Mode = Literal[
+    "link_torque", "link_pid", "spring_references", "equilibrium", "motor_torque", "motor_pid",
+    "equilibrium_pid",
+]  # fmt: skip
+"""What is commanded, in the order of the numbers 0 to 6 that the ROS-Gazebo toolbox gives them."""
+
+
+class MotorConfig(Section):
+    """One motor behind each joint of a group, and the PID controller of its position.
+
+    Each is a number for all joints of the group, or a list with one for each. Angles and torques
+    are of the joint's side; where a motor moves a pivot or a lever, they are metres and newtons.
+    """
+
+    inertia: Positive = 0.0233
+    """J [kg m^2]."""
+    damping: NotNegative = 0.2698
+    """D [Nm s/rad]."""
+    max_torque: Positive = 6.0
+    """[Nm]"""
+    max_velocity: Positive = 6.0
+    """[rad/s]"""
+    low: OneOrEach = -1000.0
+    """Lower stop [rad]."""
+    high: OneOrEach = 1000.0
+    """Upper stop [rad]."""
+    friction: NotNegative = 0.02
+    """Coulomb friction [Nm]."""
+    friction_stiffness: Positive = 1000.0
+    """With which it sticks [Nm/rad]."""
+    p: NotNegative = 125.0
+    """Proportional gain of its position [Nm/rad]."""
+    i: NotNegative = 0.0
+    """Integral gain [Nm/(rad s)]."""
+    d: NotNegative = 4.5
+    """Gain on its velocity [Nm s/rad]."""
+
+
+class ActuatorConfig(Section):
+    """The compliant actuators of some joints of an arm.
+
+    Torque laws command the torque of the links whatever the mode: it goes straight to them in the
+    modes that begin with ``link``, else through springs whose motors stand where they are asked
+    to, or through springs and motors where the mode's name has a motor or a PID in it.
+    """
+
+    type: str
+    """As ``multipanda list actuators`` has it."""
+    joints: list[str] = []
+    """Names of the joints, as the model has them; all if empty."""
+    params: dict[str, OneOrEach] = {}
+    """Of the springs; a number for all joints of the group, or one for each."""
+    preset: OneOrEach = 0.0
+    """Of their stiffness, in the unit of the actuator's second reference."""
+    mode: Mode = "equilibrium"
+    """What is commanded; the same for all joints of an arm."""
+    motor: MotorConfig | None = None
+    """Needed by the modes with motors."""
+    motor_2: MotorConfig | None = None
+    """The second motor, if it is not as the first."""
+    output_inertia: NotNegative | None = None
+    """What turns with the link besides its body, as the output's shaft; by default what the model
+    has for the rotor. Motors are behind the springs, with an inertia of their own [kg m^2]."""
+
+    def actuator(self, n_joints: int) -> Actuator[Any]:
+        """Return the springs of its joints.
+
+        Raises:
+            UnknownName: If there is no such type.
+            ActuatorRefused: If a parameter is none of it, or out of bounds.
+        """
+        found: Actuator[Any] = registry.find("actuators", self.type)(n_joints, self.params)
+        return found
+
+
+WITH_MOTORS = ("motor_torque", "motor_pid", "equilibrium_pid")
+"""Modes in which motors have inertia."""
+
+
+def places_of(
+    groups: Mapping[str, ActuatorConfig], joints: tuple[str, ...]
+) -> dict[str, list[int]]:
+    """Return the joints of every group that exist, counted from 0.
+
+    Args:
+        groups: Of an arm, by name.
+        joints: Names of all its joints, without its prefix.
+    """
+    return {
+        name: [joints.index(joint) for joint in group.joints or joints if joint in joints]
+        for name, group in groups.items()
+    }
+
+
+@lru_cache(maxsize=64)
+def _with_armature(robot: Robot, armature: tuple[float, ...]) -> Robot:
+    """Return a robot with another inertia of its joints; the same object for the same one."""
+    return replace(robot, armature=np.array(armature))
+
+
+def with_outputs(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
+    """Return a robot whose joints have the outputs of its actuators in place of its rotors."""
+    armature: list[float] = robot.armature.tolist()
+    places = places_of(groups, tuple(joint.name for joint in robot.joints))
+    for name, group in groups.items():
+        given, own = group.output_inertia, places[name]
+        if given is None or (isinstance(given, list) and len(given) != len(own)):
+            continue  # of another length: refused by the rules
+        for joint, value in zip(own, given if isinstance(given, list) else [given] * len(own)):
+            armature[joint] = value
+    own_inertia = tuple(robot.armature.tolist())
+    return robot if tuple(armature) == own_inertia else _with_armature(robot, tuple(armature))

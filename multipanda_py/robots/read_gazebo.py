@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compliant actuators in a URDF, as the plug-ins of the ROS-Gazebo toolbox are declared there.
+
+The toolbox (Mengacci et al., Frontiers in Robotics and AI 8, 2021) has a ``<gazebo><plugin>`` for
+each joint::
+
+    <plugin name="any" filename="libqbmove_plugin.so">
+      <joint>joint_1</joint> <operation_mode>6</operation_mode> <pub_eltau>true</pub_eltau>
+      <pub_state>true</pub_state> <sub_ext_tau>false</sub_ext_tau>
+      <spring_a1>8.9992</spring_a1> <mot_1_J>0.0233</mot_1_J> <ctrl_1_P>125</ctrl_1_P>
+    </plugin>
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from multipanda_py import registry
+from multipanda_py.exceptions import ConfigurationError
+
+REQUIRED = ("joint", "operation_mode", "pub_eltau", "pub_state", "sub_ext_tau")
+TYPES = {"sea": "sea", "qbmove": "qbmove", "bavs": "bavs", "awas_ii": "awas2"}
+"""Names between ``lib`` and ``_plugin.so``, and ours; one of our own types is called as it is."""
+SPRINGS = {
+    "sea": {"spring_k": "stiffness"},
+    "qbmove": {"spring_a1": "a_1", "spring_k1": "k_1", "spring_a2": "a_2", "spring_k2": "k_2"},
+    "bavs": {"spring_a": "a", "spring_b": "b", "spring_k": "k", "spring_k_e": "exponent"},
+    "awas2": {"spring_Ks": "spring", "spring_L": "lever", "spring_r_t": "radius"},
+}
+WITHOUT_EFFECT = {"awas2": ("spring_l_0",)}
+"""Tags that the toolbox reads and never uses."""
+MOTOR = {
+    "J": "inertia", "D": "damping", "tauMax": "max_torque", "maxVel": "max_velocity",
+    "minPos": "low", "maxPos": "high", "tauFric": "friction",
+}  # fmt: skip
+PID = {"P": "p", "I": "i", "D": "d"}
+TWO_MOTORS = ("qbmove", "bavs")
+_PLUGIN = re.compile(r"^lib(\w+)_plugin\.so$")
+_POWER = re.compile(r"^([-+.\deE]+)\s*\*\s*pow\(\s*10\s*,\s*([-+]?\d+)\s*\)$")
+
+
+@dataclass(frozen=True)
+class GazeboActuator:
+    """One plug-in of a joint.
+
+    Attributes:
+        joint: Name of the joint.
+        type: Ours.
+        mode: 0 to 6.
+        params: Of the springs, by our names.
+        motors: Of the first and the second motor, by our names; one, or two if it has two.
+    """
+
+    joint: str
+    type: str
+    mode: int
+    params: dict[str, float]
+    motors: tuple[dict[str, float], ...]
+
+
+def read_gazebo(path: Path) -> list[GazeboActuator]:
+    """Return the compliant actuators that a URDF declares, in its order; other plug-ins are left.
+
+    Raises:
+        ConfigurationError: If a tag is unknown, missing or none of what it has to be.
+    """
+    try:
+        root = ElementTree.parse(path).getroot()
+    except (OSError, ElementTree.ParseError) as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error}") from None
+    found: list[GazeboActuator] = []
+    for plugin in root.iterfind("gazebo/plugin"):
+        if plugin.find("operation_mode") is None and _type(plugin) is None:
+            continue
+        actuator = _actuator(plugin, path)
+        if any(actuator.joint == other.joint for other in found):
+            raise ConfigurationError(
+                f"{path}: joint {actuator.joint}: got two compliant actuators, allowed one"
+            )
+        found.append(actuator)
+    return found
+
+
+def _type(plugin: ElementTree.Element) -> str | None:
+    """Return the type of actuator that a plug-in is, or None if it is another one."""
+    match = _PLUGIN.match(Path(plugin.get("filename", "")).name)
+    name = match.group(1) if match else ""
+    return TYPES.get(name) or (name if name in registry.names("actuators") else None)
+
+
+def _actuator(plugin: ElementTree.Element, path: Path) -> GazeboActuator:
+    kind = _type(plugin)
+    tags = {}
+    for tag in plugin:
+        if tag.tag in tags:
+            raise ConfigurationError(f"{path}: plugin {plugin.get('name')}: {tag.tag}: got twice")
+        tags[tag.tag] = (tag.text or "").strip()
+    where = f"{path}: plugin {plugin.get('name')} of joint {tags.get('joint', '?')}"
+    if kind is None:
+        known = ", ".join(f"lib{name}_plugin.so" for name in TYPES)
+        raise ConfigurationError(
+            f"{where}: filename: got {plugin.get('filename')!r:.80}, allowed {known}, or "
+            "lib<TYPE>_plugin.so of another type that `multipanda list actuators` has"
+        )
+    if missing := [name for name in REQUIRED if not tags.get(name)]:
+        raise ConfigurationError(*(f"{where}: {name}: missing" for name in missing))
+    for name in REQUIRED[2:]:
+        if tags[name].lower() not in ("true", "false", "0", "1"):
+            raise ConfigurationError(
+                f"{where}: {name}: got {tags[name]!r:.40}, allowed true, false"
+            )
+    if tags["operation_mode"] not in tuple("0123456"):
+        got = tags["operation_mode"]
+        raise ConfigurationError(f"{where}: operation_mode: got {got!r:.40}, allowed 0 to 6")
+    params, motors = _numbers(kind, tags, where)
+    return GazeboActuator(tags["joint"], kind, int(tags["operation_mode"]), params, motors)
+
+
+def _numbers(
+    kind: str, tags: dict[str, str], where: str
+) -> tuple[dict[str, float], tuple[dict[str, float], ...]]:
+    """Return springs and motors by our names."""
+    springs = {"max_def": "max_deflection", **SPRINGS.get(kind, _own_names(kind))}
+    names: dict[str, tuple[int, str]] = {tag: (0, own) for tag, own in springs.items()}
+    sides = ("1_", "2_") if kind in TWO_MOTORS else ("",)
+    for motor, side in enumerate(sides, start=1):
+        names |= {f"mot_{side}{tag}": (motor, own) for tag, own in MOTOR.items()}
+        names |= {f"ctrl_{side}{tag}": (motor, own) for tag, own in PID.items()}
+    ignored = (*REQUIRED, *WITHOUT_EFFECT.get(kind, ()))
+    parts: list[dict[str, float]] = [{} for _ in (0, *sides)]
+    for tag, text in tags.items():
+        if tag in ignored:
+            continue
+        if tag not in names:
+            raise ConfigurationError(
+                f"{where}: {tag}: unknown tag; known: {', '.join((*ignored, *names))}"
+            )
+        part, own = names[tag]
+        value = _number(text, f"{where}: {tag}")
+        if math.isfinite(value):
+            parts[part][own] = value
+        elif own not in ("low", "high"):  # an infinite stop is none
+            raise ConfigurationError(f"{where}: {tag}: got {text!r:.40}, allowed a finite number")
+    return parts[0], tuple(parts[1:])
+
+
+def _own_names(kind: str) -> dict[str, str]:
+    """Return the parameters of a type that the toolbox does not have, which are called as here."""
+    return {name: name for name in registry.find("actuators", kind).Params.__dataclass_fields__}
+
+
+def _number(text: str, where: str) -> float:
+    """Return a number; the toolbox's own template has ``1.21*pow(10,-6)``."""
+    power = _POWER.match(text)
+    try:
+        return float(f"{power.group(1)}e{power.group(2)}") if power else float(text)
+    except ValueError:
+        raise ConfigurationError(f"{where}: got {text!r:.40}, allowed a number") from None

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the section ``actuators`` of an arm to its springs and motors."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import mujoco
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multipanda_py.actuator import Actuator
+from multipanda_py.compliance.joints import CompliantJoints
+from multipanda_py.compliance.mode import Mode
+from multipanda_py.compliance.motors import Motors
+from multipanda_py.compliance.springs import Springs
+from multipanda_py.config.actuator_section import MotorConfig, places_of
+from multipanda_py.config.sections import ArmConfig
+from multipanda_py.robots import ArmDescription
+from multipanda_py.simulation.compliant_arm import CompliantArm
+from multipanda_py.simulation.link_torque import LinkTorque
+from multipanda_py.state import Matrix, Vector
+
+MOTOR_KEYS = tuple(MotorConfig.model_fields)
+
+
+def elastic_of(settings: ArmConfig) -> list[int]:
+    """Return which joints of an arm are compliant, counted from 0, in the order of the joints."""
+    names = tuple(joint.name for joint in settings.robot.joints)
+    return sorted(chain.from_iterable(places_of(settings.actuators, names).values()))
+
+
+def actuators_of(settings: ArmConfig) -> list[tuple[Actuator[Any], list[int]]]:
+    """Return the springs of an arm, with the places of their joints among the compliant ones."""
+    names, elastic = tuple(joint.name for joint in settings.robot.joints), elastic_of(settings)
+    places = places_of(settings.actuators, names)
+    return [
+        (group.actuator(len(places[key])), [elastic.index(joint) for joint in places[key]])
+        for key, group in settings.actuators.items()
+    ]
+
+
+def presets_of(settings: ArmConfig) -> Vector:
+    """Return the stiffness presets of an arm's compliant joints, (m,)."""
+    found = np.zeros(len(elastic_of(settings)))
+    for group, (_, places) in zip(settings.actuators.values(), actuators_of(settings)):
+        found[places] = group.preset
+    return found
+
+
+def motors_of(settings: ArmConfig) -> Motors | None:
+    """Return the motors of an arm's compliant joints; None if no group has any.
+
+    Groups without motors get the default ones, which no mode of theirs uses.
+    """
+    groups, springs = list(settings.actuators.values()), actuators_of(settings)
+    if not any(group.motor for group in groups):
+        return None
+    values: dict[str, Matrix] = {
+        key: np.zeros((2, len(elastic_of(settings)))) for key in MOTOR_KEYS
+    }
+    for group, (_, places) in zip(groups, springs):
+        first = group.motor or MotorConfig()
+        for row, motor in enumerate((first, group.motor_2 or first)):
+            for key in MOTOR_KEYS:
+                values[key][row, places] = getattr(motor, key)
+    given: dict[str, ArrayLike] = dict(values)
+    return Motors.of(springs, **given)
+
+
+def compliant_joints(settings: ArmConfig) -> CompliantJoints:
+    """Return the compliant joints of an arm, with what its section says."""
+    first = next(iter(settings.actuators.values()))
+    return CompliantJoints(
+        actuators_of(settings), len(elastic_of(settings)), motors_of(settings), Mode.of(first.mode)
+    )
+
+
+def motor_lag(settings: ArmConfig) -> float:
+    """Return how late the slowest motor of an arm brings about what torque laws ask for [s]."""
+    motors = motors_of(settings)
+    first = next(iter(settings.actuators.values()))
+    if motors is None or not Mode.of(first.mode).has_motors:
+        return 0.0
+    drag = np.maximum(motors.damping + motors.d, 1e-9)
+    return float((motors.inertia / drag)[0].max())
+
+
+def compliant_arm(
+    model: mujoco.MjModel,
+    data: mujoco.MjData,
+    arm: ArmDescription,
+    settings: ArmConfig,
+    period: float,
+) -> CompliantArm:
+    """Return what lies between commanded torques and the joints of a compliant arm.
+
+    Args:
+        model: The world.
+        data: Its state.
+        arm: The arm, as its laws and its robot believe it to be.
+        settings: Its section of the cell file.
+        period: Of a cycle [s].
+    """
+    joints, elastic = compliant_joints(settings), elastic_of(settings)
+    springs = Springs(actuators_of(settings), len(elastic))
+    drive = LinkTorque(joints, springs, motors_of(settings), presets_of(settings), period)
+    weight = settings.perturbation.inertia_scale  # of which the robot knows
+    return CompliantArm(model, data, arm, joints, elastic, drive, weight)
