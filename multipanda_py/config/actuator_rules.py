@@ -35,10 +35,6 @@ def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
         )
     joints = tuple(joint.name for joint in arm.robot.joints)
     yield from _taken(where, arm, joints)
-    modes = {group.mode for group in arm.actuators.values()}
-    if len(modes) > 1:
-        got = ", ".join(sorted(modes))
-        yield f"{where}: got modes {got}, allowed one for all joints of an arm"
     for key, group in arm.actuators.items():
         yield from _group_faults(f"{where}.{key}", group, len(group.joints or joints))
     slides = [j for j, is_one in zip(joints, arm.robot.limits.slides) if is_one]

@@ -95,7 +95,7 @@ class ActuatorConfig(Section):
     preset: OneOrEach = 0.0
     """Of their stiffness, in the unit of the actuator's second reference."""
     mode: Mode = "equilibrium"
-    """What is commanded; the same for all joints of an arm."""
+    """What is commanded."""
     motor: MotorConfig | None = None
     """Needed by the modes with motors."""
     motor_2: MotorConfig | None = None

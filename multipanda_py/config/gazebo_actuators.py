@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 from multipanda_py.config.actuator_section import Mode
-from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.read_gazebo import GazeboActuator, read_gazebo
 
 
@@ -47,11 +46,6 @@ def actuators_of(urdf: Path, joints: Sequence[str]) -> dict[str, Any]:
             "motor": motors[0],
             **({"motor_2": motors[1]} if len(motors) > 1 else {}),
         }
-    if len({group["mode"] for group in groups.values()}) > 1:
-        modes = ", ".join(f"{actuator.joint} {actuator.mode}" for actuator in mine)
-        raise ConfigurationError(
-            f"{urdf}: operation_mode: got {modes}, allowed one mode for all joints of an arm"
-        )
     return groups
 
 

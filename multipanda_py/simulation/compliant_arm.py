@@ -4,19 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import mujoco
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.compliance.joints import CompliantJoints
+from multipanda_py.compliance.joints import CompliantJoints, Saved
 from multipanda_py.dynamics.gravity import heavy_model
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Stage
 from multipanda_py.simulation.link_torque import LinkTorque
 from multipanda_py.simulation.mjcf_elements import put
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import Matrix, Vector
 
 _gravity = pin.computeGeneralizedGravity
 
@@ -28,6 +29,14 @@ def free_motors(spec: mujoco.MjSpec, arm: ArmDescription, elastic: Sequence[int]
         put(motor, ctrllimited=False, forcelimited=False)
 
 
+@dataclass(frozen=True, eq=False)
+class SavedArm:
+    """The state of a :class:`CompliantArm`, of copies."""
+
+    joints: Saved
+    drive: tuple[Vector, Matrix]
+
+
 class CompliantArm(Stage):
     r"""Have springs carry an arm, and do what it is commanded.
 
@@ -35,7 +44,8 @@ class CompliantArm(Stage):
 
     is what motors are asked to bring about: the commanded torque and, of an arm that carries
     itself, its weight as it believes it to be. Nothing else holds a compliant arm up; MuJoCo
-    compensates no weight of it. Laws are told the torque of the springs.
+    compensates no weight of it. The torque that laws are told of is that of the springs, which is
+    that of MuJoCo's motors.
 
     Args:
         model: MuJoCo's model.
@@ -76,24 +86,25 @@ class CompliantArm(Stage):
         self.motors = np.array(motors)[self._elastic]
         span = slice(positions[0], positions[0] + arm.n_joints)
         self._q, self._dq = data.qpos[span], data.qvel[dofs[0] : dofs[0] + arm.n_joints]
+        self._ctrl = data.ctrl
         self._believed: Any = heavy_model(arm) if arm.compensates_gravity else None
         self._data = None if self._believed is None else self._believed.createData()
 
     @property
-    def moving(self) -> Any:
+    def moving(self) -> SavedArm:
         """All that changes in it: motors, their friction, what they are commanded."""
-        return self.joints.save(), self._drive.save()
+        return SavedArm(self.joints.save(), self._drive.save())
 
     @moving.setter
-    def moving(self, saved: Any) -> None:
-        joints, drive = saved
-        self.joints.restore(joints)
-        self._drive.restore(drive)
+    def moving(self, saved: SavedArm) -> None:
+        self.joints.restore(saved.joints)
+        self._drive.restore(saved.drive)
 
     def start(self) -> None:
         """Put the motors where the springs carry the arm as it stands, at rest."""
         torque = self._weight(np.zeros(len(self._q)))[self._elastic]
         self._drive.start(self._q[self._elastic], torque)
+        self._ctrl[self.motors] = torque
 
     def execute(self, tau: Vector) -> None:
         """Command the motors, and leave torques (n,) [Nm] to rigid joints alone."""
@@ -101,10 +112,6 @@ class CompliantArm(Stage):
         elastic = self._elastic
         self._drive.command(self._q[elastic], self._dq[elastic], tau[elastic])
         tau[elastic] = 0.0
-
-    def measure(self, state: ArmState) -> None:
-        """Show the torques of springs in place of those of MuJoCo's motors."""
-        state.tau_J[self._elastic] = self.joints.elastic.link
 
     def _weight(self, tau: Vector) -> Vector:
         """Return torques with what carries the arm, if it does that itself."""

@@ -14,7 +14,6 @@ from multipanda_py.actuator import Actuator
 from multipanda_py.compliance.joints import CompliantJoints
 from multipanda_py.compliance.mode import Mode
 from multipanda_py.compliance.motors import Motors
-from multipanda_py.compliance.springs import Springs
 from multipanda_py.config.actuator_section import MotorConfig, places_of
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.robots import ArmDescription
@@ -49,6 +48,15 @@ def presets_of(settings: ArmConfig) -> Vector:
     return found
 
 
+def modes_of(settings: ArmConfig) -> list[Mode]:
+    """Return the mode of every compliant joint of an arm."""
+    found = [Mode.EQUILIBRIUM] * len(elastic_of(settings))
+    for group, (_, places) in zip(settings.actuators.values(), actuators_of(settings)):
+        for place in places:
+            found[place] = Mode.of(group.mode)
+    return found
+
+
 def motors_of(settings: ArmConfig) -> Motors | None:
     """Return the motors of an arm's compliant joints; None if no group has any.
 
@@ -71,20 +79,19 @@ def motors_of(settings: ArmConfig) -> Motors | None:
 
 def compliant_joints(settings: ArmConfig) -> CompliantJoints:
     """Return the compliant joints of an arm, with what its section says."""
-    first = next(iter(settings.actuators.values()))
     return CompliantJoints(
-        actuators_of(settings), len(elastic_of(settings)), motors_of(settings), Mode.of(first.mode)
+        actuators_of(settings), len(elastic_of(settings)), motors_of(settings), modes_of(settings)
     )
 
 
 def motor_lag(settings: ArmConfig) -> float:
     """Return how late the slowest motor of an arm brings about what torque laws ask for [s]."""
     motors = motors_of(settings)
-    first = next(iter(settings.actuators.values()))
-    if motors is None or not Mode.of(first.mode).has_motors:
+    if motors is None:
         return 0.0
-    drag = np.maximum(motors.damping + motors.d, 1e-9)
-    return float((motors.inertia / drag)[0].max())
+    moved = np.array([mode.has_motors for mode in modes_of(settings)])
+    lags = motors.inertia / np.maximum(motors.damping + motors.d, 1e-9)
+    return float((lags[0] * moved).max())
 
 
 def compliant_arm(
@@ -104,7 +111,7 @@ def compliant_arm(
         period: Of a cycle [s].
     """
     joints, elastic = compliant_joints(settings), elastic_of(settings)
-    springs = Springs(actuators_of(settings), len(elastic))
-    drive = LinkTorque(joints, springs, motors_of(settings), presets_of(settings), period)
+    modes, motors = modes_of(settings), motors_of(settings)
+    drive = LinkTorque(joints, modes, motors, presets_of(settings), period)
     weight = settings.perturbation.inertia_scale  # of which the robot knows
     return CompliantArm(model, data, arm, joints, elastic, drive, weight)

@@ -3,22 +3,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from multipanda_py.compliance.joints import CompliantJoints
 from multipanda_py.compliance.mode import Mode
 from multipanda_py.compliance.motors import Motors
-from multipanda_py.compliance.springs import Springs
 from multipanda_py.state import Matrix, Vector
 
 
 def mode_of_laws(mode: Mode) -> Mode:
-    """Return the mode in which joints do what torque laws ask for, where they are in a mode.
+    """Return the mode in which a joint does what torque laws ask for, where it is in a mode.
 
-    It has the same dynamics: none of springs, springs with motors that stand where they are asked
-    to, or springs and motors.
+    It has the same dynamics: no springs, springs with motors that stand where they are asked to,
+    or springs and motors.
     """
     if mode.is_rigid:
         return Mode.LINK_TORQUE
@@ -38,8 +37,8 @@ class LinkTorque:
     what remains of a lag is that of their inertia, :math:`J / (D + D_{pid})`.
 
     Args:
-        joints: The compliant joints, m of them; put in the mode that laws need.
-        springs: Theirs.
+        joints: The compliant joints, m of them; put in the modes that laws need.
+        modes: What the cell file says of each.
         motors: Theirs, if they have any.
         preset: Stiffness presets, (m,) [rad or m].
         period: Cycle time T [s].
@@ -50,35 +49,46 @@ class LinkTorque:
     def __init__(
         self,
         joints: CompliantJoints,
-        springs: Springs,
+        modes: Sequence[Mode],
         motors: Motors | None,
         preset: Vector,
         period: float,
     ) -> None:
-        self._joints, self._springs, self._period, self._preset = joints, springs, period, preset
-        joints.set_mode(mode_of_laws(joints.mode))
-        self._mode = joints.mode
+        self._joints, self._period, self._preset = joints, period, preset
+        self._modes = [mode_of_laws(mode) for mode in modes]
+        self._rigid = [j for j, mode in enumerate(self._modes) if mode.is_rigid]
+        self._sprung = [j for j, mode in enumerate(self._modes) if not mode.is_rigid]
+        moved = np.array([mode.has_motors for mode in self._modes])
         self._per_load, self._lead = np.zeros((2, 2, len(preset)))
-        if motors is not None and self._mode.has_motors:
-            has = motors.p > 0.0
+        self._has_motors = motors is not None and bool(moved.any())
+        if motors is not None:
+            has = moved & (motors.p > 0.0)
             np.divide(1.0, motors.p, out=self._per_load, where=has)
             np.divide(motors.damping + motors.d, motors.p, out=self._lead, where=has)
-        self._equilibrium: Vector = np.zeros(len(preset))
+        self._deflection: Vector = np.zeros(len(preset))
         self._before: Matrix = np.zeros((2, len(preset)))
 
-    def save(self) -> Any:
+    def save(self) -> tuple[Vector, Matrix]:
         """Return copies of all that changes."""
-        return self._equilibrium.copy(), self._before.copy()
+        return self._deflection.copy(), self._before.copy()
 
-    def restore(self, saved: Any) -> None:
+    def restore(self, saved: tuple[Vector, Matrix]) -> None:
         """Go back to what :meth:`save` has returned."""
-        self._equilibrium, self._before = (part.copy() for part in saved)
+        self._deflection, self._before = saved[0].copy(), saved[1].copy()
 
     def start(self, q: Vector, torque: Vector) -> None:
-        """Put motors at rest where springs exert torques, (m,) [Nm], on links at q, (m,) [rad]."""
-        self._equilibrium = self._springs.nearest_equilibrium(q, torque, self._preset, q)
-        self._before = self._springs.references(self._equilibrium, self._preset)
-        self._joints.reset(q, self._before)
+        """Put motors at rest where springs exert torques, (m,) [Nm], on links at q, (m,) [rad].
+
+        Raises:
+            ActuatorRefused: If springs cannot.
+        """
+        joints = self._joints
+        joints.set_mode(Mode.EQUILIBRIUM)
+        joints.command("stiffness_preset", self._preset)
+        joints.reset(q, torque)
+        self._deflection, self._before = joints.equilibrium - q, joints.theta
+        for mode in {*self._modes}:
+            joints.set_mode(mode, [j for j, own in enumerate(self._modes) if own is mode])
         self.command(q, np.zeros_like(q), torque)
 
     def command(self, q: Vector, dq: Vector, torque: Vector) -> None:
@@ -89,19 +99,21 @@ class LinkTorque:
             dq: How fast, (m,) [rad/s].
             torque: What springs are to exert, (m,) [Nm].
         """
-        joints = self._joints
-        if self._mode is Mode.LINK_TORQUE:
-            joints.command("torque_command", torque)
+        joints, springs = self._joints, self._joints.springs
+        if self._rigid:
+            joints.command("torque_command", torque[self._rigid], self._rigid)
+        if not self._sprung:
             return
-        springs, ahead = self._springs, q + 0.5 * self._period * dq
-        self._equilibrium = springs.nearest_equilibrium(
-            ahead, torque, self._preset, self._equilibrium
+        ahead = q + 0.5 * self._period * dq
+        equilibrium = springs.nearest_equilibrium(
+            ahead, torque, self._preset, ahead + self._deflection
         )
-        motors = springs.references(self._equilibrium, self._preset)
-        if self._mode.has_motors:
+        self._deflection = equilibrium - ahead
+        motors = springs.references(equilibrium, self._preset)
+        if self._has_motors:
             loads = np.array(springs.torque(ahead, motors)[1:])
             rate = (motors - self._before) / self._period
             self._before = motors
             motors = motors + self._per_load * loads + self._lead * rate
-        joints.command("reference_1", motors[0])
-        joints.command("reference_2", motors[1])
+        joints.command("reference_1", motors[0, self._sprung], self._sprung)
+        joints.command("reference_2", motors[1, self._sprung], self._sprung)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compliant actuators of an arm in the cell file: what is allowed, and what a URDF says of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from multipanda_py.compliance.mode import Mode
+from multipanda_py.compliance.motors import Motors
+from multipanda_py.config import actuator_section
+from multipanda_py.config.actuator_section import MotorConfig
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.registry import find
+from multipanda_py.robots import MODELS
+from multipanda_py.simulation.compliant_build import (
+    actuators_of,
+    elastic_of,
+    motors_of,
+    presets_of,
+)
+
+FOLDER = Path(__file__).parents[2] / "config" / "compliant"
+GROUP = {"type": "qbmove", "joints": ["joint1", "joint3"]}
+
+
+def arm_with(actuators, **arm):
+    config = CellConfig.from_dict({"arms": {"left": {"actuators": actuators, **arm}}})
+    return config.arms["left"]
+
+
+@pytest.mark.parametrize(
+    ("actuators", "arm", "says"),
+    [
+        ({"a": {"type": "rubber"}}, {}, r"actuators.a.type: .*'rubber' does not exist; known: awas"),
+        ({"a": {}}, {}, r"actuators.a.type: missing"),
+        ({"a b": GROUP}, {}, r"actuators.a b: got 'a b'"),
+        ({"a": {**GROUP, "spring": 1}}, {}, r"actuators.a.spring: unknown key; known: type, joi"),
+        ({"a": {**GROUP, "joints": ["elbow"]}}, {}, r"a.joints: got 'elbow', which does not exist"),
+        ({"a": GROUP, "b": {"type": "sea", "joints": ["joint3"]}}, {},
+         r"b.joints: got joint3, which group a has, allowed each joint once"),
+        ({"a": {**GROUP, "params": {"k": 1.0}}}, {}, r"a.params: qbmove: parameter 'k' does not"),
+        ({"a": {**GROUP, "params": {"k_1": [1.0] * 3}}}, {}, r"a.params: .*got 3 numbers, allowed"),
+        ({"a": {**GROUP, "params": {"k_1": -1.0}}}, {}, r"a.params: qbmove: .*k_1"),
+        ({"a": {**GROUP, "preset": 0.9}}, {}, r"a.preset: .*got 0.9, allowed 0 to 0.6 rad"),
+        ({"a": {"type": "awas2", "preset": 0.2}}, {}, r"a.preset: .*got 0.2, allowed .* 0.04 m"),
+        ({"a": {**GROUP, "preset": float("nan")}}, {}, r"a.preset: got nan"),
+        ({"a": {**GROUP, "mode": "equilibrium_pid"}}, {}, r"a.motor: missing for mode equilibrium"),
+        ({"a": {**GROUP, "mode": "springs"}}, {}, r"a.mode: got 'springs'"),
+        ({"a": {**GROUP, "motor": {"inertia": 0.0}}}, {}, r"a.motor.inertia: got 0.0"),
+        ({"a": {**GROUP, "motor": {"p": [1.0] * 5}}}, {}, r"a.motor.p: got 5 numbers, allowed one"),
+        ({"a": {**GROUP, "motor": {"low": 1.0, "high": 0.0}}}, {}, r"a.motor.low: got 1, allowed l"),
+        ({"a": {**GROUP, "output_inertia": [0.1]}}, {}, r"a.output_inertia: got 1 numbers"),
+        ({"a": GROUP}, {"joints": {"stiffness": [9000.0] * 7}},
+         r"actuators: got compliant actuators beside arms.left.joints, allowed one of them"),
+        ({"a": GROUP}, {"backend": "mock"}, r"actuators: got compliant actuators with backend mock"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_in_words(actuators, arm, says):
+    with pytest.raises(ConfigurationError, match=rf"arms\.left\.{says}"):
+        arm_with(actuators, **arm)
+
+
+def test_defaults_of_motors_and_names_of_modes_are_those_of_the_simulation():
+    assert [mode.name.lower() for mode in Mode] == list(get_args(actuator_section.Mode))
+    assert [mode.name.lower() for mode in Mode if mode.has_motors] == list(
+        actuator_section.WITH_MOTORS
+    )
+    own, springs = MotorConfig(), find("actuators", "sea")(1)
+    motors = Motors.of([(springs, [0])])
+    for name in MotorConfig.model_fields:
+        if name not in ("low", "high"):  # infinite there
+            assert getattr(own, name) == getattr(motors, name)[0, 0], name
+
+
+def test_groups_put_their_numbers_where_their_joints_are():
+    arm = arm_with(
+        {
+            "wrist": {
+                "type": "sea", "joints": ["joint7", "joint6"], "output_inertia": [0.01, 0.02],
+                "params": {"stiffness": [70.0, 60.0]}, "motor": {"inertia": [0.7, 0.6]},
+            },
+            "base": {"type": "qbmove", "joints": ["joint1"], "preset": 0.3,
+                     "motor_2": {"p": 5.0}, "motor": {"p": 4.0}},
+        }
+    )  # fmt: skip
+    assert elastic_of(arm) == [0, 5, 6]
+    assert [places for _, places in actuators_of(arm)] == [[2, 1], [0]]
+    np.testing.assert_array_equal(presets_of(arm), [0.3, 0.0, 0.0])
+    motors = motors_of(arm)
+    np.testing.assert_array_equal(motors.inertia[0], [0.0233, 0.6, 0.7])
+    np.testing.assert_array_equal(motors.p[:, 0], [4.0, 5.0])
+    expected = np.array(MODELS["fr3"].armature)
+    expected[5:] = 0.02, 0.01
+    np.testing.assert_array_equal(arm.robot.armature, expected)
+    assert arm.robot is arm.robot  # made once: laws and bodies compare robots by identity
+
+
+def test_a_urdf_of_the_toolbox_is_read_as_it_is():
+    arm = CellConfig.from_yaml(FOLDER / "two_joints.yaml").arms["arm"]
+    (group,) = arm.actuators.values()
+    assert (group.type, group.joints) == ("qbmove", ["joint_1", "joint_2"])
+    assert group.mode == "equilibrium_pid"
+    assert group.motor.friction == [0.02, 0.02]
+    assert group.motor_2.inertia == 0.0233
+
+
+def rewritten(tmp_path, change):
+    for name in ("two_joints.yaml", "two_joints.urdf", "two_joints_extra.yaml"):
+        (tmp_path / name).write_text(change((FOLDER / name).read_text(encoding="utf-8")))
+    return tmp_path / "two_joints.yaml"
+
+
+def test_an_unknown_tag_is_said_of_the_model(tmp_path):
+    file = rewritten(tmp_path, lambda text: text.replace("mot_1_tauFric", "mot_1_rust"))
+    with pytest.raises(
+        ConfigurationError, match=r"arms.arm.model: .*mot_1_rust: unknown tag; kno"
+    ):
+        CellConfig.from_yaml(file)
+
+
+def test_joints_in_different_modes_are_groups_of_their_own(tmp_path):
+    file = rewritten(tmp_path, lambda text: re.sub("mode>6<", "mode>3<", text, count=1))
+    groups = CellConfig.from_yaml(file).arms["arm"].actuators
+    assert {name: (group.joints, group.mode) for name, group in groups.items()} == {
+        "qbmove": (["joint_1"], "equilibrium"),
+        "qbmove_2": (["joint_2"], "equilibrium_pid"),
+    }
+
+
+def test_the_cell_file_goes_before_the_urdf(tmp_path):
+    text = "        actuators: {mine: {type: sea, joints: [joint_2]}}\n        hand: false"
+    file = rewritten(tmp_path, lambda old: old.replace("        hand: false", text))
+    assert list(CellConfig.from_yaml(file).arms["arm"].actuators) == ["mine"]
