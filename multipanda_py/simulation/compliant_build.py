@@ -14,7 +14,7 @@ from multipanda_py.actuator import Actuator
 from multipanda_py.compliance.joints import CompliantJoints
 from multipanda_py.compliance.mode import Mode
 from multipanda_py.compliance.motors import Motors
-from multipanda_py.config.actuator_section import MotorConfig, places_of
+from multipanda_py.config.actuator_section import ActuatorConfig, MotorConfig, places_of
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.compliant_arm import CompliantArm
@@ -30,20 +30,39 @@ def elastic_of(settings: ArmConfig) -> list[int]:
     return sorted(chain.from_iterable(places_of(settings.actuators, names).values()))
 
 
-def actuators_of(settings: ArmConfig) -> list[tuple[Actuator[Any], list[int]]]:
-    """Return the springs of an arm, with the places of their joints among the compliant ones."""
+def groups_of(settings: ArmConfig) -> list[tuple[ActuatorConfig, list[int]]]:
+    """Return the groups of an arm, with the places of their joints among the compliant ones."""
     names, elastic = tuple(joint.name for joint in settings.robot.joints), elastic_of(settings)
     places = places_of(settings.actuators, names)
     return [
-        (group.actuator(len(places[key])), [elastic.index(joint) for joint in places[key]])
+        (group, [elastic.index(joint) for joint in places[key]])
         for key, group in settings.actuators.items()
     ]
+
+
+def springs_of(settings: ArmConfig) -> list[tuple[Actuator[Any], list[int]]]:
+    """Return the springs of an arm, with the places of their joints among the compliant ones.
+
+    All of one type are one object, as they are computed together.
+    """
+    found = []
+    groups = groups_of(settings)
+    for kind in dict.fromkeys(group.type for group, _ in groups):
+        parts = [(group.actuator(len(at)), at) for group, at in groups if group.type == kind]
+        order = np.argsort([place for _, at in parts for place in at])
+        params = {
+            name: np.concatenate([springs.of[name] for springs, _ in parts])[order]
+            for name in parts[0][0].of
+        }
+        at = sorted(place for _, own in parts for place in own)
+        found.append((type(parts[0][0])(len(at), params), at))
+    return found
 
 
 def presets_of(settings: ArmConfig) -> Vector:
     """Return the stiffness presets of an arm's compliant joints, (m,)."""
     found = np.zeros(len(elastic_of(settings)))
-    for group, (_, places) in zip(settings.actuators.values(), actuators_of(settings)):
+    for group, places in groups_of(settings):
         found[places] = group.preset
     return found
 
@@ -51,7 +70,7 @@ def presets_of(settings: ArmConfig) -> Vector:
 def modes_of(settings: ArmConfig) -> list[Mode]:
     """Return the mode of every compliant joint of an arm."""
     found = [Mode.EQUILIBRIUM] * len(elastic_of(settings))
-    for group, (_, places) in zip(settings.actuators.values(), actuators_of(settings)):
+    for group, places in groups_of(settings):
         for place in places:
             found[place] = Mode.of(group.mode)
     return found
@@ -62,25 +81,25 @@ def motors_of(settings: ArmConfig) -> Motors | None:
 
     Groups without motors get the default ones, which no mode of theirs uses.
     """
-    groups, springs = list(settings.actuators.values()), actuators_of(settings)
-    if not any(group.motor for group in groups):
+    groups = groups_of(settings)
+    if not any(group.motor for group, _ in groups):
         return None
     values: dict[str, Matrix] = {
         key: np.zeros((2, len(elastic_of(settings)))) for key in MOTOR_KEYS
     }
-    for group, (_, places) in zip(groups, springs):
+    for group, places in groups:
         first = group.motor or MotorConfig()
         for row, motor in enumerate((first, group.motor_2 or first)):
             for key in MOTOR_KEYS:
                 values[key][row, places] = getattr(motor, key)
     given: dict[str, ArrayLike] = dict(values)
-    return Motors.of(springs, **given)
+    return Motors.of(springs_of(settings), **given)
 
 
 def compliant_joints(settings: ArmConfig) -> CompliantJoints:
     """Return the compliant joints of an arm, with what its section says."""
     return CompliantJoints(
-        actuators_of(settings), len(elastic_of(settings)), motors_of(settings), modes_of(settings)
+        springs_of(settings), len(elastic_of(settings)), motors_of(settings), modes_of(settings)
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compliant actuators of an arm in the cell file: what is allowed, and what a URDF says of them."""
+"""Compliant actuators of an arm in the cell file: what is allowed, and what a URDF says."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.registry import find
 from multipanda_py.robots import MODELS
 from multipanda_py.simulation.compliant_build import (
-    actuators_of,
     elastic_of,
     motors_of,
     presets_of,
+    springs_of,
 )
 
 FOLDER = Path(__file__).parents[2] / "config" / "compliant"
@@ -35,35 +35,34 @@ def arm_with(actuators, **arm):
 
 
 @pytest.mark.parametrize(
-    ("actuators", "arm", "says"),
+    ("changed", "arm", "says"),
     [
-        ({"a": {"type": "rubber"}}, {}, r"actuators.a.type: .*'rubber' does not exist; known: awas"),
-        ({"a": {}}, {}, r"actuators.a.type: missing"),
-        ({"a b": GROUP}, {}, r"actuators.a b: got 'a b'"),
-        ({"a": {**GROUP, "spring": 1}}, {}, r"actuators.a.spring: unknown key; known: type, joi"),
-        ({"a": {**GROUP, "joints": ["elbow"]}}, {}, r"a.joints: got 'elbow', which does not exist"),
-        ({"a": GROUP, "b": {"type": "sea", "joints": ["joint3"]}}, {},
-         r"b.joints: got joint3, which group a has, allowed each joint once"),
-        ({"a": {**GROUP, "params": {"k": 1.0}}}, {}, r"a.params: qbmove: parameter 'k' does not"),
-        ({"a": {**GROUP, "params": {"k_1": [1.0] * 3}}}, {}, r"a.params: .*got 3 numbers, allowed"),
-        ({"a": {**GROUP, "params": {"k_1": -1.0}}}, {}, r"a.params: qbmove: .*k_1"),
-        ({"a": {**GROUP, "preset": 0.9}}, {}, r"a.preset: .*got 0.9, allowed 0 to 0.6 rad"),
-        ({"a": {"type": "awas2", "preset": 0.2}}, {}, r"a.preset: .*got 0.2, allowed .* 0.04 m"),
-        ({"a": {**GROUP, "preset": float("nan")}}, {}, r"a.preset: got nan"),
-        ({"a": {**GROUP, "mode": "equilibrium_pid"}}, {}, r"a.motor: missing for mode equilibrium"),
-        ({"a": {**GROUP, "mode": "springs"}}, {}, r"a.mode: got 'springs'"),
-        ({"a": {**GROUP, "motor": {"inertia": 0.0}}}, {}, r"a.motor.inertia: got 0.0"),
-        ({"a": {**GROUP, "motor": {"p": [1.0] * 5}}}, {}, r"a.motor.p: got 5 numbers, allowed one"),
-        ({"a": {**GROUP, "motor": {"low": 1.0, "high": 0.0}}}, {}, r"a.motor.low: got 1, allowed l"),
-        ({"a": {**GROUP, "output_inertia": [0.1]}}, {}, r"a.output_inertia: got 1 numbers"),
-        ({"a": GROUP}, {"joints": {"stiffness": [9000.0] * 7}},
-         r"actuators: got compliant actuators beside arms.left.joints, allowed one of them"),
-        ({"a": GROUP}, {"backend": "mock"}, r"actuators: got compliant actuators with backend mock"),
+        ({"type": "rubber"}, {}, r"a.type: .*'rubber' does not exist; known: awas2, "),
+        ({"type": None}, {}, r"a.type: got None"),
+        ({"spring": 1}, {}, r"a.spring: unknown key; known: type, joints, params"),
+        ({"joints": ["elbow"]}, {}, r"a.joints: got 'elbow', which does not exist; known: joint1"),
+        ({"joints": []}, {}, r"b.joints: got joint7, which group a has, allowed each joint once"),
+        ({"params": {"k": 1.0}}, {}, r"a.params: qbmove: parameter 'k' does not exist; known"),
+        ({"params": {"k_1": [1.0] * 3}}, {}, r"a.params: qbmove: k_1: got 3 numbers, allowed"),
+        ({"params": {"k_1": -1.0}}, {}, r"a.params: qbmove: k_1"),
+        ({"preset": 0.9}, {}, r"a.preset: qbmove: .*joint 1: got 0.9, allowed 0 to 0.6 rad"),
+        ({"type": "awas2", "preset": 0.2}, {}, r"a.preset: .*got 0.2, allowed .* 0.04 m"),
+        ({"preset": float("nan")}, {}, r"a.preset: got nan"),
+        ({"mode": "equilibrium_pid"}, {}, r"a.motor: missing for mode equilibrium_pid; allowed"),
+        ({"mode": "springs"}, {}, r"a.mode: got 'springs'"),
+        ({"motor": {"inertia": 0.0}}, {}, r"a.motor.inertia: got 0.0"),
+        ({"motor": {"p": [1.0] * 5}}, {}, r"a.motor.p: got 5 numbers, allowed one or 2"),
+        ({"motor": {"low": 1.0, "high": 0.0}}, {}, r"a.motor.low: got 1, allowed less than high"),
+        ({"output_inertia": [0.1]}, {}, r"a.output_inertia: got 1 numbers, allowed one or 2"),
+        ({}, {"joints": {"stiffness": [9000.0] * 7}},
+         r"got compliant actuators beside arms.left.joints, allowed one of them"),
+        ({}, {"backend": "mock"}, r"got compliant actuators with backend mock, allowed"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_in_words(actuators, arm, says):
-    with pytest.raises(ConfigurationError, match=rf"arms\.left\.{says}"):
-        arm_with(actuators, **arm)
+def test_what_cannot_be_is_refused_in_words(changed, arm, says):
+    groups = {"a": {**GROUP, **changed}, "b": {"type": "sea", "joints": ["joint7"]}}
+    with pytest.raises(ConfigurationError, match=rf"arms\.left\.actuators.*{says}"):
+        arm_with(groups, **arm)
 
 
 def test_defaults_of_motors_and_names_of_modes_are_those_of_the_simulation():
@@ -90,7 +89,9 @@ def test_groups_put_their_numbers_where_their_joints_are():
         }
     )  # fmt: skip
     assert elastic_of(arm) == [0, 5, 6]
-    assert [places for _, places in actuators_of(arm)] == [[2, 1], [0]]
+    springs = springs_of(arm)
+    assert [places for _, places in springs] == [[1, 2], [0]]
+    np.testing.assert_array_equal(springs[0][0].of["stiffness"], [60.0, 70.0])
     np.testing.assert_array_equal(presets_of(arm), [0.3, 0.0, 0.0])
     motors = motors_of(arm)
     np.testing.assert_array_equal(motors.inertia[0], [0.0233, 0.6, 0.7])
