@@ -41,6 +41,7 @@ from multipanda_py.simulation.presence import Presence, let_come_and_go
 from multipanda_py.simulation.saved_fields import load_fields, save_fields
 from multipanda_py.simulation.sim_gripper import SimGripper
 from multipanda_py.simulation.sim_robot import SimRobot
+from multipanda_py.simulation.spring_steps import spring_steps
 from multipanda_py.simulation.stages import stages_of
 from multipanda_py.simulation.world import World
 from multipanda_py.simulation.world_state import WorldState
@@ -233,9 +234,15 @@ class Mujoco(Backend[FrankaSettings]):
         ]
         self._carried = [data.qfrc_gravcomp[dofs] for dofs in self._dofs]
         mujoco.mj_forward(model, data)
-        for one in compliant:
-            one.start()
-        self._compliant = CompliantWorld(model, data, compliant) if compliant else None
+        self._compliant = None
+        if compliant:
+            for one in compliant:
+                one.start()
+            steps, found = spring_steps(model, data, compliant, self.period)
+            self._steps = max(self._steps, steps)
+            model.opt.timestep = self.period / self._steps
+            self.warnings += found
+            self._compliant = CompliantWorld(model, data, compliant)
         self.time = 0.0
         self.world = World(model, data, self._presence)
 

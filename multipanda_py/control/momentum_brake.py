@@ -88,7 +88,7 @@ class MomentumBrake:
 
     def ahead(self, tau: Vector) -> Vector:
         """Return what torques (n,) [Nm] will have added to the velocities, (n,) [rad/s]."""
-        gained: Vector = self._mass.solve(tau)
+        gained: Vector = self._mass.solve(tau).reshape(-1)  # of one joint it is a matrix
         return _multiply(gained, self.LEAD, gained)
 
     def stopping(self, torque: Vector) -> Vector:

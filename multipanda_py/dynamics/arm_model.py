@@ -64,6 +64,12 @@ def _hessian_is_mislabelled() -> bool:
     return bool(np.abs(hessian[3:][:, np.tri(len(q)).T.astype(bool)]).max() > 1e-9)
 
 
+def _column_jacobian(*given: Any) -> Matrix:
+    """Return the Jacobian of an arm with one joint, which pinocchio makes a vector of, (6, 1)."""
+    found: Matrix = _frame_jacobian(*given).reshape(6, 1)
+    return found
+
+
 class LoadedFlange:
     """Let the last link of a pinocchio model carry a load, and then another one.
 
@@ -118,6 +124,7 @@ class ArmModel:
         self._projected = np.zeros(6)
         self._solver = eigenpy.LLT(np.eye(6))
         self._mislabelled = _hessian_is_mislabelled()
+        self._jacobian: Any = _frame_jacobian if self._model.nv > 1 else _column_jacobian
         self._bind()
 
     def _bind(self) -> None:
@@ -161,7 +168,7 @@ class ArmModel:
         else:
             pin.computeAllTerms(model, data, q, dq)
         _update_frame(model, data, self._frame)
-        jacobian = _frame_jacobian(model, data, self._frame, _AXES)
+        jacobian = self._jacobian(model, data, self._frame, _AXES)
         state.jacobian = jacobian
         self._pose.take(_ROW_BY_ROW, None, state.pose_ee_in_base, "clip")  # "raise" costs twice
         jacobian.dot(dq, state.twist_ee_in_base)

@@ -56,7 +56,8 @@ class NearPairs:
         # Twists of the links at the world's origin, of every arm's joints; before them, at rest.
         self._twists = np.zeros((len(scene.joints), scene.room + 1, 6))
         pin.computeJointJacobians(scene.model, scene.data, scene.q)
-        self._jacobians = [scene.data.J[:, joints] for joints in scene.joints]
+        jacobian = scene.data.J.reshape(6, -1)  # a vector where there is one joint in all
+        self._jacobians = [jacobian[:, joints] for joints in scene.joints]
         # Columns of the arms' joints, and none for joint 0, which is fixed.
         self._columns = [
             [j[:, :count] for count in range(j.shape[1] + 1)] for j in self._jacobians

@@ -131,7 +131,7 @@ class TaskInertia:
         """Recompute all terms from the mass matrix (n, n) and the Jacobian (6, n)."""
         self._jacobian = jacobian
         self._mass.compute(mass)
-        self.minv_jt = self._mass.solve(jacobian.T)
+        self.minv_jt = self._mass.solve(jacobian.T).reshape(-1, 6)  # of one joint it is a vector
         self._task.compute(jacobian.dot(self.minv_jt, self.inertia_inv))
         self._eigen_is_fresh = False
         self._exact = inertia = self._task.solve(self._unit)

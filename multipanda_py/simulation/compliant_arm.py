@@ -57,6 +57,7 @@ class CompliantArm(Stage):
         weight: Factor on the weight that it believes to have.
 
     Attributes:
+        name: Of the arm.
         joints: As given.
         dofs: Their places among all velocities, (m,).
         positions: Their places among all positions, (m,).
@@ -78,7 +79,7 @@ class CompliantArm(Stage):
         weight: float = 1.0,
     ) -> None:
         self.joints, self._elastic, self._drive = joints, np.array(elastic), drive
-        self._scale = weight
+        self.name, self._scale, self._most = arm.name, weight, arm.limits.torque[elastic]
         places = [model.joint(name) for name in arm.joint_names]
         dofs, positions = ([int(p.dofadr[0]) for p in places], [int(p.qposadr[0]) for p in places])
         self.dofs, self.positions = (np.array(at)[self._elastic] for at in (dofs, positions))
@@ -105,6 +106,10 @@ class CompliantArm(Stage):
         torque = self._weight(np.zeros(len(self._q)))[self._elastic]
         self._drive.start(self._q[self._elastic], torque)
         self._ctrl[self.motors] = torque
+
+    def stiffest(self) -> Vector:
+        """Return the stiffness that its springs have at its joints' largest torques, (m,)."""
+        return self._drive.stiffness(self._q[self._elastic], self._most)
 
     def execute(self, tau: Vector) -> None:
         """Command the motors, and leave torques (n,) [Nm] to rigid joints alone."""

@@ -91,6 +91,19 @@ class LinkTorque:
             joints.set_mode(mode, [j for j, own in enumerate(self._modes) if own is mode])
         self.command(q, np.zeros_like(q), torque)
 
+    def stiffness(self, q: Vector, torque: Vector) -> Vector:
+        """Return what springs have at torques to either side, or at most, (m,) [Nm/rad].
+
+        Joints without springs have none.
+        """
+        springs, found = self._joints.springs, np.zeros(len(q))
+        for wanted in (torque, -torque, np.zeros_like(q)):
+            equilibrium = springs.nearest_equilibrium(q, wanted, self._preset, q)
+            motors = springs.references(equilibrium, self._preset)
+            np.maximum(found, springs.largest_stiffness(q, motors), out=found)
+        found[self._rigid] = 0.0
+        return found
+
     def command(self, q: Vector, dq: Vector, torque: Vector) -> None:
         """Ask for torques of links.
 
