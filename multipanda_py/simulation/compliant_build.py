@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from multipanda_py.actuator import Actuator
 from multipanda_py.compliance.joints import CompliantJoints
-from multipanda_py.compliance.mode import Mode
+from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.compliance.motors import Motors
 from multipanda_py.config.actuator_section import ActuatorConfig, MotorConfig, places_of
 from multipanda_py.config.sections import ArmConfig
@@ -67,12 +67,12 @@ def presets_of(settings: ArmConfig) -> Vector:
     return found
 
 
-def modes_of(settings: ArmConfig) -> list[Mode]:
+def modes_of(settings: ArmConfig) -> list[OperationMode]:
     """Return the mode of every compliant joint of an arm."""
-    found = [Mode.EQUILIBRIUM] * len(elastic_of(settings))
+    found = [OperationMode.EQUILIBRIUM] * len(elastic_of(settings))
     for group, places in groups_of(settings):
         for place in places:
-            found[place] = Mode.of(group.mode)
+            found[place] = OperationMode.of(group.mode)
     return found
 
 

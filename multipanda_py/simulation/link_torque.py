@@ -8,20 +8,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from multipanda_py.compliance.joints import CompliantJoints
-from multipanda_py.compliance.mode import Mode
+from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.compliance.motors import Motors
 from multipanda_py.state import Matrix, Vector
 
 
-def mode_of_laws(mode: Mode) -> Mode:
+def mode_of_laws(mode: OperationMode) -> OperationMode:
     """Return the mode in which a joint does what torque laws ask for, where it is in a mode.
 
     It has the same dynamics: no springs, springs with motors that stand where they are asked to,
     or springs and motors.
     """
     if mode.is_rigid:
-        return Mode.LINK_TORQUE
-    return Mode.MOTOR_PID if mode.has_motors else Mode.SPRING_REFERENCES
+        return OperationMode.LINK_TORQUE
+    return OperationMode.MOTOR_PID if mode.has_motors else OperationMode.SPRING_REFERENCES
 
 
 class LinkTorque:
@@ -49,7 +49,7 @@ class LinkTorque:
     def __init__(
         self,
         joints: CompliantJoints,
-        modes: Sequence[Mode],
+        modes: Sequence[OperationMode],
         motors: Motors | None,
         preset: Vector,
         period: float,
@@ -83,9 +83,8 @@ class LinkTorque:
             ActuatorRefused: If springs cannot.
         """
         joints = self._joints
-        joints.set_mode(Mode.EQUILIBRIUM)
-        joints.command("stiffness_preset", self._preset)
-        joints.reset(q, torque)
+        joints.set_mode(OperationMode.EQUILIBRIUM)
+        joints.reset(q, torque, self._preset)
         self._deflection, self._before = joints.equilibrium - q, joints.theta
         for mode in {*self._modes}:
             joints.set_mode(mode, [j for j, own in enumerate(self._modes) if own is mode])

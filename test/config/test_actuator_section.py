@@ -10,7 +10,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from multipanda_py.compliance.mode import Mode
+from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.compliance.motors import Motors
 from multipanda_py.config import actuator_section
 from multipanda_py.config.actuator_section import MotorConfig
@@ -66,8 +66,8 @@ def test_what_cannot_be_is_refused_in_words(changed, arm, says):
 
 
 def test_defaults_of_motors_and_names_of_modes_are_those_of_the_simulation():
-    assert [mode.name.lower() for mode in Mode] == list(get_args(actuator_section.Mode))
-    assert [mode.name.lower() for mode in Mode if mode.has_motors] == list(
+    assert [mode.name.lower() for mode in OperationMode] == list(get_args(actuator_section.Mode))
+    assert [mode.name.lower() for mode in OperationMode if mode.has_motors] == list(
         actuator_section.WITH_MOTORS
     )
     own, springs = MotorConfig(), find("actuators", "sea")(1)
