@@ -23,7 +23,7 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.compliant_arm import CompliantArm, free_motors
 from multipanda_py.simulation.compliant_build import compliant_arm, elastic_of, motor_lag
 from multipanda_py.simulation.compliant_world import CompliantWorld
-from multipanda_py.simulation.drive import Drive, Stage
+from multipanda_py.simulation.drive import Drive
 from multipanda_py.simulation.elasticity import (
     Springs,
     add_rotors,
@@ -212,8 +212,11 @@ class Mujoco(Backend[FrankaSettings]):
             stages = stages_of(model, data, arm, real, settings, robot, dof, seed, self.period)
             if bends:
                 compliant.append(compliant_arm(model, data, arm, settings, self.period))
-            last: list[Stage] = [springs] if springs else compliant[-1:] if bends else []
-            self.drives.append(Drive([*stages, *last]))
+            if springs:
+                stages.append(springs)
+            elif bends:
+                stages.append(compliant[-1])
+            self.drives.append(Drive(stages))
         self._objects: list[Vector] = []
         for name in self._things:
             at = int(model.joint(f"{name}_joint").qposadr[0])
@@ -342,7 +345,9 @@ class Mujoco(Backend[FrankaSettings]):
         hands = [hand.save() for hand in self._hands if hand is not None]
         world = WorldState.of(self.model, self.data)
         drives = [drive.save() for drive in self.drives]
-        springs = self._compliant and save_fields(self._compliant, CompliantWorld.CHANGING)
+        springs = None
+        if self._compliant is not None:
+            springs = save_fields(self._compliant, CompliantWorld.CHANGING)
         return SavedMujoco(world, drives, hands, dict(self._servos), springs)
 
     def place(self, record: Vector) -> None:

@@ -99,7 +99,8 @@ class ActuatorConfig(Section):
     motor: MotorConfig | None = None
     """Needed by the modes with motors."""
     motor_2: MotorConfig | None = None
-    """The second motor, if it is not as the first."""
+    """The second motor, if it is not as the first; by default one that moves a pivot does so as
+    the first would by a pinion of 15 mm."""
     output_inertia: NotNegative | None = None
     """What turns with the link besides its body, as the output's shaft; by default what the model
     has for the rotor. Motors are behind the springs, with an inertia of their own [kg m^2]."""

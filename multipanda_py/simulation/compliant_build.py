@@ -8,7 +8,6 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from numpy.typing import ArrayLike
 
 from multipanda_py.actuator import Actuator
 from multipanda_py.compliance.joints import CompliantJoints
@@ -19,7 +18,7 @@ from multipanda_py.config.sections import ArmConfig
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.compliant_arm import CompliantArm
 from multipanda_py.simulation.link_torque import LinkTorque
-from multipanda_py.state import Matrix, Vector
+from multipanda_py.state import Vector
 
 MOTOR_KEYS = tuple(MotorConfig.model_fields)
 
@@ -79,21 +78,22 @@ def modes_of(settings: ArmConfig) -> list[OperationMode]:
 def motors_of(settings: ArmConfig) -> Motors | None:
     """Return the motors of an arm's compliant joints; None if no group has any.
 
-    Groups without motors get the default ones, which no mode of theirs uses.
+    Groups without motors get the default ones, which no mode of theirs uses. A second motor that
+    moves a pivot does so by a pinion, if nothing is said of it.
     """
     groups = groups_of(settings)
     if not any(group.motor for group, _ in groups):
         return None
-    values: dict[str, Matrix] = {
-        key: np.zeros((2, len(elastic_of(settings)))) for key in MOTOR_KEYS
-    }
+    given: dict[str, Any] = {key: np.zeros(len(elastic_of(settings))) for key in MOTOR_KEYS}
     for group, places in groups:
-        first = group.motor or MotorConfig()
-        for row, motor in enumerate((first, group.motor_2 or first)):
-            for key in MOTOR_KEYS:
-                values[key][row, places] = getattr(motor, key)
-    given: dict[str, ArrayLike] = dict(values)
-    return Motors.of(springs_of(settings), **given)
+        for key in MOTOR_KEYS:
+            given[key][places] = getattr(group.motor or MotorConfig(), key)
+    both = Motors.of(springs_of(settings), **given)
+    rows = {key: getattr(both, key).copy() for key in MOTOR_KEYS}
+    for group, places in groups:
+        for key in MOTOR_KEYS if group.motor_2 else ():
+            rows[key][1, places] = getattr(group.motor_2, key)
+    return Motors(**rows)
 
 
 def compliant_joints(settings: ArmConfig) -> CompliantJoints:
