@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from multipanda_py.actuator import ElasticTorque
 from multipanda_py.actuators.awas2 import Awas2
 from multipanda_py.actuators.qbmove import Qbmove
 from multipanda_py.actuators.sea import Sea
+from multipanda_py.cli import main
 from multipanda_py.testing import ContractBroken, check_actuator
 
 ODD = {
@@ -33,6 +36,17 @@ def test_the_built_in_ones_say_where_they_are_from(name):
     assert "2021" in found.source
     assert found.identified
     assert found.kind() == name
+
+
+def test_programs_get_parameters_units_and_sources(capsys):
+    assert main(["list", "actuators", "--json"]) == 0
+    found = {item["name"]: item for item in json.loads(capsys.readouterr().out)["actuators"]}
+    sea, awas2 = found["sea"], found["awas2"]
+    assert (sea["motors"], sea["preset"], awas2["motors"], awas2["preset"]) == (1, "", 2, "m")
+    assert awas2["source"].startswith("Jafari")
+    (high,) = (one for one in awas2["parameters"] if one["name"] == "preset_high")
+    assert (high["unit"], high["low"], high["default"]) == ("m", 0, 0.04)
+    assert not any(one["name"].startswith("preset") for one in sea["parameters"])
 
 
 class Stiffer(Qbmove):
