@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from multipanda_py import registry
+from multipanda_py.cell import Cell
 from multipanda_py.cli import main
 from multipanda_py.robots.actuator_file import actuator_from
 from multipanda_py.testing import ContractBroken, check_actuator
@@ -29,7 +30,7 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The guide's files in a folder on the path, installed as pip would do it."""
-    for block in blocks("python"):
+    for block in (*blocks("python"), *blocks("yaml")):
         (tmp_path / block.split("\n", 1)[0].removeprefix("# ")).write_text(block)
     info = tmp_path / "maccepa-1.0.dist-info"
     info.mkdir()
@@ -64,6 +65,17 @@ def test_a_joint_comes_to_rest_where_the_page_says(found: Path):
     moved = import_module("move")
     assert moved.held == pytest.approx(0.8, abs=2e-3)
     assert moved.sagged < 0.7
+
+
+@pytest.mark.sim
+def test_its_cell_runs_on_it(found: Path):
+    with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
+        start = cell.state("arm").q
+        cell.step(500)
+        state = cell.state("arm")
+        assert state.fault == ""
+        assert cell.active == ("arm/soft",)
+        assert np.abs(state.q - start).max() < 0.02  # springs carry the wrist's weight
 
 
 def test_it_is_listed_with_its_parameters(found: Path, capsys: pytest.CaptureFixture[str]):

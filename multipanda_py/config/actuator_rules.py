@@ -66,7 +66,9 @@ def _group_faults(where: str, group: ActuatorConfig, n_joints: int) -> Iterator[
     try:
         springs = group.actuator(n_joints)
     except (ConfigurationError, ActuatorRefused) as error:
-        place = "params" if isinstance(error, ActuatorRefused) else "type"
+        of_file = bool(group.identified) and str(error).startswith(group.identified)
+        place = "identified" if of_file else "type"
+        place = "params" if isinstance(error, ActuatorRefused) else place
         yield f"{where}.{place}: {error}"
     else:
         try:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -14,7 +15,9 @@ from pydantic import Discriminator, Field, Tag
 from multipanda_py import registry
 from multipanda_py.actuator import Actuator
 from multipanda_py.config.section import Section
+from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots import Robot
+from multipanda_py.robots.actuator_file import read_actuator
 
 _EACH = Field(min_length=1, max_length=64)
 _Number = Annotated[float, Field(ge=-1e6, le=1e6)]
@@ -92,6 +95,8 @@ class ActuatorConfig(Section):
     """Names of the joints, as the model has them; all if empty."""
     params: dict[str, OneOrEach] = {}
     """Of the springs; a number for all joints of the group, or one for each."""
+    identified: str = ""
+    """File of ``multipanda actuators identify``, of this type; ``params`` go before it."""
     preset: OneOrEach = 0.0
     """Of their stiffness, in the unit of the actuator's second reference."""
     mode: Mode = "equilibrium"
@@ -110,9 +115,18 @@ class ActuatorConfig(Section):
 
         Raises:
             UnknownName: If there is no such type.
+            ConfigurationError: If ``identified`` is no such file, or of another type.
             ActuatorRefused: If a parameter is none of it, or out of bounds.
         """
-        found: Actuator[Any] = registry.find("actuators", self.type)(n_joints, self.params)
+        params: dict[str, Any] = {}
+        if self.identified:
+            kind, params = read_actuator(Path(self.identified))
+            if kind != self.type:
+                raise ConfigurationError(
+                    f"{self.identified}: type: got {kind}, allowed {self.type}, which the group is"
+                )
+        kind_of = registry.find("actuators", self.type)
+        found: Actuator[Any] = kind_of(n_joints, {**params, **self.params})
         return found
 
 

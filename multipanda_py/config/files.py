@@ -53,7 +53,16 @@ def _with_paths(arm: Mapping[str, Any], place: Callable[[str], str]) -> dict[str
         if isinstance(own, Mapping) and isinstance(own.get(key), str) and own[key]:
             given = {**own, key: place(own[key])}
             found = {**found, section: given} if section else given
+    groups = found.get("actuators")
+    if isinstance(groups, Mapping):
+        found["actuators"] = {name: _placed(group, place) for name, group in groups.items()}
     return found
+
+
+def _placed(group: Any, place: Callable[[str], str]) -> Any:
+    """Return a group of actuators whose file of springs is elsewhere."""
+    path = group.get("identified") if isinstance(group, Mapping) else None
+    return {**group, "identified": place(path)} if isinstance(path, str) and path else group
 
 
 def relative_to(folders: Sequence[Path], data: Any) -> Any:
