@@ -36,7 +36,7 @@ def build_pinocchio(arm: ArmDescription, *, base_in_world: bool = False) -> Any:
         arm = dataclasses.replace(
             arm, position_base_in_world=np.zeros(3), rotation_base_in_world=np.eye(3)
         )
-    full = pin.buildModelFromXML(arm_urdf(arm, plain=True))
+    full = pin.buildModelFromXML(arm_urdf(arm, plain=True, shapes=False))
     q = pin.neutral(full)
     fingers = [
         joint for joint in range(1, full.njoints) if full.names[joint] not in arm.joint_names

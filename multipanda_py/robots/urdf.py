@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,7 +17,7 @@ import numpy as np
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.robots.arm import ArmDescription
 from multipanda_py.robots.parallel_gripper import GripperBody, ParallelGripper
-from multipanda_py.robots.shapes import Block
+from multipanda_py.robots.shapes import Block, Capsule, Turned
 from multipanda_py.robots.tool import Tool
 from multipanda_py.robots.urdf_shapes import (
     Element,
@@ -38,12 +38,14 @@ HEADER = (
 )
 
 
-def arm_urdf(arm: ArmDescription, *, plain: bool = False) -> str:
+def arm_urdf(arm: ArmDescription, *, plain: bool = False, shapes: bool = True) -> str:
     """Return the URDF of one arm on a fixed joint of the root link ``world``."""
-    return cell_urdf((arm,), name=arm.name, plain=plain)
+    return cell_urdf((arm,), name=arm.name, plain=plain, shapes=shapes)
 
 
-def cell_urdf(arms: Sequence[ArmDescription], name: str = "cell", *, plain: bool = False) -> str:
+def cell_urdf(
+    arms: Sequence[ArmDescription], name: str = "cell", *, plain: bool = False, shapes: bool = True
+) -> str:
     """Return the URDF of several arms in one ``world``.
 
     Args:
@@ -51,6 +53,7 @@ def cell_urdf(arms: Sequence[ArmDescription], name: str = "cell", *, plain: bool
         name: Name of the robot element.
         plain: Write joints that turn without end as others, of which every reader makes one
             number: pinocchio else has their cosine and sine.
+        shapes: Write what is seen and what touches, which are most of it.
 
     Raises:
         ConfigurationError: If two arms have the same name.
@@ -61,7 +64,7 @@ def cell_urdf(arms: Sequence[ArmDescription], name: str = "cell", *, plain: bool
     robot = Element("robot", name=name)
     add(robot, "link", name="world")
     for arm in arms:
-        _add_arm(robot, arm, plain)
+        _add_arm(robot, arm, plain, shapes)
     ElementTree.indent(robot)
     return HEADER + ElementTree.tostring(robot, encoding="unicode") + "\n"
 
@@ -74,7 +77,7 @@ def _add_joint(robot: Element, kind: str, name: str, parent: str, child: str) ->
     return joint
 
 
-def _add_arm(robot: Element, arm: ArmDescription, plain: bool) -> None:
+def _add_arm(robot: Element, arm: ArmDescription, plain: bool, shapes: bool) -> None:
     """Add links and joints, the hand and the tool."""
     p, limits, kind = arm.prefix, arm.limits, arm.robot
     base = _add_joint(robot, "fixed", f"{p}base_joint", "world", arm.base_frame)
@@ -83,10 +86,8 @@ def _add_arm(robot: Element, arm: ArmDescription, plain: bool) -> None:
         link = add(robot, "link", name=p + part.name)
         if part.inertial.mass > 0.0:
             add_inertial(link, part.inertial.mass, part.inertial.com, part.inertial.inertia)
-        for shape in part.look:
-            add_visual(link, shape)
-        for capsule in part.capsules:
-            add_capsule(link, capsule)
+        if shapes:
+            _add_shapes(link, part.look, part.capsules)
     for i, own in enumerate(kind.joints):
         before, after = (p + part.name for part in kind.links[i : i + 2])
         is_endless = bool(limits.endless[i]) and not plain
@@ -115,18 +116,31 @@ def _add_arm(robot: Element, arm: ArmDescription, plain: bool) -> None:
     flange = _add_joint(robot, "fixed", p + kind.flange.joint, last, arm.flange_frame)
     add_joint_origin(flange, kind.flange.origin.position, kind.flange.origin.rotation)
     if arm.gripper is not None:
-        _add_hand(robot, p, arm.flange_frame, arm.gripper)
+        _add_hand(robot, p, arm.flange_frame, arm.gripper, shapes)
     if arm.tool is not None:
-        _add_tool(robot, p, arm.flange_frame, arm.tool)
+        _add_tool(robot, p, arm.flange_frame, arm.tool, shapes)
 
 
-def _add_hand(robot: Element, p: str, flange: str, gripper: ParallelGripper) -> None:
+def _add_shapes(
+    link: Element, look: Iterable[Turned | Block], solids: Iterable[Capsule | Block]
+) -> None:
+    """Add what of a link is seen, and what touches."""
+    for shape in look:
+        add_visual(link, shape)
+    for solid in solids:
+        if isinstance(solid, Block):
+            add_block(link, "collision", solid)
+        else:
+            add_capsule(link, solid)
+
+
+def _add_hand(robot: Element, p: str, flange: str, gripper: ParallelGripper, shapes: bool) -> None:
     """Add a gripper, its fingers and its tool centre point; ``p`` is the arm's prefix."""
-    _add_gripper_body(robot, f"{p}hand", gripper.body)
+    _add_gripper_body(robot, f"{p}hand", gripper.body, shapes)
     mount = _add_joint(robot, "fixed", f"{p}hand_joint", flange, f"{p}hand")
     add_joint_origin(mount, gripper.mount.position, gripper.mount.rotation)
     for i, (side, finger) in enumerate(zip(("left", "right"), gripper.fingers), start=1):
-        _add_gripper_body(robot, f"{p}{side}finger", finger)
+        _add_gripper_body(robot, f"{p}{side}finger", finger, shapes)
         joint = _add_joint(
             robot, "prismatic", f"{p}finger_joint{i}", f"{p}hand", f"{p}{side}finger"
         )
@@ -142,31 +156,24 @@ def _add_hand(robot: Element, p: str, flange: str, gripper: ParallelGripper) -> 
     add_joint_origin(tcp, gripper.tcp.position, gripper.tcp.rotation)
 
 
-def _add_gripper_body(robot: Element, name: str, body: GripperBody) -> None:
+def _add_gripper_body(robot: Element, name: str, body: GripperBody, shapes: bool) -> None:
     """Add the link of a gripper's body or finger."""
     link = add(robot, "link", name=name)
     if body.inertial.mass > 0.0:
         add_inertial(link, body.inertial.mass, body.inertial.com, body.inertial.inertia)
-    for shape in body.look:
-        add_visual(link, shape)
-    for solid in body.contact:
-        if isinstance(solid, Block):
-            add_block(link, "collision", solid)
-        else:
-            add_capsule(link, solid)
+    if shapes:
+        _add_shapes(link, body.look, body.contact)
 
 
-def _add_tool(robot: Element, p: str, flange: str, tool: Tool) -> None:
+def _add_tool(robot: Element, p: str, flange: str, tool: Tool, shapes: bool) -> None:
     """Add the tool and its centre point; ``p`` is the arm's prefix."""
     link = add(robot, "link", name=f"{p}tool")
     if tool.mass > 0.0:
         add_inertial(link, tool.mass, tool.com_in_flange, tool.inertia)
     mount = _add_joint(robot, "fixed", f"{p}tool_joint", flange, f"{p}tool")
     add_joint_origin(mount, np.zeros(3))
-    for capsule in tool.capsules:
-        add_capsule(link, capsule)
-    for shape in tool.look:
-        add_visual(link, shape)
+    if shapes:
+        _add_shapes(link, tool.look, tool.capsules)
     add(robot, "link", name=f"{p}tool_tcp")
     tcp = _add_joint(robot, "fixed", f"{p}tool_tcp_joint", f"{p}tool", f"{p}tool_tcp")
     add_joint_origin(tcp, tool.pose_tcp_in_flange[:3, 3], tool.pose_tcp_in_flange[:3, :3])
