@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import coal
@@ -11,8 +12,9 @@ import pinocchio as pin
 
 from multipanda_py.context import Context
 from multipanda_py.dynamics.arm_model import build_pinocchio
-from multipanda_py.dynamics.collision_groups import Solid
+from multipanda_py.dynamics.collision_groups import Grasps, Group, Solid
 from multipanda_py.dynamics.collision_pairs import CollisionPairs
+from multipanda_py.dynamics.thing_places import ThingPlaces
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots import ArmDescription, SceneObject
 from multipanda_py.state import Vector
@@ -26,7 +28,8 @@ _UP = np.array([0.0, 0.0, 1.0])
 class CollisionGeometry:
     r"""Where everything is that arms could hit, and how far it may have moved.
 
-    The combined model has the joints of all arms and a free joint per movable object. ``raw`` is
+    The combined model has the joints of all arms, and one for the place of every movable object
+    (:class:`.ThingPlaces`). ``raw`` is
     what it is placed by: joint positions of all arms, with ``room`` for those of the arm that has
     most, then the objects' poses. A point of an
     arm moves at most :math:`\sum_i r_i |\Delta q_i|`, with :math:`r_i` the farthest that
@@ -43,10 +46,11 @@ class CollisionGeometry:
         room: Numbers in ``raw`` for the joints of one arm.
         joints: For every arm where its joints are in the model's q, a slice.
         raw: (room n_arms + 7 n_objects,) [rad; m, quaternion w x y z].
-        q: The same for the model, with quaternions x y z w.
+        q: Positions of the model's joints, (nq,) [rad, m]; those of objects stay zero.
         reach: (bodies, len(raw)); the last row is the world's, zero.
         v: Speeds of the model's joints, (nv,) [rad/s, m/s]; those of objects stay zero.
-        groups: All groups of pairs of which at least one solid belongs to an own arm.
+        groups: All groups of pairs of which at least one solid belongs to an own arm, but for
+            those of held things among others: :meth:`groups_with`.
     """
 
     def __init__(self, context: Context) -> None:
@@ -71,24 +75,26 @@ class CollisionGeometry:
         floor = coal.Halfspace(_UP, height)
         ground = Solid(floor, 0, pin.SE3.Identity(), names=("floor",))
         self.q: Vector = pin.neutral(self.model)
-        order = [
-            self.room * i + joint for i, arm in enumerate(arms) for joint in range(arm.n_joints)
-        ]
-        for start in range(begin, size, 7):
-            order += [start, start + 1, start + 2, start + 4, start + 5, start + 6, start + 3]
-        self._order = np.array(order)
-        for start, thing in zip(range(begin, size, 7), objects):
+        self._order = np.array(
+            [self.room * i + joint for i, arm in enumerate(arms) for joint in range(arm.n_joints)]
+        )
+        poses = self.raw[begin:].reshape(-1, 7)
+        for pose, thing in zip(poses, objects):
             x, y, z, w = quaternion_from_rotation(thing.rotation)
-            self.raw[start : start + 7] = *thing.start, w, x, y, z
+            pose[:] = *thing.start, w, x, y, z
         self.data = self.model.createData()
         self.v: Vector = np.zeros(self.model.nv)
         moving = self.joints[-1].stop
+        self._q_of_arms = self.q[:moving]
+        self._things = ThingPlaces(self.data, range(1 + moving, self.model.njoints), poses)
         self._motions = [self.data.v[joint].vector for joint in range(1, 1 + moving)]
         self._motion, self._squares = np.zeros((2, moving, 6))
         self._of_each = np.kron(np.eye(2), np.ones((3, 1)))
         self._lengths = np.stack([np.ones(moving), self._farthest], 1)
-        pairs = CollisionPairs(context, self._arms, self._movable, fixed, ground)
-        self.groups = list(pairs.groups())
+        self._pairs = CollisionPairs(context, self._arms, self._movable, fixed, ground)
+        self.groups = list(self._pairs.groups())
+        for group in self.groups:
+            group.build()
 
     def _add_arm(self, index: int, arm: ArmDescription) -> list[Solid]:
         """Add an arm's joints to the model and return its capsules."""
@@ -143,16 +149,14 @@ class CollisionGeometry:
         return solids
 
     def _add_object(self, body: int, thing: SceneObject, at: int) -> Solid:
-        """Add a free joint, whose pose is at a place of ``raw``, and return the solid on it."""
-        joint = self.model.addJoint(
-            0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), f"object_{body}"
-        )
+        """Add the joint of an object whose pose is at a place of ``raw``; return the solid."""
+        joint = self.model.addJoint(0, pin.JointModelRZ(), pin.SE3.Identity(), f"object_{body}")
         weights = self.reach[body, at : at + 7]
         capsule = thing.shape == "capsule"
         radius = sum(thing.size) if capsule else float(np.linalg.norm(thing.size))
         weights[:3], weights[3:] = 1.0, _TURN * radius
         self._radii.append(radius)
-        return _solid(thing, joint)
+        return _solid(thing, joint, radius)
 
     def extent(self, arm: int, index: int) -> float:
         """Return how far an object reaches beyond an arm's last joint, as placed now [m]."""
@@ -160,10 +164,16 @@ class CollisionGeometry:
         centre = self.data.oMi[self._movable[index].joint].translation
         return float(np.linalg.norm(centre - joint)) + self._radii[index]
 
+    def groups_with(self, held: Grasps) -> list[Group]:
+        """Return the groups that count with what is in the hands."""
+        there = [group for group in self.groups if group.counts(held)]
+        return there + self._pairs.among_things(held)
+
     def place(self) -> None:
         """Move all bodies to where ``raw`` says, at the speeds ``v``."""
-        np.take(self.raw, self._order, out=self.q)
+        np.take(self.raw, self._order, out=self._q_of_arms)
         pin.forwardKinematics(self.model, self.data, self.q, self.v)
+        self._things.write()
 
     def speeds(self) -> Vector:
         r"""Return what no point of each link was faster than when it was placed, (joints,) [m/s].
@@ -193,8 +203,8 @@ def _along(start: Vector, end: Vector) -> Any:
     return pin.SE3(turn, (start + end) / 2.0)
 
 
-def _solid(thing: SceneObject, joint: int) -> Solid:
-    """Return a thing of the scene, on its joint or fixed at its place."""
+def _solid(thing: SceneObject, joint: int, radius: float = math.inf) -> Solid:
+    """Return a thing of the scene, on its joint in a ball around it [m], or fixed."""
     size = thing.size
     if thing.shape == "box":
         shape = coal.Box(2.0 * size[0], 2.0 * size[1], 2.0 * size[2])
@@ -209,4 +219,4 @@ def _solid(thing: SceneObject, joint: int) -> Solid:
         if joint
         else pin.SE3(np.array(thing.rotation), np.array(thing.position))
     )
-    return Solid(shape, joint, placement, names=(thing.name,))
+    return Solid(shape, joint, placement, names=(thing.name,), radius=radius)

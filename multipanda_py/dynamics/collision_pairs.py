@@ -20,7 +20,9 @@ class CollisionPairs:
     """Put solids in pairs, and pairs in groups of two bodies.
 
     What a hand holds is a part of that hand: groups of its own (``held``) have it as a solid that
-    moves with the arm's last joint, while the object's groups as a thing of the scene are out.
+    moves with the arm's last joint, while the object's groups as a thing of the scene are out. Its
+    groups with other movable things are made when it is held first: of all pairs of things there
+    are too many.
 
     Args:
         context: The arms, own ones first, and what may touch.
@@ -45,9 +47,10 @@ class CollisionPairs:
         self._sections = [arm.robot.sections for arm in everyone]
         self._touching = {frozenset(pair) for pair in context.touching}
         self._hands_meet = "hands" in context.touches
+        self._among: dict[tuple[tuple[int, int], ...], list[Group]] = {}
 
     def groups(self) -> Iterator[Group]:
-        """Make the groups; pairs that no own joint can part are left out."""
+        """Make the groups, but for :meth:`among_things`, of pairs that own joints can part."""
         n_own = self._n_own
         n, world = len(self._arms), self._world
         yield from self._held_groups()
@@ -109,29 +112,42 @@ class CollisionPairs:
                         kind, b, body, _within(links, section), [thing], max(a, b) < n_own,
                         movers=(b, a), held=grasp, free=free,
                     )  # fmt: skip
-            for b, other in product(range(a), range(len(self._movable))):
-                if other != index and b < n_own:
+            for kind, solid in [("floor", self._floor), *(("fixed", s) for s in self._fixed)]:
+                if a < n_own:
                     yield from self._group(
-                        "arms", body, n + other, [thing], [self._as_held(b, other)], a < n_own,
-                        movers=(a, b), held=grasp | {(b, other)},
+                        f"{kind}_hand", body, self._world, [thing], [solid],
+                        movers=(a, self._world), held=grasp,
                     )  # fmt: skip
-            if a < n_own:
-                yield from self._held_among_things(a, index, thing)
 
-    def _held_among_things(self, arm: int, index: int, thing: Solid) -> Iterator[Group]:
-        """Make the groups of what an own hand may hold, against floor and things."""
-        n, world = len(self._arms), self._world
-        body, grasp = n + index, frozenset({(arm, index)})
-        for kind, solid in [("floor", self._floor), *(("fixed", s) for s in self._fixed)]:
-            yield from self._group(
-                f"{kind}_hand", body, world, [thing], [solid], movers=(arm, world), held=grasp
-            )
-        for other, solid in enumerate(self._movable):
-            if other != index:
-                yield from self._group(
-                    "movable_hand", body, n + other, [thing], [solid],
-                    movers=(arm, n + other), held=grasp, free=self._grasps_of(other),
-                )  # fmt: skip
+    def among_things(self, held: Grasps) -> list[Group]:
+        """Return the groups of what hands hold against other movable things, held or not.
+
+        The same ones whenever the same is held; made while the loop runs, and so not built.
+        """
+        found = []
+        for arm, index in sorted(held):
+            for other in range(len(self._movable)):
+                holders = [b for b, thing in held if thing == other]
+                if other != index and not holders and arm < self._n_own:
+                    found += self._between((arm, index), (len(self._arms) + other, other))
+                for b in holders if other != index else ():
+                    if b < arm and b < self._n_own:
+                        found += self._between((arm, index), (b, other))
+        return found
+
+    def _between(self, grasp: tuple[int, int], other: tuple[int, int]) -> list[Group]:
+        """Return the group of what is held and another thing: its mover, and its number."""
+        if (grasp, other) not in self._among:
+            (arm, index), (mover, number), n = grasp, other, len(self._arms)
+            kind, second, both_own = "movable_hand", self._movable[number], False
+            if mover < n:
+                kind, second, both_own = "arms", self._as_held(mover, number), arm < self._n_own
+            groups = self._group(
+                kind, n + index, n + number, [self._as_held(arm, index)], [second], both_own,
+                movers=(arm, mover),
+            )  # fmt: skip
+            self._among[grasp, other] = list(groups)
+        return self._among[grasp, other]
 
     def _as_held(self, arm: int, index: int) -> Solid:
         """Return an object as a part of an arm's hand."""

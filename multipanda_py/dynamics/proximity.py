@@ -100,9 +100,6 @@ class Proximity:
     def choose(self, kinds: Collection[str], distance: float) -> None:
         """Keep the groups of some kinds, which matter at rest from ``distance`` [m] on."""
         self._distance, self._kinds = distance, kinds
-        for group in self._scene.groups:
-            hand_may = group.kind in _WITHOUT_HAND and f"{group.kind}_hand" not in kinds
-            group.is_foreseen = not (hand_may or group.is_touched)
         self._select()
         for group in self.groups:
             group.begins = [min(begin, distance) for begin in group.begins]
@@ -110,11 +107,12 @@ class Proximity:
 
     def _select(self) -> None:
         """Keep the groups of the chosen kinds that count with what is held now."""
-        self.groups = [
-            group
-            for group in self._scene.groups
-            if group.kind in self._kinds and group.counts(self._held)
-        ]
+        kinds = self._kinds
+        counting = self._scene.groups_with(self._held)
+        self.groups = [group for group in counting if group.kind in kinds]
+        for group in self.groups:
+            hand_may = group.kind in _WITHOUT_HAND and f"{group.kind}_hand" not in kinds
+            group.is_foreseen = not (hand_may or group.is_touched)
         sides = [
             self._movers(body, group.links[side])
             for group in self.groups
@@ -142,7 +140,7 @@ class Proximity:
         change = _absolute(_subtract(self._now, self._before, self._change), self._change)
         if self._clear - change.dot(self._sums, self._bent).item(0) >= self._distance:
             for group in self.groups:
-                group.begins = [self._distance] * len(group.results)
+                group.begins = [self._distance] * len(group.pairs)
             return
         self._remember(change.dot(self._weights)[: self._bodies].tolist())
         travel, distance = self._travel, self._distance
@@ -158,7 +156,7 @@ class Proximity:
                 left = self._let_be(group)
                 group.limit = total + left
             else:
-                group.begins = [distance] * len(group.results)
+                group.begins = [distance] * len(group.pairs)
             clear = min(clear, left)
         self._clear, self._slack = clear, -1.0  # how fast they are is left to the next look
 
@@ -171,9 +169,10 @@ class Proximity:
 
     def _let_be(self, group: Group) -> float:
         """Have pairs of a group that are near now begin where they are; return its distance."""
-        distance, nearest = self._distance, group.measure(self._scene.model, self._scene.data)
+        scene, distance = self._scene, self._distance
+        nearest = group.measure(scene.model, scene.data, distance)
         if nearest >= distance:  # as most: no look at each
-            group.begins = [distance] * len(group.results)
+            group.begins = [distance] * len(group.pairs)
         else:
             group.begins = [min(r.min_distance, distance) for r in group.results]
         return nearest
@@ -261,7 +260,7 @@ class Proximity:
             matters = far if far > least else least
             left = group.limit - total
             if left < matters:
-                left = group.measure(scene.model, scene.data)
+                left = group.measure(scene.model, scene.data, matters)
                 group.limit = total + left
                 if left < matters:
                     near.append((group, matters))

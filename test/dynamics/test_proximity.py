@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -11,6 +13,7 @@ from multipanda_py.control.approach_barrier import ApproachBarrier
 from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.dynamics.collision_geometry import CollisionGeometry
 from multipanda_py.dynamics.proximity import Proximity
+from multipanda_py.robots import SceneObject
 from multipanda_py.testing import StateMaker
 
 READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
@@ -76,3 +79,40 @@ def test_pairs_that_matter_are_those_of_looking_at_all_of_them(quickness):
         assert pairs == expected
         near += bool(pairs)
     assert 0 < near < cycles
+
+
+def scene_of(things):
+    """Return two arms beside a row of boxes that can be moved."""
+    place = [np.array([0.5, 0.1 * k, 0.02]) for k in range(things)]
+    objects = tuple(
+        SceneObject(f"box{k}", "box", (0.02, 0.02, 0.02), at, mass=0.1)
+        for k, at in enumerate(place)
+    )
+    poses = np.array([[*at, 1.0, 0.0, 0.0, 0.0] for at in place])
+    return CollisionGeometry(replace(StateMaker(2).context, objects=objects, object_poses=poses))
+
+
+def test_many_things_made_starts_slow_as_every_two_of_them_had_groups():
+    """Of each arm that may hold one, or both; and a free joint each: seconds and gigabytes."""
+    two, four, eight = (scene_of(n) for n in (2, 4, 8))
+    groups = [len(scene.groups) for scene in (two, four, eight)]
+    assert groups[2] - groups[1] == 2 * (groups[1] - groups[0]) > 0
+    assert eight.model.nv == two.model.nv + 6
+
+
+def test_groups_of_held_things_among_others_are_made_once_and_built_when_they_may_be_near():
+    scene, held = scene_of(8), frozenset({(0, 3), (1, 5)})
+
+    def among():
+        return [group for group in scene.groups_with(held) if group not in scene.groups]
+
+    groups = among()
+    assert groups == among()
+    assert len(groups) == 13  # either thing and six that nobody holds, and both
+    assert sorted(group.kind for group in groups) == ["arms", *["movable_hand"] * 12]
+    scene.place()
+    for group in groups:
+        assert group.measure(scene.model, scene.data, 0.05) >= 0.0
+        exact = 0.1 * abs(group.first - group.second) - 0.04
+        assert bool(group.results) == (exact - 0.03 < 0.05)
+        assert group.measure(scene.model, scene.data, np.inf) == pytest.approx(exact)

@@ -111,6 +111,42 @@ def test_hands_may_both_touch_what_they_both_hold(make_cell):
     assert {group.kind for group in groups()} == {"movable", "movable_hand"}
 
 
+BOX = {"shape": "box", "size": [0.03, 0.03, 0.06], "mass": 0.1}
+
+
+def test_what_a_hand_holds_is_kept_from_every_other_thing_that_is_near(make_cell):
+    """By MuJoCo's distances, whichever thing is held, and whether another hand holds one."""
+    places = {f"box{k}": [0.307, 0.3 - 0.12 * k, 0.417] for k in range(6)}
+    objects = {name: {**BOX, "position": place} for name, place in places.items()}
+    settings = {"distance": 0.15, "max_force": 0.0, "bandwidth": 0.0, "movable_objects": "all"}
+    law = {"type": "cartesian_impedance", "params": {"collision_avoidance": settings}}
+    cell = make_cell(BASES, {"law": law}, ["left/law"], objects=objects)
+    sim, near = cell.simulation, looked_at(cell, "left/law")._near
+    sim.model.opt.gravity[:] = 0.0
+    numbers = {name: len(BASES) + k for k, name in enumerate(places)}
+    for held in ({"left": "box0"}, {"left": "box1", "right": "box4"}, {"right": "box4"}, {}):
+        for arm in cell.held():
+            cell.detach(arm)
+        for arm, thing in held.items():
+            cell.attach(arm, thing)
+        cell.step(3)
+        found = {
+            frozenset((group.first, group.second)): group.measure(
+                near._scene.model, near._scene.data, np.inf
+            )
+            for group in near.groups
+            if {group.first, group.second} <= set(numbers.values())
+        }
+        pairs = [(held["left"], name) for name in places] if "left" in held else []
+        pairs = [(one, other) for one, other in pairs if one != other]
+        assert set(found) == {frozenset((numbers[a], numbers[b])) for a, b in pairs}
+        for one, other in pairs:
+            geoms = [sim.model.geom(f"{name}_geom").id for name in (one, other)]
+            apart = mujoco.mj_geomDistance(sim.model, sim.data, *geoms, 1.0, None)
+            key = frozenset((numbers[one], numbers[other]))
+            assert found[key] == pytest.approx(apart, abs=2e-4)
+
+
 def test_distance_and_rate_of_a_held_rod_are_those_of_its_lower_end(make_cell):
     """On an arm that nobody measures things for, as a real one: the rod is where its hand is."""
     arms = {"arm": {"backend": "mock"}}
