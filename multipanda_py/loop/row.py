@@ -87,7 +87,8 @@ ROW_FIELDS = (
     Field("control_ns", (), "ns", "from wake until the commands are known, not yet written", "i8"),
     Field("missed", (), "", "periods skipped since the start", "i8"),
     Field("epoch", (), "", "counts changes of the active set", "i8"),
-    Field("time", (), "s", "time of the controlled world"),
+    Field("time", (), "s", "time of the controlled world; in a row that no cycle left, but things "
+          "that came, went or were put elsewhere between two, that of the row before it"),
     Field("arms", ("arms",), "", "a record of each arm, see below", "arm"),
     Field("objects", ("objects", 7), "m", "movable objects in the world: position, quaternion "
           "w x y z"),
