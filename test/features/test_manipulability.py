@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rail import railed_ur5e
 
 from multipanda_py.features.manipulability import Manipulability, ManipulabilityParams
 from multipanda_py.targets import CartesianTarget
@@ -18,8 +19,8 @@ def potential(jacobian, params):
     return params.gain * (m - params.threshold) ** 2 if m <= params.threshold else 0.0
 
 
-def added(params, state):
-    feature, tau = Manipulability(CONTEXT, params), [np.zeros(7)]
+def added(params, state, context=CONTEXT):
+    feature, tau = Manipulability(context, params), [np.zeros(7)]
     feature.add([state], CartesianTarget(1), tau, PERIOD)
     return tau[0]
 
@@ -37,14 +38,18 @@ def test_hessian_is_the_derivative_of_the_jacobian(model):
             assert np.allclose(hessian[k].T, (ahead - behind) / (2 * h), atol=1e-8)
 
 
-@pytest.mark.parametrize("threshold", [0.1, 1.2])
-def test_torque_is_the_negative_gradient_of_the_potential(threshold):
-    rng, maker, h = np.random.default_rng(2), StateMaker(), 1e-6
+@pytest.mark.parametrize(
+    ("robot", "threshold"),
+    [(lambda: "fr3", 0.1), (lambda: "fr3", 1.2), (railed_ur5e, 1.2)],
+    ids=["near", "everywhere", "with_a_joint_that_slides"],
+)
+def test_torque_is_the_negative_gradient_of_the_potential(robot, threshold):
+    rng, maker, h = np.random.default_rng(2), StateMaker(model=robot()), 1e-6
     params = ManipulabilityParams(threshold=threshold, in_nullspace=False)
     active = 0
     for _ in range(40):
         (state,) = maker.random(rng)
-        q, tau = state.q.copy(), added(params, state)
+        q, tau = state.q.copy(), added(params, state, maker.context)
         m = np.sqrt(np.linalg.det(state.jacobian @ state.jacobian.T))
         if m < 1e-3 or abs(m - threshold) < 1e-4:
             continue
@@ -57,6 +62,19 @@ def test_torque_is_the_negative_gradient_of_the_potential(threshold):
         active += m < threshold
         assert np.abs(tau + gradient).max() <= 1e-5 * max(np.abs(tau).max(), 1e-3)
     assert active > 10
+
+
+def test_torque_is_that_of_the_hessian():
+    """As pinocchio differentiates the Jacobian, to a few bits of the largest joint's torque."""
+    rng, maker = np.random.default_rng(5), StateMaker()
+    params = ManipulabilityParams(threshold=1.2, in_nullspace=False)
+    for _ in range(50):
+        (state,) = maker.random(rng)
+        jacobian = state.jacobian
+        m = np.sqrt(np.linalg.det(jacobian @ jacobian.T))
+        by_joint = np.einsum("kjr,rj->k", state.hessian(), np.linalg.pinv(jacobian).T)
+        torque = -2.0 * params.gain * (m - params.threshold) * m * by_joint
+        assert np.abs(added(params, state) - torque).max() < 1e-9 * np.abs(torque).max()
 
 
 def test_nothing_is_added_above_the_threshold():
