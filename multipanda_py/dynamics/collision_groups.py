@@ -132,7 +132,7 @@ class Group:
         """Return whether the group is one while ``held`` is in the hands."""
         return self.held <= held and held.isdisjoint(self.free)
 
-    def measure(self, model: Any, data: Any, enough: float) -> float:
+    def measure(self, model: Any, data: Any, enough: float = math.inf) -> float:
         """Return the smallest distance of the group [m], and refresh all results.
 
         Args:

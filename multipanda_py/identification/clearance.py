@@ -46,8 +46,7 @@ class Clearance:
             geometry.raw[begin : begin + other.n_joints] = q
         self._groups = [
             (group, OF_ITSELF if group.kind == "self" else margin)
-            for group in geometry.groups
-            if group.counts(NONE_HELD)
+            for group in geometry.groups_with(NONE_HELD)
         ]
 
     def missing(self, postures: Matrix) -> float:

@@ -132,7 +132,7 @@ def test_what_a_hand_holds_is_kept_from_every_other_thing_that_is_near(make_cell
         cell.step(3)
         found = {
             frozenset((group.first, group.second)): group.measure(
-                near._scene.model, near._scene.data, np.inf
+                near._scene.model, near._scene.data
             )
             for group in near.groups
             if {group.first, group.second} <= set(numbers.values())
