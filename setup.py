@@ -41,6 +41,7 @@ setup(
             (f"share/{NAME}/{folder}", sorted(glob(f"{folder}/*.*")))
             for folder in (
                 "config",
+                "config/compliant",
                 "config/layouts",
                 *sorted(glob("config/crisp/*")),
                 *sorted(glob("config/moveit/*")),
