@@ -41,6 +41,8 @@ class CommandedJoints(Readings):
 
     Attributes:
         modes: Of every joint.
+        inner: 1 for joints that springs or controllers drive in steps of their own, 0 for those
+            whose torque is commanded, which go as the world does without them, (n,).
         bounded: How many commands were bounded.
 
     Raises:
@@ -64,7 +66,7 @@ class CommandedJoints(Readings):
         self._motors, self._link_pid = motors, link_pid or LinkPid.of(n_joints)
         self._commands = Commands(self.springs)
         self._deflection = np.zeros(n_joints)
-        self._preset = self.springs.preset_low
+        self._preset = self.springs.preset_low.copy()  # as asked for, without what loads add
         self._aim, self._direct = np.zeros((3, n_joints)), np.zeros((3, n_joints))
         self.bounded = 0
         self.modes: tuple[OperationMode, ...] = (OperationMode.LINK_TORQUE,) * n_joints
@@ -81,17 +83,22 @@ class CommandedJoints(Readings):
     ) -> None:
         """Put links and motors at rest; see :meth:`.CompliantJoints.reset`."""
         q, wanted = (finite(*one, self.n_joints) for one in (("q", q), ("torque", torque)))
-        values, flow = self._commands.values, self._flow
-        chosen = (
-            self._commands.presets(preset) if preset is not None else values["stiffness_preset"]
+        flow, chosen = (
+            self._flow,
+            self._preset if preset is None else self._commands.presets(preset),
         )
         elastic, equilibrium = np.where(self._equations.elastic > 0.0, wanted, 0.0), q
         if elastic.any():
             equilibrium = self.springs.equilibrium_for(q, elastic, chosen)
+        flow, before = self._flow, self._flow.state.copy()
         flow.state[:] = 0.0
         flow.x[0], flow.x[1:] = q, self.springs.references(equilibrium, chosen)
-        self._preset = values["stiffness_preset"] = chosen.copy()
-        self._take_over(self.modes, np.arange(self.n_joints), wanted, anew=True)
+        try:
+            self._take_over(self.modes, np.arange(self.n_joints), wanted, anew=True)
+        except ActuatorRefused:
+            flow.state[:] = before
+            raise
+        self._preset = chosen
 
     def set_mode(self, mode: ModeName, joints: Sequence[int] | None = None) -> None:
         """Change what is commanded, without a jump of the links' torque.
@@ -128,7 +135,9 @@ class CommandedJoints(Readings):
             ActuatorRefused: If the mode of a joint does not take it, or a value is not finite or
                 out of range; the last good command is kept and ``refused`` counts.
         """
-        self._commands.take(name, values, joints, self.modes)
+        name, at = self._commands.take(name, values, joints, self.modes)
+        if name == "stiffness_preset":
+            self._preset[at] = self._commands.values[name][at]
         self._apply()
 
     def commanded(self, name: str) -> Vector:
@@ -217,10 +226,7 @@ class CommandedJoints(Readings):
         self._equations.set_modes(
             modes, self._motors, self._link_pid, springs.has_second, springs.is_antagonistic
         )
-        plain = np.array(
-            [mode is not OperationMode.LINK_TORQUE for mode in modes], dtype=np.float64
-        )
-        self._plain = None if plain.all() else plain
+        self.inner = np.array([float(mode is not OperationMode.LINK_TORQUE) for mode in modes])
         self._ideal = np.array([not (mode.is_rigid or mode.has_motors) for mode in modes])
         self._equilibria = np.array([mode.takes_equilibrium for mode in modes])
         self._named = {
@@ -248,9 +254,7 @@ class CommandedJoints(Readings):
         )  # fmt: skip
         before, memory = self.modes, equations.memory
         try:
-            theta, dtheta = motors_for(
-                springs, now, modes, self._commands.values["stiffness_preset"]
-            )
+            theta, dtheta = motors_for(springs, now, modes, self._preset)
             self._take_modes(modes)
             commands = commands_for(springs, now, modes, theta, dtheta, equations.gains[[0, 2]])
         except ActuatorRefused:
@@ -258,8 +262,7 @@ class CommandedJoints(Readings):
             equations.memory = memory
             raise
         for name, values in commands.items():
-            if name != "stiffness_preset" or not anew:
-                self._commands.values[name][at] = values[at]
+            self._commands.values[name][at] = values[at]
         flow.x[1:, at], flow.v[1:, at] = theta[:, at], dtheta[:, at]
         sticks = [j for j in at if anew or not before[j].has_motors]
         clears = [

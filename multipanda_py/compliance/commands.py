@@ -40,8 +40,8 @@ class Commands:
         values: ArrayLike,
         joints: Sequence[int] | None,
         modes: Sequence[OperationMode],
-    ) -> None:
-        """Take a command, if it is one that the joints take in their modes.
+    ) -> tuple[str, NDArray[np.intp]]:
+        """Take a command if joints take it in their modes; return its name, and whose it is.
 
         Args:
             name: One of :data:`.COMMANDS`, or another name of it.
@@ -58,6 +58,7 @@ class Commands:
             self.refused += 1
             raise
         self.values[name][at] = numbers
+        return name, at
 
     def presets(self, values: ArrayLike) -> Vector:
         """Return presets of all joints, zero where there is none.

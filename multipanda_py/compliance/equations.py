@@ -61,7 +61,10 @@ class Equations:
         self.fastest, self.integrates = 0.0, False
         self._each = np.arange(n)
         self._constant = self.before[:, 0].reshape(5, n)
+        self._accelerations = self.after[3 * n : 4 * n]  # of links
+        self._torques = self.after[6 * n :, :-1]
         self._links = np.zeros((n, 11 * n))  # torques on links, by what A is multiplied with
+        self._drag: Vector = np.einsum("ii->i", self._links[:, :n])  # a view
         self.aim, self._torque = np.zeros((3, n)), np.zeros((3, n))
         self._integral, self.gains = np.zeros((3, n)), np.zeros((3, 3, n))
         self._largest: Vector = np.zeros((3, n))
@@ -186,19 +189,18 @@ class Equations:
             rest: Accelerations of links by everything else, (n,) [rad/s^2].
             softness: What springs are scaled by.
         """
-        n, each = self.n_joints, self._each
         if softness != self._softness:
             self._softness = softness
             self._put_springs()
         self.put_torques()
-        self._links[each, each] -= damping
-        self.after[3 * n : 4 * n, :-1] = np.dot(compliance, self._links)
-        self.after[3 * n : 4 * n, -1] = rest
-        self._links[each, each] += damping
+        self._drag -= damping
+        self._accelerations[:, :-1] = compliance.dot(self._links)
+        self._accelerations[:, -1] = rest
+        self._drag += damping
 
     def put_torques(self) -> None:
         """Fill what torques on links are made of."""
-        self.after[6 * self.n_joints :, :-1] = self._links
+        self._torques[:] = self._links
 
     def command(self, aim: Matrix, torque: Matrix) -> None:
         """Take what controllers are to reach, and torques beside theirs.

@@ -98,7 +98,7 @@ class Flow:
             substeps: In how many steps.
         """
         dt, equations = duration / substeps, self._equations
-        weights, shares = dt * _WEIGHTS, [dt * share for share in _STAGES]
+        weights, shares = dt * _WEIGHTS, [np.array(dt * share) for share in _STAGES]
         step, change, rates = self._step, self.change, self._motion_rates
         for _ in range(substeps):
             self.begin()
@@ -108,7 +108,7 @@ class Flow:
                 self._evaluate(stage + 1)
                 if self._free is not None:
                     self._motor_rates[stage + 1] *= self._free
-            np.dot(weights, self._rates, out=change)
+            weights.dot(self._rates, out=change)
             if equations.integrates:
                 equations.integrate(dt, self.x + 0.5 * change[: 3 * self._n].reshape(3, -1))
             self.state += change
@@ -124,7 +124,7 @@ class Flow:
         np.minimum(self._motion, equations.most, out=kept)
         np.maximum(kept, equations.least, out=kept)
         np.subtract(self._motion, kept, out=over)
-        if not np.dot(over, over):
+        if not over.dot(over):
             return
         self._motion[:] = kept
         n = self._n
@@ -138,11 +138,11 @@ class Flow:
 
     def _evaluate(self, stage: int) -> None:
         equations, bounded = self._equations, self._bounded
-        np.dot(equations.before, self._seen, out=self._raw)
+        equations.before.dot(self._seen, out=self._raw)
         np.minimum(self._raw, equations.high, out=bounded)
         np.maximum(bounded, equations.low, out=bounded)
         self._springs.load(self._q, self._theta_1, self._theta_2, self.loads)
-        np.dot(equations.after, self._causes, out=self._rate_rows[stage])
+        equations.after.dot(self._causes, out=self._rate_rows[stage])
 
     def _hold_at_limits(self) -> None:
         """Take accelerations beyond limits from motors that are at them."""

@@ -14,14 +14,13 @@ from multipanda_py.compliance.commanded import CommandedJoints, ModeName
 from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.compliance.motors import LinkPid, Motors
 from multipanda_py.compliance.original import original_step
+from multipanda_py.compliance.slow_part import SlowPart
 from multipanda_py.compliance.springs import Actuators
 from multipanda_py.compliance.substeps import MOST, choose_substeps
 from multipanda_py.exceptions import ActuatorRefused, BackendError
 from multipanda_py.state import Matrix, Vector
 
 SCHEMES = ("accurate", "original")
-SLOW = 0.1
-"""Time constant of what counts as slow [s]: long against vibrations, short against rest."""
 
 
 class Push(NamedTuple):
@@ -64,7 +63,7 @@ class Saved(NamedTuple):
     commands: dict[str, Vector]
     state: Vector
     memory: Matrix
-    slow: Vector | None
+    slow: tuple[Vector, ...]
 
 
 class CompliantJoints(CommandedJoints):
@@ -75,13 +74,13 @@ class CompliantJoints(CommandedJoints):
     1992). With the accelerations r of links by everything but springs and their slow part
     :math:`\bar r`, a step is: half a kick :math:`\tfrac h2 (r - \bar r)`; springs, motors and the
     constant :math:`\bar r` with the inertia of now, for h; half a kick again. Links at rest
-    so do not move within it either. The world gets the mean torque of the springs, and afterwards
-    the difference between where springs have brought the links and where its own step has, which
-    knows the velocity of the end only.
+    so do not move within it either, nor do those that something holds (:class:`.SlowPart`). The
+    world gets the mean torque of the springs, and afterwards the difference between where springs
+    have brought the links and where its own step has, which knows the velocity of the end only.
 
     The second half kick goes by the r of the next step; whoever steps the world therefore adds
-    :math:`\tfrac h2 (r_k - r_{k-1})` to the velocities before step k. Without it vibrations gain
-    energy.
+    :math:`\tfrac h2 (r_k - r_{k-1})` to the velocities before step k, where :attr:`inner` is 1.
+    Without it vibrations gain energy. The joints' own damping has no part in r here.
 
     Args:
         actuators: JointSprings, with the joints that each drives, counted from 0.
@@ -118,7 +117,7 @@ class CompliantJoints(CommandedJoints):
             raise ActuatorRefused(f"scheme: got {scheme!r:.40}, allowed {', '.join(SCHEMES)}")
         if most_substeps < 1:
             raise ActuatorRefused(f"most_substeps: got {most_substeps}, allowed 1 or more")
-        self._slow: Vector | None = None
+        self._slow = SlowPart.none(n_joints)
         super().__init__(actuators, n_joints, motors, mode, link_pid=link_pid)
         self.scheme, self._most = scheme, most_substeps
         self.complaint, self.unheld = "", 0
@@ -142,7 +141,7 @@ class CompliantJoints(CommandedJoints):
                 such a torque; nothing changes.
         """
         super().reset(q, torque, preset)
-        self._slow = None
+        self._slow = SlowPart.none(self.n_joints)
 
     def advance(
         self,
@@ -174,22 +173,24 @@ class CompliantJoints(CommandedJoints):
         flow, damping = self._flow, self._none if damping is None else damping
         before = flow.state.copy()
         flow.x[0], flow.v[0] = q, dq
-        if self.springs.are_damped:
-            self._equations.set_damping(self.springs.damping(flow.x[1:]))
-        if self.scheme == "original":
-            self._equations.set_links(compliance, damping, rest_acceleration)
-            np.copyto(self._torque, original_step(flow, duration))
-            self._shift[:] = 0.0
-            self._velocity[:] = dq  # any will do for no shift
-        else:
-            rest = rest_acceleration + np.dot(compliance, damping * dq)
-            self._advance_accurately(q, rest, compliance, damping, duration)
-        if not np.isfinite(np.dot(flow.state, flow.state)):
+        try:
+            if self.springs.are_damped:
+                self._equations.set_damping(self.springs.damping(flow.x[1:]))
+            if self.scheme == "original":
+                self._equations.set_links(compliance, damping, rest_acceleration)
+                np.copyto(self._torque, original_step(flow, duration))
+                self._shift[:], self._velocity[:] = 0.0, dq  # any will do for no shift
+            else:
+                rest = rest_acceleration + compliance.dot(damping * dq)
+                self._advance_accurately(q, rest, compliance, damping, duration)
+            if not math.isfinite(flow.state.dot(flow.state)):
+                raise BackendError(
+                    f"springs: got torques {self._torque.tolist()!r:.200} from q "
+                    f"{q.tolist()!r:.200} and dq {dq.tolist()!r:.200}, allowed finite ones"
+                )
+        except BackendError:
             flow.state[:] = before
-            raise BackendError(
-                f"springs: got torques {self._torque.tolist()!r:.200} from q {q.tolist()!r:.200} "
-                f"and dq {dq.tolist()!r:.200}, allowed finite ones"
-            )
+            raise
         return Push(self._torque, self._shift, self._velocity, duration)
 
     def _advance_accurately(
@@ -201,11 +202,10 @@ class CompliantJoints(CommandedJoints):
         )
         self.complaint = plan.complaint
         self.unheld += bool(plan.complaint)
-        if self._slow is None:
-            self._slow = rest.copy()
-        self._slow += -math.expm1(-duration / SLOW) * (rest - self._slow)
-        equations.set_links(compliance, damping, self._slow, plan.softness)
-        kick = 0.5 * duration * (rest - self._slow)
+        self._slow.update(flow.v[0], self._velocity, rest, self.inner, duration)
+        slow = self._slow.acceleration
+        equations.set_links(compliance, damping, slow + self._slow.held, plan.softness)
+        kick = 0.5 * duration * (rest - slow)
         flow.v[0] += kick
         flow.impulse[:] = 0.0
         flow.advance(duration, plan.substeps)
@@ -213,8 +213,7 @@ class CompliantJoints(CommandedJoints):
         np.subtract(flow.x[0], q, out=self._shift)
         self._shift -= duration * flow.v[0]
         self._velocity[:] = flow.v[0]
-        if self._plain is not None:
-            self._shift *= self._plain
+        self._shift *= self.inner
         np.divide(flow.impulse, duration, out=self._torque)
         self._torque -= damping * self._shift / duration
 
@@ -225,8 +224,8 @@ class CompliantJoints(CommandedJoints):
     def save(self) -> Saved:
         """Return the state, to be put back by :meth:`restore`."""
         commands = {name: values.copy() for name, values in self._commands.values.items()}
-        slow = None if self._slow is None else self._slow.copy()
-        return Saved(self.modes, commands, self._flow.state.copy(), self._equations.memory, slow)
+        memory, slow = self._equations.memory, (self._velocity.copy(), *self._slow.copied())
+        return Saved(self.modes, commands, self._flow.state.copy(), memory, slow)
 
     def restore(self, saved: Saved) -> None:
         """Put the state back that :meth:`save` has returned."""
@@ -235,6 +234,7 @@ class CompliantJoints(CommandedJoints):
             self._commands.values[name][:] = values
         self._flow.state[:] = saved.state
         self._equations.memory = saved.memory
-        self._slow = None if saved.slow is None else saved.slow.copy()
+        self._velocity[:] = saved.slow[0]
+        self._slow = SlowPart(*(part.copy() for part in saved.slow[1:]))
         self._flow.look_for_limits()
         self._apply()

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import mujoco
 import numpy as np
+from numpy.typing import NDArray
 
 from multipanda_py.compliance.joints import CompliantJoints
 from multipanda_py.exceptions import ActuatorRefused
@@ -17,6 +19,9 @@ LONGEST_STEP = 4e-3
 """That :func:`suggested_step` returns [s]: a robot turns by little in it."""
 _STEP_SHARE = 0.5
 """Of the inverse of the fastest spring's frequency."""
+
+
+_Places: TypeAlias = "slice | NDArray[np.intp]"
 
 
 class CompliantRobot:
@@ -75,7 +80,7 @@ class CompliantRobot:
         self._qpos, self._qvel = data.qpos, data.qvel
         self._applied, self._smooth = data.qfrc_applied, data.qacc_smooth
         self._units, self._columns = np.zeros((n, model.nv)), np.zeros((n, model.nv))
-        self._units[np.arange(n), self._dofs] = 1.0
+        self._units[:, self._dofs] = np.eye(n)
         implicit = not model.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_EULERDAMP)
         damped = implicit or model.opt.integrator != int(mujoco.mjtIntegrator.mjINT_EULER)
         self._damping: Vector = model.dof_damping[self._dofs] * damped
@@ -93,7 +98,7 @@ class CompliantRobot:
             ActuatorRefused: If springs cannot exert that.
         """
         found = self.model.qpos0[self._positions] if q is None else q
-        self.joints.reset(found, np.zeros(len(self._dofs)) if torque is None else torque)
+        self.joints.reset(found, 0.0 if torque is None else torque)
         mujoco.mj_resetData(self.model, self.data)
         self._qpos[self._positions] = found
         self.external_torque[:] = 0.0
@@ -103,13 +108,13 @@ class CompliantRobot:
     @property
     def q(self) -> Vector:
         """Angles of the joints, (n,) [rad]."""
-        found: Vector = self._qpos[self._positions]
+        found: Vector = self._qpos[self._positions].copy()
         return found
 
     @property
     def dq(self) -> Vector:
         """Their velocities, (n,) [rad/s]."""
-        found: Vector = self._qvel[self._dofs]
+        found: Vector = self._qvel[self._dofs].copy()
         return found
 
     @property
@@ -143,23 +148,25 @@ class CompliantRobot:
         """
         model, data, dofs = self.model, self.data, self._dofs
         mujoco.mj_step1(model, data)
-        self._applied[dofs] += self.external_torque
+        others = self._applied[dofs] + self.external_torque
+        own, self._applied[dofs] = self._applied[dofs].copy(), others
         mujoco.mj_fwdActuation(model, data)
         mujoco.mj_fwdAcceleration(model, data)
         mujoco.mj_solveM(model, data, self._columns, self._units)
-        rest, compliance, dq = self._smooth[dofs], self._columns[:, dofs], self._qvel[dofs]
+        h, compliance, rest = model.opt.timestep, self._columns[:, dofs], self._smooth[dofs]
         # The other half of the last step's kick, which the joints' own damping has no part in.
-        kicks = rest + np.dot(compliance, self._damping * dq)
+        dq = self._qvel[dofs]
+        kicks = rest + compliance.dot(self._damping * dq)
         if self._kicks is not None:
-            dq += 0.5 * model.opt.timestep * (kicks - self._kicks)
+            dq = dq + 0.5 * h * self.joints.inner * (kicks - self._kicks)
             self._qvel[dofs] = dq
         self._kicks = kicks
         push = self.joints.advance(
-            self._qpos[self._positions], dq, rest, compliance, model.opt.timestep, self._damping
+            self._qpos[self._positions], dq, rest, compliance, h, self._damping
         )
-        self._applied[dofs] += push.torque
+        self._applied[dofs] = others + push.torque
         mujoco.mj_step2(model, data)
-        self._applied[dofs] -= push.torque + self.external_torque
+        self._applied[dofs] = own
         self._qpos[self._positions] += push.shift_for(self._qvel[dofs])
         if self.joints.complaint and not self._complained:
             self._complained = True
@@ -180,7 +187,7 @@ def suggested_step(robot: CompliantRobot, longest: float = LONGEST_STEP) -> floa
     return float(min(longest, _STEP_SHARE / omega)) if omega else longest
 
 
-def _places(model: mujoco.MjModel, names: Sequence[str]) -> tuple[Matrix, Matrix]:
+def _places(model: mujoco.MjModel, names: Sequence[str]) -> tuple[_Places, _Places]:
     """Return where positions and velocities of joints are.
 
     Raises:
@@ -195,6 +202,13 @@ def _places(model: mujoco.MjModel, names: Sequence[str]) -> tuple[Matrix, Matrix
             raise ActuatorRefused(f"joint {name!r}: got {kind.name}, allowed a hinge or a slide")
     at = [model.joint(name) for name in names]
     return (
-        np.array([int(joint.qposadr[0]) for joint in at]),
-        np.array([int(joint.dofadr[0]) for joint in at]),
+        _row([int(joint.qposadr[0]) for joint in at]),
+        _row([int(joint.dofadr[0]) for joint in at]),
     )
+
+
+def _row(places: list[int]) -> slice | NDArray[np.intp]:
+    """Return a slice where places follow one another, which is cheaper to look at."""
+    if places == list(range(places[0], places[0] + len(places))):
+        return slice(places[0], places[0] + len(places))
+    return np.array(places)

@@ -10,6 +10,7 @@ import numpy as np
 
 from multipanda_py.compliance.equations import LINK, Equations
 from multipanda_py.compliance.springs import JointSprings
+from multipanda_py.exceptions import BackendError
 from multipanda_py.state import Matrix, Vector
 
 SHARE = 0.08
@@ -63,14 +64,21 @@ def choose_substeps(
         damping: Of links, all together, (n,) [Nm s/rad].
         duration: Of the step [s].
         most: Largest number of substeps.
+
+    Raises:
+        BackendError: If the frequency is not finite.
     """
     sigma = np.abs(springs.largest_stiffness(x[0], x[1:])) * equations.elastic
     sigma += equations.gains[0, LINK]
     reach = np.abs(compliance)
-    moving = (sigma * equations.lightness).max()
-    omega = math.sqrt(float(np.dot(reach, sigma).max() + moving))
-    fastest = max(equations.fastest, float(np.dot(reach, damping).max()))
+    omega = math.sqrt(max(reach.dot(sigma).tolist()) + (sigma * equations.lightness).max())
+    fastest = max(equations.fastest, *reach.dot(damping).tolist())
     wanted = duration * max(omega / SHARE, fastest / FAST_SHARE)
+    if not math.isfinite(wanted):
+        raise BackendError(
+            f"springs: got stiffness {sigma.tolist()!r:.200} Nm/rad at {x.tolist()!r:.200} rad, "
+            "allowed what is finite"
+        )
     count = max(1, math.ceil(wanted))
     complaint, softness = "", 1.0
     if omega * duration > math.pi:

@@ -62,7 +62,9 @@ def motors_at(kind, equilibrium, preset):
     return equilibrium, preset
 
 
-def chain(n, damping=DAMPING, gravity=GRAVITY, step=1e-3, inertia=INERTIA, loss=0.0, limits=""):
+def chain(
+    n, damping=DAMPING, gravity=GRAVITY, step=1e-3, inertia=INERTIA, loss=0.0, tip="", world=""
+):
     """Return a model of n links in a row, each as the one above; joints are j1 to jn."""
     own = inertia - MASS * LENGTH**2
     link = (
@@ -73,7 +75,7 @@ def chain(n, damping=DAMPING, gravity=GRAVITY, step=1e-3, inertia=INERTIA, loss=
     links = "".join(link.format(i=i + 1, at=0 if i == 0 else -2.0 * LENGTH) for i in range(n))
     return mujoco.MjModel.from_xml_string(
         f'<mujoco><option timestep="{step}" gravity="0 0 -{gravity}"/><worldbody>{links}'
-        f"{limits}{'</body>' * n}</worldbody></mujoco>"
+        f"{tip}{'</body>' * n}{world}</worldbody></mujoco>"
     )
 
 

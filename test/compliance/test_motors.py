@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motors behind springs, beside their equations in steps of 10 us."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from spring_links import GRAVITY, INERTIA, LENGTH, MASS, pendulum, qbmove, run
+
+from multipanda_py.actuators.qbmove import Qbmove
+from multipanda_py.actuators.sea import Sea
+from multipanda_py.compliance import Motors
+
+pytestmark = pytest.mark.sim
+J, D, MOST, FASTEST, STICK = 0.0233, 0.2698, 6.0, 6.0, 1e3
+P, D_PID = 125.0, 4.5
+LINK_DAMPING = 0.065
+STEPS = 700
+"""Of 1 ms: 0.7 s."""
+
+
+def soft_step(_):
+    return 0.8, 0.2
+
+
+def stiff_step(_):
+    return 0.8, 0.6
+
+
+def chirp(t):
+    """0.15 rad, 0.5 to 6 Hz in 0.7 s, about an angle where gravity is felt."""
+    return 0.4 + 0.15 * math.sin(math.tau * (0.5 * t + 0.5 * 5.5 / 0.7 * t * t)), 0.6
+
+
+def sinusoid(t):
+    return 0.8 * math.sin(8.0 * t), 0.2
+
+
+def reference(command, friction, step=1e-5):
+    """Return the link's angle every ms: semi-implicit steps, friction by the play operator.
+
+    What is commanded changes every ms, as to the robot.
+    """
+    q = dq = 0.0
+    equilibrium, preset = command(0.0)
+    theta, dtheta = [preset, -preset], [0.0, 0.0]  # where its motors are at the start
+    places, slack = list(theta), friction / STICK
+    found = []
+    for i in range(STEPS):
+        equilibrium, preset = command(1e-3 * (i + 1))
+        aims = (equilibrium + preset, equilibrium - preset)
+        for _ in range(round(1e-3 / step)):
+            torque = 0.0
+            for motor in (0, 1):
+                spring = 0.0019 * math.sinh(8.9992 * min(max(theta[motor] - q, -0.8), 0.8))
+                torque += spring
+                drive = P * (aims[motor] - theta[motor]) - D_PID * dtheta[motor]
+                drive = min(max(drive, -MOST), MOST)
+                places[motor] = min(max(places[motor], theta[motor] - slack), theta[motor] + slack)
+                held = STICK * (theta[motor] - places[motor])
+                rate = (drive - spring - held - D * dtheta[motor]) / J
+                dtheta[motor] = min(max(dtheta[motor] + step * rate, -FASTEST), FASTEST)
+                theta[motor] += step * dtheta[motor]
+            weight = MASS * GRAVITY * LENGTH * math.sin(q)
+            dq += step * (torque - LINK_DAMPING * dq - weight) / INERTIA
+            q += step * dq
+        found.append(q)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("command", [soft_step, stiff_step, chirp, sinusoid])
+def test_a_motion_at_1_ms_is_that_at_10_us(command, episodes):
+    """Steps of 40 us here, 10 us by hand."""
+    robot = pendulum(Qbmove, mode=3, motors=motors(Qbmove), damping=LINK_DAMPING)
+    robot.joints.command("stiffness_preset", command(0.0)[1])
+    robot.joints.set_mode(6)
+    robot.joints.command("stiffness_preset", command(0.0)[1])  # without what friction leaves
+    found = np.empty(STEPS)
+    for i in range(STEPS):
+        equilibrium, _ = command(1e-3 * (i + 1))
+        robot.joints.command("equilibrium_position", equilibrium)
+        robot.step()
+        found[i] = robot.q[0]
+    wanted = reference(command, 0.02, 1e-5 * episodes(4, 1))
+    assert np.ptp(wanted) > 0.1
+    assert np.abs(found - wanted).max() <= 3e-3
+
+
+def motors(kind, n=1, **parameters):
+    return Motors.of([(kind(n), range(n))], **parameters)
+
+
+def free_motor(**parameters):
+    """Return a link far too heavy to move, whose spring is soft, and its motor under a torque."""
+    robot = pendulum(
+        Sea, {"stiffness": 1e-6}, mode=4, motors=motors(Sea, **parameters), gravity=0.0
+    )
+    return robot, robot.joints
+
+
+def test_a_motor_goes_on_as_the_closed_form_says():
+    robot, joints = free_motor(friction=0.0)
+    joints.command("motor_1_command", 0.5)
+    run(robot, 100)
+    rate = D / J
+    wanted = 0.5 / D * (0.1 - (1.0 - math.exp(-rate * 0.1)) / rate)
+    assert joints.theta[0, 0] == pytest.approx(wanted, rel=1e-6)
+    assert joints.dtheta[0, 0] == pytest.approx(0.5 / D * (1.0 - math.exp(-rate * 0.1)), rel=1e-6)
+
+
+def test_a_torque_beyond_the_motor_s_is_cut_off():
+    robot, joints = free_motor(friction=0.0, max_velocity=1e3)
+    joints.command("motor_1_command", 100.0)
+    run(robot, 10)
+    assert joints.motor_torque[0, 0] == 6.0
+    wanted = 6.0 / D * (1.0 - math.exp(-D / J * 0.01))
+    assert joints.dtheta[0, 0] == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_a_motor_gets_no_faster_than_it_may(sign):
+    """The toolbox reads the largest velocity and does nothing with it."""
+    robot, joints = free_motor(max_velocity=1.5, friction=0.0)
+    joints.command("motor_1_command", sign * 6.0)
+    before, ways, speeds = 0.0, [], []
+    for _ in range(200):
+        robot.step()
+        ways.append(joints.theta[0, 0] - before)
+        before = joints.theta[0, 0]
+        speeds.append(joints.dtheta[0, 0])
+    assert np.abs(speeds).max() == 1.5
+    assert speeds[-1] == sign * 1.5
+    assert np.abs(ways).max() <= 1.5e-3 * (1.0 + 1e-9)
+    joints.command("motor_1_command", -sign * 6.0)  # it is not stuck there
+    run(robot, 5)
+    assert sign * joints.dtheta[0, 0] < 1.4
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_a_motor_ends_at_its_stop_and_its_torque_is_told(sign):
+    robot, joints = free_motor(low=-0.1, high=0.1)
+    joints.command("motor_1_command", sign * 2.0)
+    run(robot, 300)
+    assert joints.theta[0, 0] == sign * 0.1
+    assert joints.dtheta[0, 0] == 0.0
+    assert joints.motor_torque[0, 0] == sign * 2.0  # not a number in the toolbox
+    joints.command("motor_1_command", -sign * 1.0)
+    run(robot, 50)
+    assert sign * joints.theta[0, 0] < 0.099
+
+
+def test_a_stop_is_not_sprung_by_a_reference_beyond_it():
+    robot = pendulum(Qbmove, mode=6, motors=motors(Qbmove, high=0.5), gravity=0.0)
+    robot.joints.command("equilibrium_position", 1.0)
+    run(robot, 600)
+    assert robot.joints.theta[:, 0].tolist() == [0.5, 0.5]
+    assert np.abs(robot.q[0] - 0.5) < 0.05
+    assert robot.joints.motor_torque[:, 0] == pytest.approx(6.0)
+
+
+def test_friction_holds_a_motor_up_to_its_limit_and_is_that_beyond():
+    robot, joints = free_motor(friction=0.5, damping=8.0)  # so that it does not swing
+    joints.command("motor_1_command", 0.45)
+    run(robot, 120)
+    assert joints.friction[0, 0] == pytest.approx(0.45, abs=1e-4)
+    assert joints.theta[0, 0] == pytest.approx(0.45 / STICK, rel=1e-3)  # elastic up to there
+    joints.command("motor_1_command", 0.0)
+    run(robot, 120)
+    assert joints.theta[0, 0] == pytest.approx(0.0, abs=1e-6)
+    joints.command("motor_1_command", 0.8)
+    run(robot, 120)
+    assert joints.friction[0, 0] == 0.5
+    assert joints.dtheta[0, 0] == pytest.approx(0.3 / 8.0, rel=1e-4)
+
+
+def test_friction_gives_no_energy_and_turns_round_like_a_play():
+    """One slow cycle encloses the area of Coulomb's loop, less its elastic corners."""
+    robot, joints = free_motor(friction=0.5)
+    joints.set_mode(5)
+    torques, places = [], []
+    for i in range(2000):
+        joints.command("reference_1", 0.2 * math.sin(math.tau * i / 1000.0))
+        robot.step()
+        if i >= 1000:
+            torques.append(joints.friction[0, 0])
+            places.append(joints.theta[0, 0])
+    work = np.sum(0.5 * (np.array(torques[1:]) + torques[:-1]) * np.diff(places))
+    swing = np.ptp(places)
+    assert work == pytest.approx(2.0 * 0.5 * (swing - 0.5 / STICK), rel=5e-3)
+    assert np.abs(torques).max() <= 0.5
+
+
+def test_an_integral_takes_away_what_a_load_leaves():
+    stiff = {"stiffness": 20.0}
+    robot = pendulum(Sea, stiff, mode=5, motors=motors(Sea, i=2e3, friction=0.0), damping=0.3)
+    robot.joints.command("reference_1", 1.2)
+    run(robot, 1000)
+    assert robot.joints.theta[0, 0] == pytest.approx(1.2, abs=2e-5)
+    without = pendulum(Sea, stiff, mode=5, motors=motors(Sea, friction=0.0), damping=0.3)
+    without.joints.command("reference_1", 1.2)
+    run(without, 800)
+    weight = MASS * GRAVITY * LENGTH * math.sin(without.q[0])
+    assert without.joints.theta[0, 0] == pytest.approx(1.2 - weight / P, abs=5e-5)
+
+
+def test_an_integral_does_not_wind_up_at_a_stop():
+    robot, joints = free_motor(i=400.0, high=0.3)
+    joints.set_mode(5)
+    joints.command("reference_1", 1.0)
+    run(robot, 1000)
+    joints.command("reference_1", 0.0)  # unbounded, the integral would be worth 280 Nm
+    run(robot, 600)
+    assert abs(joints.theta[0, 0]) < 0.05
+
+
+def test_springs_of_the_reference_are_those_of_the_actuator():
+    q, first, second = 0.1, 0.7, -0.2
+    torque = Qbmove(1).elastic_torque(*(np.array([x]) for x in (q, first, second)))
+    assert torque.link[0] == pytest.approx(qbmove(q, first, second), rel=1e-12)

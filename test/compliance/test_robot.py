@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A MuJoCo model with springs at its joints: coupled links, contacts, friction, and limits."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import mujoco
+import numpy as np
+import pytest
+from spring_links import (
+    GRAVITY,
+    INERTIA,
+    LENGTH,
+    MASS,
+    bavs,
+    chain,
+    pendulum,
+    qbmove,
+    run,
+    sea,
+)
+
+from multipanda_py.actuators.awas2 import Awas2
+from multipanda_py.actuators.bavs import Bavs
+from multipanda_py.actuators.qbmove import Qbmove
+from multipanda_py.actuators.sea import Sea
+from multipanda_py.compliance import CompliantJoints, CompliantRobot, Motors
+from multipanda_py.compliance.robot import suggested_step
+from multipanda_py.exceptions import ActuatorRefused, BackendError
+
+pytestmark = pytest.mark.sim
+
+
+def fine(model, torques, seconds, step=2e-5):
+    """Return the angles every ms, by MuJoCo alone in small steps, with springs as torques."""
+    model.opt.timestep = step
+    data, found = mujoco.MjData(model), []
+    for i in range(round(seconds / step)):
+        data.qfrc_applied[:] = [torque(q) for torque, q in zip(torques, data.qpos)]
+        mujoco.mj_step(model, data)
+        if (i + 1) % round(1e-3 / step) == 0:
+            found.append(data.qpos.copy())
+    return np.array(found)
+
+
+def test_coupled_links_of_several_kinds_go_as_in_tiny_steps_of_mujoco():
+    """Three links in a row, whose joints in turn are of a group each, and not in order."""
+    groups = [(Bavs(1), [2]), (Sea(1, {"stiffness": 30.0}), [0]), (Qbmove(1), [1])]
+    joints = CompliantJoints(groups, 3)
+    robot = CompliantRobot(chain(3), ["j1", "j2", "j3"], joints)
+    joints.command("stiffness_preset", [0.0, 0.5, 0.1])
+    joints.command("equilibrium_position", [0.6, -0.4, 0.3])
+    found = run(robot, 300)
+    torques = [
+        lambda q: sea(30.0)(q, 0.6, 0.0),
+        lambda q: qbmove(q, 0.1, -0.9),
+        lambda q: bavs(q, 0.4, 0.2),
+    ]
+    wanted = fine(chain(3), torques, 0.3)
+    assert np.ptp(wanted, axis=0).min() > 0.3
+    # The inertia of links that turn against each other stands still for a step.
+    assert np.abs(found - wanted).max() <= 5e-3
+    assert robot.q == pytest.approx(found[-1])
+
+
+def test_joints_may_be_any_of_a_model():
+    """The second of two, and the first is an ordinary one."""
+    joints = CompliantJoints([(Sea(1, {"stiffness": 30.0}), [0])], 1)
+    robot = CompliantRobot(chain(2), ["j2"], joints)
+    joints.command("equilibrium_position", -0.4)
+    for _ in range(300):
+        robot.step()
+    torques = [lambda _: 0.0, lambda q: sea(30.0)(q, -0.4, 0.0)]
+    assert robot.data.qpos == pytest.approx(fine(chain(2), torques, 0.3)[-1], abs=5e-3)
+
+
+def test_an_external_torque_bends_the_spring_by_what_it_is():
+    """The toolbox takes the message and forgets it."""
+    robot = pendulum(Sea, {"stiffness": 20.0}, gravity=0.0, damping=0.3)
+    robot.external_torque[:] = 1.0
+    q = run(robot, 600)[-1, 0]
+    assert q == pytest.approx(1.0 / 20.0, rel=1e-6)
+    assert robot.link_torque[0] == pytest.approx(-1.0, rel=1e-5)
+    assert not robot.data.qfrc_applied.any()
+
+
+def test_what_stands_still_has_no_velocity():
+    """A kick at the beginning of a step alone would leave half of it: 0.02 rad/s."""
+    robot = pendulum(Sea, {"stiffness": 5.0}, damping=0.0)
+    robot.joints.command("equilibrium_position", 0.5)
+    robot.model.dof_damping[0] = 0.0
+    weight = MASS * GRAVITY * LENGTH
+    q = 0.5
+    for _ in range(50):
+        q = 0.5 - weight * math.sin(q) / 5.0
+    robot.reset(np.array([q]), np.array([weight * math.sin(q)]))
+    for _ in range(100):
+        robot.step()
+        assert abs(robot.dq[0]) < 1e-9
+    assert robot.q[0] == pytest.approx(q, abs=1e-10)
+
+
+def test_a_link_that_friction_holds_creeps_no_more_than_in_mujoco():
+    robot = pendulum(Sea, {"stiffness": 5.0}, gravity=0.0, loss=0.1)
+    robot.joints.command("equilibrium_position", 0.01)
+    plain = chain(1, gravity=0.0, loss=0.1)
+    data = mujoco.MjData(plain)
+    for _ in range(500):
+        robot.step()
+        data.qfrc_applied[:] = 5.0 * (0.01 - data.qpos)
+        mujoco.mj_step(plain, data)
+        assert robot.q[0] == pytest.approx(data.qpos[0], abs=2e-5)
+
+
+def wall(at):
+    """A wall that the tip of the last link meets at an angle [rad]."""
+    return (
+        f'<geom type="sphere" size="0.01" pos="0 0 -{2 * LENGTH}" contype="1" conaffinity="2"/>',
+        f'<geom type="box" size="0.02 0.1 0.2" pos="{-2 * LENGTH * math.sin(at) - 0.03} 0 0" '
+        'contype="2" conaffinity="1"/>',
+    )
+
+
+def pressing(stiffness, step=1e-3, damping=0.05):
+    """Return a link that a spring presses against a wall at 0.3 rad, 0.2 rad behind it."""
+    tip, box = wall(0.3)
+    model = chain(1, damping, 0.0, step, tip=tip, world=box)
+    joints = CompliantJoints([(Sea(1, {"stiffness": stiffness}), [0])], 1)
+    robot = CompliantRobot(model, ["j1"], joints)
+    joints.command("equilibrium_position", 0.5)
+    return robot
+
+
+@pytest.mark.parametrize("step", [1e-3, 4e-3])
+def test_a_link_that_leans_on_a_wall_presses_with_its_spring(step):
+    robot = pressing(5.0, step)
+    run(robot, round(1.0 / step))
+    assert robot.q[0] == pytest.approx(0.3, abs=2e-3)
+    assert abs(robot.dq[0]) < 1e-3
+    force = np.zeros(6)
+    assert robot.data.ncon == 1
+    mujoco.mj_contactForce(robot.model, robot.data, 0, force)
+    lever = 2 * LENGTH * math.cos(robot.q[0])
+    assert force[0] * lever == pytest.approx(5.0 * (0.5 - robot.q[0]), rel=1e-2)
+
+
+def test_a_link_that_hits_a_wall_sinks_in_no_more_than_in_mujoco():
+    robot = pressing(5.0)
+    plain, most = mujoco.MjData(robot.model), 0.0
+    for _ in range(300):
+        plain.qfrc_applied[:] = 5.0 * (0.5 - plain.qpos)
+        mujoco.mj_step(robot.model, plain)
+        most = max(most, plain.qpos[0])
+    assert most > 0.3
+    assert run(robot, 300).max() < most + 2e-3
+
+
+def test_a_step_longer_than_half_a_period_is_complained_of():
+    omega = math.sqrt(400.0 / INERTIA)
+    robot = pendulum(Sea, {"stiffness": 400.0}, step=1.1 * math.pi / omega)
+    with pytest.warns(RuntimeWarning, match=r"vibrate at 66 Hz: a step of 8.32 ms is more"):
+        robot.step()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        robot.step()  # once
+    assert robot.joints.unheld == 2
+    short = pendulum(Sea, {"stiffness": 400.0}, step=0.9 * math.pi / omega)
+    short.step()
+    assert short.joints.complaint == ""
+
+
+def test_a_stiffness_that_the_substeps_cannot_hold_is_softened_and_said():
+    """It was integrated to infinity."""
+    robot = pendulum(Awas2, most_substeps=1, gravity=0.0)
+    robot.joints.command("stiffness_preset", 0.04)
+    robot.joints.command("equilibrium_position", 0.2)
+    with pytest.warns(RuntimeWarning, match=r"springs of 3\d\d\d Nm/rad .* softened by 0.[67]\d"):
+        found = run(robot, 1000)
+    assert robot.joints.unheld == 1000
+    assert found[-1, 0] == pytest.approx(0.2, abs=0.02)
+
+
+def test_what_is_not_finite_never_gets_to_the_joints():
+    robot = pendulum(Sea)
+    before = robot.joints.save()
+    with pytest.raises(BackendError, match="finite"):
+        robot.joints.advance(
+            np.array([np.nan]), np.zeros(1), np.zeros(1), np.array([[400.0]]), 1e-3
+        )
+    assert robot.joints.save().state.tolist() == before.state.tolist()
+
+
+@pytest.mark.parametrize("mode", [3, 6])
+def test_the_original_scheme_is_first_order_and_goes_to_the_same_rest(mode):
+    def to_rest(scheme, step):
+        motors = Motors.of([(Qbmove(1), [0])])
+        robot = pendulum(Qbmove, mode=mode, motors=motors, scheme=scheme, step=step, damping=0.03)
+        robot.joints.command("stiffness_preset", 0.5)
+        robot.joints.command("equilibrium_position", 0.5)
+        every = round(1e-3 / step)
+        return run(robot, 600 * every)[every - 1 :: every, 0]
+
+    accurate = to_rest("accurate", 1e-3)
+    coarse, half = (np.abs(to_rest("original", h) - accurate)[:200].max() for h in (1e-3, 5e-4))
+    assert 1.7 < coarse / half < 2.3
+    assert to_rest("original", 1e-3)[-1] == pytest.approx(accurate[-1], abs=2e-3)
+
+
+def test_a_step_is_suggested_by_the_stiffest_spring():
+    soft, stiff = pendulum(Qbmove), pendulum(Sea, {"stiffness": 400.0})
+    assert suggested_step(soft) == 4e-3
+    assert suggested_step(stiff) == pytest.approx(0.5 / math.sqrt(400.0 / INERTIA))
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["j3"], "joint 'j3' does not exist; known: j1, j2"),
+        (["j1", "j2"], "got 2 names, allowed 1"),
+    ],
+)
+def test_joints_that_do_not_fit_the_model_are_refused(names, said):
+    with pytest.raises(ActuatorRefused, match=said):
+        CompliantRobot(chain(2), names, CompliantJoints([(Sea(1), [0])], 1))
+
+
+def test_a_step_that_is_none_and_other_integrators_are_refused():
+    joints = CompliantJoints([(Sea(1), [0])], 1)
+    with pytest.raises(ActuatorRefused, match=r"step: got -1"):
+        CompliantRobot(chain(1), ["j1"], joints, step=-1)
+    model = chain(1)
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
+    with pytest.raises(ActuatorRefused, match="got mjINT_RK4, allowed mjINT_EULER"):
+        CompliantRobot(model, ["j1"], joints)
+    free = mujoco.MjModel.from_xml_string(
+        '<mujoco><worldbody><body><freejoint name="j1"/><geom size="1"/></body></worldbody>'
+        "</mujoco>"
+    )
+    with pytest.raises(ActuatorRefused, match="got mjJNT_FREE"):
+        CompliantRobot(free, ["j1"], joints)
+
+
+@pytest.mark.parametrize(
+    ("groups", "options", "said"),
+    [
+        ([(Sea, [0])], {}, "joint 2: got 0 actuators"),
+        ([(Sea, [0, 1]), (Bavs, [1])], {}, "joint 2: got 2 actuators"),
+        ([(Sea, [0, 2])], {}, "joints: got 2, allowed 0 to 1"),
+        ([(Sea, [0, 1])], {"scheme": "rk4"}, "scheme: got 'rk4', allowed accurate, original"),
+        ([(Sea, [0, 1])], {"mode": [3]}, "mode: got 1 modes, allowed one or 2"),
+        ([(Sea, [0, 1])], {"most_substeps": 0}, "most_substeps: got 0"),
+        ([(Sea, [0, 1])], {"motors": Motors.of([(Sea(1), [0])])}, "motors: got 1 joints"),
+    ],
+)
+def test_actuators_that_do_not_fit_the_joints_are_refused(groups, options, said):
+    with pytest.raises(ActuatorRefused, match=said):
+        CompliantJoints([(kind(len(at)), at) for kind, at in groups], 2, **options)
+
+
+def test_a_group_of_another_size_than_its_parameters_is_refused():
+    with pytest.raises(ActuatorRefused, match="sea: joints: got 1, allowed 2"):
+        CompliantJoints([(Sea(2), [0]), (Sea(1), [1])], 2)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"inertia": 0.0}, r"motors.inertia of motor 1 of joint 1: got 0, allowed more than 0"),
+        ({"damping": [1.0, -1.0]}, r"motors.damping of motor 1 of joint 2: got -1"),
+        ({"friction": math.nan}, "motors.friction of motor 1 of joint 1: got nan"),
+        ({"max_velocity": [[1, 1], [1, math.inf]]}, "max_velocity of motor 2 of joint 2: got inf"),
+        ({"low": 1.0, "high": 0.0}, "motors.low .* got 1, allowed up to high 0"),
+        ({"p": [1.0, 2.0, 3.0]}, "motors.p: got .*, allowed one number, 2 or 2 x 2"),
+        ({"pinion": 0.0}, "motors.pinion: got 0.0"),
+    ],
+)
+def test_motors_that_cannot_be_are_refused(values, said):
+    with pytest.raises(ActuatorRefused, match=said):
+        Motors.of([(Qbmove(2), [0, 1])], **values)
+
+
+def test_a_motor_that_moves_a_pivot_is_the_same_one_behind_a_pinion():
+    """The toolbox runs metres through the equations of angles."""
+    groups = [(Awas2(1), [0]), (Sea(1), [1])]
+    motors = Motors.of(groups, pinion=0.02)
+    assert motors.inertia[:, 0] == pytest.approx([0.0233, 0.0233 / 4e-4])
+    assert motors.max_torque[1].tolist() == [300.0, 6.0]
+    assert motors.max_velocity[1, 0] == pytest.approx(0.12)
+    assert (motors.low[1, 0], motors.high[1, 0]) == (0.0, 0.04)
+    joints = CompliantJoints(groups, 2, motors, 6)
+    robot = CompliantRobot(chain(2, damping=0.1), ["j1", "j2"], joints)
+    joints.command("stiffness_preset", [0.03, 0.0])
+    joints.command("equilibrium_position", 0.3)
+    run(robot, 800)
+    assert joints.preset[0] == pytest.approx(0.03, abs=1e-4)
+    assert joints.theta[1, 1] == 0.0  # no such motor
+    assert robot.q == pytest.approx(0.3, abs=0.02)
