@@ -2,6 +2,8 @@
 """Some clients of a node, each with a participant of its own: they switch, set and ask at random.
 
 Begins when its standard input says so, and writes what it found as JSON when the time is over.
+Each client has a thread, which sleeps until its answer is there: whoever looked again and again
+would take the time of those that answer.
 """
 
 from __future__ import annotations
@@ -12,15 +14,18 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import rclpy
 from controller_manager_msgs.srv import ListControllers, SwitchController
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
+from rclpy.client import Client as ServiceClient
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import QoSProfile
+from rclpy.signals import SignalHandlerOptions
 
 ARMS = ("left", "right")
 STIFFNESS = {
@@ -28,13 +33,19 @@ STIFFNESS = {
     "joint_impedance_controller": [600.0] * 4 + [250.0, 150.0, 50.0],
 }
 LAWS = tuple(STIFFNESS)
+OF_ARMS = [f"{arm}/{law}" for arm in ARMS for law in LAWS]
 BOTH = "dual_cartesian_impedance_controller"
-LOST, AGAIN = 30.0, 3.0  # no answer at all, and when the first request is sent again [s]
-PAUSE = 0.1  # between two requests of a client, at most [s]
+LOST, AGAIN = 30.0, 2.0  # no answer at all, and when the first request is sent again [s]
+PAUSE = 2.0  # between two requests of a client, at most [s]
+# Each client of a service hears the answers to all of them: of more than so many that it has not
+# looked at it loses the oldest, which may be its own.
+PROFILE = QoSProfile(depth=1000)
 
 
 class Client:
-    """A node that always waits for one answer, or for a moment.
+    """A node that waits for one answer, or for a moment, in a thread of its own.
+
+    It switches and asks for the whole cell, and sets parameters of one law.
 
     Attributes:
         found: What it was told: answer times by kind [s], lists with when they were true, refusals
@@ -43,70 +54,60 @@ class Client:
 
     def __init__(self, name: str, dice: random.Random) -> None:
         self._dice, context = dice, Context()
-        rclpy.init(context=context, args=[])
-        node = rclpy.create_node(name, context=context, enable_rosout=False)
+        rclpy.init(context=context, args=[], signal_handler_options=SignalHandlerOptions.NO)
+        # As the `ros2` command's: nobody asks a client for its parameters.
+        node = rclpy.create_node(
+            name, context=context, enable_rosout=False, start_parameter_services=False
+        )
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(node)
-        manager = "/controller_manager"
+        manager, self._law = "/controller_manager", dice.choice(OF_ARMS)
         self._clients = {
-            "switch": node.create_client(SwitchController, f"{manager}/switch_controller"),
-            "list": node.create_client(ListControllers, f"{manager}/list_controllers"),
-        } | {
-            f"{arm}/{law}": node.create_client(SetParameters, f"/{arm}/{law}/set_parameters")
-            for arm in ARMS for law in LAWS
-        }  # fmt: skip
+            name: node.create_client(kind, service, qos_profile=PROFILE)
+            for name, kind, service in [
+                ("switch", SwitchController, f"{manager}/switch_controller"),
+                ("list", ListControllers, f"{manager}/list_controllers"),
+                ("set", SetParameters, f"/{self._law}/set_parameters"),
+            ]
+        }
         self.found: dict[str, Any] = {"times": {}, "lists": [], "wrong": [], "refused": Counter()}
-        self._steps = self._meet()
-        self.is_ready = False
 
-    def turn(self) -> None:
-        """Serve what has come, and go one step further."""
-        self._executor.spin_once(timeout_sec=0.0)
-        next(self._steps)
-
-    def begin(self) -> None:
-        """Throw from now on."""
-        self._steps = self._throw()
-
-    def _meet(self) -> Iterator[None]:
+    def meet(self) -> None:
         """Get a first answer of each: a server drops one if it does not know the client yet."""
         for name, client in self._clients.items():
             request = client.srv_type.Request()
-            future, due = None, 0.0
-            while future is None or not future.done():
-                if time.monotonic() > due and client.service_is_ready():
-                    if name == "switch":  # of nothing
-                        request.strictness = SwitchController.Request.BEST_EFFORT
-                    future, due = client.call_async(request), time.monotonic() + AGAIN
-                yield
-        self.is_ready = True
-        while True:
-            yield
+            if name == "switch":  # of nothing
+                request.strictness = SwitchController.Request.BEST_EFFORT
+            while not client.wait_for_service(LOST) or self._ask(client, request, AGAIN) is None:
+                pass
 
-    def _throw(self) -> Iterator[None]:
-        while True:
-            until = time.monotonic() + self._dice.uniform(0.0, PAUSE)
-            while time.monotonic() < until:
-                yield
-            kind = name = self._dice.choice(("switch", "list", "set"))
+    def throw(self, until: float) -> None:
+        """Ask at random until a time [s]."""
+        while time.monotonic() < until:
+            time.sleep(self._dice.uniform(0.0, PAUSE))
+            kind = self._dice.choice(("switch", "list", "set"))
             if kind == "set":
-                name = f"{self._dice.choice(ARMS)}/{(law := self._dice.choice(LAWS))}"
-                request, is_good = self._set(law)
+                request, is_good = self._set(self._law.partition("/")[2])
             elif kind == "switch":
                 request, is_good = self._switch()
             else:
                 request, is_good = ListControllers.Request(), True
             begun = time.monotonic_ns()
-            future = self._clients[name].call_async(request)
-            while not future.done():
-                if time.monotonic_ns() - begun > LOST * 1e9:
-                    self.found["wrong"].append(f"no answer of {name} within {LOST:g} s")
-                    break
-                yield
-            else:
-                ended = time.monotonic_ns()
-                self.found["times"].setdefault(kind, []).append((ended - begun) * 1e-9)
-                self._judge(kind, future.result(), is_good, begun, ended)
+            answer = self._ask(self._clients[kind], request, LOST)
+            ended = time.monotonic_ns()
+            if answer is None:
+                self.found["wrong"].append(f"no answer of {kind} within {LOST:g} s")
+                continue
+            self.found["times"].setdefault(kind, []).append((ended - begun) * 1e-9)
+            self._judge(kind, answer, is_good, begun, ended)
+
+    def _ask(self, client: ServiceClient, request: Any, timeout: float) -> Any:
+        """Return the answer, None if none has come in time."""
+        future = client.call_async(request)
+        self._executor.spin_until_future_complete(future, timeout)
+        if not future.done():
+            client.remove_pending_request(future)
+        return future.result()
 
     def _switch(self) -> tuple[Any, bool]:
         """Return a request to switch an arm, or both, and whether it can be meant."""
@@ -159,23 +160,13 @@ def main() -> None:
     dice = random.Random(options.seed)
     name = f"crowd_{options.seed}"
     clients = [Client(f"{name}_{n}", random.Random(dice.random())) for n in range(options.clients)]
-    while not all(client.is_ready for client in clients):
-        turn(clients)
-    print("ready", flush=True)
-    sys.stdin.readline()
-    for client in clients:
-        client.begin()
-    until = time.monotonic() + options.seconds
-    while time.monotonic() < until:
-        turn(clients)
+    with ThreadPoolExecutor(len(clients)) as threads:
+        list(threads.map(Client.meet, clients))
+        print("ready", flush=True)
+        sys.stdin.readline()
+        until = time.monotonic() + options.seconds
+        list(threads.map(lambda client: client.throw(until), clients))
     print(json.dumps([client.found for client in clients]), flush=True)
-
-
-def turn(clients: list[Client]) -> None:
-    """Let each client take its turn."""
-    for client in clients:
-        client.turn()
-    time.sleep(1e-3)
 
 
 if __name__ == "__main__":
