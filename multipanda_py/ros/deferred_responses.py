@@ -21,6 +21,7 @@ from rclpy.node import Node
 from multipanda_py.cell import Cell
 from multipanda_py.cell.arm_request import STILL
 from multipanda_py.exceptions import LoopTimeout, shortened
+from multipanda_py.ros.qos import REQUESTS
 
 if TYPE_CHECKING:
     from multipanda_py.ros.guard import GuardedNode
@@ -174,7 +175,8 @@ class PlainActionServer(ActionServer):
         callbacks["cancel_callback"] = lambda handle: (
             self._guard.call(name, cancel, handle) or CancelResponse.REJECT
         )
-        super().__init__(node, kind, name, **callbacks)
+        profiles = {f"{of}_service_qos_profile": REQUESTS for of in ("goal", "result", "cancel")}
+        super().__init__(node, kind, name, **callbacks, **profiles)
 
     def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
         """Begin a goal that is accepted and in state executing; called by its handle."""

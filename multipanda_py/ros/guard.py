@@ -25,6 +25,7 @@ from multipanda_py.ros.crisp_names import CrispNames
 from multipanda_py.ros.deferred_responses import DeferredResponses, Work, refuse
 from multipanda_py.ros.mismatches import Mismatch
 from multipanda_py.ros.parameter_requests import LateParameters, set_work, value_of
+from multipanda_py.ros.qos import REQUESTS
 
 FATAL = (LoopError, MemoryError)
 """What ends the node whoever raises it: the loop is gone, or nothing can be served any more."""
@@ -132,13 +133,15 @@ class GuardedNode(Node):
 
     def serve(self, kind: type, name: str, work: Callable[[Any, Any], Work]) -> None:
         """Offer a service that answers when its work is done; see :class:`DeferredResponses`."""
-        self.answers.serve(partial(super().create_service, kind, name), name, work)
+        create = partial(super().create_service, kind, name, qos_profile=REQUESTS)
+        self.answers.serve(create, name, work)
 
     def create_service(
         self, srv_type: Any, srv_name: str, callback: Callable[..., Any], **options: Any
     ) -> Any:
         """Offer a service; a request whose callback raises is answered with the reason."""
         plain = super().create_service
+        options.setdefault("qos_profile", REQUESTS)
         if srv_type in (SetParameters, SetParametersAtomically):
             create = partial(plain, srv_type, srv_name, **options)
             return self.answers.serve(

@@ -17,3 +17,6 @@ NUMBERS = QoSProfile(depth=10)
 """Of which a plot wants every one: diagnostics, introspection."""
 CLOCK = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 """As whoever lives by ``/clock`` asks for."""
+REQUESTS = QoSProfile(depth=1000)
+"""Of services, of all clients together: of more that come while the node is busy the middleware
+drops the oldest, and who asked waits for ever. ROS 2 has 10 unless told otherwise."""
