@@ -201,6 +201,7 @@ class Diagnostics:
             ),
             "refused gripper goals": str(self._cell.rejected[f"{arm} gripper"]),
             "last gripper refusal": self._targets.last_reason.get(f"{arm} gripper", ""),
+            "last gripper abort": self._targets.last_reason.get(f"{arm} gripper abort", ""),
             "gripper problem": problem or "none",
             "tare [Nm]": self._tare(arm),
             "last refusal": self._targets.last_reason.get(arm, ""),

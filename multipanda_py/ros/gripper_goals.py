@@ -51,12 +51,13 @@ class GripperGoals:
     Args:
         node: Offers the actions, and logs what is aborted.
         gripper: The hand.
+        keep: Is told why a goal was aborted: not every action's result has words.
 
     Thread: executor.
     """
 
-    def __init__(self, node: GuardedNode, gripper: Gripper) -> None:
-        self._node, self._gripper = node, gripper
+    def __init__(self, node: GuardedNode, gripper: Gripper, keep: Callable[[str], None]) -> None:
+        self._node, self._gripper, self._keep = node, gripper, keep
         self._open: list[_Goal] = []
         self._said = SaidOnce()
 
@@ -98,6 +99,7 @@ class GripperGoals:
             how = "canceled"
         else:
             how = "abort"
+            self._keep(f"{goal.name}: {result.text}")
             if news := self._said.news(result.text):  # clients send goals at the rate of a stream
                 self._node.get_logger().warning(f"{goal.name}: {news}")
         goal.server.finish(goal.handle, how, goal.action.result(goal.motion, result))

@@ -24,6 +24,7 @@ from multipanda_py.ros.deferred_responses import Work
 from multipanda_py.ros.gripper_goals import GripperAction, GripperGoals
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
+from multipanda_py.ros.said_once import SaidOnce
 from multipanda_py.ros.targets import Targets
 
 PERIOD = 0.05
@@ -44,8 +45,8 @@ class GripperServers:
     Args:
         node: Offers the interfaces.
         cell: The cell.
-        targets: Remembers why a goal was refused, as of any target: diagnostics say it, as neither
-            a rejection nor the action's result has words.
+        targets: Remembers why a goal was refused or aborted: diagnostics say it, as neither a
+            rejection nor the action's result has words.
         more: Further names of the action, below that of the arm.
 
     Attributes:
@@ -71,8 +72,8 @@ class Hand:
     ``gripper_cmd`` is another name of the action. A goal's ``position`` is that of one finger
     joint, half the width [m], as franka_ros2 and MoveIt have it. With ``max_effort`` above zero
     and a width below the present one the hand grasps with that force, within libfranka's default
-    tolerance; else it moves. A goal that cannot be executed is rejected, and log and diagnostics
-    say why.
+    tolerance; else it moves. A goal that cannot be executed is rejected, and diagnostics say why;
+    so does the log, once for a stream of them.
 
     Attributes:
         goals: Of its actions.
@@ -90,8 +91,10 @@ class Hand:
         self._targets = targets
         self._gripper: Gripper = cell.gripper(arm)
         self._speed = min(SPEED, self._gripper.description.speed)
-        self._problem = ""
-        self.goals = GripperGoals(node, self._gripper)
+        self._problem, self._said = "", SaidOnce()
+        self.goals = GripperGoals(
+            node, self._gripper, partial(targets.last_reason.__setitem__, f"{arm} gripper abort")
+        )
         commands: dict[str, Callable[[], GripperMotion]] = {
             "homing": self._gripper.homing,
             "open": self._open,
@@ -164,7 +167,8 @@ class Hand:
         whose = f"{self._arm} gripper"
         self._cell.rejected[whose] += 1
         self._targets.last_reason[whose] = reason
-        self._logger.warning(f"{self._arm}/gripper/gripper_action: {reason}")
+        if news := self._said.news(reason):
+            self._logger.warning(f"{self._arm}/gripper/gripper_action: {news}")
 
     def _refused(self, reason: str) -> Any:
         self._refuse(reason)

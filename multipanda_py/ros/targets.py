@@ -32,7 +32,7 @@ class Targets:
 
     Attributes:
         received: Messages so far, by arm or controllet.
-        last_reason: Why a target was refused last, by arm or controllet.
+        last_reason: Why a target was refused last, by arm or controllet, or a goal of a hand.
         held_off: Which streams are not taken at present.
         topics: Arm or controllet, name and message type of every topic, by its full name.
         senders: Nodes that publish a target, by arm or controllet, and name.

@@ -76,13 +76,30 @@ def test_an_effort_asks_for_a_grasp_which_misses_where_there_is_nothing(opened):
 
 @pytest.mark.parametrize(("goal", "says"), [
     ((0.05,), "position: got 0.05, allowed [0, 0.04] m of one finger"),
-    ((-0.01,), "position: got -0.01"),
+    ((-0.01,), "position: got"),  # said of the one before: what differs in numbers is the same
     ((math.nan,), "position: got nan"),
     ((0.01, 1000.0), "max_effort: got 1000, allowed [0, 140] N"),
 ])  # fmt: skip
 def test_goals_that_cannot_be_executed_are_rejected_with_a_reason(opened, cell, goal, says):
     assert not opened.send(*goal).accepted
     cell.wait_for(says)
+
+
+def test_a_stream_of_goals_that_are_rejected_was_a_line_of_the_log_each(opened, cell):
+    lines = lambda: cell.log.count("goal rejected: max_effort: got")  # noqa: E731
+    before = lines()
+    for number in range(20):
+        assert not opened.send(0.01, 200.0 + number).accepted
+    assert lines() - before <= 1, cell.log
+
+
+def test_why_a_goal_was_aborted_was_only_in_the_node_s_log(opened, cell, client):
+    assert opened.run(0.02, 15.0)[0] == GoalStatus.STATUS_ABORTED, "there is nothing to grasp"
+
+    def told():
+        return client.diagnosis(f"{cell.name}/left")[1]["last gripper abort"]
+
+    client.until(lambda: told().startswith("left/gripper/gripper_action: grasp"), 5.0, "a reason")
 
 
 def test_rejected_goals_were_not_in_diagnostics(opened, cell, client):
