@@ -44,6 +44,7 @@ docs: env ## write doc/parameters.md and doc/rows.md from the declarations in th
 
 site: $(SITE)/made ## build the documentation as a web site, into .site/html
 	$(SITE)/env/bin/sphinx-build -q -W --keep-going -d $(SITE)/read doc $(SITE)/html
+	$(SITE)/env/bin/python tools/check_links.py $(SITE)/html
 
 $(SITE)/made: doc/requirements.txt
 	$(BOOT) -m venv --clear $(SITE)/env

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,32 @@ def test_links_lead_somewhere(page):
         file = file / "README.md" if file.is_dir() else file
         assert file.is_file(), target
         assert not anchor or anchor in anchors(file), target
+
+
+def test_a_built_site_with_a_link_or_picture_that_leads_nowhere_fails(tmp_path):
+    def check():
+        return subprocess.run(
+            [sys.executable, str(ROOT / "tools" / "check_links.py"), str(tmp_path)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    assert "has no pages" in check().stderr
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a.png").touch()
+    (tmp_path / "b" / "b.html").write_text('<h1 id="here">b</h1><a href="../a.html">a</a>')
+    page = '<img src="a.png"><a href="b/b.html#here">b</a><a href="https://else.where/x">x</a>'
+    (tmp_path / "a.html").write_text(page)
+    done = check()
+    assert (done.returncode, done.stderr) == (0, "")
+    broken = page + '<a href="b/b.html#gone">b</a><a href="#top">t</a><img src="c%20c.png">'
+    (tmp_path / "a.html").write_text(broken)
+    done = check()
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "check_links: a.html: #top: no such anchor",
+        "check_links: a.html: b/b.html#gone: no such anchor",
+        "check_links: a.html: c%20c.png",
+    ]
 
 
 @pytest.mark.parametrize("kind", ["controllets", "features"])
