@@ -33,8 +33,8 @@ NAME = "multipanda_py"
 SUPPORTED = ((3, 10), (3, 11), (3, 12))
 PROGRAMS = ("multimode_controller", "multipanda")
 INTERFACES = (
-    "controller_manager_msgs", "control_msgs", "pal_statistics_msgs", "simulation_interfaces",
-    "tf2_msgs",
+    "controller_manager_msgs", "control_msgs", "franka_msgs", "pal_statistics_msgs",
+    "simulation_interfaces", "tf2_msgs",
 )  # fmt: skip
 # Absent from the PyPI set because rosdep installs them: import name, apt package suffix.
 FROM_APT = {
@@ -299,8 +299,8 @@ def build_interfaces(env: dict[str, str]) -> None:
         "sys.prefix in _p or os.environ.update({_k: os.pathsep.join([*_p, sys.prefix])})\n"
     )
     modules = ", ".join(f"{name}.{kind}" for name, kind in (
-        ("controller_manager_msgs", "srv"), ("control_msgs", "action"), ("tf2_msgs", "msg"),
-        ("pal_statistics_msgs", "msg"), ("simulation_interfaces", "srv"),
+        ("controller_manager_msgs", "srv"), ("control_msgs", "action"), ("franka_msgs", "action"),
+        ("pal_statistics_msgs", "msg"), ("simulation_interfaces", "srv"), ("tf2_msgs", "msg"),
     ))  # fmt: skip
     run([VENV_PYTHON, "-c", f"import {modules}"], env)
 
