@@ -7,7 +7,6 @@ What the arms do is told by MuJoCo, from the joints that were measured meanwhile
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import time
 from pathlib import Path
@@ -73,12 +72,6 @@ class Arms:
         return np.array(get().position)
 
 
-BY_HAND = pytest.mark.skipif(
-    not os.environ.get("MULTIPANDA_LONG"),
-    reason="the whole run has little time: MULTIPANDA_LONG=1 runs it",
-)
-
-
 @pytest.fixture(scope="module")
 def node(tmp_path_factory, node_process):
     made = node_process(
@@ -117,39 +110,40 @@ def folders(tmp_path_factory):
 
 @pytest.fixture
 def run(outside, client, node, arms, folders, crisp_examples, tmp_path):
-    """A function that runs an example on both arms at once, to its end."""
+    """A function that runs examples on both arms, all at once, to their ends."""
 
-    def run_both(name, prompts=0, turns=4):
+    def run_all(*names, prompts=0, turns=4):
         for rows in (arms.all, *arms.rows.values()):
             rows.clear()
-        [file] = crisp_examples.glob(f"{name}_*.py")
-        logs = {arm: tmp_path / f"{name}_{arm}.log" for arm in ARMS}
-        started = [outside.example(file, folders[arm], logs[arm]) for arm in ARMS]
-        prompted = [(process, log, count) for process, log in zip(started, logs.values())
-                    for count in range(1, prompts + 1)]  # fmt: skip
+        started, prompted, logs = [], [], []
+        for name, arm in itertools.product(names, ARMS):
+            [file] = crisp_examples.glob(f"{name}_*.py")
+            logs.append(tmp_path / f"{name}_{arm}.log")
+            started.append(outside.example(file, folders[arm], logs[-1]))
+            prompted += [(started[-1], logs[-1], count) for count in range(1, prompts + 1)]
         asked = {}
 
         def said():
-            return "\n".join(log.read_text() for log in logs.values())
+            return "\n".join(log.read_text() for log in logs)
 
         def answer():
             """Press Enter as a user does, some time after being asked to."""
             for process, log, count in prompted:
                 if log.read_text().count("Press Enter") >= count:
                     since = asked.setdefault((log, count), time.monotonic())
-                    if since and time.monotonic() > since + 1.0:
+                    if since and time.monotonic() > since + 0.4:
                         asked[log, count] = 0.0
                         process.stdin.write("\n")
                         process.stdin.flush()
 
         def are_done():  # the end of its threads may take long, or never come
             answer()
-            return said().count("came to its end") == len(ARMS) or all(
+            return said().count("came to its end") == len(started) or all(
                 process.poll() is not None for process in started
             )
 
         try:
-            client.until(are_done, 40.0, f"end of {file.name}")
+            client.until(are_done, 40.0, f"end of {names}")
         finally:
             for process in started:
                 process.kill()
@@ -158,11 +152,11 @@ def run(outside, client, node, arms, folders, crisp_examples, tmp_path):
             # crisp_py asks for parameters without waiting until their services are found. The
             # node announces states last, so that it rarely sees a pose before (it did 15 of 22
             # times, now 2 of 22), but the middleware promises no order.
-            return run_both(name, prompts, turns - 1)
-        assert said().count("came to its end") == len(ARMS), said() + node.log[-3000:]
+            return run_all(*names, prompts=prompts, turns=turns - 1)
+        assert said().count("came to its end") == len(started), said() + node.log[-3000:]
         return said()
 
-    return run_both
+    return run_all
 
 
 @pytest.mark.timeout(300)
@@ -177,10 +171,9 @@ def test_02_turns_the_first_joint(run, arms):
         assert np.linalg.norm(arms.tool(arm, arms.rest(arm)) - arms.tool(arm, q)) < 0.005
 
 
-@BY_HAND
 @pytest.mark.timeout(300)
-def test_01_draws_its_figure_between_two_ways_home(run, arms):
-    run("01")
+def test_01_draws_its_figure_while_06_opens_and_closes_the_hands(run, arms):
+    run("01", "06")
     for arm in ARMS:
         joints = arms.joints(arm)
         path = np.array([arms.tool(arm, q) for q in joints[::5]])
@@ -190,15 +183,10 @@ def test_01_draws_its_figure_between_two_ways_home(run, arms):
         np.testing.assert_allclose(drawn.max(0)[1:], [0.2, 0.6], atol=0.03)
         assert np.abs(joints[:, :7] - HOME).max(axis=1).min() < 0.02
         np.testing.assert_allclose(arms.rest(arm)[:7], HOME, atol=0.02)
-
-
-@BY_HAND
-@pytest.mark.timeout(300)
-def test_06_opens_and_closes_the_hands(run, arms):
-    run("06")
     for width in arms.widths():
-        assert width.max() > 0.075
-        assert width[-1] < 0.5 * width.max()  # it closes for as long as the example goes on
+        widest = width.argmax()
+        assert width[widest] > 0.075
+        assert width[widest:].min() < 0.5 * width[widest]
 
 
 def push_until(client, arms, force, far):
@@ -222,7 +210,6 @@ def let_go(client):
         client.stream(topic, WrenchStamped(), lambda sent=sent: next(sent) > 20, "no push")
 
 
-@BY_HAND
 @pytest.mark.timeout(300)
 def test_21_leaves_the_last_of_three_stiffnesses(run, arms, client):
     assert "Setting LOW stiffness" in run("21", prompts=3)
