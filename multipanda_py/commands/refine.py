@@ -16,10 +16,8 @@ from multipanda_py.config.changed_cell import changed_text
 from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.extras import needed, pyplot
 from multipanda_py.machine.interruption import end_in_order
-from multipanda_py.refinement import refine, report
+from multipanda_py.refinement import Refinement, RefinementPlan, refine, report
 from multipanda_py.refinement.put_back import body_layer, law_layer
-from multipanda_py.refinement.refine import RefinementPlan
-from multipanda_py.refinement.rounds import Refinement
 from multipanda_py.refinement.surface import TABLE
 from multipanda_py.validation import TASKS
 
@@ -59,6 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--evaluations", type=count, default=600, help="of that search, default 600"
     )
     parser.add_argument("--seed", type=seed, default=0, help="of noise and search, default 0")
+    parser.add_argument(
+        "--again", action="store_true",
+        help="begin anew; without it, a command that was cut off goes on with what it has done",
+    )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
@@ -72,8 +74,23 @@ def run(options: argparse.Namespace) -> int:
         raise ValidationRefused(
             f"--output: got {target}, allowed a folder that is not there yet, in one that is"
         )
+    parts = target.with_name(f".{target.name}.parts")
+    try:
+        found = _refined(parts, options)
+        _put(found, target, options)
+    except OSError as error:
+        raise ValidationRefused(f"{target}: cannot be written: {error.strerror}") from None
+    shutil.rmtree(parts, ignore_errors=True)
+    for line in report.lines(found):
+        say(line)
+    say(f"{target}: report.html, twin.yaml, plant.yaml")
+    return OK
+
+
+def _refined(parts: Path, options: argparse.Namespace) -> Refinement:
+    """Do what is not in a folder of parts yet."""
     plant, twin = CellConfig.from_yaml(options.plant), CellConfig.from_yaml(options.twin)
-    effort = RefinementPlan(
+    plan = RefinementPlan(
         tasks=sorted(set(options.task or (1, 2, 3, 4))),
         laws=options.law or (),
         seconds=options.seconds,
@@ -90,21 +107,30 @@ def run(options: argparse.Namespace) -> int:
                 f"--motion: got {text!r}, allowed ARM=CSV with one of {', '.join(plant.arms)}"
             )
         motions[arm] = read_motion(Path(path), plant.arms[arm].robot.n_joints)
+    if options.again:
+        shutil.rmtree(parts, ignore_errors=True)
+    before, found = set(parts.glob("*")), None
+    try:
+        found = refine(plant, twin, parts, plan, motions, complain)
+        return found
+    finally:
+        if found is None and set(parts.glob("*")) - before:
+            complain(
+                f"refine: what is done is kept in {parts}: the same command goes on with it, "
+                "--again begins anew"
+            )
+
+
+def _put(found: Refinement, target: Path, options: argparse.Namespace) -> None:
+    """Write the folder, whole or not at all."""
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir()
-        found = refine(plant, twin, partial, effort, motions, complain)
         _write(found, partial, options)
         partial.rename(target)
-    except OSError as error:
-        raise ValidationRefused(f"{target}: cannot be written: {error.strerror}") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    for line in report.lines(found):
-        say(line)
-    say(f"{target}: report.html, twin.yaml, plant.yaml")
-    return OK
 
 
 def _write(found: Refinement, folder: Path, options: argparse.Namespace) -> None:
@@ -115,13 +141,10 @@ def _write(found: Refinement, folder: Path, options: argparse.Namespace) -> None
     (folder / "report.json").write_text(report.numbers(found, about), encoding="utf-8")
     files: Mapping[str, str] = {arm: f"robot_{arm}.yaml" for arm in found.best.files}
     for arm, name in files.items():
-        found.best.files[arm].rename(folder / name)
-    for one in found.rounds:
-        for path in one.files.values():
-            path.unlink(missing_ok=True)
+        shutil.copyfile(found.best.files[arm], folder / name)
     layer = body_layer(files)
-    if found.best.surface:
-        layer["objects"] = {TABLE: dict(found.best.surface)}
+    if found.best.surface.values:
+        layer["objects"] = {TABLE: dict(found.best.surface.values)}
     for name, source, change in (
         ("twin.yaml", options.twin, layer),
         ("plant.yaml", options.plant, law_layer(files)),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from multipanda_py.logs.measured import motion_of
 from multipanda_py.state import Matrix
 from multipanda_py.targets import TRAJECTORY_POINTS
 from multipanda_py.validation.motion_task import MotionTask
-from multipanda_py.validation.record import run_task
+from multipanda_py.validation.record import Run, run_task
+from multipanda_py.validation.validate import Keep, do_now
 
 MARGIN = 0.05
 """Least distance of the motion to floor, things and other arms [m]."""
@@ -40,21 +42,39 @@ def find_motion(
     return found.table(found.points(TRAJECTORY_POINTS))
 
 
-def measure(plant: CellConfig, arm: str, points: Matrix, seed: int) -> MeasuredMotion:
+def measure(
+    plant: CellConfig, arm: str, points: Matrix, seed: int, keep: Keep = do_now
+) -> MeasuredMotion:
     """Let an arm of the plant go through a motion, and return what was measured.
+
+    Args:
+        plant: Whose arm it is.
+        arm: Its name.
+        points: Of the motion, (p, 1 + 3 n).
+        seed: Of the noise.
+        keep: Asked for the run.
 
     Raises:
         ValidationRefused: If it does not come to its end.
     """
-    task = MotionTask(arm, points)
-    run = run_task(task, plant, seed)
+    run = keep(f"motion_{arm}_{seed}", lambda: _moved(plant, arm, points, seed))
+    if run.fault:
+        raise ValidationRefused(f"{arm}: {run.fault}")
+    (log,) = run.logs.values()
+    return motion_of(log, f"{arm}, motion of seed {seed}")
+
+
+def _moved(plant: CellConfig, arm: str, points: Matrix, seed: int) -> Run:
+    """Return a run of a motion, whose fault is also that it did not come to its end."""
+    run = run_task(MotionTask(arm, points), plant, seed)
     if run.fault or run.seconds < points[-1, 0]:
-        raise ValidationRefused(
-            f"{arm}: the motion ended after {run.seconds:.1f} of {points[-1, 0]:.1f} s: "
-            f"{run.fault or 'no more was recorded'}"
+        why = run.fault or "no more was recorded"
+        return replace(
+            run,
+            fault=f"the motion ended after {run.seconds:.1f} of {points[-1, 0]:.1f} s: {why}",
         )
     (log,) = run.logs.values()
     away = float(np.abs(log.q[-1] - points[-1, 1 : 1 + len(log.joints)]).max())
     if away > ELSEWHERE:
-        raise ValidationRefused(f"{arm}: stopped {away:.2f} rad from the end of its motion")
-    return motion_of(log, f"{arm}, motion of seed {seed}")
+        return replace(run, fault=f"stopped {away:.2f} rad from the end of its motion")
+    return run

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from multipanda_py.state import Vector
+from multipanda_py.validation.compare import SHORTEST
 from multipanda_py.validation.record import Run
 from multipanda_py.validation.task import Task
 
@@ -23,37 +24,64 @@ class Gain:
     Attributes:
         number: Of the task.
         law: That it was done with.
-        figures: By name with unit: the root mean square with each of :data:`SIDES`.
+        figures: By name with unit: the root mean square with each of :data:`SIDES`, over as much
+            of the task as both came through.
         series: Of the first repeat with each: times and forces, measured and true, (m,), and what
             was asked for; empty where no force is.
+        runs: With each.
+        early: How many of them a fault ended, with each.
     """
 
     number: int
     law: str
     figures: Mapping[str, tuple[float, float]]
     series: Mapping[str, Mapping[str, Vector]]
+    runs: int
+    early: tuple[int, int]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures in plain types."""
         figures = {name: dict(zip(SIDES, pair)) for name, pair in self.figures.items()}
-        return {"task": self.number, "law": self.law, "rmse": figures}
+        return {
+            "task": self.number, "law": self.law, "rmse": figures,
+            "runs": self.runs, "ended_early": dict(zip(SIDES, self.early)),
+        }  # fmt: skip
 
 
 def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> Gain:
     """Compare runs of one plant without and with the identified model in its laws."""
-    pairs = [_figures(task, runs) for runs in (before, after)]
-    series = {side: _series(task, runs[0]) for side, runs in zip(SIDES, (before, after))}
+    early = tuple(sum(bool(run.fault) for run in runs) for runs in (before, after))
+    ends = [min(run.seconds for run in pair) for pair in zip(before, after)]
+    cut = [
+        [_until(run, end) for run, end in zip(runs, ends) if end >= SHORTEST]
+        for runs in (before, after)
+    ]
+    pairs = [_figures(task, runs) for runs in cut]
+    series = {side: _series(task, runs[0]) for side, runs in zip(SIDES, cut) if runs}
     return Gain(
         task.number,
         task.law,
         {name: (pairs[0][name], pairs[1][name]) for name in pairs[0] if name in pairs[1]},
-        series if all(series.values()) else {},
+        series if series and all(series.values()) else {},
+        len(before),
+        (early[0], early[1]),
+    )
+
+
+def _until(run: Run, seconds: float) -> Run:
+    """Return the begin of a run."""
+    there = run.force_time <= seconds
+    return replace(
+        run,
+        logs={name: log.between(-np.inf, seconds + 1e-9) for name, log in run.logs.items()},
+        force=run.force[there],
+        force_error=run.force_error[there],
+        force_time=run.force_time[there],
     )
 
 
 def _figures(task: Task, runs: Sequence[Run]) -> dict[str, float]:
     found: dict[str, float] = {}
-    runs = [run for run in runs if run.logs]
     pressing = [run for run in runs if len(run.force)]
     if pressing:
         found["measured less true force [N]"] = _rms(

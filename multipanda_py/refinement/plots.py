@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+
+import numpy as np
 
 from multipanda_py.extras import pyplot
 from multipanda_py.logs.plots import COLORS
@@ -39,24 +41,29 @@ def parameter_curves(rounds: Sequence[Round]) -> str:
     """Return held-out torque errors and the surface over the rounds, as a PNG in base64."""
     plots = pyplot()
     found = [one for one in rounds if one.identified]
-    surfaces: dict[str, Mapping[int, float]] = {
-        name: {one.number: one.surface[name] for one in found if name in one.surface}
-        for name in (found[-1].surface if found else ())
+    surfaces = {
+        name: [one for one in found if name in one.surface.values]
+        for name in found[-1].surface.values
     }
     figure, axes = plots.subplots(1, 1 + len(surfaces), figsize=(11.0, 2.9), squeeze=False)
     first, *others = axes[0]
     numbers = [one.number for one in found]
-    for k, arm in enumerate(found[-1].identified):
+    for k, arm in enumerate(dict.fromkeys(arm for one in found for arm in one.identified)):
+        shown = [one for one in found if arm in one.identified]
         for model, style in (("datasheet", "o:"), ("consistent", "o-")):
-            values = [one.identified[arm].held_out[model].mean() for one in found]
+            values = [one.identified[arm].held_out[model].mean() for one in shown]
             label = f"{arm}, {'data sheet' if model == 'datasheet' else 'identified'}"
-            first.plot(numbers, values, style, color=COLORS[k % len(COLORS)], label=label)
+            rounds_of_arm = [one.number for one in shown]
+            first.plot(rounds_of_arm, values, style, color=COLORS[k % len(COLORS)], label=label)
     first.set_title("unseen torque, mean of joints [Nm]", size=9)
     first.set_yscale("log")
     first.legend(fontsize=6)
     units = {"friction": "-", "contact_time": "s", "contact_damping": "-"}
-    for axis, (name, by_round) in zip(others, surfaces.items()):
-        axis.plot(list(by_round), list(by_round.values()), "o-", color=COLORS[1])
+    for axis, (name, shown) in zip(others, surfaces.items()):
+        told = np.array([one.surface.values[name] for one in shown])
+        bars = np.abs(np.array([one.surface.spread[name] for one in shown]).T - told)
+        axis.errorbar([one.number for one in shown], told, bars, fmt="o-", color=COLORS[1],
+                      capsize=3)  # fmt: skip
         axis.set_title(f"table: {name} [{units.get(name, '')}]", size=9)
     for axis in axes[0]:
         axis.set_xticks(numbers)

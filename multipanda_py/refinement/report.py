@@ -11,6 +11,7 @@ from typing import Any
 from multipanda_py.refinement.gain import SIDES
 from multipanda_py.refinement.plots import gain_plots, parameter_curves, round_curves
 from multipanda_py.refinement.rounds import Refinement
+from multipanda_py.refinement.surface import FoundSurface
 from multipanda_py.validation.plots import quantity_plots
 from multipanda_py.validation.quantities import QUANTITIES
 from multipanda_py.validation.report import STYLE, image, table
@@ -33,6 +34,7 @@ def page(found: Refinement, about: Mapping[str, Any]) -> str:
         "<!doctype html><html lang='en'><meta charset='utf-8'>",
         f"<title>{TITLE}</title><style>{STYLE}</style><h1>{TITLE}</h1>",
         table(("", ""), [(name, str(value)) for name, value in facts.items()]),
+        *(f"<p class='fault'>{html.escape(note)}</p>" for note in (*found.notes, *_early(found))),
         *_gains(found),
         "<h2>Rounds</h2><p>Largest root mean square error between plant and twin of any joint or "
         "axis; round 0 is the twin as it was given. The score is the mean of all of them in units "
@@ -61,6 +63,7 @@ def numbers(found: Refinement, about: Mapping[str, Any]) -> str:
         **about,
         "best_round": found.best.number,
         "ended": found.ended,
+        "notes": list(found.notes),
         "gains": [gain.as_dict() for gain in found.gains],
         "rounds": [one.as_dict() for one in found.rounds],
     }
@@ -76,6 +79,10 @@ def lines(found: Refinement) -> Iterator[str]:
         worst = (max(task.worst(q.name) for task in one.found) for q in QUANTITIES)
         yield f"{one.number:<6} {one.score:.3f} " + "".join(f"{value:15.4g}" for value in worst)
     yield f"ended: {found.ended}; best is round {found.best.number}"
+    for name in found.best.surface.spread:
+        yield f"table: {name}: {_ranged(found.best.surface, name)}"
+    yield from found.notes
+    yield from _early(found)
     for gain in found.gains:
         for name, (before, after) in gain.figures.items():
             yield (
@@ -84,19 +91,49 @@ def lines(found: Refinement) -> Iterator[str]:
             )
 
 
+def _early(found: Refinement) -> Iterator[str]:
+    """Yield a sentence for every task in which runs of plant or twin ended early."""
+    for one in found.rounds:
+        for task in one.found:
+            for side in ("plant", "twin") if one is found.rounds[0] else ("twin",):
+                if count := task.ended_early(side):
+                    first = next(fault for fault in task.faults if fault.startswith(side))
+                    yield (
+                        f"round {one.number}, task {task.number} {task.law}: {count} of the "
+                        f"{side}'s runs ended early and are compared up to there: {first}"
+                    )
+    for gain in found.gains:
+        for side, count in zip(SIDES, gain.early):
+            if count:
+                yield (
+                    f"task {gain.number} {gain.law}: {count} of {gain.runs} runs of the plant by "
+                    f"laws that know the {'data sheet' if side == SIDES[0] else side} ended early"
+                )
+
+
 def _rounds(found: Refinement) -> str:
+    surface = list(found.best.surface.spread)
     head = ("round", "score", *(f"{q.name} [{q.unit.split(',')[0]}]" for q in QUANTITIES),
-            *(found.best.surface or ()))  # fmt: skip
+            *(f"table: {name}" for name in surface))  # fmt: skip
     rows = [
         (
             f"{one.number}" + (", best" if one is found.best else ""),
             f"{one.score:.3f}",
             *(" / ".join(f"{task.worst(q.name):.3g}" for task in one.found) for q in QUANTITIES),
-            *(f"{one.surface[name]:.4g}" if one.surface else "" for name in found.best.surface),
+            *(_ranged(one.surface, name) for name in surface),
         )
         for one in found.rounds
     ]
     return table(head, rows)
+
+
+def _ranged(surface: FoundSurface, name: str) -> str:
+    """Return what was found of a surface with its range; nothing if it was not looked for."""
+    if name not in surface.spread:
+        return ""
+    low, high = surface.spread[name]
+    value = f"{surface.values[name]:.4g}" if name in surface.values else "not told"
+    return f"{value} ({low:.4g} to {high:.4g})"
 
 
 def _gains(found: Refinement) -> Iterator[str]:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,143 +14,151 @@ from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.extras import needed
 from multipanda_py.refinement.put_back import with_surface
+from multipanda_py.refinement.surface_signals import along, height
 from multipanda_py.state import Matrix, Vector
-from multipanda_py.validation.pressing_tasks import ForceCircle, ForceSine
 from multipanda_py.validation.record import Run
 from multipanda_py.validation.task import Task
 from multipanda_py.validation.validate import runs_of
 
 TABLE = "table"
-DEPTH, FORCE = 2e-5, 0.3
-"""Of a position and of a force: what a difference of one counts as [m, N]."""
-CALM, QUICK = 50, 4
-"""Samples of forces and of heights that are averaged, against noise."""
-TOUCH = 5.0
-"""Measured force from which on a tool touches [N]."""
+KEYS: Mapping[int, tuple[str, ...]] = {4: ("friction",), 3: ("contact_time", "contact_damping")}
+"""What a task tells of a table."""
+SIGNALS: Mapping[int, Callable[[Run, Vector], Matrix]] = {4: along, 3: height}
 WIDEST = 5.0
 """By which factor a number may change in one fit."""
+TOLD = 3.0
+"""Widest range of a number that is told, largest by smallest."""
+STEP = 0.03
+"""Of a logarithm, over which slopes are taken: contacts are not smooth."""
 EVALUATIONS = 5
 """Steps of a fit, each of one run and one per number."""
+UNLIKE = 10.0
+"""What a difference counts as where a twin cannot do the task."""
+_ALLOWED: Mapping[str, tuple[float, float]] = {
+    "friction": (0.01, 5.0), "contact_time": (0.002, 0.5), "contact_damping": (0.01, 10.0),
+}  # fmt: skip
 
 
-class Touch(ForceSine):
-    """Task 3 from the first touch on, in which the contact swings."""
+@dataclass(frozen=True)
+class FoundSurface:
+    """What was found of a table; empty where nothing was looked for.
 
-    settling = 0
+    Attributes:
+        values: By key of the cell file, those that are told.
+        spread: From where to where each could be: see :class:`SurfaceFit`. One that could be
+            :data:`TOLD` times as large at one end as at the other is not told.
+    """
 
-
-Surface = dict[str, float]
+    values: Mapping[str, float] = field(default_factory=dict)
+    spread: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 class SurfaceFit:
     r"""Find the surface of the table with which a twin does what the plant did.
 
     .. math::
-        \min_{\mu} \sum \left\| \frac{f_{t,twin} - f_{t,plant}}{0.3\,\mathrm{N}} \right\|^2,
-        \qquad
+        \min_{\mu} \sum \left\| \frac{\tilde f_{t,twin} - \tilde f_{t,plant}}{0.3\,\mathrm{N}}
+        \right\|^2, \qquad
         \min_{T, \zeta} \sum \left( \frac{\tilde z_{twin} - \tilde z_{plant}}
         {20\,\mathrm{\mu m}} \right)^2
 
-    over logarithms: sliding friction by the measured forces along the table in task 4, time
+    over logarithms x: sliding friction by the measured forces along the table in task 4, time
     constant and damping ratio of the contact by the height of the tool in task 3 from the touch
-    on, less its mean, as nobody knows the height of a table so well. Trust-region least squares
+    on, both less their mean: nobody knows the height of a table so well, and a torque sensor that
+    is off by 0.1 Nm is felt as a force that would count as friction. Trust-region least squares
     with bounds; every run has the same seed, so a fit is the same every time.
+
+    What is left of the differences r, such as friction of joints that identification does not
+    tell, may point where a number would: the range of each has
+
+    .. math:: |\Delta x_i| \le \|r\| \, / \, \|J_{i\perp}\|
+
+    with the part of a column of the Jacobian J that the others do not have. No error that is
+    as large as what is left can move the number further.
 
     Args:
         plant: Whose table it is.
-        seconds: Of each of the two runs.
-        seed: Of all runs.
+        shown: Tasks with their runs on it; 4 tells friction, 3 the contact.
+        seed: Of the plant's first run.
 
     Raises:
-        ValidationRefused: If a run of the plant ends early.
+        ValidationRefused: If what was asked for cannot be told by these runs.
     """
 
-    def __init__(self, plant: CellConfig, seconds: float, seed: int) -> None:
-        self._seconds, self._seed = seconds, seed
-        (name,) = ForceCircle().names(plant)
+    def __init__(
+        self, plant: CellConfig, shown: Sequence[tuple[Task, Sequence[Run]]], seed: int
+    ) -> None:
+        (name,) = shown[0][0].names(plant)[:1]
         self._up = describe_arm(name, plant.arms[name]).rotation_base_in_world[2]
-        self._circle, self._touch = (
-            _run(kind("", seconds), plant, seed) for kind in (ForceCircle, Touch)
-        )
+        self._seed = seed
+        self._shown: dict[int, tuple[Task, Matrix]] = {}
+        for task, runs in shown:
+            if task.number in KEYS and task.number not in self._shown:
+                if runs[0].fault:
+                    raise ValidationRefused(f"task {task.number} ended early: {runs[0].fault}")
+                signal = SIGNALS[task.number](runs[0], self._up)
+                self._shown[task.number] = task, signal
 
-    def fit(self, twin: CellConfig, say: Callable[[str], None]) -> Surface:
-        """Return friction, contact_time and contact_damping of the twin's table."""
-        own = twin.objects[TABLE]
-        friction = self._search(twin, {"friction": own.friction}, ForceCircle, _along, say)
-        twin = with_surface(twin, TABLE, friction)
-        contact = {"contact_time": own.contact_time, "contact_damping": own.contact_damping}
-        return {**friction, **self._search(twin, contact, Touch, _height, say)}
+    def fit(self, twin: CellConfig, say: Callable[[str], None]) -> FoundSurface:
+        """Return what the plant's runs tell of the twin's table."""
+        values: dict[str, float] = {}
+        spread: dict[str, Sequence[float]] = {}
+        for number in KEYS:
+            if number in self._shown:
+                found = self._search(with_surface(twin, TABLE, values), number, say)
+                values.update(found.values)
+                spread.update(found.spread)
+        return FoundSurface(values, spread)
 
-    def _search(
-        self,
-        twin: CellConfig,
-        start: Surface,
-        kind: type[Task],
-        signal: Callable[[Run, Vector], Matrix],
-        say: Callable[[str], None],
-    ) -> Surface:
-        plant = signal(self._circle if kind is ForceCircle else self._touch, self._up)
-        names, first = list(start), np.log(list(start.values()))
-        low, high = _bounds(names)
+    def _search(self, twin: CellConfig, number: int, say: Callable[[str], None]) -> FoundSurface:
+        (task, plant), names = self._shown[number], KEYS[number]
+        own = np.array([getattr(twin.objects[TABLE], name) for name in names])
 
-        def left(x: Vector) -> Vector:
-            surface = dict(zip(names, np.exp(x).tolist()))
-            try:
-                run = _run(kind("", self._seconds), with_surface(twin, TABLE, surface), self._seed)
-            except ValidationRefused:  # with such a table the task cannot be done
-                return np.full(plant.size, 10.0)
-            found = signal(run, self._up)
-            size = min(len(found), len(plant))
-            error = np.full(plant.shape, 10.0)
-            error[:size] = found[:size] - plant[:size]
-            values = ", ".join(f"{name} {value:.4g}" for name, value in surface.items())
-            say(f"table: {values}: {np.sqrt(np.mean(error**2)):.4g}")
+        @lru_cache(maxsize=1)
+        def left_at(values: tuple[float, ...]) -> Vector:
+            surface = dict(zip(names, values))
+            (run,) = runs_of(task, with_surface(twin, TABLE, surface), 1, self._seed)
+            error = np.full(plant.shape, UNLIKE)
+            if not run.fault:
+                found = SIGNALS[number](run, self._up)
+                size = min(len(found), len(plant))
+                error[:size] = found[:size] - plant[:size]
+            words = ", ".join(f"{name} {value:.4g}" for name, value in surface.items())
+            say(f"table: {words}: {np.sqrt(np.mean(error**2)):.4g}")
             return error.ravel()
 
-        low = np.maximum(low, first - np.log(WIDEST))
-        high = np.minimum(high, first + np.log(WIDEST))
-        x0 = np.clip(first, low + 1e-6, high - 1e-6)
+        def left(x: Vector) -> Vector:
+            return left_at(tuple(np.exp(x).tolist()))
+
+        def slopes(x: Vector) -> Matrix:
+            here, steps = left(x), STEP * np.eye(len(x))
+            return np.stack([(left(x + step) - here) / STEP for step in steps], axis=1)
+
+        low, high = np.log([_ALLOWED[name] for name in names]).T
+        low = np.maximum(low, np.log(own / WIDEST))
+        high = np.minimum(high, np.log(own * WIDEST))
+        x0 = np.clip(np.log(own), low + 1e-6, high - 1e-6)
         found = needed("scipy.optimize").least_squares(
-            left, x0, bounds=(low, high), diff_step=0.03, max_nfev=EVALUATIONS, xtol=1e-2,
-            ftol=1e-3,
-        )  # fmt: skip
-        return {name: float(f"{value:.5g}") for name, value in zip(names, np.exp(found.x))}
+            left, x0, slopes, bounds=(low, high), max_nfev=EVALUATIONS, xtol=1e-2, ftol=1e-3
+        )
+        off = np.linalg.norm(found.fun) / np.maximum(_own_lengths(found.jac), 1e-9)
+        ends = np.exp([np.maximum(found.x - off, low), np.minimum(found.x + off, high)]).T
+        return FoundSurface(
+            {
+                name: float(f"{value:.5g}")
+                for name, value, (least, most) in zip(names, np.exp(found.x), ends)
+                if most < TOLD * least
+            },
+            {name: [float(f"{end:.5g}") for end in pair] for name, pair in zip(names, ends)},
+        )
 
 
-def _bounds(names: Sequence[str]) -> tuple[Vector, Vector]:
-    """Return what the cell file allows, as logarithms."""
-    allowed: Mapping[str, tuple[float, float]] = {
-        "friction": (0.01, 5.0), "contact_time": (0.002, 0.5), "contact_damping": (0.01, 10.0),
-    }  # fmt: skip
-    low, high = np.log([allowed[name] for name in names]).T
-    return low, high
-
-
-def _run(task: Task, cell: CellConfig, seed: int) -> Run:
-    (run,) = runs_of(task, cell, 1, seed)
-    if run.fault:
-        raise ValidationRefused(f"task {task.number}: {run.fault}")
-    return run
-
-
-def _blocks(values: Matrix, size: int) -> Matrix:
-    count = len(values) // size
-    found: Matrix = values[: count * size].reshape(count, size, -1).mean(axis=1)
-    return found
-
-
-def _along(run: Run, up_in_base: Vector) -> Matrix:
-    """Return forces along the table as measured, in units of :data:`FORCE`."""
-    (log,) = run.logs.values()
-    force = log.columns["wrench_ext_in_base"][:, :3]
-    return _blocks(force - np.outer(force @ up_in_base, up_in_base), CALM) / FORCE
-
-
-def _height(run: Run, up_in_base: Vector) -> Matrix:
-    """Return the height of the tool from its touch on, less its mean, in units of DEPTH."""
-    (log,) = run.logs.values()
-    pressed = log.columns["wrench_ext_in_base"][:, :3] @ up_in_base
-    touch = int((_blocks(pressed, QUICK)[:, 0] > TOUCH).argmax()) * QUICK
-    height = log.columns["position_ee_in_base"][touch:, :3] @ up_in_base
-    last = int(0.8 * len(height))  # then it may let go again
-    return _blocks(height[:last] - height[:last].mean(), QUICK) / DEPTH
+def _own_lengths(jacobian: Matrix) -> Vector:
+    """Return how long columns are without what the others have of them, (n,)."""
+    _, n = jacobian.shape
+    lengths = np.empty(n)
+    for k in range(n):
+        others = np.delete(jacobian, k, axis=1)
+        share = np.linalg.lstsq(others, jacobian[:, k], rcond=None)[0]
+        lengths[k] = np.linalg.norm(jacobian[:, k] - others @ share)
+    return lengths

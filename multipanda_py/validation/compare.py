@@ -41,6 +41,7 @@ class Comparison:
         tanks: Of ``plant`` and ``twin``: lowest energy of each tank [J].
         faults: What ended runs early, in sentences.
         series: Of the first repeat, to draw: see :func:`compare`.
+        full: In how many pairs the twin came as far as the plant.
     """
 
     number: int
@@ -54,6 +55,11 @@ class Comparison:
     tanks: Mapping[str, Mapping[str, float]]
     faults: tuple[str, ...]
     series: Mapping[str, Any]
+    full: int
+
+    def ended_early(self, side: str) -> int:
+        """Return how many runs of ``plant`` or ``twin`` a fault has ended."""
+        return sum(fault.startswith(side) for fault in self.faults)
 
     def overall(self, arm: str, quantity: str) -> Vector:
         """Return the error over all axes that count, of every repeat, (repeats,)."""
@@ -75,7 +81,7 @@ class Comparison:
     def stable(self, side: str) -> bool | None:
         """Return whether the force of a side was steady in all repeats; None where none was."""
         ripple = self.steady.get(side, np.zeros(0))
-        if any(fault.startswith(side) for fault in self.faults):
+        if self.ended_early(side):
             return False
         return bool((ripple < _STEADY).all()) if len(ripple) else None
 
@@ -111,6 +117,7 @@ class Comparison:
             "force_ripple": {side: rows.tolist() for side, rows in self.steady.items()},
             "stable": {side: self.stable(side) for side in ("plant", "twin")},
             "tanks_lowest": {side: dict(of) for side, of in self.tanks.items()},
+            "ended_early": {side: self.ended_early(side) for side in ("plant", "twin")},
             "faults": list(self.faults),
         }  # fmt: skip
 
@@ -135,11 +142,12 @@ def compare(
     """
     errors: dict[str, dict[str, list[Vector]]] = {arm: {} for arm in arms}
     series: dict[str, Any] = {}
-    faults, count = [], 0
+    faults, count, full = [], 0, 0
     for repeat, pair in enumerate(zip(plants, twins), start=1):
         for side, run in zip(("plant", "twin"), pair):
             if run.fault:
                 faults.append(f"{side}, repeat {repeat}, after {run.seconds:.2f} s: {run.fault}")
+        full += not pair[1].fault or pair[1].seconds >= pair[0].seconds
         seconds = min(task.seconds, *(run.seconds for run in pair))
         if seconds < SHORTEST:
             continue
@@ -200,6 +208,7 @@ def compare(
         },
         faults=tuple(faults),
         series=series,
+        full=full,
     )
 
 

@@ -126,6 +126,7 @@ class ForceSine(PressingTask):
     r"""Press with one period of a sine, :math:`15\,\mathrm{N}\,(1 - \cos(2\pi t / T))`."""
 
     number, title = 3, "0 to 30 N on a plane"
+    keeps_settling = True  # a contact swings when it is made
 
     def asked_force(self, times: Vector) -> Vector | None:
         """Return the sine, (n,) [N]."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -39,6 +39,8 @@ class Run:
         force_time: (m,) [s].
         tanks: Energies of the law's tanks, by name, each (n,) [J].
         tank_time: (n,) [s].
+        settling: Of every arm, what came before the first target, at negative times; empty of
+            tasks that do not keep it.
         fault: Why it ended early; empty if it did not.
     """
 
@@ -48,6 +50,7 @@ class Run:
     force_time: Vector = field(default_factory=lambda: np.zeros(0))
     tanks: Mapping[str, Vector] = field(default_factory=dict)
     tank_time: Vector = field(default_factory=lambda: np.zeros(0))
+    settling: Mapping[str, ArmLog] = field(default_factory=dict)
     fault: str = ""
 
     @property
@@ -88,8 +91,8 @@ class TaskCell:
         try:
             cell = self._begin(seed)
             with _paced(cell, self._inline) as pace:
-                self.task.settle(cell, pace)
-                return self._record(cell, pace)
+                settling = self._settle(cell, pace)
+                return self._record(cell, pace, settling)
         except MultipandaError as error:
             self.close()  # what comes next begins with a new one
             return Run({}, fault=" ".join(str(error).split()))
@@ -120,7 +123,24 @@ class TaskCell:
         )  # fmt: skip
         cell.switch([LAW], strictness="force_auto")
 
-    def _record(self, cell: Cell, pace: PassTime) -> Run:
+    def _settle(self, cell: Cell, pace: PassTime) -> list[NDArray[np.void]]:
+        """Bring the arms to where the task begins; return the rows of that if it keeps them."""
+        parts: list[NDArray[np.void]] = []
+        if not self.task.keeps_settling:
+            self.task.settle(cell, pace)
+            return parts
+        seen, _ = cell.rows(10**15)
+
+        def kept(cycles: int) -> None:
+            nonlocal seen
+            pace(cycles)
+            seen, rows = cell.rows(seen)
+            parts.append(rows)
+
+        self.task.settle(cell, kept)
+        return parts
+
+    def _record(self, cell: Cell, pace: PassTime, settling: Sequence[NDArray[np.void]]) -> Run:
         task, taken = self.task, 1 if self.task.each_cycle and self._inline else STEP
         seen, _ = cell.rows(10**15)
         begin, last = float(cell.row()["time"]), 0.0
@@ -157,9 +177,12 @@ class TaskCell:
             self.close()
         if not len(rows):
             return Run({}, fault=fault or "no row was recorded")
-        rows["time"] -= begin
         own = rows["arms"]["robot_time"]  # of real arms, whose logs go by it
-        own -= np.where(own.any(axis=0), own[0] - rows["time"][0], 0.0)
+        late = np.where(own.any(axis=0), own[0] - rows["time"][0] + begin, 0.0)
+        before = np.concatenate([rows[:0], *settling])
+        for part in (rows, before):
+            part["time"] -= begin
+            part["arms"]["robot_time"] -= late
         tanks = self._tanks(rows)
         return Run(
             logs=dict(log_of_rows(rows, self.config).arms),
@@ -168,6 +191,7 @@ class TaskCell:
             force_time=np.array(force_time),
             tanks=tanks,
             tank_time=rows["time"].copy() if tanks else np.zeros(0),
+            settling=dict(log_of_rows(before, self.config).arms) if len(before) else {},
             fault=fault,
         )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.fingerprint import fingerprint
 from multipanda_py.exceptions import MultipandaError, ValidationRefused
 from multipanda_py.extras import needed
 from multipanda_py.machine.whole_file import replacing
@@ -65,10 +66,7 @@ def sweep(
     for seed in seeds:  # refused before hours have gone by
         spec.draw(config, seed)
     asked = [list(tasks), seconds, repeats, sorted(laws)]
-    text = config.model_dump_json() + json.dumps([spec.values, *asked], sort_keys=True)
-    text += "".join(
-        repr(arm.robot_of_body) + repr(arm.robot_of_laws) for arm in config.arms.values()
-    )
+    text = fingerprint(config) + json.dumps([spec.values, *asked], sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
     folder = target.with_name(f".{target.stem}.{key}.parts")
     try:

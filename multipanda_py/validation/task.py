@@ -50,12 +50,14 @@ class Task(ABC):
         title: In a few words.
         laws: Names of the force laws, or other ways to do it, that it can be done with.
         arms: How many it takes.
+        keeps_settling: Whether what comes before its first target is recorded, too.
     """
 
     number: ClassVar[int]
     title: ClassVar[str]
     laws: ClassVar[tuple[str, ...]] = ("impedance",)
     arms: ClassVar[int] = 1
+    keeps_settling: ClassVar[bool] = False
 
     def __init__(self, law: str = "", seconds: float = 10.0) -> None:
         self.law = law or self.laws[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -23,6 +24,13 @@ ELSEWHERE = 0.2
 """How far from the begin of a task its log may begin [rad, m]."""
 
 Say = Callable[[str], None]
+Keep = Callable[[str, Callable[[], Run]], Run]
+"""Return the run of a name: one that is there already, or what a function does now."""
+
+
+def do_now(name: str, make: Callable[[], Run]) -> Run:
+    """Return what is done now, whatever is there already."""
+    return make()
 
 
 def validate(
@@ -130,19 +138,35 @@ def _one(
 
 
 def runs_of(
-    task: Task, side: CellConfig | Log, repeats: int, seed: int, say: Say = lambda text: None
+    task: Task,
+    side: CellConfig | Log,
+    repeats: int,
+    seed: int,
+    say: Say = lambda text: None,
+    keep: Keep = do_now,
 ) -> list[Run]:
-    """Do a task on a cell some times, with seeds that follow one another; a log is what it is."""
+    """Do a task on a cell some times, with seeds that follow one another; a log is what it is.
+
+    Args:
+        task: What is done.
+        side: On what.
+        repeats: How often.
+        seed: Of the first repeat.
+        say: Told what is under way.
+        keep: Asked for every repeat, by its number from 1.
+    """
     if isinstance(side, Log):
         return [run_of_log(side)] * repeats
-    cell, runs = TaskCell(task, side), []
+    cell = TaskCell(task, side)
+
+    def once(repeat: int) -> Run:
+        say(f"task {task.number} ({task.law}), repeat {repeat + 1} of {repeats}")
+        return cell.run(seed + repeat)
+
     try:
-        for repeat in range(repeats):
-            say(f"task {task.number} ({task.law}), repeat {repeat + 1} of {repeats}")
-            runs.append(cell.run(seed + repeat))
+        return [keep(f"{repeat + 1}", partial(once, repeat)) for repeat in range(repeats)]
     finally:
         cell.close()
-    return runs
 
 
 def compare_runs(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -12,12 +13,15 @@ import yaml
 from measured_arm import some_motion
 
 from multipanda_py.cli import main
+from multipanda_py.commands.output import INTERRUPTED
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.identification.fourier import FourierMotion
 from multipanda_py.refinement import surface
 from multipanda_py.robots import ArmDescription
 from multipanda_py.targets import TRAJECTORY_POINTS
+from multipanda_py.validation.record import TaskCell
 
+COMMAND = import_module("multipanda_py.commands.refine")
 pytestmark = [pytest.mark.sim, pytest.mark.inline, pytest.mark.timeout(600)]
 
 SPEC = {
@@ -55,10 +59,39 @@ def folder(tmp_path_factory):
         "--task", "4", "--seconds", "1.5", "--rounds", "1", "-o", f"{folder}/refined",
         "--motion", f"left={folder}/motion.csv",
     ]  # fmt: skip
+    runs, said = [], []
+
+    def recorded(box, seed, run=TaskCell.run):
+        arms = tuple(arm.model_dump_json() for arm in box.config.arms.values())
+        runs.append((type(box.task), arms, str(box.config.objects.get("table")), seed))
+        return run(box, seed)
+
+    def cut_off(text):
+        said.append(text)
+        if text.startswith("round 1: left: filtering"):
+            raise KeyboardInterrupt
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(surface, "EVALUATIONS", 2)
+        patch.setattr(TaskCell, "run", recorded)
+        patch.setattr(COMMAND, "complain", cut_off)
+        assert main(["refine", *arguments]) == INTERRUPTED
+        assert not (folder / "refined").exists()
+        patch.setattr(COMMAND, "complain", said.append)
+        assert main(["refine", *arguments, "--repeats", "2"]) == 1
         assert main(["refine", *arguments]) == 0
+    (folder / "said.json").write_text(json.dumps({"said": said, "runs": runs}, default=str))
     return folder / "refined"
+
+
+def test_a_refinement_that_was_cut_off_goes_on_with_what_it_has_done(folder, capsys):
+    """Minutes of tasks and motions were lost, those of a real arm too."""
+    log = json.loads((folder.parent / "said.json").read_text())
+    kept = "what is done is kept in"
+    assert sum(kept in text for text in log["said"]) == 1
+    assert "5 runs are there already" in log["said"]  # 2 of each cell, and a motion
+    runs = [json.dumps(run) for run in log["runs"]]
+    assert sorted(set(runs)) == sorted(runs)
 
 
 def test_the_twin_comes_nearer_and_the_force_error_is_halved(folder):

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A refinement under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arm
+from multipanda_py.config.fingerprint import fingerprint
+from multipanda_py.exceptions import IdentificationRefused, ValidationRefused
+from multipanda_py.identification.identify import Identified, identify
+from multipanda_py.identification.motion import MeasuredMotion
+from multipanda_py.machine.whole_file import replacing
+from multipanda_py.refinement.arm import find_motion, measure
+from multipanda_py.refinement.gain import Gain, gain_of
+from multipanda_py.refinement.kept import Kept
+from multipanda_py.refinement.plan import RefinementPlan
+from multipanda_py.refinement.put_back import with_bodies, with_laws, with_surface
+from multipanda_py.refinement.rounds import Refinement, Round
+from multipanda_py.refinement.surface import TABLE, FoundSurface, SurfaceFit
+from multipanda_py.robots.load import NO_LOAD
+from multipanda_py.robots.parameter_file import parameters_text
+from multipanda_py.state import Matrix
+from multipanda_py.validation import Comparison
+from multipanda_py.validation.compare import SHORTEST
+from multipanda_py.validation.record import Run
+from multipanda_py.validation.task import SIMULATED, Task
+from multipanda_py.validation.validate import compare_runs, runs_of
+
+LEAST_GAIN = 0.03
+"""By which share of the score a round has to be better for another one to be worth it."""
+
+
+@dataclass(eq=False)
+class Work:
+    """What :func:`.refine` does, in its order; arguments as there.
+
+    Attributes:
+        tasks: That the plant is to do.
+        names: Of the arms that take part.
+        kept: What has been done already.
+        notes: What went wrong and was left out, in sentences.
+    """
+
+    plant: CellConfig
+    twin: CellConfig
+    folder: Path
+    plan: RefinementPlan
+    motions: Mapping[str, Matrix]
+    say: Callable[[str], None]
+    tasks: list[Task]
+    names: Sequence[str]
+    kept: Kept
+    notes: list[str] = field(default_factory=list)
+
+    def run(self) -> Refinement:
+        """Do rounds until nothing improves.
+
+        Raises:
+            ValidationRefused: If the plant can do none of the tasks, or no arm its first motion.
+            IdentificationRefused: If no body can be told in the first round.
+        """
+        plan, say = self.plan, self.say
+        self._of_plant = self._shown()
+        rounds = [Round(0, self._compared(self.twin))]
+        say(f"round 0: score {rounds[0].score:.3f}")
+        fit = self._surface_fit()
+        measured: dict[str, list[MeasuredMotion]] = {name: [] for name in self.names}
+        twin, ended = self.twin, f"{plan.rounds} rounds were asked for"
+        files: dict[str, Path] = {}
+        for number in range(1, plan.rounds + 1):
+            found = self._bodies(measured, number)
+            if not found:
+                ended = f"no arm could be identified in round {number}"
+                break
+            files = {**files, **{name: path for name, (_, path) in found.items()}}
+            twin = with_bodies(twin, files)
+            surface = self._surface(fit, twin)
+            twin = with_surface(twin, TABLE, surface.values) if surface.values else twin
+            best = min(one.score for one in rounds)
+            identified = {name: one for name, (one, _) in found.items()}
+            rounds.append(Round(number, self._compared(twin), files, identified, surface))
+            say(f"round {number}: score {rounds[-1].score:.3f}")
+            if not rounds[-1].score < (1.0 - LEAST_GAIN) * best:
+                ended = f"round {number} was not better by {100 * LEAST_GAIN:.0f} %"
+                break
+        best_round = Refinement(rounds, (), ended).best
+        return Refinement(rounds, self._gains(best_round), ended, tuple(self.notes))
+
+    def _note(self, text: str) -> None:
+        self.notes.append(text)
+        self.say(text)
+
+    def _shown(self) -> list[tuple[Task, list[Run]]]:
+        """Do the tasks on the plant; no twin can be held against one that it cannot do.
+
+        Raises:
+            ValidationRefused: If it can do none of them.
+        """
+        done = []
+        for task in self.tasks:
+            runs = self._runs("plant", task, self.plant)
+            if any(run.seconds >= SHORTEST for run in runs):
+                done.append((task, runs))
+            else:
+                self._note(f"task {task.number}: the plant cannot do it: {runs[0].fault}")
+        if not done:
+            raise ValidationRefused(self.notes[0])
+        return done
+
+    def _runs(self, side: str, task: Task, cell: CellConfig) -> list[Run]:
+        plan = self.plan
+        name = f"{side}_{task.number}_{task.law}_{fingerprint(cell)[:12]}".replace(" ", "_")
+        return runs_of(
+            task, cell, plan.repeats, plan.seed, lambda text: self.say(f"{side}, {text}"),
+            lambda repeat, make: self.kept.run(f"{name}_{repeat}", make),
+        )  # fmt: skip
+
+    def _compared(self, twin: CellConfig) -> list[Comparison]:
+        return [
+            compare_runs(task, self.plant, runs, self._runs("twin", task, twin))
+            for task, runs in self._of_plant
+        ]
+
+    def _surface_fit(self) -> SurfaceFit | None:
+        """Return what finds the table of the twin, if it can be found."""
+        first = self.plant.arms[next(iter(self.plant.arms))]
+        if TABLE not in self.twin.objects:
+            return None
+        if first.backend == SIMULATED and TABLE not in self.plant.objects:
+            return None
+        try:
+            return SurfaceFit(self.plant, self._of_plant, self.plan.seed)
+        except ValidationRefused as error:
+            self._note(f"the table is not looked for: {error}")
+            return None
+
+    def _surface(self, fit: SurfaceFit | None, twin: CellConfig) -> FoundSurface:
+        if fit is None:
+            return FoundSurface()
+        found = self.kept.numbers(
+            f"table_{fingerprint(twin)[:12]}", lambda: asdict(fit.fit(twin, self.say))
+        )
+        return FoundSurface(**found)
+
+    def _bodies(
+        self, measured: Mapping[str, list[MeasuredMotion]], number: int
+    ) -> dict[str, tuple[Identified, Path]]:
+        """Let every arm show another motion; return what is found of those that came through it.
+
+        Raises:
+            ValidationRefused: If in the first round none did.
+            IdentificationRefused: The same.
+        """
+        found: dict[str, tuple[Identified, Path]] = {}
+        failed: Exception | None = None
+        for name, before in measured.items():
+            try:
+                motion = self._moved(name, number)
+                found[name] = self._body(name, [*before, motion], number)
+            except (ValidationRefused, IdentificationRefused) as error:
+                failed = error
+                self._note(f"round {number}: {error}")
+            else:
+                before.append(motion)
+        if number == 1 and failed is not None and not found:
+            raise failed
+        return found
+
+    def _moved(self, name: str, number: int) -> MeasuredMotion:
+        """Let an arm of the plant go through a motion that it has not shown yet."""
+        seed = self.plan.seed + number
+        points = self.motions.get(name)
+        if points is None:
+            points = self.kept.points(
+                f"motion_{name}_{seed}",
+                lambda: find_motion(self.twin, name, self.plan.evaluations, seed, self.say),
+            )
+        self.say(f"round {number}: {name} of the plant goes through {points[-1, 0]:.0f} s")
+        return measure(self.plant, name, points, seed, self.kept.run)
+
+    def _body(
+        self, name: str, measured: Sequence[MeasuredMotion], number: int
+    ) -> tuple[Identified, Path]:
+        """Find a body and write its file."""
+        described = describe_arm(name, self.twin.arms[name])
+        found = identify(
+            measured,
+            described,
+            load=self.plant.arms[name].settings.load or NO_LOAD,
+            progress=lambda text: self.say(f"round {number}: {name}: {text}"),
+        )
+        path = self.folder / f"{name}_round_{number}.yaml"
+        notes = {
+            "logs": [one.name for one in measured],
+            "held_out_rmse": {key: rmse.round(5).tolist() for key, rmse in found.held_out.items()},
+        }
+        with replacing(path) as partial:
+            partial.write_text(parameters_text(found.robot, notes), encoding="utf-8")
+        return found, path
+
+    def _gains(self, best: Round) -> list[Gain]:
+        """Do the tasks on a simulated plant whose laws know what was identified."""
+        real = [name for name in self.names if self.plant.arms[name].backend != SIMULATED]
+        if real or not best.files:
+            return []
+        cell = with_laws(self.plant, best.files)
+        return [
+            gain_of(task, runs, self._runs("plant by identified laws", task, cell))
+            for task, runs in self._of_plant
+        ]
