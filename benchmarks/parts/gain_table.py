@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of ``twin_gain.py`` as a table and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.extras import pyplot
+from multipanda_py.logs.plots import COLORS
+from multipanda_py.validation.quantities import QUANTITIES
+
+GOAL = 0.5
+"""Of the force error of task 4, after by before, median over plants."""
+CIRCLE = 4
+Plants = Mapping[int, Mapping[str, Any]]
+Key = tuple[int, str, str, str]
+"""Task, law, ``errors`` or ``forces``, name."""
+
+
+def pairs(plants: Plants) -> dict[Key, list[tuple[float, float]]]:
+    """Return before and after of every figure, a pair per plant."""
+    found: dict[Key, list[tuple[float, float]]] = {}
+    for plant in plants.values():
+        for task in plant["tasks"]:
+            for kind in ("errors", "forces"):
+                for name, (before, after) in task[kind].items():
+                    key = (task["task"], task["law"], kind, name)
+                    found.setdefault(key, []).append((before, after))
+    return found
+
+
+def force_ratio(plants: Plants) -> float | None:
+    """Return after by before of what is measured wrongly in task 4, median over plants."""
+    for (number, _, kind, name), own in pairs(plants).items():
+        if number == CIRCLE and kind == "forces" and name == "measured less true force [N]":
+            return float(np.median([after / before for before, after in own]))
+    return None
+
+
+def table(plants: Plants) -> str:
+    """Return medians over plants, then the forces of task 4 plant by plant."""
+    own = pairs(plants)
+    units = {q.name: q.unit.split(",")[0] for q in QUANTITIES}
+    lines = [
+        "| task | | before | after | after / before | worst plant |",
+        "|---|---|---|---|---|---|",
+    ]
+    for (number, law, kind, name), values in own.items():
+        ratios = [after / before for before, after in values if before]
+        before, after = np.median(values, axis=0)
+        what = f"plant less twin: {name} [{units[name]}]" if kind == "errors" else name
+        lines.append(
+            f"| {_task(number, law)} | {what} | {before:.3g} | {after:.3g} | "
+            + (f"{np.median(ratios):.2f} | {max(ratios):.2f} |" if ratios else "| |")
+        )
+    lines += ["", *_by_plant(plants, own)]
+    for seed, plant in plants.items():
+        for task in plant["tasks"]:
+            lines += [f"seed {seed}, task {task['task']}: {fault}" for fault in task["faults"]]
+    return "\n".join(lines)
+
+
+def _task(number: int, law: str) -> str:
+    return f"{number}" if law == "impedance" else f"{number}, {law}"
+
+
+def _by_plant(plants: Plants, own: Mapping[Key, Sequence[tuple[float, float]]]) -> Iterator[str]:
+    shown = {key: values for key, values in own.items() if key[2] == "forces"}
+    yield "| seed |" + "".join(f" {_task(n, law)}: {name} |" for n, law, _, name in shown)
+    yield "|---" * (1 + len(shown)) + "|"
+    for k, seed in enumerate(plants):
+        cells = (f" {values[k][0]:.2f} → {values[k][1]:.2f} |" for values in shown.values())
+        yield f"| {seed} |" + "".join(cells)
+
+
+def draw(plants: Plants, path: Path) -> None:
+    """Draw forces before and after plant by plant, and the errors of the twin as ratios."""
+    plots = pyplot()
+    every = pairs(plants)
+    forces = {key: values for key, values in every.items() if key[2] == "forces"}
+    errors = {key: values for key, values in every.items() if key[2] == "errors"}
+    columns = 3
+    rows = -(-(len(forces) + 1) // columns)
+    figure, axes = plots.subplots(rows, columns, figsize=(4.2 * columns, 2.8 * rows))
+    places = np.arange(len(plants))
+    for axis, ((number, law, _, name), values) in zip(axes.flat, forces.items()):
+        for k, side in enumerate(("before", "after")):
+            axis.bar(places + 0.4 * k - 0.2, [pair[k] for pair in values], 0.4,
+                     color=COLORS[1 - k], label=side)  # fmt: skip
+        axis.set_title(f"task {_task(number, law)}: {name}", size=7)
+        axis.set_xticks(places, [str(seed) for seed in plants])
+        axis.set_xlabel("plant", size=7)
+    axes.flat[0].legend(fontsize=7)
+    axis = axes.flat[len(forces)]
+    tasks = list(dict.fromkeys(key[:2] for key in errors))
+    for k, quantity in enumerate(QUANTITIES):
+        own = [errors[(*task, "errors", quantity.name)] for task in tasks]
+        ratios = [np.median([after / before for before, after in values]) for values in own]
+        axis.plot(range(len(tasks)), ratios, "o", color=COLORS[k], label=quantity.name, ms=4)
+    axis.axhline(1.0, color="k", lw=0.8)
+    axis.set_xticks(range(len(tasks)), [_task(*task) for task in tasks])
+    axis.set_title("plant less twin: after / before, median", size=7)
+    axis.set_ylim(bottom=0.0)
+    axis.legend(fontsize=6)
+    for axis in axes.flat:
+        axis.grid(alpha=0.3)
+        axis.tick_params(labelsize=7)
+    for axis in axes.flat[len(forces) + 1 :]:
+        axis.remove()
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plots.close(figure)
