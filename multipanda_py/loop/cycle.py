@@ -164,6 +164,13 @@ class ControlLoop:
         for index, text in not_ready:
             self._recoveries.stopped(index, text, _monotonic_ns())
 
+    def take_warnings(self) -> list[str]:
+        """Return what the user should know after the start, once."""
+        found = [text for backend in self.backends for text in backend.warnings]
+        for backend in self.backends:
+            backend.warnings.clear()
+        return found
+
     def close(self) -> None:
         """Release the arms, each backend whatever another raises; safe to call twice."""
         for backend in self.backends:

@@ -23,7 +23,7 @@ class InlineRunner(Runner):
         self._now_ns = 0
         self._at_start = self._loop.save()
         self._open = True
-        return []
+        return self._loop.take_warnings()
 
     def check(self) -> None:
         """An inline loop runs as long as it is open."""

@@ -80,10 +80,7 @@ def main() -> int:
         mailbox = Mailbox(config, specs, fd)
         loop = build_loop(config, specs, mailbox)
         loop.start(config.active)
-        warnings = [text for backend in loop.backends for text in backend.warnings]
-        for backend in loop.backends:
-            backend.warnings.clear()
-        warnings += enter_realtime(config.realtime)
+        warnings = [*loop.take_warnings(), *enter_realtime(config.realtime)]
         real = any(backend.wake_fds for backend in loop.backends)
         if config.realtime.keep_awake and (real or has_priority()):
             warnings += keep_cores_awake()

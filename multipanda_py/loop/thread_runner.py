@@ -18,10 +18,11 @@ class ThreadRunner(Runner):
         """Start the thread."""
         self._loop = build_loop(self._config, self._specs, self._mailbox)
         start_loop(self._loop, self._config)
+        found = self._loop.take_warnings()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
         self._thread.start()
-        return ["the loop runs in a thread: other threads of this process will make it late"]
+        return [*found, "the loop runs in a thread: other threads of this process make it late"]
 
     def _run(self) -> None:
         run(self._loop, 1.0 / self._config.cell.rate, lambda: not self._stopping)

@@ -13,6 +13,7 @@ import pinocchio as pin
 
 from multipanda_py.compliance.joints import CompliantJoints, Saved
 from multipanda_py.dynamics.gravity import heavy_model
+from multipanda_py.exceptions import ActuatorRefused, BackendError
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Stage
 from multipanda_py.simulation.link_torque import LinkTorque
@@ -102,9 +103,18 @@ class CompliantArm(Stage):
         self._drive.restore(saved.drive)
 
     def start(self) -> None:
-        """Put the motors where the springs carry the arm as it stands, at rest."""
+        """Put the motors where the springs carry the arm as it stands, at rest.
+
+        Raises:
+            BackendError: If they cannot.
+        """
         torque = self._weight(np.zeros(len(self._q)))[self._elastic]
-        self._drive.start(self._q[self._elastic], torque)
+        try:
+            self._drive.start(self._q[self._elastic], torque)
+        except ActuatorRefused as error:
+            raise BackendError(
+                f"arms.{self.name}.actuators: {error}; at q_start springs carry the arm"
+            ) from None
         self._ctrl[self.motors] = torque
 
     def stiffest(self) -> Vector:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -104,7 +105,7 @@ class LinkTorque:
         return found
 
     def command(self, q: Vector, dq: Vector, torque: Vector) -> None:
-        """Ask for torques of links.
+        """Ask for torques of links; what is no number, as in a world that diverges, for none new.
 
         Args:
             q: Where links are, (m,) [rad].
@@ -112,6 +113,8 @@ class LinkTorque:
             torque: What springs are to exert, (m,) [Nm].
         """
         joints, springs = self._joints, self._joints.springs
+        if not math.isfinite(sum((q + dq + torque).tolist())):
+            return
         if self._rigid:
             joints.command("torque_command", torque[self._rigid], self._rigid)
         if not self._sprung:
