@@ -68,13 +68,14 @@ class Awas2(Actuator[Awas2Params]):
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
         """Return the lever's torque, and the force on its pivot as the second motor's load."""
         s, phi = self._between_stops(theta_2), theta_1 - q
-        d, left = self.clipped(phi), self.of["lever"] - s
+        d, lever = self.clipped(phi), self.of["lever"]
+        left, beyond = lever - s, phi - d
         ratio, sine, cosine = s / left, np.sin(d), np.cos(d)
         push = self._scale * ratio * sine
         torque = push * ratio * cosine
         # Beyond the stops the pivot does not follow: they take the force.
-        rise = (1.0 + ratio) / left * (s == theta_2)
-        return ElasticTorque(torque, torque, push * rise * (sine + 2.0 * (phi - d) * cosine))
+        rise = lever / left / left * (s == theta_2)
+        return ElasticTorque(torque, torque, push * rise * (sine + (beyond + beyond) * cosine))
 
     def link_stiffness(self, q: Vector, theta_1: Vector, theta_2: Vector) -> Vector:
         """Return that of the lever."""

@@ -33,10 +33,10 @@ class CommandedJoints(Readings):
     """Motors and springs with their commands.
 
     Args:
-        actuators: JointSprings, with the joints that each drives, counted from 0.
+        actuators: Springs, with the joints that each drives, counted from 0.
         n_joints: Number of joints, n.
         motors: Their motors; modes from 4 on need them.
-        mode: What is commanded at first, of all joints or of each; see :class:`..
+        mode: What is commanded at first, of all joints or of each; see :class:`.OperationMode`.
         link_pid: Controllers of links, for mode 1; the toolbox's by default.
 
     Attributes:
@@ -67,9 +67,9 @@ class CommandedJoints(Readings):
         self._commands = Commands(self.springs)
         self._deflection = np.zeros(n_joints)
         self._preset = self.springs.preset_low.copy()  # as asked for, without what loads add
-        self._aim, self._direct = np.zeros((3, n_joints)), np.zeros((3, n_joints))
         self.bounded = 0
         self.modes: tuple[OperationMode, ...] = (OperationMode.LINK_TORQUE,) * n_joints
+        self._aim, self._direct = np.zeros((3, n_joints)), np.zeros((3, n_joints))
         self._take_modes(_modes_of(mode, n_joints))
         self.reset(np.zeros(n_joints))
 
@@ -171,7 +171,8 @@ class CommandedJoints(Readings):
             self.springs, self.modes, q, wanted, chosen, equilibrium, self._equations.gains[0, 1:]
         )
         self.bounded += bool((np.abs(exerted - wanted) > _BOUNDED * (1.0 + np.abs(wanted))).any())
-        self._commands.values.update(commands)
+        for name, values in commands.items():
+            self._commands.values[name][:] = values
         self._apply()
 
     def references_for(
@@ -227,12 +228,15 @@ class CommandedJoints(Readings):
             modes, self._motors, self._link_pid, springs.has_second, springs.is_antagonistic
         )
         self.inner = np.array([float(mode is not OperationMode.LINK_TORQUE) for mode in modes])
-        self._ideal = np.array([not (mode.is_rigid or mode.has_motors) for mode in modes])
-        self._equilibria = np.array([mode.takes_equilibrium for mode in modes])
-        self._named = {
-            mode: np.array([one is mode for one in modes], dtype=np.float64)
-            for mode in OperationMode
-        }
+        ideal = [not (mode.is_rigid or mode.has_motors) for mode in modes]
+        mapped = [mode.takes_equilibrium for mode in modes]
+        self._stands, self._maps = any(ideal), any(mapped)
+        self._ideal = slice(None) if all(ideal) else np.array(ideal)
+        self._mapped = slice(None) if all(mapped) else np.array(mapped)
+        self._links = 1.0 - self.inner
+        self._drives = np.array([float(mode is OperationMode.MOTOR_TORQUE) for mode in modes])
+        self._pushes = bool(self._links.any() or self._drives.any())
+        self._direct[:] = 0.0
 
     def _take_over(
         self,
@@ -275,20 +279,25 @@ class CommandedJoints(Readings):
     def _apply(self) -> None:
         """Tell motors and controllers what is commanded."""
         values, springs, flow = self._commands.values, self.springs, self._flow
-        direct = np.array([values["reference_1"], values["reference_2"]])
-        mapped = springs.references(values["equilibrium_position"], values["stiffness_preset"])
-        stands = np.where(self._equilibria, mapped, direct)
-        if self._motors is not None and self._ideal.any():
-            reached = np.clip(stands, self._motors.low, self._motors.high)
-            self.bounded += bool((reached != stands)[:, self._ideal].any())
-            flow.x[1:] = np.where(self._ideal, reached, flow.x[1:])
-        else:
-            flow.x[1:] = np.where(self._ideal, stands, flow.x[1:])
         aim, torque = self._aim, self._direct
-        aim[0], aim[1:] = values["link_command"], stands
-        torque[0] = self._named[OperationMode.LINK_TORQUE] * values["torque_command"]
-        torque[1] = self._named[OperationMode.MOTOR_TORQUE] * values["motor_1_command"]
-        torque[2] = self._named[OperationMode.MOTOR_TORQUE] * values["motor_2_command"]
+        aim[0], aim[1], aim[2] = (
+            values[name] for name in ("link_command", "reference_1", "reference_2")
+        )
+        if self._maps:
+            aim[1:, self._mapped] = springs.references(
+                values["equilibrium_position"], values["stiffness_preset"]
+            )[:, self._mapped]
+        if self._stands:
+            reached, ideal = aim[1:, self._ideal], self._ideal
+            if self._motors is not None:
+                low, high = self._motors.low[:, ideal], self._motors.high[:, ideal]
+                self.bounded += bool(((reached < low) | (reached > high)).any())
+                reached = np.minimum(np.maximum(reached, low), high)
+            flow.x[1:, ideal] = reached
+        if self._pushes:
+            torque[0] = self._links * values["torque_command"]
+            torque[1:] = values["motor_1_command"], values["motor_2_command"]
+            torque[1:] *= self._drives
         self._equations.command(aim, torque)
 
 

@@ -84,7 +84,7 @@ class Commands:
                 f"command: got {name!r:.40}, allowed {', '.join((*COMMANDS, *ALIASES))}"
             )
         at = joints_of(joints, self._springs.n_joints)
-        for joint in at:
+        for joint in at.tolist():
             if name not in modes[joint].commands:
                 taken = " and ".join(modes[joint].commands)
                 raise ActuatorRefused(
@@ -94,6 +94,7 @@ class Commands:
         numbers = finite(name, values, len(at))
         if name == "stiffness_preset" or name == "reference_2":
             self._refuse_beyond_presets(name, at, numbers)
+            numbers = np.where(self._springs.has_second[at], numbers, 0.0)
         return name, at, numbers
 
     def _refuse_beyond_presets(self, name: str, at: NDArray[np.intp], values: Vector) -> None:

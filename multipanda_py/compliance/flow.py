@@ -56,6 +56,9 @@ class Flow:
         self.torques: Matrix = self._bounded.reshape(5, n)
         self._raw, self._slipped = np.zeros(5 * n), np.zeros(2 * n)
         self._memory = equations.before[3 * n :, 0]
+        self._before, self._after = equations.before, equations.after  # written to in place
+        self._low, self._high = equations.low, equations.high
+        self._least, self._most = equations.least, equations.most
         self._raw_friction, self._friction = self._raw[3 * n :], self._bounded[3 * n :]
         self._rates = np.zeros((4, 7 * n))
         self._rate_rows = list(self._rates)
@@ -120,9 +123,9 @@ class Flow:
         Args:
             dt: Length of the step that has led here [s].
         """
-        equations, kept, over = self._equations, self._kept, self._over
-        np.minimum(self._motion, equations.most, out=kept)
-        np.maximum(kept, equations.least, out=kept)
+        kept, over = self._kept, self._over
+        np.minimum(self._motion, self._most, out=kept)
+        np.maximum(kept, self._least, out=kept)
         np.subtract(self._motion, kept, out=over)
         if not over.dot(over):
             return
@@ -131,23 +134,23 @@ class Flow:
         theta, speed, at_stop = self._motion[n : 3 * n], self._motion[4 * n :], over[n : 3 * n]
         speed[at_stop * speed > 0.0] = 0.0
         # No further in the step than at the largest velocity.
-        way, most = self.change[n : 3 * n], dt * equations.most[4 * n :]
+        way, most = self.change[n : 3 * n], dt * self._most[4 * n :]
         excess = way - np.clip(way, -most, most)
         theta -= np.where((over[4 * n :] != 0.0) & (at_stop == 0.0), excess, 0.0)
         self._free = np.ones(2 * n)
 
     def _evaluate(self, stage: int) -> None:
-        equations, bounded = self._equations, self._bounded
-        equations.before.dot(self._seen, out=self._raw)
-        np.minimum(self._raw, equations.high, out=bounded)
-        np.maximum(bounded, equations.low, out=bounded)
+        raw, bounded = self._raw, self._bounded
+        self._before.dot(self._seen, out=raw)
+        np.minimum(raw, self._high, out=bounded)
+        np.maximum(bounded, self._low, out=bounded)
         self._springs.load(self._q, self._theta_1, self._theta_2, self.loads)
-        equations.after.dot(self._causes, out=self._rate_rows[stage])
+        self._after.dot(self._causes, out=self._rate_rows[stage])
 
     def _hold_at_limits(self) -> None:
         """Take accelerations beyond limits from motors that are at them."""
-        n, equations, rates = self._n, self._equations, self._motor_rates[0]
-        top, bottom = self._motion >= equations.most, self._motion <= equations.least
+        n, rates = self._n, self._motor_rates[0]
+        top, bottom = self._motion >= self._most, self._motion <= self._least
         up, down = (at[n : 3 * n] | at[4 * n :] for at in (top, bottom))
         held = (up & (rates > 0.0)) | (down & (rates < 0.0))
         rates[held] = 0.0

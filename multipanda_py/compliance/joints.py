@@ -83,10 +83,10 @@ class CompliantJoints(CommandedJoints):
     Without it vibrations gain energy. The joints' own damping has no part in r here.
 
     Args:
-        actuators: JointSprings, with the joints that each drives, counted from 0.
+        actuators: Springs, with the joints that each drives, counted from 0.
         n_joints: Number of joints, n.
         motors: Their motors; modes from 4 on need them.
-        mode: What is commanded at first, of all joints or of each; see :class:`..
+        mode: What is commanded at first, of all joints or of each; see :class:`.OperationMode`.
         link_pid: Controllers of links, for mode 1; the toolbox's by default.
         scheme: ``accurate``, or ``original``: one explicit step of motors in the toolbox's order.
         most_substeps: In a step of the world; springs that are too stiff for so many are softened.

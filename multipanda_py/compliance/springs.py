@@ -49,12 +49,13 @@ class JointSprings:
         self.is_antagonistic: NDArray[np.bool_] = self._each(
             lambda of, at: of.is_antagonistic * ones[at]
         ).astype(bool)
+        self._all_antagonistic = bool(self.is_antagonistic.all())
         self.has_second: NDArray[np.bool_] = self._each(
             lambda of, at: bool(of.preset_unit) * ones[at]
         ).astype(bool)
         self.preset_low = self._each(lambda of, at: of.preset_low)
         self.preset_high = self._each(lambda of, at: of.preset_high)
-        self._limit = self._each(lambda of, at: of.of["max_deflection"])
+        self._reach = 0.999999 * self._each(lambda of, at: of.of["max_deflection"])
         self._coupled = any(of.is_coupled for of, _ in self._groups)
         self.are_damped = any(
             type(of).damping is not Actuator.damping
@@ -98,9 +99,9 @@ class JointSprings:
 
         A spring at its limit has none, and all of it as soon as it comes back.
         """
-        reach = 0.999999 * self._limit
-        near = q + np.minimum(np.maximum(theta - q, -reach), reach)
-        near[1] = np.where(self.is_antagonistic, near[1], theta[1])
+        near = q + np.minimum(np.maximum(theta - q, -self._reach), self._reach)
+        if not self._all_antagonistic:
+            near[1] = np.where(self.is_antagonistic, near[1], theta[1])
         return self.stiffness(q, near)
 
     def damping(self, theta: Matrix) -> Vector:

@@ -16,7 +16,7 @@ from multipanda_py.state import Matrix, Vector
 SHARE = 0.08
 """Largest substep by the inverse of the local frequency of springs: the fourth order then loses
 less than 0.1 % of a vibration's energy in 10 s, up to 200 Hz."""
-FAST_SHARE = 0.5
+FAST_SHARE = 1.0
 """The same of controllers, friction and dampers, whose motions end soon."""
 HELD_SHARE = 1.0
 """Up to this springs are stable, though no longer exact; what is stiffer is softened."""
@@ -71,7 +71,8 @@ def choose_substeps(
     sigma = np.abs(springs.largest_stiffness(x[0], x[1:])) * equations.elastic
     sigma += equations.gains[0, LINK]
     reach = np.abs(compliance)
-    omega = math.sqrt(max(reach.dot(sigma).tolist()) + (sigma * equations.lightness).max())
+    moving = (sigma * equations.lightness).ravel().tolist()
+    omega = math.sqrt(max(reach.dot(sigma).tolist()) + max(moving))
     fastest = max(equations.fastest, *reach.dot(damping).tolist())
     wanted = duration * max(omega / SHARE, fastest / FAST_SHARE)
     if not math.isfinite(wanted):

@@ -7,89 +7,21 @@ import math
 
 import numpy as np
 import pytest
-from spring_links import GRAVITY, INERTIA, LENGTH, MASS, pendulum, qbmove, run
+from spring_links import GRAVITY, LENGTH, MASS, pendulum, qbmove, run
+from spring_motors import MOTIONS, STICK, D, J, P, found, motors, reference
 
 from multipanda_py.actuators.qbmove import Qbmove
 from multipanda_py.actuators.sea import Sea
-from multipanda_py.compliance import Motors
 
 pytestmark = pytest.mark.sim
-J, D, MOST, FASTEST, STICK = 0.0233, 0.2698, 6.0, 6.0, 1e3
-P, D_PID = 125.0, 4.5
-LINK_DAMPING = 0.065
-STEPS = 700
-"""Of 1 ms: 0.7 s."""
 
 
-def soft_step(_):
-    return 0.8, 0.2
-
-
-def stiff_step(_):
-    return 0.8, 0.6
-
-
-def chirp(t):
-    """0.15 rad, 0.5 to 6 Hz in 0.7 s, about an angle where gravity is felt."""
-    return 0.4 + 0.15 * math.sin(math.tau * (0.5 * t + 0.5 * 5.5 / 0.7 * t * t)), 0.6
-
-
-def sinusoid(t):
-    return 0.8 * math.sin(8.0 * t), 0.2
-
-
-def reference(command, friction, step=1e-5):
-    """Return the link's angle every ms: semi-implicit steps, friction by the play operator.
-
-    What is commanded changes every ms, as to the robot.
-    """
-    q = dq = 0.0
-    equilibrium, preset = command(0.0)
-    theta, dtheta = [preset, -preset], [0.0, 0.0]  # where its motors are at the start
-    places, slack = list(theta), friction / STICK
-    found = []
-    for i in range(STEPS):
-        equilibrium, preset = command(1e-3 * (i + 1))
-        aims = (equilibrium + preset, equilibrium - preset)
-        for _ in range(round(1e-3 / step)):
-            torque = 0.0
-            for motor in (0, 1):
-                spring = 0.0019 * math.sinh(8.9992 * min(max(theta[motor] - q, -0.8), 0.8))
-                torque += spring
-                drive = P * (aims[motor] - theta[motor]) - D_PID * dtheta[motor]
-                drive = min(max(drive, -MOST), MOST)
-                places[motor] = min(max(places[motor], theta[motor] - slack), theta[motor] + slack)
-                held = STICK * (theta[motor] - places[motor])
-                rate = (drive - spring - held - D * dtheta[motor]) / J
-                dtheta[motor] = min(max(dtheta[motor] + step * rate, -FASTEST), FASTEST)
-                theta[motor] += step * dtheta[motor]
-            weight = MASS * GRAVITY * LENGTH * math.sin(q)
-            dq += step * (torque - LINK_DAMPING * dq - weight) / INERTIA
-            q += step * dq
-        found.append(q)
-    return np.array(found)
-
-
-@pytest.mark.parametrize("command", [soft_step, stiff_step, chirp, sinusoid])
-def test_a_motion_at_1_ms_is_that_at_10_us(command, episodes):
-    """Steps of 40 us here, 10 us by hand."""
-    robot = pendulum(Qbmove, mode=3, motors=motors(Qbmove), damping=LINK_DAMPING)
-    robot.joints.command("stiffness_preset", command(0.0)[1])
-    robot.joints.set_mode(6)
-    robot.joints.command("stiffness_preset", command(0.0)[1])  # without what friction leaves
-    found = np.empty(STEPS)
-    for i in range(STEPS):
-        equilibrium, _ = command(1e-3 * (i + 1))
-        robot.joints.command("equilibrium_position", equilibrium)
-        robot.step()
-        found[i] = robot.q[0]
-    wanted = reference(command, 0.02, 1e-5 * episodes(4, 1))
+@pytest.mark.parametrize("name", MOTIONS)
+def test_a_motion_at_1_ms_is_that_at_10_us(name, episodes):
+    """Beside steps of 40 us here, 10 us by hand."""
+    wanted = reference(MOTIONS[name], 1e-5 * episodes(4, 1))
     assert np.ptp(wanted) > 0.1
-    assert np.abs(found - wanted).max() <= 3e-3
-
-
-def motors(kind, n=1, **parameters):
-    return Motors.of([(kind(n), range(n))], **parameters)
+    assert np.abs(found(MOTIONS[name]) - wanted).max() <= 3e-3
 
 
 def free_motor(**parameters):

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How exact and how fast joints behind springs are, beside equations that are written anew.
+
+    .venv/bin/python benchmarks/actuators.py            # two minutes
+    .venv/bin/python benchmarks/actuators.py --quick    # without long runs
+
+Angles are those of links whose inertia is 0.00232 kg m^2, at steps of 1 ms. Times are medians and
+the fastest of short bursts, which is what a quiet machine takes; the first line says how busy this
+one was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+sys.path.append(str(Path(__file__).resolve().parent.parent / "test" / "helpers"))
+
+import numpy as np
+from scipy.optimize import brentq
+from spring_links import CASES, GRAVITY, INERTIA, LENGTH, MASS, exact, motors_at, pendulum, run
+from spring_motors import MOTIONS, found, motors, reference
+
+from multipanda_py import registry
+from multipanda_py.actuators.qbmove import Qbmove
+from multipanda_py.actuators.sea import Sea
+from multipanda_py.compliance import CompliantJoints, CompliantRobot, Motors
+
+JOINTS = 7
+BURST, BURSTS = 10, 400
+
+
+def told(name: str, damping: float = 0.02) -> CompliantRobot:
+    """Return a link whose springs are told to go to 0.8 rad at once."""
+    kind, params, preset, _ = CASES[name]
+    robot = pendulum(kind, params, damping=damping)
+    if kind is not Sea:
+        robot.joints.command("stiffness_preset", preset)
+    robot.joints.command("equilibrium_position", 0.8)
+    return robot
+
+
+def springs(name: str) -> str:
+    """Return the errors of a step of 0.8 rad in mode 3, on the way and at rest."""
+    kind, _, preset, torque = CASES[name]
+    theta, times = motors_at(kind, 0.8, preset), 1e-3 * np.arange(1, 501)
+    error = np.abs(run(told(name), 500)[:, 0] - exact(torque, times, theta)).max()
+    weight = MASS * GRAVITY * LENGTH
+    rest = brentq(lambda q: torque(q, *theta) - weight * math.sin(q), 0.3, 0.9)
+    slope = (torque(rest - 1e-4, *theta) - torque(rest + 1e-4, *theta)) / 2e-4
+    omega = math.sqrt((slope + weight * math.cos(rest)) / INERTIA)
+    still = run(told(name, 1.4 * INERTIA * omega), 100 + math.ceil(25e3 / omega))[-1, 0]
+    return f"| {name} | {error:.1e} | {abs(still - rest):.1e} |"
+
+
+def energy(stiffness: float, gravity: float, seconds: int) -> str:
+    """Return by how much the energy of an undamped vibration is off at the most."""
+    robot = pendulum(Sea, {"stiffness": stiffness}, damping=0.0, gravity=gravity)
+    robot.joints.command("equilibrium_position", 0.2)
+    energies = []
+    for _ in range(1000 * seconds):
+        robot.step()
+        lifted = MASS * gravity * LENGTH * (1.0 - math.cos(robot.q[0]))
+        moved = 0.5 * INERTIA * robot.dq[0] ** 2
+        energies.append(moved + 0.5 * stiffness * (0.2 - robot.q[0]) ** 2 + lifted)
+    drift = np.abs(np.array(energies) / energies[0] - 1.0).max()
+    return f"| {stiffness:g} Nm/rad{', with gravity' * (gravity > 0.0)} | {100.0 * drift:.4f} % |"
+
+
+def microseconds(of: Callable[[], None]) -> tuple[float, float]:
+    """Return the median and the least time that a call takes in short bursts [us]."""
+    times = []
+    for _ in range(BURSTS):
+        begin = time.perf_counter()
+        for _ in range(BURST):
+            of()
+        times.append((time.perf_counter() - begin) / BURST * 1e6)
+    return float(np.median(times)), min(times)
+
+
+def cost(kind: str) -> str:
+    """Return what an inner step and a step of the world take, of seven joints with motors."""
+    groups = [(registry.find("actuators", kind)(JOINTS), range(JOINTS))]
+    joints = CompliantJoints(groups, JOINTS, Motors.of(groups), mode=6)
+    low, high = joints.springs.preset_low, joints.springs.preset_high
+    joints.command("stiffness_preset", low + 0.3 * (high - low))
+    joints.command("equilibrium_position", np.linspace(-0.3, 0.3, JOINTS))
+    zero = np.zeros(JOINTS)
+    compliance = np.diag(np.linspace(2.0, 30.0, JOINTS))
+    joints.advance(zero, zero, zero, compliance, 1e-3)
+    inner = microseconds(lambda: joints._flow.advance(1e-5, 1))
+    whole = microseconds(lambda: joints.advance(zero, zero, zero, compliance, 1e-4) and None)
+    return f"| {kind} | {inner[0]:.1f} | {inner[1]:.1f} | {whole[0]:.0f} | {whole[1]:.0f} |"
+
+
+def real_time(seconds: float, step: float = 4e-3) -> str:
+    """Return how much faster than real time two links in mode 6 are."""
+    robot = pendulum(Qbmove, mode=6, motors=motors(Qbmove, 2), n=2, damping=0.065, step=step)
+    robot.joints.command("stiffness_preset", 0.2)
+    steps, bursts = round(seconds / step), []
+    begin, used = time.perf_counter(), time.process_time()
+    burst = begin
+    for i in range(steps):
+        share = (i + 1) / steps
+        robot.joints.command(
+            "equilibrium_position", 0.8 * (10 * share**3 - 15 * share**4 + 6 * share**5)
+        )
+        robot.step()
+        if (i + 1) % 25 == 0:
+            bursts.append(time.perf_counter() - burst)
+            burst = time.perf_counter()
+    wall, cpu = time.perf_counter() - begin, time.process_time() - used
+    quiet = 25 * step / np.quantile(bursts, 0.1)
+    return f"{seconds:g} s: {seconds / wall:.1f} (CPU {seconds / cpu:.1f}, quiet {quiet:.1f})"
+
+
+def main() -> None:
+    """Print all tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="without long runs")
+    quick = parser.parse_args().quick
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n", flush=True)
+    print("| step of 0.8 rad, mode 3 | largest error [rad] | at rest [rad] |\n|---|---|---|")
+    for name in CASES:
+        print(springs(name), flush=True)
+    seconds = 1 if quick else 10
+    print(f"\n| undamped vibration, {seconds} s | energy off by |\n|---|---|")
+    for stiffness, gravity in ((10.0, 0.0), (400.0, 0.0), (10.0, 9.81), (400.0, 9.81)):
+        print(energy(stiffness, gravity, seconds), flush=True)
+    step = 4e-5 if quick else 1e-5
+    print(f"\n| mode 6, beside steps of {1e6 * step:.0f} us | largest error [rad] |\n|---|---|")
+    for name, command in MOTIONS.items():
+        error = np.abs(found(command) - reference(command, step)).max()
+        print(f"| {name} | {error:.1e} |", flush=True)
+    print(f"\n| {JOINTS} joints, us | inner step: median | least | of a world's: median | least |")
+    print("|---|---|---|---|---|")
+    for kind in registry.built_in("actuators"):
+        print(cost(kind), flush=True)
+    print(f"\ntimes real time, two links in mode 6, {real_time(2.0 if quick else 20.0)}")
+
+
+if __name__ == "__main__":
+    main()

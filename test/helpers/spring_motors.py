@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A link between two motors with friction, in steps of 10 us and without the package."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from spring_links import GRAVITY, INERTIA, LENGTH, MASS, clip, pendulum
+
+from multipanda_py.actuators.qbmove import Qbmove
+from multipanda_py.compliance import Motors
+
+J, D, MOST, FASTEST, FRICTION, STICK = 0.0233, 0.2698, 6.0, 6.0, 0.02, 1e3
+P, D_PID = 125.0, 4.5
+LINK_DAMPING = 0.065
+STEPS = 700
+"""Of 1 ms: 0.7 s."""
+
+
+def soft_step(_):
+    return 0.8, 0.2
+
+
+def stiff_step(_):
+    return 0.8, 0.6
+
+
+def chirp(t):
+    """0.15 rad, 0.5 to 6 Hz in 0.7 s, about an angle where gravity is felt."""
+    return 0.4 + 0.15 * math.sin(math.tau * (0.5 * t + 0.5 * 5.5 / 0.7 * t * t)), 0.6
+
+
+def sinusoid(t):
+    return 0.8 * math.sin(8.0 * t), 0.2
+
+
+MOTIONS = {"soft step": soft_step, "stiff step": stiff_step, "chirp": chirp, "sinusoid": sinusoid}
+"""Equilibrium and preset over time."""
+
+
+def reference(command, step=1e-5):
+    """Return the link's angle every ms: semi-implicit steps, friction by the play operator.
+
+    What is commanded changes every ms, as to the robot.
+    """
+    q = dq = 0.0
+    equilibrium, preset = command(0.0)
+    theta, dtheta = [preset, -preset], [0.0, 0.0]  # where its motors are at the start
+    places, slack = list(theta), FRICTION / STICK
+    angles = []
+    for i in range(STEPS):
+        equilibrium, preset = command(1e-3 * (i + 1))
+        aims = (equilibrium + preset, equilibrium - preset)
+        for _ in range(round(1e-3 / step)):
+            torque = 0.0
+            for motor in (0, 1):
+                spring = 0.0019 * math.sinh(8.9992 * clip(theta[motor] - q, 0.8))
+                torque += spring
+                drive = P * (aims[motor] - theta[motor]) - D_PID * dtheta[motor]
+                drive = clip(drive, MOST)
+                places[motor] = min(max(places[motor], theta[motor] - slack), theta[motor] + slack)
+                held = STICK * (theta[motor] - places[motor])
+                rate = (drive - spring - held - D * dtheta[motor]) / J
+                dtheta[motor] = clip(dtheta[motor] + step * rate, FASTEST)
+                theta[motor] += step * dtheta[motor]
+            weight = MASS * GRAVITY * LENGTH * math.sin(q)
+            dq += step * (torque - LINK_DAMPING * dq - weight) / INERTIA
+            q += step * dq
+        angles.append(q)
+    return np.array(angles)
+
+
+def found(command):
+    """Return the angle every ms of the package's robot, in steps of 1 ms."""
+    robot = pendulum(Qbmove, mode=3, motors=motors(Qbmove), damping=LINK_DAMPING)
+    robot.joints.command("stiffness_preset", command(0.0)[1])
+    robot.joints.set_mode(6)
+    robot.joints.command("stiffness_preset", command(0.0)[1])  # without what friction leaves
+    angles = np.empty(STEPS)
+    for i in range(STEPS):
+        robot.joints.command("equilibrium_position", command(1e-3 * (i + 1))[0])
+        robot.step()
+        angles[i] = robot.q[0]
+    return angles
+
+
+def motors(kind, n=1, **parameters):
+    return Motors.of([(kind(n), range(n))], **parameters)
