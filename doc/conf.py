@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from pathlib import Path
+from xml.etree import ElementTree
 
 from docutils import nodes
 from docutils.utils.math import MathError
@@ -13,6 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.util.logging import getLogger
 from sphinx.writers.html5 import HTML5Translator
 
+MATHML = "http://www.w3.org/1998/Math/MathML"
 ROOT = Path(__file__).resolve().parent.parent
 
 project = "multipanda_py"
@@ -22,6 +25,9 @@ extensions = ["myst_parser", "autoapi.extension", "sphinx.ext.napoleon"]
 html_theme = "furo"
 html_title = f"{project} {release}"
 html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_copyright = False
 exclude_patterns = ["requirements.txt"]
 # Links within a page name headings as GitHub does.
 myst_heading_anchors = 3
@@ -52,10 +58,28 @@ def _block(writer: HTML5Translator, node: nodes.math_block) -> None:
 
 def _drawn(node: nodes.Element, as_block: bool = False) -> str:
     try:
-        return tex2mathml(node.astext(), as_block=as_block)
+        return with_indices_beside(tex2mathml(node.astext(), as_block=as_block))
     except MathError as error:
         getLogger(__name__).warning("%s: %s", error, node.astext(), location=node)
         return ""
+
+
+def with_indices_beside(mathml: str) -> str:
+    r"""Return an equation whose letters with accents have their indices beside them.
+
+    docutils puts that of :math:`\dot x_d` below the letter, as those of sums.
+    """
+    ElementTree.register_namespace("", MATHML)
+    named = re.compile(r"&(?!lt;|gt;|amp;)\w+;")  # which XML does not know
+    equation = ElementTree.fromstring(named.sub(lambda name: unescape(name[0]), mathml))
+    for below in list(equation.iter(f"{{{MATHML}}}munderover")):
+        letter, index, accent = below
+        if letter.tag == f"{{{MATHML}}}mo":  # of a sum, its limits
+            continue
+        below[:] = [ElementTree.Element(f"{{{MATHML}}}mover", accent="true"), index]
+        below[0].extend([letter, accent])
+        below.tag = f"{{{MATHML}}}msub"
+    return ElementTree.tostring(equation, encoding="unicode")
 
 
 def _own_readme(app: Sphinx, page: str, source: list[str]) -> None:
