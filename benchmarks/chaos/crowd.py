@@ -33,7 +33,7 @@ from multipanda_py.bench.processes import processor_time  # noqa: E402
 HERE = Path(__file__).resolve().parent
 CELL = ROOT / "config" / "dual_sim.yaml"
 START, END = 60.0, 20.0  # for the node to be up, and to be gone [s]
-IDLE = 5.0  # before anybody comes [s]
+IDLE = 5.0  # before anybody comes, at most as long as they ask [s]
 STANDING = {"joint_state_broadcaster", "left/gripper", "right/gripper"}  # no laws
 SLACK = 0.1  # by which a list may be older than the request for it [s]
 
@@ -94,7 +94,8 @@ class Crowd:
         if loop is None:
             raise CrowdTrouble(f"no loop after {START:g} s")
         self._say("the node is up")
-        self.cpu["idle"] = self._spent(node, loop.pid, lambda: time.sleep(IDLE))[1]
+        idle = min(IDLE, self._seconds)
+        self.cpu["idle"] = self._spent(node, loop.pid, lambda: time.sleep(idle))[1]
         stream = start(self._environment, HERE / "crowd_stream.py")
         users = Users(self._environment, self._clients, self._seconds, self._say)
         try:

@@ -18,21 +18,22 @@ if find_spec("rclpy") is None or find_spec("controller_manager_msgs") is None:
 RUN = Path(__file__).resolve().parents[2] / "benchmarks" / "chaos" / "run.py"
 
 
+CLIENTS, SECONDS = (50, 60.0) if os.environ.get("MULTIPANDA_LONG") else (8, 3.0)
+
+
 @pytest.mark.ros
 @pytest.mark.sim
 @pytest.mark.slow
 @pytest.mark.clock
-@pytest.mark.timeout(240)
-@pytest.mark.skipif(
-    not os.environ.get("MULTIPANDA_LONG"), reason="a minute and a half: MULTIPANDA_LONG=1 runs it"
-)
+@pytest.mark.timeout(400)
 def test_a_crowd_of_clients_is_answered_soon_and_rightly():
-    """20 of them for 10 s: lists are what the loop's rows say, and no arm is led astray."""
+    """Lists are what the loop's rows say, every answer comes, and no arm is led astray."""
     done = subprocess.run(
-        [sys.executable, str(RUN), "--only", "crowd", "--clients", "20", "--minutes", "0.17",
-         "--patience", f"{PATIENCE}"],
-        capture_output=True, text=True, check=False, timeout=220,
+        [sys.executable, str(RUN), "--only", "crowd", "--clients", str(CLIENTS),
+         "--minutes", f"{SECONDS / 60.0:g}", "--patience", f"{PATIENCE}"],
+        capture_output=True, text=True, check=False, timeout=380,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "nothing broke" in done.stdout
     assert "| switch |" in done.stdout
+    assert f"{CLIENTS} of {CLIENTS} clients are there" in done.stderr
