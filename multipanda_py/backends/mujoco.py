@@ -21,7 +21,7 @@ from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.compliant_arm import CompliantArm, free_motors
-from multipanda_py.simulation.compliant_build import compliant_arm, elastic_of, motor_lag
+from multipanda_py.simulation.compliant_build import compliant_arm, elastic_of
 from multipanda_py.simulation.compliant_world import CompliantWorld
 from multipanda_py.simulation.drive import Drive
 from multipanda_py.simulation.elasticity import (
@@ -204,7 +204,7 @@ class Mujoco(Backend[FrankaSettings]):
                 words_of,
                 self.period,
                 springs,
-                motor_lag(settings) if bends else 0.0,
+                settings.motor_lag,
             )
             self._robots.append(robot)
             own = (self._q[-1], self._dq[-1])

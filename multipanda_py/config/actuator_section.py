@@ -129,6 +129,18 @@ class ActuatorConfig(Section):
         found: Actuator[Any] = kind_of(n_joints, {**params, **self.params})
         return found
 
+    @property
+    def lag(self) -> float:
+        r"""How late its slowest motor brings about what torque laws ask for.
+
+        That is :math:`J / (D + D_{pid})`: what is known of a motor is counted in its commands, but
+        not its inertia [s].
+        """
+        if self.motor is None or self.mode not in WITH_MOTORS:
+            return 0.0
+        drag = np.add(self.motor.damping, self.motor.d)
+        return float(np.max(np.divide(self.motor.inertia, np.maximum(drag, 1e-9))))
+
 
 WITH_MOTORS = ("motor_torque", "motor_pid", "equilibrium_pid")
 """Modes in which motors have inertia."""

@@ -228,6 +228,11 @@ class ArmConfig(Section):
         return with_parameters(self.robot, Path(file)) if file else self.robot
 
     @property
+    def motor_lag(self) -> float:
+        """How late the slowest motor of its compliant actuators brings a torque about [s]."""
+        return max((group.lag for group in self.actuators.values()), default=0.0)
+
+    @property
     def section(self) -> str:
         """Name of the section that its backend reads."""
         return section_of(self.backend)

@@ -134,8 +134,9 @@ class PerturbationSpec:
             for name, part in parts.items():
                 for section in ("", *_SECTIONS) if kind == "arms" else ("",):
                     rest = f".{section}" if section else ""
+                    has_springs = section == "joints" and bool(part.actuators)  # of another kind
                     given = {
-                        **self.values.get(f"{kind}.{ALL}{rest}", {}),
+                        **({} if has_springs else self.values.get(f"{kind}.{ALL}{rest}", {})),
                         **self.values.get(f"{kind}.{name}{rest}", {}),
                     }
                     place = f"{kind}.{name}{rest}"

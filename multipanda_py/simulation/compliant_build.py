@@ -103,16 +103,6 @@ def compliant_joints(settings: ArmConfig) -> CompliantJoints:
     )
 
 
-def motor_lag(settings: ArmConfig) -> float:
-    """Return how late the slowest motor of an arm brings about what torque laws ask for [s]."""
-    motors = motors_of(settings)
-    if motors is None:
-        return 0.0
-    moved = np.array([mode.has_motors for mode in modes_of(settings)])
-    lags = motors.inertia / np.maximum(motors.damping + motors.d, 1e-9)
-    return float((lags[0] * moved).max())
-
-
 def compliant_arm(
     model: mujoco.MjModel,
     data: mujoco.MjData,
