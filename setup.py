@@ -42,6 +42,7 @@ setup(
             for folder in (
                 "config",
                 "config/compliant",
+                "config/compliant",
                 "config/layouts",
                 *sorted(glob("config/crisp/*")),
                 *sorted(glob("config/moveit/*")),

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shipped arms of one, two and five compliant joints stand, and come to rest after a push."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multipanda_py.cell import Cell
+
+FOLDER = Path(__file__).parents[2] / "config" / "compliant"
+CELLS = {"one_joint": "link_1", "two_joints": "link_2", "five_joints": "link_4"}
+
+
+def test_these_are_all():
+    assert {file.stem for file in FOLDER.glob("*_joint*.yaml") if "extra" not in file.stem} == {
+        *CELLS
+    }
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("name", CELLS)
+def test_an_arm_comes_to_rest_where_it_was(name):
+    with Cell.from_yaml(FOLDER / f"{name}.yaml", placement="inline") as cell:
+        assert cell.config.cell.name == name
+        start = cell.state("arm").q.copy()
+        cell.step(100)
+        np.testing.assert_allclose(cell.state("arm").q, start, atol=1e-6)
+        cell.simulation.apply_wrench(f"arm_{name}_{CELLS[name]}", [0.4, 0.2, 0.0])
+        cell.step(200)
+        assert np.abs(cell.state("arm").q - start).max() > 1e-3
+        cell.simulation.apply_wrench(f"arm_{name}_{CELLS[name]}")
+        cell.step(600)
+        assert not cell.state("arm").fault
+        np.testing.assert_allclose(cell.state("arm").q, start, atol=0.01)
+        np.testing.assert_allclose(cell.state("arm").dq, 0.0, atol=0.01)
