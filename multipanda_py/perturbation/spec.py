@@ -134,7 +134,7 @@ class PerturbationSpec:
             for name, part in parts.items():
                 for section in ("", *_SECTIONS) if kind == "arms" else ("",):
                     rest = f".{section}" if section else ""
-                    has_springs = section == "joints" and bool(part.actuators)  # of another kind
+                    has_springs = section == "joints" and bool(getattr(part, "actuators", None))
                     given = {
                         **({} if has_springs else self.values.get(f"{kind}.{ALL}{rest}", {})),
                         **self.values.get(f"{kind}.{name}{rest}", {}),
