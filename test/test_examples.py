@@ -18,6 +18,7 @@ ARGUMENTS = {"04_paper_tasks.py": ["--task", "4"]}
 SAYS = {
     "01_move_two_arms.py": r"2\.00 s  lifted 0\.(1000|0999) m 0\.(1000|0999) m",
     "03_own_controllet.py": r"torque \[ *0\. .*\] Nm",
+    "11_lift_a_box_on_springs.py": r"stiff springs .* lifted 0\.04\d m, pressed with 2[45]\.",
     "04_paper_tasks.py": r"task 4 \.\.\. force rmse \[N\]: 0\.[0-4]",
 }
 
