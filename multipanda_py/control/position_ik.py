@@ -80,7 +80,7 @@ class PositionIK:
         model, data = self._model, self._data
         pin.computeJointJacobians(model, data, q)
         here = pin.updateFramePlacement(model, data, self._frame)
-        J = pin.getFrameJacobian(model, data, self._frame, self._axes)
+        J = pin.getFrameJacobian(model, data, self._frame, self._axes).reshape(6, -1)
         self.error = self._pose.measure(here.translation, here.rotation, position, rotation)
         self._pose.clip()
         task = twist + gain * self.error

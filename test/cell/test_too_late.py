@@ -31,3 +31,11 @@ def test_what_hold_is_known_to_stand_is_no_news():
     assert not sentences()
     assert not sentences(delay=0.005, torque_lag=0.002)
     assert not sentences(delay=0.003, command_delay=0.002, torque_lag=0.002)
+
+
+def test_slow_motors_behind_springs_are_late_too():
+    motor = {"inertia": 0.05, "damping": 0.0, "d": 10.0}  # 5 ms
+    springs = {"all": {"type": "sea", "mode": "motor_pid", "motor": motor}}
+    for delay, count in ((0.001, 0), (0.003, 1)):
+        arm = {"actuators": springs, "perturbation": {"delay": delay}}
+        assert len(too_late(CellConfig.from_dict({"arms": {"left": arm}}))) == count

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from multipanda_py import registry
 from multipanda_py.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
 
 FOLDER = Path(__file__).parents[2] / "config" / "compliant"
 CELLS = {"one_joint": "link_1", "two_joints": "link_2", "five_joints": "link_4"}
@@ -36,3 +38,19 @@ def test_an_arm_comes_to_rest_where_it_was(name):
         assert not cell.state("arm").fault
         np.testing.assert_allclose(cell.state("arm").q, start, atol=0.01)
         np.testing.assert_allclose(cell.state("arm").dq, 0.0, atol=0.01)
+
+
+def test_every_law_takes_an_arm_of_one_joint():
+    """What pinocchio gives for one joint is a vector, and ended the start of laws."""
+    config = CellConfig.from_yaml(FOLDER / "one_joint.yaml").model_dump()
+    laws = [law for law in registry.built_in("controllets") if law != "hold"]
+    alone = [law for law in laws if registry.find("controllets", law).min_arms == 1]
+    config["controllets"] = {f"{law}_law": {"type": law} for law in alone}
+    config["cell"]["placement"] = "inline"
+    config["active"] = []
+    with Cell(CellConfig.from_dict(config)) as cell:
+        for law in alone:
+            cell.switch([f"arm/{law}_law"], strictness="force_auto")
+            cell.step(10)
+            assert f"arm/{law}_law" in cell.active
+        assert not [event for event in cell.events() if event.event.is_fault]

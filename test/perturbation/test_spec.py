@@ -146,3 +146,14 @@ def test_a_twin_is_written_as_a_cell_that_can_be_read(tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "cell.yaml", "spec.yaml", "twin.yaml",
     ]  # fmt: skip
+
+
+def test_a_twin_of_an_arm_on_springs_has_no_second_springs():
+    """It was refused for what nobody had asked for by its name."""
+    springs = {"all": {"type": "sea", "params": {"stiffness": 300.0}}}
+    config = CellConfig.from_dict({"arms": {"left": {"actuators": springs}, "right": {}}})
+    values = PerturbationSpec.from_yaml(TYPICAL).values_for(config, 3)
+    assert "arms.right.joints" in values
+    assert "arms.left.joints" not in values
+    twin = PerturbationSpec.from_yaml(TYPICAL).draw(config, 3)
+    assert twin.arms["left"].actuators == config.arms["left"].actuators
