@@ -9,7 +9,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from multipanda_py.compliance.commands import Commands, finite, joints_of
+from multipanda_py.actuator_params import finite_numbers
+from multipanda_py.compliance.commands import Commands, joints_of
 from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.compliance.motors import LinkPid, Motors
 from multipanda_py.compliance.readings import Readings
@@ -82,7 +83,7 @@ class CommandedJoints(Readings):
         self, q: ArrayLike, torque: ArrayLike = 0.0, preset: ArrayLike | None = None
     ) -> None:
         """Put links and motors at rest; see :meth:`.CompliantJoints.reset`."""
-        q, wanted = (finite(*one, self.n_joints) for one in (("q", q), ("torque", torque)))
+        q, wanted = (finite_numbers(*one, self.n_joints) for one in (("q", q), ("torque", torque)))
         flow, chosen = (
             self._flow,
             self._preset if preset is None else self._commands.presets(preset),
@@ -160,7 +161,7 @@ class CommandedJoints(Readings):
                 control; the last good command is kept and ``refused`` counts.
         """
         try:
-            wanted = finite("torque", torque, self.n_joints)
+            wanted = finite_numbers("torque", torque, self.n_joints)
             chosen = self._chosen_preset(preset)
         except ActuatorRefused:
             self._commands.refused += 1

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from multipanda_py.actuator_params import finite_numbers
 from multipanda_py.compliance.mode import ALIASES, COMMANDS, OperationMode
 from multipanda_py.compliance.springs import JointSprings
 from multipanda_py.exceptions import ActuatorRefused
@@ -67,7 +68,7 @@ class Commands:
             ActuatorRefused: If one is not finite or out of range.
         """
         n, springs = self._springs.n_joints, self._springs
-        numbers = finite("stiffness_preset", values, n)
+        numbers = finite_numbers("stiffness_preset", values, n)
         self._refuse_beyond_presets("stiffness_preset", np.arange(n), numbers)
         return np.where(springs.has_second, numbers, 0.0)
 
@@ -91,7 +92,7 @@ class Commands:
                     f"{name}: joint {joint + 1} is in mode {modes[joint]:d} "
                     f"({modes[joint].name.lower()}), which takes {taken}"
                 )
-        numbers = finite(name, values, len(at))
+        numbers = finite_numbers(name, values, len(at))
         if name == "stiffness_preset" or name == "reference_2":
             self._refuse_beyond_presets(name, at, numbers)
             numbers = np.where(self._springs.has_second[at], numbers, 0.0)
@@ -109,23 +110,6 @@ class Commands:
                 f"{name} of joint {at[place] + 1}: got {values[place]:g}, allowed {low[place]:g} "
                 f"to {high[place]:g}"
             )
-
-
-def finite(name: str, values: ArrayLike, count: int) -> Vector:
-    """Return one finite number for each of some joints.
-
-    Raises:
-        ActuatorRefused: If they are not numbers, not finite, or another number of them.
-    """
-    try:
-        numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ActuatorRefused(f"{name}: got {values!r:.60}, allowed numbers") from None
-    if numbers.shape not in ((), (count,)):
-        raise ActuatorRefused(f"{name}: got {numbers.size} numbers, allowed one or {count}")
-    if not np.isfinite(numbers).all():
-        raise ActuatorRefused(f"{name}: got {numbers.tolist()!r:.80}, allowed finite numbers")
-    return np.broadcast_to(numbers, (count,))
 
 
 def joints_of(joints: Sequence[int] | None, n_joints: int) -> NDArray[np.intp]:

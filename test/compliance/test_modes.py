@@ -301,3 +301,17 @@ def test_a_state_that_is_put_back_goes_on_to_the_last_bit():
     robot.joints.set_mode(3)
     robot.joints.restore(saved)
     assert go_on() == first
+
+
+def test_a_command_after_a_torque_law_met_an_array_that_nobody_may_write_to():
+    joints = joints_of(Sea, n=2, mode=0)
+    joints.command_link_torque(0.5)
+    joints.command("torque_command", 0.25, joints=[1])
+    assert joints.link_torque.tolist() == [0.5, 0.25]
+
+
+def test_a_preset_of_a_joint_without_second_motor_is_no_place_of_it():
+    joints = CompliantJoints([(Sea(1), [0]), (Qbmove(1), [1])], 2)
+    joints.command("stiffness_preset", [0.3, 0.3])
+    assert joints.theta[1].tolist() == [0.0, -0.3]
+    assert joints.preset.tolist() == [0.0, 0.3]

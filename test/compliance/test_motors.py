@@ -7,11 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from spring_links import GRAVITY, LENGTH, MASS, pendulum, qbmove, run
+from spring_links import GRAVITY, INERTIA, LENGTH, MASS, pendulum, qbmove, run
 from spring_motors import MOTIONS, STICK, D, J, P, found, motors, reference
 
 from multipanda_py.actuators.qbmove import Qbmove
 from multipanda_py.actuators.sea import Sea
+from multipanda_py.compliance import CompliantJoints, Motors
 
 pytestmark = pytest.mark.sim
 
@@ -145,6 +146,62 @@ def test_an_integral_does_not_wind_up_at_a_stop():
     joints.command("reference_1", 0.0)  # unbounded, the integral would be worth 280 Nm
     run(robot, 600)
     assert abs(joints.theta[0, 0]) < 0.05
+
+
+def two_inertias(damping, stiffness=5.0):
+    """Return a link and a motor, with a spring and a damper between them and nothing else."""
+    params = {"stiffness": stiffness, "damping": damping}
+    return pendulum(
+        Sea, params, mode=4, motors=motors(Sea, damping=0.0, friction=0.0), gravity=0.0,
+        damping=0.0,
+    )  # fmt: skip
+
+
+def test_a_damper_between_motor_and_link_acts_on_both():
+    """Their difference is a damped oscillator, and what they turn with together is kept."""
+    damping, stiffness = 0.02, 5.0
+    robot = two_inertias(damping, stiffness)
+    joints, start = robot.joints, 0.1
+    joints.sense(np.zeros(1), np.zeros(1))
+    joints._flow.x[1, 0] = start
+    together = INERTIA * J / (INERTIA + J)
+    decay = 0.5 * damping / together
+    omega = math.sqrt(stiffness / together - decay * decay)
+    for i in range(200):
+        robot.step()
+        t = 1e-3 * (i + 1)
+        phase = math.cos(omega * t) + decay / omega * math.sin(omega * t)
+        twist = start * math.exp(-decay * t) * phase
+        assert joints.theta[0, 0] - robot.q[0] == pytest.approx(twist, abs=2e-5)
+        momentum = INERTIA * robot.dq[0] + J * joints.dtheta[0, 0]
+        assert momentum == pytest.approx(0.0, abs=1e-7)
+
+
+def test_a_damper_grows_with_its_preset():
+    """The link alone, its motors stand: its vibration decays as fast as the preset says."""
+    params = {"damping": 0.005, "damping_per_preset": 0.05}
+    for preset, damping in ((0.1, 0.01), (0.4, 0.025)):
+        robot = pendulum(Qbmove, params, damping=0.0, gravity=0.0)
+        robot.joints.command("stiffness_preset", preset)
+        robot.data.qpos[0] = 0.02
+        q = run(robot, 600)[:, 0]
+        stiffness = 2.0 * 8.9992 * 0.0019 * math.cosh(8.9992 * preset)
+        decay = 0.5 * damping / INERTIA
+        omega = math.sqrt(stiffness / INERTIA - decay * decay)
+        t = 1e-3 * np.arange(1, 601)
+        wanted = np.cos(omega * t) + decay / omega * np.sin(omega * t)
+        assert q == pytest.approx(0.02 * np.exp(-decay * t) * wanted, abs=3e-4)
+
+
+def test_a_spring_between_motors_loads_them_and_not_the_link():
+    found = []
+    for coupling in (0.0, 5.0):
+        groups = [(Qbmove(1, {"coupling": coupling}), [0])]
+        joints = CompliantJoints(groups, 1, Motors.of(groups), 2)
+        joints.command("reference_1", 0.3)
+        joints.command("reference_2", -0.1)
+        found.append(np.ravel(joints.elastic))
+    assert found[1] - found[0] == pytest.approx([0.0, 5.0 * 0.4, -5.0 * 0.4])
 
 
 def test_springs_of_the_reference_are_those_of_the_actuator():
