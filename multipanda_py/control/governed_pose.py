@@ -10,6 +10,7 @@ from struct import Struct
 import numpy as np
 import pinocchio as pin
 
+from multipanda_py.control.few_numbers import difference, scaled, weighed
 from multipanda_py.control.governed_channel import GovernedChannel, GovernorParams, possible_share
 from multipanda_py.control.told_motion import ToldMotion
 from multipanda_py.control.tracker import Tracker
@@ -155,25 +156,25 @@ class GovernedPose(GovernedChannel):
         linear, angular = self._linear, self._angular
         is_paced = False
         if self.pacers:
-            before = [p - e for p, e in zip(self._point, linear.lag)]
+            before = difference(self._point, linear.lag)
             self._foresee(*self._way_ahead(before))
             is_paced = self.is_paced
         if is_paced:
-            turned = _dot(_exp3(np.array([-e for e in angular.lag])), self._frame)
+            turned = _dot(_exp3(np.array(scaled(angular.lag, -1.0))), self._frame)
         if linear.moving:
-            gap = [g - p for g, p in zip(self._goal_point, self._point)]
+            gap = difference(self._goal_point, self._point)
             if linear.step(gap, self._linear_rate, period):
                 self._point = self._goal_point
             else:
-                self._point = [p + v * period for p, v in zip(self._point, linear.speed)]
+                self._point = weighed(linear.speed, period, self._point, 1.0)
         if angular.moving:
             self._turn(period)
         if is_paced:
             self._hold_back(before, turned, period)
         if linear.moving:
-            _pack(self._position.data, 0, *[p - e for p, e in zip(self._point, linear.lag)])
+            _pack(self._position.data, 0, *difference(self._point, linear.lag))
         if angular.moving:
-            _exp3(np.array([-e for e in angular.lag])).dot(self._frame, self._rotation)
+            _exp3(np.array(scaled(angular.lag, -1.0))).dot(self._frame, self._rotation)
         if self._told is not None:
             self._told.tell(linear, angular, self._goal_rate)
         self.busy = linear.moving or angular.moving
@@ -184,7 +185,7 @@ class GovernedPose(GovernedChannel):
         if angular.step(gap, self._angular_rate, period):
             self._frame = self._goal_frame
         else:
-            step = _exp3(np.array([v * period for v in angular.speed]))
+            step = _exp3(np.array(scaled(angular.speed, period)))
             self._frame = step.dot(self._frame)
 
     def _hold_back(self, before: list[float], turned: Matrix, period: float) -> None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from struct import Struct
 
+from multipanda_py.control.few_numbers import scaled
 from multipanda_py.control.goal_speed import GoalSpeed
 from multipanda_py.control.tracker import Tracker
 from multipanda_py.state import Vector
@@ -87,10 +88,10 @@ class ToldMotion:
             turn = max(turn, math.hypot(*goal_rate[3:]))
         share = self._share(speed, rate)
         if share < 1.0:
-            rate, gain = [share * v for v in rate], [share * a for a in gain]
+            rate, gain = scaled(rate, share), scaled(gain, share)
         share = self._share(turn, other)
         if share < 1.0:
-            other, other_gain = [share * v for v in other], [share * a for a in other_gain]
+            other, other_gain = scaled(other, share), scaled(other_gain, share)
         _pack(motion.twist.data, 0, *rate, *other)  # half the time of an assignment
         _pack(motion.acceleration.data, 0, *gain, *other_gain)
         motion.moving = linear.moving or angular.moving
