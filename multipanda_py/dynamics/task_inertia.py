@@ -100,6 +100,7 @@ class TaskInertia:
         "_eigen",
         "_eigen_is_fresh",
         "_exact",
+        "_is_one_joint",
         "_jacobian",
         "_kinematic",
         "_mass",
@@ -115,7 +116,7 @@ class TaskInertia:
     def __init__(self, joints: int) -> None:
         self._mass, self._task = eigenpy.LLT(np.eye(joints)), eigenpy.LLT(np.eye(6))
         self._eigen = eigenpy.SelfAdjointEigenSolver(np.eye(6))
-        self._eigen_is_fresh = False
+        self._eigen_is_fresh, self._is_one_joint = False, joints == 1
         self._unit = np.eye(6)
         self._kinematic = eigenpy.LDLT(np.eye(6))
         self._axes = eigenpy.SelfAdjointEigenSolver(np.eye(6))
@@ -131,7 +132,9 @@ class TaskInertia:
         """Recompute all terms from the mass matrix (n, n) and the Jacobian (6, n)."""
         self._jacobian = jacobian
         self._mass.compute(mass)
-        self.minv_jt = self._mass.solve(jacobian.T).reshape(-1, 6)  # of one joint it is a vector
+        self.minv_jt = self._mass.solve(jacobian.T)
+        if self._is_one_joint:  # a vector, then
+            self.minv_jt = self.minv_jt.reshape(1, 6)
         self._task.compute(jacobian.dot(self.minv_jt, self.inertia_inv))
         self._eigen_is_fresh = False
         self._exact = inertia = self._task.solve(self._unit)
