@@ -89,7 +89,7 @@ class CoupledImpedance {
   }
 
   std::array<Vector7, 2> torques(const std::array<const Arm*, 2>& arms) {
-    sense(arms, all_are_due_ || turn_ == 2);
+    sense(arms, all_are_due_ || turn_ == kEvery * 2);
     design(arms);
     measured_squeeze = squeeze(arms);
     Vector12 springs, dampers;
@@ -108,6 +108,8 @@ class CoupledImpedance {
   double measured_squeeze = 0.0;
 
  private:
+  static constexpr int kEvery = 2;  // cycles
+
   static ModalDamping hand(const Record& record, const std::string& name) {
     return {record.get<6>(name + ".relative_stiffness"), record.number(name + ".damping_ratio"),
             record.number(name + ".bandwidth")};
@@ -136,14 +138,15 @@ class CoupledImpedance {
     map_.measure(ways, rates);
   }
 
-  // One damper per cycle, in turn: those of the hands, levers and inertia (above), the object's.
+  // One in every second cycle, in turn: dampers of the hands, levers and inertia (above), the
+  // object's damper.
   void design(const std::array<const Arm*, 2>& arms) {
-    for (int turn = 0; turn < 4; ++turn) {
-      if (!all_are_due_ && turn != turn_) continue;
-      if (turn < 2) hands_[turn].design(arms[turn]->inertia_inv);
-      if (turn == 3) object_.design(map_.inertia_inv(arms));
+    for (int place = 0; place < 4; ++place) {
+      if (!all_are_due_ && turn_ != kEvery * place) continue;
+      if (place < 2) hands_[place].design(arms[place]->inertia_inv);
+      if (place == 3) object_.design(map_.inertia_inv(arms));
     }
-    turn_ = (turn_ + 1) % 4;
+    turn_ = (turn_ + 1) % (kEvery * 4);
     all_are_due_ = false;
   }
 

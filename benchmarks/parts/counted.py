@@ -20,7 +20,7 @@ from parts.moving import MOVING, moving, name_of
 from multipanda_py import Cell
 
 CYCLES = 48
-"""Of each condition; coupled laws take turns over N + 2 cycles."""
+"""Of each condition; coupled laws take turns over eight cycles."""
 CYCLES_MOVING = 33
 """While arms move; the governor looks at postures once in so many."""
 CALIBRATION = "calibration"

@@ -59,6 +59,9 @@ class CoupledImpedanceParams:
     )
 
 
+ROUND = 8
+"""Cycles in which all dampers, levers and inertia are taken anew, one of them in a cycle; more of
+them take a cycle each."""
 SHARED_BANDWIDTH = 0.7 * BANDWIDTH
 """Of each damper, as those of hands and object add up in part [1/s]."""
 _ParamsT = TypeVar("_ParamsT", bound=CoupledImpedanceParams)
@@ -79,8 +82,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     The squeeze adds up to nothing, so it strains the object and does not move it; joints of all
     hands bear it, or all press with less (:class:`.BearableSqueeze`). All damping
     comes from the inertia it acts on: :math:`D_o` from that of the object, :math:`D_r` from that
-    of each hand (:class:`.ModalDamping`). One of them, or the levers
-    and inertia in B, is taken anew per cycle, in turn: in N + 2 cycles they hardly change. A push
+    of each hand (:class:`.ModalDamping`). They, and the levers
+    and inertia in B, are taken anew in turn, at most one in a cycle and all within eight, or N + 2
+    of more than six hands: so long they hardly change. A push
     on one hand moves the object, so both hands give way together; the pair of them does not come
     apart.
 
@@ -114,6 +118,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         # Of the hands, then the object.
         self._dampers = [ModalDamping(bandwidth=SHARED_BANDWIDTH) for _ in range(n + 1)]
         self._turn, self._all_are_due = 0, True
+        cycles = max(n + 2, ROUND)
+        turns = {place * cycles // (n + 2): place for place in range(n + 2)}
+        self._due = [turns.get(turn) for turn in range(cycles)]
         self._stiffness, self._damping = np.zeros(6 * n + 6), np.zeros((6 * n + 6, 6 * n + 6))
         blocks = [self._damping[i : i + 6, i : i + 6] for i in range(0, 6 * n + 6, 6)]
         self._blocks = [*blocks[1:], blocks[0]]  # rates are those of the object, then the hands
@@ -198,7 +205,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def update(self, states: Sequence[ArmState], target: ObjectTarget, period: float) -> None:
         """Write the joint torques of every arm."""
         held = self.held
-        held.update(states, self._all_are_due or self._turn == len(states))
+        held.update(states, self._all_are_due or self._due[self._turn] == len(states))
         self._design_dampers()
         self.measured = self._measure.take(states)
         kept = self._pull_and_brake(target)
@@ -235,18 +242,20 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         return float(sharing.rates.dot(sharing.dampers))
 
     def _design_dampers(self) -> None:
-        """Design one damper anew, in turn; all of them at first and with new gains.
+        """Design the damper anew whose turn it is, if any; all at first and with new gains.
 
-        Turns are those of the hands, that of levers and inertia, and that of the object.
+        Places are those of the hands, that of levers and inertia, and that of the object.
         """
         held, n = self.held, len(self._dampers) - 1
-        for turn in range(n + 2) if self._all_are_due else (self._turn,):
-            if turn < n:
-                self._design(turn, held.inertia_inv(turn))
-            elif turn > n:
+        for place in range(n + 2) if self._all_are_due else (self._due[self._turn],):
+            if place is None or place == n:
+                continue
+            if place < n:
+                self._design(place, held.inertia_inv(place))
+            else:
                 invs = [held.inertia_inv(hand) for hand in range(n)]
                 self._design(n, held.sharing.inertia_inv(invs))
-        self._turn = (self._turn + 1) % (n + 2)
+        self._turn = (self._turn + 1) % len(self._due)
         self._all_are_due = False
 
     def _design(self, place: int, inertia_inv: Matrix) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -10,7 +12,11 @@ from dense_impedance import impedance
 from models import OTHERS
 
 from multipanda_py.context import Context
-from multipanda_py.controllets.coupled_impedance import CoupledImpedance, CoupledImpedanceParams
+from multipanda_py.controllets.coupled_impedance import (
+    ROUND,
+    CoupledImpedance,
+    CoupledImpedanceParams,
+)
 from multipanda_py.exceptions import ConfigurationError, TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
@@ -66,7 +72,7 @@ def test_equation(n, turned, earlier, other):
     target.position_object_in_world[:] = centre + [0.02, -0.01, 0.03]
     target.rotation_object_in_world[:] = pin.exp3(np.array([0.05, -0.02, 0.04]))
     target.squeeze[0] = 12.0
-    for _ in range(n + 2 if earlier else 1):
+    for _ in range(2 * ROUND if earlier else 1):
         law.update(states, target, PERIOD)
 
     turns = [np.kron(np.eye(2), b.rotation) for b in bases]
@@ -121,6 +127,25 @@ def test_equation(n, turned, earlier, other):
         assert np.allclose(law.tau[i], state.jacobian.T @ on_hand, rtol=1e-8, atol=1e-8)
     # All hands together do to the object what its impedance asks for, and press it as asked.
     assert np.allclose(a.T @ expected, wrench, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [2, 3, 7])
+def test_every_damper_has_its_turn_and_no_cycle_has_two(n):
+    maker = StateMaker(n)
+    law = CoupledImpedance(maker.context, CoupledImpedanceParams())
+    states, target, done = maker.at([maker.context.arms[0].robot.ready] * n), ObjectTarget(n), []
+    law.on_activate(states, target)
+    law.update(states, target, PERIOD)  # all at once
+    for place, damper in enumerate(law._dampers):
+        damper.design = partial(lambda place, inverse: done.append(place), place)
+    refresh = law.held.sharing.refresh
+    law.held.sharing.refresh = lambda *given: (done.append("levers"), refresh(*given))
+    cycles = max(ROUND, n + 2)
+    for _ in range(cycles):
+        before = len(done)
+        law.update(states, target, PERIOD)
+        assert len(done) - before <= 1
+    assert sorted(map(str, done)) == sorted(map(str, (*range(n + 1), "levers")))
 
 
 def block(matrices):
