@@ -46,6 +46,9 @@ class Target:
     far: ClassVar[tuple[str, ...]] = ()
     """Channels whose targets may be far from the measured state: the law itself goes there
     within limits."""
+    leaning: ClassVar[tuple[str, ...]] = ()
+    """Channels that the law only leans towards, whose targets may be far while a governor moves
+    there; without one a far posture would be swung to."""
     joint_parts: ClassVar[tuple[str, ...]] = ("q", "dq")
     """What of channel ``joint`` counts: positions, velocities. Anything else is refused."""
 
@@ -146,6 +149,7 @@ class CartesianTarget(Target):
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("pose", "joint")
+    leaning: ClassVar[tuple[str, ...]] = ("joint",)
 
     def __init__(
         self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: Joints = JOINTS
@@ -251,6 +255,7 @@ class ObjectTarget(Target):
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("object", "squeeze", "joint")
+    leaning: ClassVar[tuple[str, ...]] = ("joint",)
 
     def __init__(
         self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: Joints = JOINTS

@@ -219,11 +219,18 @@ class TargetWriter:
             partial(self._reader.report, spec.name),
             state,
             self._names.limits(arm),
-            spec.far_channels,
+            self._far_channels(spec),
             partial(self._stream, spec, state),
             spec.law.Target.joint_parts,
             lambda: self._tool(arm).at(state.q),
         )
+
+    def _far_channels(self, spec: InstanceSpec) -> tuple[str, ...]:
+        """Return those whose targets may be far from the measured state, as of now."""
+        leaning = spec.law.Target.leaning
+        if not (leaning and self._parameters(spec.name).get("governor.enabled")):
+            return spec.far_channels
+        return (*spec.far_channels, *leaning)
 
     def _give_controllet(self, name: str, values: Mapping[str, Any], frame: str = "") -> None:
         """Check values for channels of a whole controllet, and post them together."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.time import Time
 from rosgraph_msgs.msg import Clock
@@ -16,6 +17,7 @@ BEST_EFFORT = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 def test_states_are_stamped_by_the_world_and_targets_judged_by_it(start, client):
     options = (
         "cell.clock_rate:=200.0",
+        "cell.joint_state_rate:=20.0",
         "use_sim_time:=true",
         "active:=[left/joint_impedance_controller]",
     )
@@ -30,6 +32,14 @@ def test_states_are_stamped_by_the_world_and_targets_judged_by_it(start, client)
     # A cycle of 1 kHz begins at a whole millisecond of its world, which steps of /clock are not.
     assert stamp.nanoseconds % 1_000_000 == 0
     assert abs(stamp.nanoseconds - Time.from_msg(clock().clock).nanoseconds) < 5e9
+
+    stamps = []
+    client.node.create_subscription(
+        JointState, "/timed/left/joint_states",
+        lambda m: stamps.append(Time.from_msg(m.header.stamp).nanoseconds), 10,
+    )  # fmt: skip
+    client.until(lambda: len(stamps) > 8, what="states at 20 Hz")
+    assert 0.04 < np.median(np.diff(stamps)) * 1e-9 < 0.06
 
     target = JointState(name=NAMES, position=POSTURE)
     values = lambda: client.diagnosis(f"{node.name}/left")[1]  # noqa: E731
