@@ -21,8 +21,8 @@ from multipanda_py.franka.settings import FrankaSettings
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.compliant_arm import CompliantArm, free_motors
-from multipanda_py.simulation.compliant_build import compliant_arm, elastic_of
-from multipanda_py.simulation.compliant_world import CompliantWorld
+from multipanda_py.simulation.compliant_build import CompliantGroups, elastic_of
+from multipanda_py.simulation.compliant_world import CompliantWorld, SavedSprings
 from multipanda_py.simulation.drive import Drive
 from multipanda_py.simulation.elasticity import (
     Springs,
@@ -38,7 +38,6 @@ from multipanda_py.simulation.mujoco_warnings import diverged, listen
 from multipanda_py.simulation.perturbation import add_payload, scale_inertia
 from multipanda_py.simulation.perturbed_arm import perturbed, with_friction_of
 from multipanda_py.simulation.presence import Presence, let_come_and_go
-from multipanda_py.simulation.saved_fields import load_fields, save_fields
 from multipanda_py.simulation.sim_gripper import SimGripper
 from multipanda_py.simulation.sim_robot import SimRobot
 from multipanda_py.simulation.spring_steps import spring_steps
@@ -60,14 +59,14 @@ class SavedMujoco:
         drives: What changes in the stages of every arm's drive.
         hands: What changes in the hands.
         servos: Of arms that are commanded positions or velocities, by place.
-        springs: What compliant arms were told of the forces that act on them; None without any.
+        springs: Of compliant arms, with their motors; None without any.
     """
 
     world: WorldState
     drives: Sequence[Sequence[Mapping[str, object]]]
     hands: Sequence[tuple[Vector, dict[str, object]]]
     servos: Mapping[int, JointServo]
-    springs: Mapping[str, object] | None
+    springs: SavedSprings | None
 
 
 def _with_all_friction(arm: ArmConfig) -> ArmConfig:
@@ -211,7 +210,8 @@ class Mujoco(Backend[FrankaSettings]):
             self._motors.append(partial(_motors_of, own, springs))
             stages = stages_of(model, data, arm, real, settings, robot, dof, seed, self.period)
             if bends:
-                compliant.append(compliant_arm(model, data, arm, settings, self.period))
+                scale = settings.perturbation.inertia_scale  # of which the robot knows
+                compliant.append(CompliantArm(model, data, arm, bends, scale))
             if springs:
                 stages.append(springs)
             elif bends:
@@ -237,15 +237,15 @@ class Mujoco(Backend[FrankaSettings]):
         ]
         self._carried = [data.qfrc_gravcomp[dofs] for dofs in self._dofs]
         mujoco.mj_forward(model, data)
-        self._compliant = None
+        self._compliant: CompliantWorld | None = None
         if compliant:
-            for one in compliant:
-                one.start()
-            steps, found = spring_steps(model, data, compliant, self.period)
+            groups = CompliantGroups([self._arms[arm.name] for arm in compliant])
+            self._compliant = CompliantWorld(model, data, compliant, groups.drive(self.period))
+            self._compliant.start()
+            steps, found = spring_steps(self._compliant, self.period)
             self._steps = max(self._steps, steps)
             model.opt.timestep = self.period / self._steps
             self.warnings += found
-            self._compliant = CompliantWorld(model, data, compliant)
         self.time = 0.0
         self.world = World(model, data, self._presence)
 
@@ -306,6 +306,7 @@ class Mujoco(Backend[FrankaSettings]):
         if self._compliant is None:
             mujoco.mj_step(self.model, self.data, self._steps)
         else:
+            self._compliant.command()
             self._compliant.step(self._steps)
         if self.data.time <= before:
             raise BackendError(diverged("the simulation diverged and was reset"))
@@ -345,9 +346,7 @@ class Mujoco(Backend[FrankaSettings]):
         hands = [hand.save() for hand in self._hands if hand is not None]
         world = WorldState.of(self.model, self.data)
         drives = [drive.save() for drive in self.drives]
-        springs = None
-        if self._compliant is not None:
-            springs = save_fields(self._compliant, CompliantWorld.CHANGING)
+        springs = None if self._compliant is None else self._compliant.save()
         return SavedMujoco(world, drives, hands, dict(self._servos), springs)
 
     def place(self, record: Vector) -> None:
@@ -387,7 +386,7 @@ class Mujoco(Backend[FrankaSettings]):
             if seed is not None:
                 drive.reseed(seed)
         if self._compliant is not None and saved.springs is not None:
-            load_fields(self._compliant, saved.springs)
+            self._compliant.load(saved.springs)
         hands = [hand for hand in self._hands if hand is not None]
         for hand, answer in zip(hands, saved.hands):
             hand.load(answer)

@@ -4,12 +4,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import mujoco
 import numpy as np
+from numpy.typing import NDArray
 
+from multipanda_py.compliance.joints import Saved
+from multipanda_py.exceptions import BackendError
 from multipanda_py.simulation.compliant_arm import CompliantArm
-from multipanda_py.state import Vector
+from multipanda_py.simulation.link_torque import LinkTorque
+from multipanda_py.state import Matrix, Vector
+
+
+@dataclass(frozen=True, eq=False)
+class SavedSprings:
+    """The state of all springs and motors, and of what drives them."""
+
+    joints: Saved
+    drive: tuple[Vector, Matrix]
+    kicks: Vector | None
 
 
 class CompliantWorld:
@@ -24,30 +38,77 @@ class CompliantWorld:
         model: MuJoCo's model.
         data: Its data.
         arms: The arms with springs.
+        drive: Of their joints, all together, arm by arm.
+
+    Attributes:
+        joints: Springs and motors of all arms.
+        dofs: Places of these joints among all velocities, (n,).
 
     Thread: control.
     """
 
-    CHANGING = ("_kicks",)
-
     def __init__(
-        self, model: mujoco.MjModel, data: mujoco.MjData, arms: Sequence[CompliantArm]
+        self,
+        model: mujoco.MjModel,
+        data: mujoco.MjData,
+        arms: Sequence[CompliantArm],
+        drive: LinkTorque,
     ) -> None:
-        self._model, self._data = model, data
-        self._dofs, self._positions, self._motors = (
-            np.concatenate([getattr(arm, name) for arm in arms])
-            for name in ("dofs", "positions", "motors")
-        )
-        ends = np.cumsum([len(arm.dofs) for arm in arms]).tolist()
-        parts = [slice(end - len(arm.dofs), end) for end, arm in zip(ends, arms)]
-        self._parts = list(zip((arm.joints for arm in arms), parts))
-        self._unit = np.zeros((len(self._dofs), model.nv))
-        self._unit[np.arange(len(self._dofs)), self._dofs] = 1.0
-        self._rows, self._shift = np.zeros_like(self._unit), np.zeros(len(self._dofs))
+        self._model, self._data, self._arms = model, data, tuple(arms)
+        self._drive, self.joints = drive, drive.joints
+        self.dofs: NDArray[np.int64] = np.concatenate([arm.dofs for arm in arms])
+        self._positions = np.concatenate([arm.positions for arm in arms])
+        self._motors = np.concatenate([arm.motors for arm in arms])
+        self._unit = np.zeros((len(self.dofs), model.nv))
+        self._unit[np.arange(len(self.dofs)), self.dofs] = 1.0
+        self._rows = np.zeros_like(self._unit)
         self._qpos, self._qvel, self._ctrl = data.qpos, data.qvel, data.ctrl
         self._smooth = data.qacc_smooth
-        self._damping: Vector = np.array(model.dof_damping)[self._dofs]
+        self._damping: Vector = np.array(model.dof_damping)[self.dofs]
         self._kicks: Vector | None = None
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Names of the arms."""
+        return tuple(arm.name for arm in self._arms)
+
+    def places(self, arm: str) -> list[int]:
+        """Return the numbers of an arm's joints among :attr:`joints`."""
+        owners = [one.name for one in self._arms for _ in one.dofs]
+        return [place for place, owner in enumerate(owners) if owner == arm]
+
+    def start(self) -> None:
+        """Put all motors where springs carry the arms as they stand, at rest.
+
+        Raises:
+            BackendError: If springs cannot.
+        """
+        q, wanted = self._qpos[self._positions], self._wanted()
+        exerted = self._drive.reachable(q, wanted)
+        names = [(arm.name, name) for arm in self._arms for name in arm.joint_names]
+        for joint in np.flatnonzero(np.abs(exerted - wanted) > 1e-6 * (1.0 + np.abs(wanted))):
+            arm, name = names[joint]
+            raise BackendError(
+                f"arms.{arm}.actuators: {name}: got {wanted[joint]:.4g} Nm, which carry it at "
+                f"q_start, allowed what its springs can exert, {abs(exerted[joint]):.4g} Nm"
+            )
+        self._drive.start(q, wanted)
+        self._ctrl[self._motors] = wanted
+
+    def stiffest(self) -> Vector:
+        """Return the stiffness that springs have at the joints' largest torques, (n,) [Nm/rad]."""
+        most = np.concatenate([arm.most for arm in self._arms])
+        return self._drive.stiffness(self._qpos[self._positions], most)
+
+    def compliance(self) -> Matrix:
+        """Return what of the inverse mass matrix is these joints', (n, n) [1/(kg m^2)]."""
+        mujoco.mj_solveM(self._model, self._data, self._rows, self._unit)
+        found: Matrix = self._rows[:, self.dofs]
+        return found
+
+    def command(self) -> None:
+        """Have motors bring about what the arms want of their springs now."""
+        self._drive.command(self._qpos[self._positions], self._qvel[self.dofs], self._wanted())
 
     def step(self, steps: int) -> None:
         """Move on by some steps of MuJoCo, with controls of rigid joints as they are.
@@ -55,31 +116,36 @@ class CompliantWorld:
         Raises:
             BackendError: If springs push with what is not finite.
         """
-        model, data, dofs = self._model, self._data, self._dofs
+        model, data, dofs = self._model, self._data, self.dofs
         duration = float(model.opt.timestep)
         for _ in range(steps):
             mujoco.mj_step1(model, data)
             self._ctrl[self._motors] = 0.0
             mujoco.mj_fwdActuation(model, data)
             mujoco.mj_fwdAcceleration(model, data)
-            mujoco.mj_solveM(model, data, self._rows, self._unit)
-            rest, compliance, dq = self._smooth[dofs], self._rows[:, dofs], self._qvel[dofs]
+            rest, compliance, dq = self._smooth[dofs], self.compliance(), self._qvel[dofs]
             # The other half of the last step's kick, which the joints' own damping is no part of.
             kicks = rest + np.dot(compliance, self._damping * dq)
             if self._kicks is not None:
                 dq += 0.5 * duration * (kicks - self._kicks)
                 self._qvel[dofs] = dq
             self._kicks = kicks
-            q, pushes = self._qpos[self._positions], []
-            for joints, part in self._parts:
-                push = joints.advance(
-                    q[part], dq[part], rest[part], compliance[part, part], duration,
-                    self._damping[part],
-                )  # fmt: skip
-                pushes.append((part, push))
-                self._ctrl[self._motors[part]] = push.torque
+            q = self._qpos[self._positions]
+            push = self.joints.advance(q, dq, rest, compliance, duration, self._damping)
+            self._ctrl[self._motors] = push.torque
             mujoco.mj_step2(model, data)
-            reached = self._qvel[dofs]
-            for part, push in pushes:
-                self._shift[part] = push.shift_for(reached[part])
-            self._qpos[self._positions] += self._shift
+            self._qpos[self._positions] += push.shift_for(self._qvel[dofs])
+
+    def save(self) -> SavedSprings:
+        """Return copies of all that changes."""
+        kicks = None if self._kicks is None else self._kicks.copy()
+        return SavedSprings(self.joints.save(), self._drive.save(), kicks)
+
+    def load(self, saved: SavedSprings) -> None:
+        """Go back to what :meth:`save` has returned."""
+        self.joints.restore(saved.joints)
+        self._drive.restore(saved.drive)
+        self._kicks = None if saved.kicks is None else saved.kicks.copy()
+
+    def _wanted(self) -> Vector:
+        return np.concatenate([arm.wanted for arm in self._arms])

@@ -44,6 +44,9 @@ class LinkTorque:
         preset: Stiffness presets, (m,) [rad or m].
         period: Cycle time T [s].
 
+    Attributes:
+        joints: As given.
+
     Thread: control.
     """
 
@@ -55,7 +58,7 @@ class LinkTorque:
         preset: Vector,
         period: float,
     ) -> None:
-        self._joints, self._period, self._preset = joints, period, preset
+        self.joints, self._period, self._preset = joints, period, preset
         self._modes = [mode_of_laws(mode) for mode in modes]
         self._rigid = [j for j, mode in enumerate(self._modes) if mode.is_rigid]
         self._sprung = [j for j, mode in enumerate(self._modes) if not mode.is_rigid]
@@ -77,13 +80,21 @@ class LinkTorque:
         """Go back to what :meth:`save` has returned."""
         self._deflection, self._before = saved[0].copy(), saved[1].copy()
 
+    def reachable(self, q: Vector, torque: Vector) -> Vector:
+        """Return what of torques springs can exert, (m,) [Nm]; all of it without springs."""
+        springs = self.joints.springs
+        equilibrium = springs.nearest_equilibrium(q, torque, self._preset, q)
+        found: Vector = springs.torque(q, springs.references(equilibrium, self._preset)).link
+        found[self._rigid] = torque[self._rigid]
+        return found
+
     def start(self, q: Vector, torque: Vector) -> None:
         """Put motors at rest where springs exert torques, (m,) [Nm], on links at q, (m,) [rad].
 
         Raises:
             ActuatorRefused: If springs cannot.
         """
-        joints = self._joints
+        joints = self.joints
         joints.set_mode(OperationMode.EQUILIBRIUM)
         joints.reset(q, torque, self._preset)
         self._deflection, self._before = joints.equilibrium - q, joints.theta
@@ -96,7 +107,7 @@ class LinkTorque:
 
         Joints without springs have none.
         """
-        springs, found = self._joints.springs, np.zeros(len(q))
+        springs, found = self.joints.springs, np.zeros(len(q))
         for wanted in (torque, -torque, np.zeros_like(q)):
             equilibrium = springs.nearest_equilibrium(q, wanted, self._preset, q)
             motors = springs.references(equilibrium, self._preset)
@@ -112,7 +123,7 @@ class LinkTorque:
             dq: How fast, (m,) [rad/s].
             torque: What springs are to exert, (m,) [Nm].
         """
-        joints, springs = self._joints, self._joints.springs
+        joints, springs = self.joints, self.joints.springs
         if not math.isfinite(sum((q + dq + torque).tolist())):
             return
         if self._rigid:

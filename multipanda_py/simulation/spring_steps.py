@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-import mujoco
 import numpy as np
 
-from multipanda_py.simulation.compliant_arm import CompliantArm
+from multipanda_py.simulation.compliant_world import CompliantWorld
 
 STEP_SHARE = 1.0
 """Of the inverse of the fastest spring's angular frequency: what a step of the world may last, as
@@ -18,33 +16,26 @@ MOST_STEPS = 8
 """Per cycle."""
 
 
-def spring_steps(
-    model: mujoco.MjModel, data: mujoco.MjData, arms: Sequence[CompliantArm], period: float
-) -> tuple[int, list[str]]:
-    r"""Return the number of steps, and what they cannot hold, in sentences.
+def spring_steps(world: CompliantWorld, period: float) -> tuple[int, list[str]]:
+    r"""Return the number of steps, and what they cannot hold, in a sentence for each arm.
 
     With the inverse C of the links' inertia where they are, and the stiffness :math:`\sigma` that
     springs have at the joints' largest torques, :math:`\omega^2` is at most the largest sum of a
     row of :math:`|C| \sigma`.
 
     Args:
-        model: The world.
-        data: Its state, with the mass matrix computed.
-        arms: The arms with springs, at their start.
+        world: The arms, at their start, with the mass matrix computed.
         period: Of a cycle [s].
     """
+    fastest = np.sqrt(np.dot(np.abs(world.compliance()), world.stiffest()))
     steps, found = 1, []
-    for arm in arms:
-        unit = np.zeros((len(arm.dofs), model.nv))
-        unit[np.arange(len(arm.dofs)), arm.dofs] = 1.0
-        rows = np.zeros_like(unit)
-        mujoco.mj_solveM(model, data, rows, unit)
-        omega = math.sqrt(float(np.dot(np.abs(rows[:, arm.dofs]), arm.stiffest()).max()))
+    for arm in world.arms:
+        omega = float(fastest[world.places(arm)].max())
         wanted = math.ceil(period * omega / STEP_SHARE)
         steps = max(steps, min(wanted, MOST_STEPS))
         if wanted > MOST_STEPS:
             found.append(
-                f"arms.{arm.name}.actuators: springs vibrate at up to {omega / math.tau:.0f} Hz, "
+                f"arms.{arm}.actuators: springs vibrate at up to {omega / math.tau:.0f} Hz, "
                 f"more than {MOST_STEPS} steps of the world per cycle hold exactly, "
                 f"{MOST_STEPS * STEP_SHARE / (math.tau * period):.0f} Hz; softer springs, a lower "
                 "preset or more output_inertia would be"

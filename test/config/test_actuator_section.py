@@ -18,12 +18,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.registry import find
 from multipanda_py.robots import MODELS
-from multipanda_py.simulation.compliant_build import (
-    elastic_of,
-    motors_of,
-    presets_of,
-    springs_of,
-)
+from multipanda_py.simulation.compliant_build import CompliantGroups, elastic_of
 
 FOLDER = Path(__file__).parents[2] / "config" / "compliant"
 GROUP = {"type": "qbmove", "joints": ["joint1", "joint3"]}
@@ -89,11 +84,12 @@ def test_groups_put_their_numbers_where_their_joints_are():
         }
     )  # fmt: skip
     assert elastic_of(arm) == [0, 5, 6]
-    springs = springs_of(arm)
+    groups = CompliantGroups([arm])
+    springs = groups.springs
     assert [places for _, places in springs] == [[1, 2], [0]]
     np.testing.assert_array_equal(springs[0][0].of["stiffness"], [60.0, 70.0])
-    np.testing.assert_array_equal(presets_of(arm), [0.3, 0.0, 0.0])
-    motors = motors_of(arm)
+    np.testing.assert_array_equal(groups.presets, [0.3, 0.0, 0.0])
+    motors = groups.motors
     np.testing.assert_array_equal(motors.inertia[0], [0.0233, 0.6, 0.7])
     np.testing.assert_array_equal(motors.p[:, 0], [4.0, 5.0])
     expected = np.array(MODELS["fr3"].armature)
