@@ -62,6 +62,8 @@ class Backend(ABC, Generic[SettingsT]):
     """Whether its world is simulated, so that :attr:`time` is a time that others may live by."""
     simulates_actuators: ClassVar[bool] = False
     """Whether its arms may have compliant actuators; :mod:`.actuator_section` says which."""
+    rotors_in_torques: ClassVar[bool] = True
+    """Whether measured torques have in them what turns the rotors; not of sensors behind gears."""
     answer_periods: ClassVar[int] = 0
     """Periods from a state to the torque that answers it, where the other side takes what has come
     when its next one begins."""

@@ -34,7 +34,7 @@ INLINE = {"actuators", "backends", "cell", "channels", "compliance", "config", "
           "controllets", "dynamics", "features", "identification", "loop", "logs", "planning",
           "robots", "shadow", "simulation",
           "drivers/test_state", "fci_sim/test_lost_commands", "fci_sim/test_robot",
-          "fci_sim/test_wire", "franka/test_parts", "ros/test_conversions",
+          "fci_sim/test_wire", "fci_sim/test_world", "franka/test_parts", "ros/test_conversions",
           "ros/test_crisp_names", "ros2_control/test_parts", "test/test_actuator_guide",
           "test/test_arm_guide",
           "test/test_backend_guide", "test/test_cli", "test/test_cpp_reference",

@@ -26,6 +26,7 @@ class Franka(DrivenBackend[FrankaSettings]):
 
     Settings = FrankaSettings
     interfaces = INTERFACES
+    rotors_in_torques = False
 
     @classmethod
     def check_arms(cls, config: CellConfig, arms: Sequence[str]) -> Iterator[str]:

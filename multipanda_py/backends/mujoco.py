@@ -13,7 +13,6 @@ import numpy as np
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_objects, movable_things
-from multipanda_py.config.sections import ArmConfig
 from multipanda_py.exceptions import BackendError
 from multipanda_py.extras import extras_named
 from multipanda_py.franka.errors import words_of
@@ -36,7 +35,7 @@ from multipanda_py.simulation.joint_servo import JointServo
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mujoco_warnings import diverged, listen
 from multipanda_py.simulation.perturbation import add_payload, scale_inertia
-from multipanda_py.simulation.perturbed_arm import perturbed, with_friction_of
+from multipanda_py.simulation.perturbed_arm import perturbed, with_all_friction
 from multipanda_py.simulation.presence import Presence, let_come_and_go
 from multipanda_py.simulation.sim_gripper import SimGripper
 from multipanda_py.simulation.sim_robot import SimRobot
@@ -67,12 +66,6 @@ class SavedMujoco:
     hands: Sequence[tuple[Vector, dict[str, object]]]
     servos: Mapping[int, JointServo]
     springs: SavedSprings | None
-
-
-def _with_all_friction(arm: ArmConfig) -> ArmConfig:
-    """Return an arm whose perturbation has the friction of its parameters, too."""
-    settings = with_friction_of(arm.robot_of_body, arm.robot, arm.perturbation)
-    return arm.model_copy(update={"perturbation": settings})
 
 
 def _motors_of(joints: tuple[Vector, Vector], springs: Springs | None) -> tuple[Vector, Vector]:
@@ -119,7 +112,7 @@ class Mujoco(Backend[FrankaSettings]):
         super().__init__(config, arms, states, objects, descriptions)
         listen()
         meshes = Path(config.cell.meshes) if config.cell.meshes else None
-        self._arms = {arm.name: _with_all_friction(config.arms[arm.name]) for arm in descriptions}
+        self._arms = {arm.name: with_all_friction(config.arms[arm.name]) for arm in descriptions}
         self._real = [
             perturbed(arm, self._arms[arm.name].perturbation, self._arms[arm.name].robot_of_body)
             for arm in self.descriptions

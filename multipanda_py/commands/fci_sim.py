@@ -6,11 +6,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from multipanda_py.commands.output import OK, say
+from multipanda_py.commands.output import OK, complain, say
+from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.fci_sim.arguments import add_arguments as add_shared_arguments
 from multipanda_py.machine.interruption import end_in_order
 
 if TYPE_CHECKING:
+    from multipanda_py.config.cell_file import CellConfig
     from multipanda_py.fci_sim.server import Server
 
 SUMMARY = "Simulate Franka robots that libfranka connects to; Ctrl-C ends it."
@@ -19,6 +21,11 @@ SUMMARY = "Simulate Franka robots that libfranka connects to; Ctrl-C ends it."
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_shared_arguments(parser)
+    parser.add_argument(
+        "--task", type=int, metavar="N",
+        help="with --cell: table or box of task 3, 4 or 5 of multipanda validate, and not the "
+        "things of the file; --tidy goes with it",
+    )  # fmt: skip
     parser.add_argument(
         "--object-width", type=float, default=0.0, metavar="M",
         help="of an object between the fingers of every hand, 0 for none",
@@ -29,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     """Serve and report once a second."""
     from multipanda_py.fci_sim.process import make_server
 
-    server = make_server(options)
+    server = make_server(options, _cell(options))
     try:
         end_in_order()
         for unit in server.control_units:
@@ -42,6 +49,25 @@ def run(options: argparse.Namespace) -> int:
     finally:
         server.close()
     return OK
+
+
+def _cell(options: argparse.Namespace) -> CellConfig | None:
+    """Return the cell that the robots are of, if any, with what they do not have of it said."""
+    if options.cell is None:
+        if options.task is not None:
+            raise ConfigurationError("--task is for --cell, whose arms it puts things around")
+        return None
+    from multipanda_py.config.cell_file import CellConfig
+    from multipanda_py.fci_sim.scene import left_out
+    from multipanda_py.validation.surroundings import in_task
+
+    config = CellConfig.from_yaml(options.cell)
+    for sentence in left_out(config):
+        complain(f"note: {sentence}")
+    if options.task is None:
+        return config
+    options.tidy = True
+    return in_task(config, options.task)
 
 
 def _report(server: Server) -> None:

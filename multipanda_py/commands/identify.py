@@ -60,8 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--friction", choices=FRICTIONS, default="coulomb")
     parser.add_argument(
-        "--rotors", choices=ROTORS, default="fit",
-        help="rotor inertia: find it, take the model's, or unseen by sensors behind the gears",
+        "--rotors", choices=ROTORS, default=ROTORS[0],
+        help="rotor inertia: find it, take the model's, or unseen by sensors behind the gears, as "
+        "those of a Franka; by default what the log says of its sensors decides",
     )  # fmt: skip
     parser.add_argument("--cutoff", type=positive, default=5.0, metavar="HZ", help="default 5")
     parser.add_argument(
@@ -188,6 +189,8 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
 def _report(found: Identified) -> None:
     """Say how well every joint's torque is told."""
     say(f"{len(found.base)} base parameters, condition number {found.condition:.3g}")
+    if found.rotors == "unseen":
+        say("sensors are behind the gears: rotors stay as the model says")
     if found.delay:
         say(f"torques are {1e3 * found.delay:.2g} ms behind positions")
     say(f"RMSE of held-out torque {'':12}" + "".join(f"{j.name:>10}" for j in found.robot.joints))
@@ -207,7 +210,7 @@ def _notes(found: Identified, options: argparse.Namespace) -> dict[str, Any]:
     return {
         "logs": [str(log) for log in options.logs],
         "friction_model": options.friction,
-        "rotors": options.rotors,
+        "rotors": found.rotors,
         "base_parameters": len(found.base),
         "condition": round(found.condition, 1),
         "torque_delay": round(found.delay, 6),

@@ -68,3 +68,12 @@ def seed(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"got {text!r}, allowed a whole number from 0")
     return int(text)
+
+
+def add_recover(parser: argparse.ArgumentParser) -> None:
+    """Declare that real arms which stopped by themselves go on with the next run."""
+    parser.add_argument(
+        "--recover", action="store_true",
+        help="recover real arms that stopped by themselves, as after a collision, for the next "
+        "run: somebody has to watch; without, later runs say that they could not be done",
+    )  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from multipanda_py.commands.motion import read_motion
-from multipanda_py.commands.options import count, positive, seed
+from multipanda_py.commands.options import add_recover, count, positive, seed
 from multipanda_py.commands.output import OK, complain, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.changed_cell import changed_text
@@ -61,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--again", action="store_true",
         help="begin anew; without it, a command that was cut off goes on with what it has done",
     )  # fmt: skip
+    add_recover(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -98,6 +99,7 @@ def _refined(parts: Path, options: argparse.Namespace) -> Refinement:
         rounds=options.rounds,
         evaluations=options.evaluations,
         seed=options.seed,
+        recover=options.recover,
     )
     motions = {}
     for text in options.motion:

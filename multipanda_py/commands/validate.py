@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from multipanda_py.commands.options import count, positive, seed
+from multipanda_py.commands.options import add_recover, count, positive, seed
 from multipanda_py.commands.output import FAILED, OK, check_output, complain, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.extras import pyplot
@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds", type=positive, default=10.0, metavar="S", help="of each, default 10"
     )
     parser.add_argument("--seed", type=seed, default=0, help="of the noise, default 0")
+    add_recover(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", default="validation.html",
         help="the report; its numbers are beside it as JSON. Default validation.html",
@@ -63,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     chosen = options.task or [n for n, task in TASKS.items() if task.arms <= fewest]
     found = validate(
         plant, twin, sorted(set(chosen)), repeats=options.repeats, seconds=options.seconds,
-        seed=options.seed, laws=options.law or (), say=complain,
+        seed=options.seed, laws=options.law or (), recover=options.recover, say=complain,
     )  # fmt: skip
     about = {"repeats": options.repeats, "seconds of each": options.seconds, "seed": options.seed}
     beside = write_report(found, target, options.plant, options.twin, about)

@@ -129,6 +129,15 @@ class Admin:
         """Put an object between the fingers; 0 takes it away [m]."""
         self._unit.gripper.put_object(width)
 
+    def do_put_back(self) -> None:
+        """Put everything in the world that can be moved back to where it was at first."""
+        if not self._unit.robot.physics.world.put_back():
+            raise BackendError("something is in the way of what is to be put back")
+
+    def do_things(self) -> Result:
+        """Return where everything in the world is that can be moved."""
+        return {"things": self._unit.robot.physics.world.places()}
+
     def do_stats(self) -> Result:
         """Return what was counted, and how the robot is."""
         unit = self._unit

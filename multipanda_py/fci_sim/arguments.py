@@ -7,6 +7,9 @@ import argparse
 import math
 from collections.abc import Callable
 
+FIRST_ADDRESS = "127.0.0.1"
+"""Of the first robot where nobody names one; others follow it."""
+
 
 def _between(low: float, high: float, kind: type[float] = float) -> Callable[[str], float]:
     """Return what reads a number within bounds, ends included."""
@@ -26,8 +29,19 @@ def _between(low: float, high: float, kind: type[float] = float) -> Callable[[st
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the module and the command ``multipanda fci-sim`` share."""
     parser.add_argument(
-        "addresses", nargs="*", metavar="ADDRESS", default=["127.0.0.1"],
-        help="of a robot, on this machine (default: 127.0.0.1)",
+        "addresses", nargs="*", metavar="ADDRESS",
+        help=f"of a robot, on this machine; default: {FIRST_ADDRESS}; with --cell those of its "
+        "file, or one from there on for each of its arms",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cell", metavar="FILE",
+        help="robots with the arms, tools and things of a cell file, in one world and its order: "
+        "one of multipanda perturb makes robots that are not as their data sheet",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tidy", action="store_true",
+        help="put what can be moved back to where it was whenever a robot begins to move and no "
+        "other one does, as somebody would between two runs",
     )  # fmt: skip
     parser.add_argument(
         "--lockstep", action="store_true",

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.fci_sim.frames import is_pose
-from multipanda_py.fci_sim.physics import PERIOD, Physics
+from multipanda_py.fci_sim.physics import Physics
 from multipanda_py.fci_sim.trend import Bounds, Trend
+from multipanda_py.fci_sim.world import PERIOD
 
 Vector = NDArray[np.float64]
 

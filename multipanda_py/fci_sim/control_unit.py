@@ -13,6 +13,7 @@ import numpy as np
 
 from multipanda_py.fci_sim.clock import COMPANY, Clock
 from multipanda_py.fci_sim.gripper import GripperServer
+from multipanda_py.fci_sim.physics import Physics
 from multipanda_py.fci_sim.requests import handle
 from multipanda_py.fci_sim.robot import FciRobot
 from multipanda_py.fci_sim.tcp import TcpPort, listen
@@ -27,6 +28,7 @@ from multipanda_py.fci_sim.wire import (
     RobotRequest,
     command_from,
 )
+from multipanda_py.fci_sim.world import RobotWorld
 
 _SOON = 5_000_000  # from opening to the first state [ns]
 
@@ -49,6 +51,13 @@ class Timing:
 class ControlUnit:
     """A robot with its hand at an address.
 
+    Args:
+        address: IPv4 address.
+        selector: Of all ports.
+        timing: Of its states.
+        world: The arm moves in; one of its own, made anew with every start, if None.
+        place: Of the arm there.
+
     Attributes:
         address: IPv4 address.
         robot: The robot.
@@ -63,8 +72,16 @@ class ControlUnit:
     link: UdpLink
     port: TcpPort
 
-    def __init__(self, address: str, selector: selectors.BaseSelector, timing: Timing) -> None:
+    def __init__(
+        self,
+        address: str,
+        selector: selectors.BaseSelector,
+        timing: Timing,
+        world: RobotWorld | None = None,
+        place: int = 0,
+    ) -> None:
         self.address, self._selector, self._timing = address, selector, timing
+        self._world, self._place = world, place
         self._wake_at = 0
         self._open()
 
@@ -84,7 +101,7 @@ class ControlUnit:
         self.port = TcpPort(selector, robot, ROBOT_HEADER, self._on_request, self._on_gone)
         self.link = UdpLink(self.address)
         selector.register(self.link.socket, selectors.EVENT_READ, self._collect)
-        self.robot = FciRobot(self.port.send)
+        self.robot = FciRobot(self.port.send, Physics(self._world, self._place))
         self._gripper_port = TcpPort(
             selector, gripper, GRIPPER_HEADER, self._on_gripper_request, self._on_gripper_gone
         )

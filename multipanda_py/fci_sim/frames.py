@@ -6,8 +6,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.fci_sim.end_effector import hand_tcp
-
 Vector = NDArray[np.float64]
 _TOLERANCE = 1e-5  # libfranka's own, for what counts as a homogeneous transform
 
@@ -32,13 +30,14 @@ class FlangeFrames:
     """Poses, (4, 4), of frames on the flange F.
 
     Attributes:
-        F_T_NE: Nominal end effector, set in Desk on a real robot; here the hand's.
+        F_T_NE: Nominal end effector, set in Desk on a real robot.
         NE_T_EE: End effector, set by the client.
         EE_T_K: Stiffness frame, set by the client.
     """
 
-    def __init__(self) -> None:
-        self.F_T_NE, self.NE_T_EE, self.EE_T_K = hand_tcp(), np.eye(4), np.eye(4)
+    def __init__(self, F_T_NE: Vector | None = None) -> None:
+        self.F_T_NE: Vector = np.eye(4) if F_T_NE is None else np.array(F_T_NE)
+        self.NE_T_EE, self.EE_T_K = np.eye(4), np.eye(4)
 
     @property
     def pose_ee_in_flange(self) -> Vector:

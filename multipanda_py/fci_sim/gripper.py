@@ -8,7 +8,6 @@ import struct
 from collections.abc import Callable
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.fci_sim.physics import PERIOD
 from multipanda_py.fci_sim.wire import (
     CONNECT,
     GRIPPER_STATE,
@@ -16,6 +15,7 @@ from multipanda_py.fci_sim.wire import (
     GripperRequest,
     GripperStatus,
 )
+from multipanda_py.fci_sim.world import PERIOD
 from multipanda_py.robots.franka import FINGER_FORCE, FINGER_UPPER, FINGER_VELOCITY
 
 Answer = Callable[[int, int, bytes], None]

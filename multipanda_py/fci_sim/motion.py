@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from multipanda_py.fci_sim.cartesian import START_TOLERANCE, CartesianReference
 from multipanda_py.fci_sim.client_urdf import ACCELERATION, JERK, TORQUE
 from multipanda_py.fci_sim.frames import FlangeFrames, pose_from
-from multipanda_py.fci_sim.physics import PERIOD, Physics
+from multipanda_py.fci_sim.physics import Physics
 from multipanda_py.fci_sim.trend import Bounds, Trend
 from multipanda_py.fci_sim.wire import Controller, Generator
+from multipanda_py.fci_sim.world import PERIOD
 from multipanda_py.robots.fci_limits import LOWER, UPPER, VELOCITY, velocity_towards
 
 Vector = NDArray[np.float64]

@@ -1,32 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The physics of one arm on a floor, in a MuJoCo world of its own."""
+"""The physics of one arm, in a MuJoCo world of its own or with others."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.exceptions import BackendError
 from multipanda_py.extras import extras_named
-from multipanda_py.fci_sim.end_effector import hand_load, hand_tcp
-from multipanda_py.robots import READY_POSTURE, ArmDescription, Tool
-from multipanda_py.robots.fci_limits import LOWER, UPPER
+from multipanda_py.fci_sim.world import RobotWorld, lone_arm
 from multipanda_py.robots.franka import ARMATURE, FLANGE_HEIGHT
-from multipanda_py.robots.load import Load
-from multipanda_py.simulation.mjcf import build_scene
-from multipanda_py.simulation.mjcf_elements import put
-from multipanda_py.simulation.mujoco_warnings import diverged, listen
+from multipanda_py.robots.load import NO_LOAD, Load
 
 with extras_named():
     import mujoco
 
 Vector = NDArray[np.float64]
 
-PERIOD = 1e-3
-"""Of the control loop and of the physics [s]."""
-STOP_MARGIN = 0.05
-"""The mechanical stops lie this far behind the limits that the robot guards [rad]."""
-_FIRST_CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
+_GRAVITY = np.array([0.0, 0.0, -9.81])
 _REGULARISATION = 1e-7  # far below the squared singular values of J in useful postures
 
 
@@ -37,49 +27,96 @@ class Physics:
 
     .. math:: (M + B) \ddot q + c(q, \dot q) = \tau + \tau_{env}
 
+    Everything outside is expressed in the arm's base. An arm that is not as it is described has
+    a :class:`.Drive` between command, joints and sensors.
+
+    Args:
+        world: It moves in; one of its own if None.
+        place: Of the arm there.
+
     Attributes:
-        q: Joint positions, (7,) [rad].
-        dq: Joint velocities, (7,) [rad/s].
+        world: As given.
+        end_effector: What Desk knows to be on the flange, or None.
+        gravity_in_base: As the robot believes that it stands, (3,) [m/s^2].
+        n_joints: 7.
+        q: Measured joint positions, (7,) [rad].
+        dq: Measured joint velocities, (7,) [rad/s].
         ddq: Joint accelerations of the last step, (7,) [rad/s^2].
-        tau_environment: What the environment did in the last step, (7,) [Nm].
+        tau_ext: What the environment does, by the robot's own estimate, (7,) [Nm].
         tau_J: What link-side torque sensors measure, gravity included, (7,) [Nm].
     """
 
-    def __init__(self) -> None:
-        listen()
-        hand = hand_load()
-        tool = Tool(hand.mass, hand.com, hand.inertia, hand_tcp())
-        arm = ArmDescription("robot", "fr3", hand=False, tool=tool)
-        spec = build_scene([arm], timestep=PERIOD)
-        flange = next(body for body in spec.bodies if body.name == f"{arm.prefix}link8")
-        put(flange.add_body(), name="load", gravcomp=1.0, explicitinertial=True)
-        model = self._model = spec.compile()
-        self._data, self._scratch = mujoco.MjData(model), mujoco.MjData(model)
-        model.jnt_range[:] = np.column_stack((LOWER - STOP_MARGIN, UPPER + STOP_MARGIN))
-        self._link7 = int(model.body(f"{arm.prefix}link7").id)
-        self._load = int(model.body("load").id)
-        self.q, self.dq, self.ddq = self._data.qpos, self._data.qvel, self._data.qacc
-        self.tau_environment, self.tau_J = np.zeros(7), np.zeros(7)
-        self._contact = np.zeros(7)
-        self.place(READY_POSTURE)
+    n_joints = 7
+
+    def __init__(self, world: RobotWorld | None = None, place: int = 0) -> None:
+        self.world = world = world or RobotWorld([lone_arm()])
+        self._place, arm = place, world.arms[place]
+        model, data, real = world.model, world.data, arm.real
+        self.end_effector = arm.described.tool
+        self.gravity_in_base: Vector = arm.described.rotation_base_in_world.T @ _GRAVITY
+        self._position, self._turn = real.position_base_in_world, real.rotation_base_in_world
+        first = model.joint(real.joint_names[0])
+        at, dof = int(first.qposadr[0]), int(first.dofadr[0])
+        self._at, self._dofs = slice(at, at + 7), slice(dof, dof + 7)
+        self._scratch = mujoco.MjData(model)
+        self._link7 = int(model.body(f"{real.prefix}link7").id)
+        self._load = int(model.body(f"{real.prefix}load").id)
+        self._positions, self._velocities = data.qpos[self._at], data.qvel[self._dofs]
+        self.ddq: Vector = data.qacc[self._dofs]
+        self._applied, self._carried = (
+            data.qfrc_applied[self._dofs],
+            data.qfrc_gravcomp[self._dofs],
+        )
+        self._drive = world.drives[place]
+        self.q: Vector = self._positions.copy() if self._drive else self._positions
+        self.dq: Vector = self._velocities.copy() if self._drive else self._velocities
+        self.tau_ext, self.tau_J = np.zeros(7), np.zeros(7)
+        self._pushed, self._executed = np.zeros(model.nv), np.zeros(7)
+        if world.join(place, self):
+            self.place(arm.q_start)
+        else:
+            self.ends()
+            self.set_load(NO_LOAD)
+            self.refresh()
 
     def place(self, q: Vector) -> None:
         """Put the arm at rest at joint positions, (7,) [rad]."""
-        mujoco.mj_resetData(self._model, self._data)
-        self.q[:] = q
+        if self.world.rests:
+            mujoco.mj_resetData(self.world.model, self.world.data)
+        self._positions[:] = q
         self.refresh()
 
     def refresh(self) -> None:
         """Recompute what follows from positions, for an arm that rests."""
-        self.dq[:] = 0.0
+        self._velocities[:] = 0.0
         self.ddq[:] = 0.0
-        mujoco.mj_step1(self._model, self._data)
-        self.tau_environment[:] = 0.0
-        self.tau_J[:] = self._data.qfrc_gravcomp
+        mujoco.mj_step1(self.world.model, self.world.data)
+        self.tau_ext[:] = 0.0
+        self.tau_J[:] = self._carried
+        if self._drive:
+            self.q[:], self.dq[:] = self._positions, 0.0
+
+    def rest(self) -> None:
+        """Let a period pass with brakes on: this arm does not move, whatever others do."""
+        if self.world.rests:
+            self.refresh()
+            return
+        self._velocities[:] = 0.0
+        for torques in (self._pushed, self._executed, self._applied):
+            torques[:] = 0.0
+        self.world.go_on(self._place)
+
+    def begins(self) -> None:
+        """Take note that the robot begins a motion."""
+        self.world.begins(self._place)
+
+    def ends(self) -> None:
+        """Take note that it does not move any more."""
+        self.world.ends(self._place)
 
     def set_load(self, load: Load) -> None:
         """Attach a load to the flange; the one before is taken off."""
-        model = self._model
+        model = self.world.model
         moments, axes = np.linalg.eigh(load.inertia)
         if np.linalg.det(axes) < 0.0:
             axes[:, 0] *= -1.0
@@ -90,7 +127,7 @@ class Physics:
         model.body_inertia[self._load] = np.maximum(moments, 0.0)
         model.body_iquat[self._load] = quat
         mujoco.mj_setConst(model, self._scratch)
-        mujoco.mj_step1(model, self._data)
+        mujoco.mj_step1(model, self.world.data)
 
     def step(self, tau: Vector, tau_pushed: Vector, wrench: Vector, point: Vector) -> None:
         """Move on by one period.
@@ -104,32 +141,41 @@ class Physics:
         Raises:
             BackendError: If the simulation has diverged.
         """
-        model, data = self._model, self._data
-        environment = self.tau_environment
-        environment[:] = tau_pushed
+        pushed = self._pushed
+        pushed[self._dofs] = tau_pushed
         if wrench.any():
-            mujoco.mj_applyFT(model, data, wrench[:3], wrench[3:], point, self._link7, environment)
-        np.add(tau, environment, data.qfrc_applied)
-        before = data.time
-        mujoco.mj_step2(model, data)
-        if data.time <= before:
-            raise BackendError(diverged("the simulated arm diverged"))
-        if data.ncon and data.nefc:
-            force = np.where(data.efc_type >= _FIRST_CONTACT, data.efc_force, 0.0)
-            mujoco.mj_mulJacTVec(model, data, self._contact, force)
-            environment += self._contact
-        self.tau_J[:] = tau
-        self.tau_J += data.qfrc_gravcomp
+            turn = self._turn
+            mujoco.mj_applyFT(
+                self.world.model, self.world.data, turn @ wrench[:3], turn @ wrench[3:],
+                self._position + turn @ point, self._link7, pushed,
+            )  # fmt: skip
+        self._executed[:] = tau
+        if self._drive:
+            self._drive.execute(self._executed)
+        np.add(self._executed, pushed[self._dofs], self._applied)
+        self.world.go_on(self._place)
+
+    def sense(self, contact: Vector) -> None:
+        """Take what is measured, after a step and before anything else is computed.
+
+        Args:
+            contact: What contacts do to all joints of the world, (nv,) [Nm].
+        """
+        np.add(self._pushed[self._dofs], contact[self._dofs], self.tau_ext)
+        self.tau_J[:] = self._executed
+        self.tau_J += self._carried
         self.tau_J -= ARMATURE * self.ddq
-        mujoco.mj_step1(model, data)
+        if self._drive:
+            self.q[:], self.dq[:] = self._positions, self._velocities
+            self._drive.measure(self)
 
     def flange(self) -> Vector:
         """Return the pose of the flange in the base, (4, 4)."""
-        return self._flange(self._data)
+        return self._flange(self.world.data)
 
     def jacobian(self, point: Vector) -> Vector:
         """Return the Jacobian of a point of the flange in the base's axes, (6, 7)."""
-        return self._jacobian(self._data, point)
+        return self._jacobian(self.world.data, point)
 
     def wrench_at(self, point: Vector, tau: Vector) -> Vector:
         """Return the wrench at a point that causes joint torques, least squares, (6,)."""
@@ -139,28 +185,36 @@ class Physics:
 
     def kinematics_at(self, q: Vector, F_T_EE: Vector) -> tuple[Vector, Vector]:
         """Return pose (4, 4) and Jacobian (6, 7) of the end effector at other positions."""
-        data = self._scratch
-        data.qpos[:] = q
-        mujoco.mj_kinematics(self._model, data)
-        mujoco.mj_comPos(self._model, data)
+        model, data = self.world.model, self._scratch
+        data.qpos[self._at] = q
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
         pose = self._flange(data) @ F_T_EE
         return pose, self._jacobian(data, pose[:3, 3])
 
     def inertias(self) -> Vector:
         """Return the diagonal of the mass matrix with rotors, (7,) [kg m^2]."""
-        diagonal, column = np.zeros(7), np.zeros(7)
-        for i, unit in enumerate(np.eye(7)):
-            mujoco.mj_mulM(self._model, self._data, column, unit)
-            diagonal[i] = column[i]
+        model, data = self.world.model, self.world.data
+        diagonal, unit, column = np.zeros(7), np.zeros(model.nv), np.zeros(model.nv)
+        for i, dof in enumerate(range(self._dofs.start, self._dofs.stop)):
+            unit[:] = 0.0
+            unit[dof] = 1.0
+            mujoco.mj_mulM(model, data, column, unit)
+            diagonal[i] = column[dof]
         return diagonal
 
     def _flange(self, data: mujoco.MjData) -> Vector:
         pose = np.eye(4)
-        pose[:3, :3] = data.xmat[self._link7].reshape(3, 3)
-        pose[:3, 3] = data.xpos[self._link7] + FLANGE_HEIGHT * pose[:3, 2]
+        turn = data.xmat[self._link7].reshape(3, 3)
+        pose[:3, :3] = self._turn.T @ turn
+        tip = data.xpos[self._link7] + FLANGE_HEIGHT * turn[:, 2]
+        pose[:3, 3] = self._turn.T @ (tip - self._position)
         return pose
 
     def _jacobian(self, data: mujoco.MjData, point: Vector) -> Vector:
-        J = np.empty((6, 7))
-        mujoco.mj_jac(self._model, data, J[:3], J[3:], point, self._link7)
-        return J
+        model = self.world.model
+        J = np.empty((6, model.nv))
+        where = self._position + self._turn @ point
+        mujoco.mj_jac(model, data, J[:3], J[3:], where, self._link7)
+        own = J[:, self._dofs]
+        return np.vstack([self._turn.T @ own[:3], self._turn.T @ own[3:]])

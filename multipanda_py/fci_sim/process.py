@@ -12,19 +12,24 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
 from multipanda_py.exceptions import BackendError, MultipandaError
 from multipanda_py.fci_sim.admin_port import AdminClient
-from multipanda_py.fci_sim.arguments import add_arguments
+from multipanda_py.fci_sim.arguments import FIRST_ADDRESS, add_arguments
 from multipanda_py.fci_sim.control_unit import Timing
 from multipanda_py.fci_sim.server import Server
 from multipanda_py.machine.child import module_command
 from multipanda_py.machine.closing import Closing
 from multipanda_py.machine.interruption import time_left
 from multipanda_py.machine.outputs import say
+
+if TYPE_CHECKING:
+    from multipanda_py.config.cell_file import CellConfig
+    from multipanda_py.fci_sim.world import RobotWorld
 
 READY = "ready"
 START_TIMEOUT = 20.0  # [s]
@@ -49,6 +54,8 @@ class FciSim(Closing):
         phases: Sequence[float] = (),
         ppm: Sequence[float] = (),
         priority: int = 0,
+        cell: str | Path = "",
+        tidy: bool = False,
     ) -> None:
         """Describe the robots.
 
@@ -59,6 +66,9 @@ class FciSim(Closing):
             phases: Delays of the clocks, by robot [ms].
             ppm: How much too slow the clocks are, by robot [millionth].
             priority: SCHED_FIFO priority of the process, 0 for none.
+            cell: File of the cell whose arms and things these are; an arm with its hand each if
+                empty.
+            tidy: Whether things are put back whenever a robot begins to move alone.
         """
         self._arguments = [*addresses]
         if lockstep:
@@ -70,6 +80,10 @@ class FciSim(Closing):
                 self._arguments.append(f"{name}={value}")
         if priority:
             self._arguments.append(f"--priority={priority}")
+        if cell:
+            self._arguments.append(f"--cell={cell}")
+        if tidy:
+            self._arguments.append("--tidy")
         self._process: subprocess.Popen[bytes] | None = None
         self._admins: dict[str, AdminClient] = {}
 
@@ -125,19 +139,25 @@ class FciSim(Closing):
         return self
 
 
-def make_server(options: argparse.Namespace) -> Server:
+def make_server(options: argparse.Namespace, cell: CellConfig | None = None) -> Server:
     """Open the ports and take the priority.
+
+    Args:
+        options: Of :func:`.add_arguments`; addresses are filled in where none are given.
+        cell: What the robots are and what is around them, instead of the file of the options.
 
     Raises:
         BackendError: If a port is taken, or the priority is refused.
+        ConfigurationError: If the arms of the cell cannot be such robots.
     """
+    world = _world(options, cell)
     timings = [
         Timing(
             options.lockstep or options.together, _item(options.phase, i), _item(options.ppm, i)
         )
         for i in range(len(options.addresses))
     ]
-    server = Server(options.addresses, timings, together=options.together)
+    server = Server(options.addresses, timings, together=options.together, world=world)
     if options.priority > 0:
         try:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.priority))
@@ -148,6 +168,20 @@ def make_server(options: argparse.Namespace) -> Server:
     gc.freeze()
     gc.disable()
     return server
+
+
+def _world(options: argparse.Namespace, cell: CellConfig | None) -> RobotWorld | None:
+    """Return the world of a cell, if there is one, and fill in addresses."""
+    if cell is None and options.cell is None:
+        options.addresses = options.addresses or [FIRST_ADDRESS]
+        return None
+    from multipanda_py.config.cell_file import CellConfig
+    from multipanda_py.fci_sim.scene import robots_of, world_of
+
+    config = CellConfig.from_yaml(options.cell) if cell is None else cell
+    arms = robots_of(config, options.addresses)
+    options.addresses = list(arms)
+    return world_of(config, list(arms.values()), tidy=options.tidy)
 
 
 def _item(values: Sequence[float], index: int) -> float:

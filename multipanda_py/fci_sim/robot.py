@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import UnknownName
 from multipanda_py.fci_sim.cycles import Cycles
-from multipanda_py.fci_sim.end_effector import hand_load
 from multipanda_py.fci_sim.frames import FlangeFrames
 from multipanda_py.fci_sim.motion import Motion
 from multipanda_py.fci_sim.physics import Physics
 from multipanda_py.fci_sim.reflexes import Thresholds, violations
 from multipanda_py.fci_sim.robot_state import RobotState
 from multipanda_py.fci_sim.wire import ERRORS, Mode, MoveStatus, RecoveryStatus, RobotRequest
-from multipanda_py.robots.load import Load
+from multipanda_py.robots.load import NO_LOAD, Load
 
 Vector = NDArray[np.float64]
 Answer = Callable[[RobotRequest, int, bytes], None]
@@ -38,8 +37,12 @@ class FciRobot:
     is a joint impedance, :math:`\tau = K (q_d - q) + D (\dot q_d - \dot q)`, critically damped.
     An arm that rests does not move at all until it is pushed: brakes.
 
+    Args:
+        answer: Sends what is answered late.
+        physics: Of the arm and its load; in a world of its own if None.
+
     Attributes:
-        physics: Of the arm and its load.
+        physics: As given.
         frames: Of the end effector.
         thresholds: Of contacts and collisions.
         load: What the client said is on the hand. It is taken to be there.
@@ -52,10 +55,12 @@ class FciRobot:
         message_id: Of the newest state; the robot's time [ms].
     """
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, physics: Physics | None = None) -> None:
         self._answer = answer
-        self.physics, self.frames, self.thresholds = Physics(), FlangeFrames(), Thresholds()
-        self.load = Load(0.0, np.zeros(3), np.zeros((3, 3)))
+        self.physics = physics = physics or Physics()
+        known = physics.end_effector  # in Desk
+        self.frames = FlangeFrames(None if known is None else known.pose_tcp_in_flange)
+        self.thresholds, self.load = Thresholds(), NO_LOAD
         self.stiffness = np.array([600.0] * 4 + [250.0, 150.0, 50.0])
         self.mode = Mode.IDLE
         self.motion: Motion | None = None
@@ -67,11 +72,13 @@ class FciRobot:
         self._recovery: tuple[int, int] | None = None
         self._damping = self._critical_damping()
         self._observe()
-        self.state = RobotState(self, hand_load())
+        carried = known and Load(known.mass, known.com_in_flange, known.inertia)
+        self.state = RobotState(self, carried or NO_LOAD)
 
     def begin(self, motion: Motion) -> None:
         """Start a motion; the robot must be idle."""
         self.mode, self.motion = Mode.MOVE, motion
+        self.physics.begins()
         self._damping = self._critical_damping()
         self.cycles.begin()
         self._send(RobotRequest.MOVE, motion.request_id, MoveStatus.MOTION_STARTED)
@@ -79,6 +86,7 @@ class FciRobot:
     def end_motion(self, status: MoveStatus, mode: Mode = Mode.IDLE) -> None:
         """End the running motion; whoever waits for it gets the status."""
         motion, self.motion, self.mode = self.motion, None, mode
+        self.physics.ends()
         finished = motion is not None and not motion.external and status is MoveStatus.SUCCESS
         self.hold_q = motion.q_d if motion is not None and finished else self.physics.q.copy()
         if motion is not None:
@@ -178,7 +186,7 @@ class FciRobot:
             pushed = self.tau_push.any() or self.wrench_push.any()
             if not pushed and max(np.abs(error).max(), np.abs(speed).max(),
                                   np.abs(physics.dq).max()) < _AT_REST:  # fmt: skip
-                physics.refresh()
+                physics.rest()
                 return
             tau = self.stiffness * error + self._damping * speed
         physics.step(tau, self.tau_push, self.wrench_push, self.pose_ee[:3, 3])
@@ -190,7 +198,7 @@ class FciRobot:
         """
         physics, frames = self.physics, self.frames
         self.pose_ee: Vector = physics.flange() @ frames.pose_ee_in_flange
-        self.tau_ext: Vector = -physics.tau_environment
+        self.tau_ext: Vector = -physics.tau_ext
         stiffness = self.pose_ee @ frames.EE_T_K
         self.wrench_base, self.wrench_stiffness = np.zeros(6), np.zeros(6)
         if self.tau_ext.any():

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.fci_sim.physics import PERIOD
 from multipanda_py.fci_sim.wire import ERRORS, Controller, Generator, StateDatagram
+from multipanda_py.fci_sim.world import PERIOD
 from multipanda_py.robots.load import Load
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 
-GRAVITY = (0.0, 0.0, -9.81)
-"""Field O_ddP_O; libfranka's gravity torques are computed from it [m/s^2]."""
 _ZERO = np.zeros(6)
 
 
@@ -29,12 +27,12 @@ class RobotState:
         datagram: The state.
     """
 
-    def __init__(self, robot: FciRobot, hand: Load) -> None:
+    def __init__(self, robot: FciRobot, carried: Load) -> None:
         self._robot = robot
         self.datagram = StateDatagram()
         fields = self._fields = self.datagram.fields
-        fields["O_ddP_O"][:] = GRAVITY
-        self._write_load("ee", hand)
+        fields["O_ddP_O"][:] = robot.physics.gravity_in_base  # for libfranka's gravity torques
+        self._write_load("ee", carried)
         self._tau_J = np.array(robot.physics.tau_J)
         self._held_at: Vector | None = None
         self._held = np.eye(4)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from multipanda_py.fci_sim.admin import Admin
 from multipanda_py.fci_sim.admin_port import AdminPort
 from multipanda_py.fci_sim.control_unit import ControlUnit, Timing
+from multipanda_py.fci_sim.world import RobotWorld
 
 LONGEST_SLEEP = 0.1  # between looks at whether to go on [s]
 
@@ -23,7 +24,12 @@ class Server:
     """
 
     def __init__(
-        self, addresses: Sequence[str], timings: Sequence[Timing], *, together: bool = False
+        self,
+        addresses: Sequence[str],
+        timings: Sequence[Timing],
+        *,
+        together: bool = False,
+        world: RobotWorld | None = None,
     ) -> None:
         """Open all ports.
 
@@ -31,6 +37,7 @@ class Server:
             addresses: Of the robots.
             timings: Of the robots.
             together: Whether robots in lockstep wait for the commands of all that move.
+            world: That all arms move in, in their order; one for each if None.
 
         Raises:
             BackendError: If a port is taken.
@@ -39,8 +46,8 @@ class Server:
         self._selector = selectors.SelectSelector()
         self._together = together
         self.control_units: list[ControlUnit] = []
-        for address, timing in zip(addresses, timings):
-            unit = ControlUnit(address, self._selector, timing)
+        for place, (address, timing) in enumerate(zip(addresses, timings)):
+            unit = ControlUnit(address, self._selector, timing, world, place if world else 0)
             self.control_units.append(unit)
             AdminPort(self._selector, address, Admin(unit))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.fci_sim.physics import PERIOD
+from multipanda_py.fci_sim.world import PERIOD
 
 Vector = NDArray[np.float64]
 

@@ -25,7 +25,7 @@ from multipanda_py.robots.load import NO_LOAD, Load, inertial_of
 from multipanda_py.state import Matrix, Vector
 
 FRICTIONS = ("coulomb", "sigmoid")
-ROTORS = ("fit", "known", "unseen")
+ROTORS = ("auto", "fit", "known", "unseen")
 MASS_RANGE = (0.7, 1.3)
 """Of the total mass of what moves, relative to what is said of it."""
 SLOW = 0.1
@@ -44,13 +44,14 @@ class Options:
     Attributes:
         friction: One of :data:`FRICTIONS`.
         rotors: Whether rotor inertia is found (``fit``), as the robot's model says (``known``), or
-            not in the torques, as of sensors behind the gears (``unseen``).
+            not in the torques, as of sensors behind the gears (``unseen``); what the logs say of
+            their sensors decides between the first and the last (``auto``).
         cutoff: Of the filter of torques and regressors [Hz].
         held_out: Share of every log, its end, that is only predicted.
     """
 
     friction: str = "coulomb"
-    rotors: str = "fit"
+    rotors: str = "auto"
     cutoff: float = 5.0
     held_out: float = 0.3
 
@@ -69,6 +70,7 @@ class Identified:
             viscous, Coulomb and offset.
         condition: Number of the stack with columns of length one.
         delay: By which measured torques are behind the positions [s].
+        rotors: What was made of rotor inertia, one of :data:`ROTORS`.
         held_out: RMSE of every joint's torque on what was not used, by model, (n,) each [Nm].
         residual: Times and residuals of the held-out part, by model.
         measured: Its torques, (N, n) [Nm].
@@ -82,6 +84,7 @@ class Identified:
     deviations: Vector
     condition: float
     delay: float
+    rotors: str
     held_out: Mapping[str, Vector]
     residual: Mapping[str, Matrix] = field(default_factory=dict)
     time: Vector = field(default_factory=lambda: np.zeros(0))
@@ -124,6 +127,7 @@ def identify(
         check_motion(motion, regressor)
     if not motions:
         raise IdentificationRefused("no log")
+    options = _with_rotors_of(motions, options)
     pairs = [
         motion.split(options.held_out) if options.held_out else (motion, motion)
         for motion in motions
@@ -189,6 +193,7 @@ def identify(
         deviations=found.deviations,
         condition=estimate.condition,
         delay=delay,
+        rotors=options.rotors,
         held_out={name: np.sqrt((r**2).mean(axis=0)) for name, r in residual.items()},
         residual=residual,
         time=test.time,
@@ -205,6 +210,18 @@ def _total(robot: Robot) -> tuple[float, float]:
     """Return bounds of the total mass of what moves [kg]."""
     said = sum(link.inertial.mass for link in robot.links[1:])
     return MASS_RANGE[0] * said, MASS_RANGE[1] * said
+
+
+def _with_rotors_of(motions: Sequence[MeasuredMotion], options: Options) -> Options:
+    """Decide what is to be made of rotors, by what the logs say of their torques."""
+    if options.rotors != "auto":
+        return options
+    seen = {motion.rotors_in_tau for motion in motions}
+    if len(seen) > 1:
+        raise IdentificationRefused(
+            "logs: got torques with and without what turns the rotors, allowed one kind of sensors"
+        )
+    return replace(options, rotors="fit" if seen == {True} else "unseen")
 
 
 def _known_rotors(regressor: ArmRegressor, options: Options) -> Vector | None:

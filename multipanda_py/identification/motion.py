@@ -30,6 +30,7 @@ class MeasuredMotion:
         gravity_in_base: (3,) [m/s^2]; None for the arm's own base.
         joints: Names of the joints, or None where nobody says.
         starts: Samples at which a recording begins.
+        rotors_in_tau: Whether the torques have in them what turns the rotors.
     """
 
     name: str
@@ -40,6 +41,7 @@ class MeasuredMotion:
     gravity_in_base: Vector | None = None
     joints: tuple[str, ...] | None = None
     starts: tuple[int, ...] = (0,)
+    rotors_in_tau: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what is not one table of finite numbers at increasing times."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from multipanda_py.extras import pyplot
 from multipanda_py.identification.identify import Identified
+from multipanda_py.machine.whole_file import save_figure
 
 SHOWN = ("datasheet", "consistent")
 
@@ -49,5 +50,5 @@ def draw_residuals(found: Identified, path: Path) -> None:
     if np.any(np.diff(found.time) < 0.0):  # several logs: their times are not one
         for one in axes[-1]:
             one.set_xlabel("time in its log [s]", fontsize=8)
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path)
     plots.close(figure)

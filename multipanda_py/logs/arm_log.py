@@ -21,6 +21,9 @@ GAP = 2.5
 """Samples further apart than so many periods have a gap between them."""
 JOINT_COLUMNS = ("q", "dq", "tau", "tau_commanded")
 _OWN = ("time", *JOINT_COLUMNS)
+_ALIKE = (
+    "joints", "robot", "gravity_in_tau", "gravity_in_tau_commanded", "rotors_in_tau", "laws",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +53,7 @@ class ArmLog:
         starts: Samples at which a recording begins, the first of them 0.
         gravity_in_base: Gravity in the arm's base, (3,) [m/s^2]; None where nobody says, which
             stands for an arm that stands upright.
+        rotors_in_tau: Whether ``tau`` has in it what turns the rotors: not behind the gears.
 
     Raises:
         LogError: If shapes do not fit, or time does not increase.
@@ -69,6 +73,7 @@ class ArmLog:
     laws: tuple[str, ...] = ()
     starts: tuple[int, ...] = (0,)
     gravity_in_base: Vector | None = None
+    rotors_in_tau: bool = True
 
     def __post_init__(self) -> None:
         n, j = len(self.time), len(self.joints)
@@ -210,7 +215,7 @@ def joined(logs: list[ArmLog]) -> ArmLog:
     """
     first = logs[0]
     for other in logs[1:]:
-        for name in ("joints", "robot", "gravity_in_tau", "gravity_in_tau_commanded", "laws"):
+        for name in _ALIKE:
             got, allowed = getattr(other, name), getattr(first, name)
             if got != allowed:
                 raise LogError(f"{first.arm}: {name} of one log is {got}, of another {allowed}")

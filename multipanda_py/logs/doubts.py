@@ -51,7 +51,7 @@ def doubts(
     found += [
         f"{log.arm}: {joint} does not move: its positions spread {np.ptp(q):.1e} rad"
         for joint, q in zip(log.joints, log.q.T)
-        if np.ptp(q) < _STILL
+        if moves and np.ptp(q) < _STILL
     ]
     found += mistaken(log, name)
     if name is not None:

@@ -29,12 +29,14 @@ class ArmFacts:
         robot: Name of its model.
         joints: Names, without prefix.
         gravity_in_base: (3,) [m/s^2].
+        rotors_in_tau: Whether measured torques have in them what turns the rotors.
     """
 
     name: str
     robot: str
     joints: Sequence[str]
     gravity_in_base: Sequence[float]
+    rotors_in_tau: bool = True
 
 
 def arm_log_of_records(
@@ -83,6 +85,7 @@ def arm_log_of_records(
         q=found["q"],
         laws=laws,
         gravity_in_base=np.array(facts.gravity_in_base),
+        rotors_in_tau=facts.rotors_in_tau,
     ).with_columns(found, starts)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.logs.arm_log import ArmLog
@@ -61,6 +62,7 @@ def arm_facts(config: CellConfig) -> list[ArmFacts]:
             arm.robot.name,
             tuple(joint.name for joint in arm.robot.joints),
             tuple(gravity_in_base(arm.rpy).tolist()),
+            find_backend(arm.backend).rotors_in_torques,
         )
         for name, arm in config.arms.items()
     ]

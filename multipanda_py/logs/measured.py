@@ -24,4 +24,6 @@ def motion_of(log: ArmLog, name: str, gravity: Any = None) -> MeasuredMotion:
             f"{name}: the torques lack what carries the arm, allowed as sensors measure"
         )
     own = log.gravity_in_base if gravity is None else gravity
-    return MeasuredMotion(name, log.time, log.q, log.tau, log.dq, own, log.joints, log.starts)
+    return MeasuredMotion(
+        name, log.time, log.q, log.tau, log.dq, own, log.joints, log.starts, log.rotors_in_tau
+    )

@@ -14,6 +14,7 @@ from multipanda_py.extras import pyplot
 from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.logs.log import Log
 from multipanda_py.loop.row import TRACED_CHANNELS
+from multipanda_py.machine.whole_file import save_figure
 from multipanda_py.robots import MODELS
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def draw(log: Log, output: Path) -> list[Path]:
         output: Its suffix is one of :data:`SUFFIXES`.
 
     Raises:
-        LogError: If the suffix is another one, or a picture cannot be written.
+        LogError: If the suffix is another one, or there can be no such folder.
+        ConfigurationError: If a picture cannot be written.
         MissingExtra: If matplotlib is missing.
     """
     if output.suffix.lower() not in SUFFIXES:
@@ -48,9 +50,9 @@ def draw(log: Log, output: Path) -> list[Path]:
         path = output.with_name(f"{output.stem}_{name}{output.suffix}") if several else output
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _arm(log, arm, path)
         except OSError as error:
             raise LogError(f"{path}: cannot be written: {error.strerror}") from None
+        _arm(log, arm, path)
         drawn.append(path)
     return drawn
 
@@ -75,7 +77,7 @@ def _arm(log: Log, arm: ArmLog, path: Path) -> None:
     title = f"{arm.arm} ({arm.robot or 'unknown robot'}), {arm.duration:.1f} s"
     figure.suptitle(f"{title} at {arm.rate:.0f} Hz, {len(arm.gaps())} gaps", size=10)
     figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path)
     plots.close(figure)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from multipanda_py.exceptions import ConfigurationError
 
@@ -27,3 +28,13 @@ def replacing(path: Path) -> Iterator[Path]:
         raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
     finally:
         partial.unlink(missing_ok=True)
+
+
+def save_figure(figure: Any, path: Path, dpi: int = 110) -> None:
+    """Write a figure of matplotlib whole or not at all, in the format of the file's suffix.
+
+    Raises:
+        ConfigurationError: If it cannot be written.
+    """
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=dpi, format=path.suffix[1:].lower())

@@ -19,6 +19,7 @@ class RefinementPlan:
         rounds: Most of them.
         evaluations: Motions that are tried before one is shown to an arm.
         seed: Of noise and motions.
+        recover: Whether real arms that have stopped by themselves in a task are recovered.
     """
 
     tasks: Sequence[int] = (1, 2, 3, 4)
@@ -28,3 +29,4 @@ class RefinementPlan:
     rounds: int = 3
     evaluations: int = 600
     seed: int = 0
+    recover: bool = False

@@ -18,6 +18,7 @@ from multipanda_py.refinement.plan import RefinementPlan
 from multipanda_py.refinement.rounds import Refinement
 from multipanda_py.refinement.work import Work
 from multipanda_py.state import Matrix
+from multipanda_py.validation.surroundings import wanted, with_tools_of
 from multipanda_py.validation.tasks import make_task
 from multipanda_py.validation.validate import check_sides, laws_of
 
@@ -56,6 +57,7 @@ def refine(
         IdentificationRefused: If what was measured in the first round cannot tell any body.
     """
     plan, motions = plan or RefinementPlan(), motions or {}
+    twin = with_tools_of(plant, twin)
     if plan.rounds < 1 or plan.repeats < 1:
         raise ValidationRefused("rounds and repeats: allowed 1 or more of each")
     tasks = [
@@ -70,6 +72,8 @@ def refine(
         raise ValidationRefused(
             f"arms: got {', '.join(missing)} in the plant alone, allowed the same names in both"
         )
+    for sentence in wanted(tasks, plant):
+        say(sentence)
     kept = Kept(folder, _asked(plant, twin, plan, motions))
     if len(kept):
         say(f"{len(kept)} runs are there already")
@@ -79,9 +83,9 @@ def refine(
 def _asked(
     plant: CellConfig, twin: CellConfig, plan: RefinementPlan, motions: Mapping[str, Matrix]
 ) -> dict[str, Any]:
-    """Return what runs are the answer to: all but how many rounds are wanted."""
+    """Return what runs are the answer to: all but how many rounds, and what else changes none."""
     own = asdict(plan)
-    del own["rounds"]
+    del own["rounds"], own["recover"]
     return {
         "version": __version__,
         "plant": fingerprint(plant),

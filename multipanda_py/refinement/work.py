@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.fingerprint import fingerprint
@@ -27,6 +29,7 @@ from multipanda_py.state import Matrix
 from multipanda_py.validation import Comparison
 from multipanda_py.validation.compare import SHORTEST
 from multipanda_py.validation.record import Run
+from multipanda_py.validation.surroundings import has_real_arms, things_of
 from multipanda_py.validation.task import SIMULATED, Task
 from multipanda_py.validation.validate import compare_runs, runs_of
 
@@ -116,7 +119,7 @@ class Work:
         name = f"{side}_{task.number}_{task.law}_{fingerprint(cell)[:12]}".replace(" ", "_")
         return runs_of(
             task, cell, plan.repeats, plan.seed, lambda text: self.say(f"{side}, {text}"),
-            lambda repeat, make: self.kept.run(f"{name}_{repeat}", make),
+            lambda repeat, make: self.kept.run(f"{name}_{repeat}", make), plan.recover,
         )  # fmt: skip
 
     def _compared(self, twin: CellConfig) -> list[Comparison]:
@@ -177,10 +180,17 @@ class Work:
         if points is None:
             points = self.kept.points(
                 f"motion_{name}_{seed}",
-                lambda: find_motion(self.twin, name, self.plan.evaluations, seed, self.say),
+                lambda: find_motion(self._room(), name, self.plan.evaluations, seed, self.say),
             )
         self.say(f"round {number}: {name} of the plant goes through {points[-1, 0]:.0f} s")
         return measure(self.plant, name, points, seed, self.kept.run)
+
+    def _room(self) -> CellConfig:
+        """Return the twin among all that stands around it, or around real arms of the plant."""
+        things = {**self.plant.objects, **things_of(self.tasks, self.plant)}
+        if all(arm.backend == SIMULATED for arm in self.plant.arms.values()):
+            return self.twin
+        return self.twin.model_copy(update={"objects": {**self.twin.objects, **things}})
 
     def _body(
         self, name: str, measured: Sequence[MeasuredMotion], number: int
@@ -203,12 +213,16 @@ class Work:
         return found, path
 
     def _gains(self, best: Round) -> list[Gain]:
-        """Do the tasks on a simulated plant whose laws know what was identified."""
-        real = [name for name in self.names if self.plant.arms[name].backend != SIMULATED]
-        if real or not best.files:
+        """Do tasks on the plant with laws that know what was identified.
+
+        On real arms those in free space, where nothing is to be felt: only a simulation says what
+        a contact truly exerts.
+        """
+        if not best.files:
             return []
         cell = with_laws(self.plant, best.files)
         return [
             gain_of(task, runs, self._runs("plant by identified laws", task, cell))
             for task, runs in self._of_plant
+            if task.asked_force(np.zeros(1)) is None or not has_real_arms(self.plant, task)
         ]

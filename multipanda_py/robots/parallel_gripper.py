@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.robots.inertial import Inertial
+from multipanda_py.robots.load import Load, combined
 from multipanda_py.robots.robot import Origin
 from multipanda_py.robots.rotations import rotation_from_rpy
 from multipanda_py.robots.shapes import Block, Capsule, Point, Turned
@@ -98,6 +99,26 @@ class ParallelGripper:
         """Width with open fingers [m]."""
         return 2.0 * self.upper
 
+    @property
+    def load(self) -> Load:
+        """All of it with open fingers, as one body in the frame of the flange."""
+        turn, origin = self.mount.rotation, np.array(self.mount.position)
+        parts = [_placed(self.body.inertial, origin, turn)]
+        for finger in self.fingers:
+            own = turn @ finger.origin.rotation
+            place = origin + turn @ np.array(finger.origin.position)
+            place = place + own @ (self.upper * np.array(finger.axis))
+            parts.append(_placed(finger.inertial, place, own))
+        return combined(parts)
+
+    @property
+    def pose_tcp_in_flange(self) -> NDArray[np.float64]:
+        """Tool centre point, homogeneous transform, (4, 4)."""
+        pose, turn = np.eye(4), self.mount.rotation
+        pose[:3, :3] = turn @ self.tcp.rotation
+        pose[:3, 3] = np.array(self.mount.position) + turn @ np.array(self.tcp.position)
+        return pose
+
 
 def corners(solid: Contact) -> NDArray[np.float64]:
     """Return the corners of a block, or of the box around a capsule, (8, 3) or (16, 3) [m]."""
@@ -106,3 +127,9 @@ def corners(solid: Contact) -> NDArray[np.float64]:
         turn = rotation_from_rpy(solid.roll, 0.0, 0.0)
         return np.asarray(np.array(solid.center) + signs * solid.half_size @ turn.T)
     return np.vstack([np.array(end) + solid.radius * signs for end in (solid.start, solid.end)])
+
+
+def _placed(inertial: Inertial, position: NDArray[np.float64], turn: NDArray[np.float64]) -> Load:
+    """Return a body in the frame that its own has a position and an orientation in."""
+    com = position + turn @ np.array(inertial.com)
+    return Load(inertial.mass, com, turn @ inertial.inertia @ turn.T)

@@ -12,6 +12,7 @@ import numpy as np
 from multipanda_py.exceptions import LogError
 from multipanda_py.extras import pyplot
 from multipanda_py.logs.plots import COLORS, SUFFIXES
+from multipanda_py.machine.whole_file import save_figure
 from multipanda_py.shadow.arm_shadow import Shadowed
 from multipanda_py.shadow.band import ArmBand
 from multipanda_py.shadow.quantities import QUANTITIES, places
@@ -96,7 +97,7 @@ def draw_shadow(
     log = parts[0].log
     figure.suptitle(f"{log.arm} ({log.robot or 'unknown robot'}) and its twin{said}", size=10)
     figure.tight_layout()
-    figure.savefig(output, dpi=110)
+    save_figure(figure, output)
     plots.close(figure)
 
 

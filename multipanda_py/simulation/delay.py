@@ -7,9 +7,9 @@ from collections import deque
 
 import numpy as np
 
-from multipanda_py.simulation.drive import Stage
+from multipanda_py.simulation.drive import Measured, Stage
 from multipanda_py.simulation.sim_robot import SimRobot
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import Vector
 
 
 class Delay(Stage):
@@ -27,7 +27,7 @@ class Delay(Stage):
         self._cycles = cycles
         self._past: deque[tuple[Vector, ...]] = deque()
 
-    def measure(self, state: ArmState) -> None:
+    def measure(self, state: Measured) -> None:
         """Replace a measured state by the one that is due."""
         now = (state.q, state.dq, state.tau_J, state.tau_ext)
         self._past.append(tuple(part.copy() for part in now))

@@ -4,10 +4,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from multipanda_py.simulation.saved_fields import load_fields, save_fields
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import Vector
+
+
+class Measured(Protocol):
+    """What the sensors of an arm show, (n,) each; :class:`.ArmState` is one.
+
+    Attributes:
+        n_joints: n.
+        q: Positions [rad].
+        dq: Velocities [rad/s].
+        tau_J: Torques, gravity included [Nm].
+        tau_ext: Estimated external torques [Nm].
+    """
+
+    n_joints: int
+    q: Vector
+    dq: Vector
+    tau_J: Vector
+    tau_ext: Vector
 
 
 class Stage:
@@ -27,7 +45,7 @@ class Stage:
     def execute(self, tau: Vector) -> None:
         """Change torques (n,) [Nm] on their way to the joints, in place."""
 
-    def measure(self, state: ArmState) -> None:
+    def measure(self, state: Measured) -> None:
         """Change what was measured on its way to the laws, in place."""
 
     def reseed(self, seed: int) -> None:
@@ -57,7 +75,7 @@ class Drive:
         self._executing: list[Callable[[Vector], None]] = [
             stage.execute for stage in stages if type(stage).execute is not Stage.execute
         ]
-        self._measuring: list[Callable[[ArmState], None]] = [
+        self._measuring: list[Callable[[Measured], None]] = [
             stage.measure for stage in reversed(stages) if type(stage).measure is not Stage.measure
         ]
 
@@ -66,7 +84,7 @@ class Drive:
         for step in self._executing:
             step(tau)
 
-    def measure(self, state: ArmState) -> None:
+    def measure(self, state: Measured) -> None:
         """Turn the true state of the joints into what the laws see, in place."""
         for step in self._measuring:
             step(state)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from multipanda_py.config.sections import JointsConfig
 from multipanda_py.exceptions import BackendError
 from multipanda_py.robots import ArmDescription
-from multipanda_py.simulation.drive import Stage
+from multipanda_py.simulation.drive import Measured, Stage
 from multipanda_py.simulation.mjcf_elements import put
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import Vector
 
 STEP_SHARE = 0.3
 """Of the inverse of the fastest vibration's angular frequency: what a step of the simulation may
@@ -190,7 +190,7 @@ class Springs(Stage):
         inverse[self._elastic] = 1.0 / self._rotors
         return inverse
 
-    def measure(self, state: ArmState) -> None:
+    def measure(self, state: Measured) -> None:
         """Put the springs' torques, with the compensated weight, in place of the motors'."""
         elastic, data = self._elastic, self._data
         twist: Vector = data.qpos[self._theta] - state.q[elastic]

@@ -7,8 +7,8 @@ import mujoco
 import numpy as np
 
 from multipanda_py.config.perturbation_section import PerturbationConfig
-from multipanda_py.simulation.drive import Stage
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.simulation.drive import Measured, Stage
+from multipanda_py.state import Vector
 
 _OF_JOINTS = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)
 
@@ -69,7 +69,7 @@ class JointFriction(Stage):
             self._bounds[:] = self._known + self._own
         tau -= self._offset
 
-    def measure(self, state: ArmState) -> None:
+    def measure(self, state: Measured) -> None:
         """Add what the estimate of external torques takes for a push."""
         felt = -self._viscous * self._speeds - self._offset
         data = self._data

@@ -12,8 +12,8 @@ import pinocchio as pin
 
 from multipanda_py.dynamics.gravity import heavy_model
 from multipanda_py.robots import ArmDescription
-from multipanda_py.simulation.drive import Stage
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.simulation.drive import Measured, Stage
+from multipanda_py.state import Vector
 
 FILTER_TIME = 0.005
 """Of the estimate of external torques, which sees accelerations as its observer does [s]."""
@@ -75,7 +75,7 @@ class ModelError(Stage):
         tau += _gravity(self._believed, self._believed_data, q)
         tau -= _gravity(self._true, self._true_data, q)
 
-    def measure(self, state: ArmState) -> None:
+    def measure(self, state: Measured) -> None:
         """Add what the estimate of external torques gets wrong."""
         q, dq, ddq = state.q, state.dq, self._accelerations
         error = _inverse_dynamics(self._believed, self._believed_data, q, dq, ddq)

@@ -8,9 +8,9 @@ import numpy as np
 
 from multipanda_py.config.perturbation_section import PerturbationConfig
 from multipanda_py.robots import ArmDescription
-from multipanda_py.simulation.drive import Stage
+from multipanda_py.simulation.drive import Measured, Stage
 from multipanda_py.simulation.mjcf_elements import put
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.state import Vector
 
 PAYLOAD_RADIUS = 0.03
 """Of the sphere whose rotational inertia an unknown payload has [m]."""
@@ -87,7 +87,7 @@ class Perturbation(Stage):
         self._weighs = bool(self._payload) and model.body_gravcomp[self._body] == 0.0
         self._jacobian, self._weight = np.zeros((3, model.nv)), np.zeros(arm.n_joints)
 
-    def measure(self, state: ArmState) -> None:
+    def measure(self, state: Measured) -> None:
         """Add what the estimate of external torques feels of it."""
         if self._payload:
             state.tau_ext += self._weigh()

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from multipanda_py.config.perturbation_section import PerturbationConfig
+from multipanda_py.config.sections import ArmConfig
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.inertial import Inertial
@@ -62,6 +63,12 @@ def with_friction_of(
     return settings.model_copy(
         update={key: np.add(getattr(settings, key), value).tolist() for key, value in more.items()}
     )
+
+
+def with_all_friction(arm: ArmConfig) -> ArmConfig:
+    """Return an arm whose perturbation has the friction of its ``parameters``, too."""
+    settings = with_friction_of(arm.robot_of_body, arm.robot, arm.perturbation)
+    return arm.model_copy(update={"perturbation": settings})
 
 
 def differs(arm: ArmDescription, real: ArmDescription) -> bool:

@@ -8,8 +8,8 @@ import math
 import numpy as np
 
 from multipanda_py.config.sections import NoiseConfig
-from multipanda_py.simulation.drive import Stage
-from multipanda_py.state import ArmState, Vector
+from multipanda_py.simulation.drive import Measured, Stage
+from multipanda_py.state import Vector
 
 
 class SensorNoise(Stage):
@@ -45,7 +45,7 @@ class SensorNoise(Stage):
         self._random = np.random.default_rng((seed, self._number))
         self._walking = np.random.default_rng((seed, self._number, 1))
 
-    def measure(self, state: ArmState) -> None:
+    def measure(self, state: Measured) -> None:
         """Disturb positions, velocities and torques of a state."""
         config, normal, n = self._config, self._random.standard_normal, state.n_joints
         state.q += config.q * normal(n)
@@ -87,7 +87,7 @@ class MeasuredStep(Stage):
     def __init__(self, config: NoiseConfig) -> None:
         self._q, self._dq, self._tau = config.q_step, config.dq_step, config.tau_step
 
-    def measure(self, state: ArmState) -> None:
+    def measure(self, state: Measured) -> None:
         """Round positions, velocities and torques of a state."""
         for values, step in (
             (state.q, self._q), (state.dq, self._dq),

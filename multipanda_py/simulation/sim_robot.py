@@ -12,7 +12,7 @@ import numpy as np
 from multipanda_py.exceptions import BackendError
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
-from multipanda_py.simulation.drive import Stage
+from multipanda_py.simulation.drive import Measured, Stage
 from multipanda_py.simulation.elasticity import Springs
 from multipanda_py.simulation.stable_gains import stable_gains
 from multipanda_py.state import ArmState, Vector
@@ -111,7 +111,7 @@ class SimRobot(Stage):
         if self._load.mass <= 0.0:
             self._weight[:] = 0.0
 
-    def measure(self, state: ArmState) -> None:
+    def measure(self, state: Measured) -> None:
         """Complete a state that was measured after the last :meth:`execute`."""
         if self._load.mass > 0.0:
             state.tau_ext += self._weight

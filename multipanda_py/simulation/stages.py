@@ -46,16 +46,46 @@ def stages_of(
         seed: Of its noise.
         period: Of a cycle [s].
     """
-    noise, spoiled, joints = settings.noise, settings.perturbation, settings.joints
+    spoiled = settings.perturbation
     late = round(spoiled.delay / period)
-    stages: list[Stage] = []
-    if noise.torque_step > 0.0:
-        stages.append(TorqueStep(noise.torque_step))
+    stages = torque_steps(settings)
     if late:
         stages.append(Delay(late))
     if held_up := round(spoiled.command_delay / period):
         stages.append(CommandDelay(held_up, arm.n_joints, robot))
-    stages.append(robot)
+    return [*stages, robot, *flaws_of(model, data, arm, real, settings, dof, seed, period)]
+
+
+def torque_steps(settings: ArmConfig) -> list[Stage]:
+    """Return the stage that rounds commanded torques, if there is one."""
+    step = settings.noise.torque_step
+    return [TorqueStep(step)] if step > 0.0 else []
+
+
+def flaws_of(
+    model: mujoco.MjModel,
+    data: mujoco.MjData,
+    arm: ArmDescription,
+    real: ArmDescription,
+    settings: ArmConfig,
+    dof: int,
+    seed: int,
+    period: float,
+) -> list[Stage]:
+    """Return what lies behind the robot's own control: sensors, motors, bodies and gears.
+
+    Args:
+        model: The world.
+        data: Its state.
+        arm: The arm, as laws and robot believe it to be.
+        real: The arm as it is simulated.
+        settings: Its section of the cell file.
+        dof: Number of its first degree of freedom.
+        seed: Of its noise.
+        period: Of a cycle [s].
+    """
+    noise, spoiled, joints = settings.noise, settings.perturbation, settings.joints
+    stages: list[Stage] = []
     steps = {"q_step": 0.0, "dq_step": 0.0, "tau_step": 0.0}
     if any(getattr(noise, step) > 0.0 for step in steps):
         stages.append(MeasuredStep(noise))

@@ -42,6 +42,7 @@ class Comparison:
         faults: What ended runs early, in sentences.
         series: Of the first repeat, to draw: see :func:`compare`.
         full: In how many pairs the twin came as far as the plant.
+        measured: Which sides' forces are as their arms measured them, as no simulation says them.
     """
 
     number: int
@@ -56,6 +57,7 @@ class Comparison:
     faults: tuple[str, ...]
     series: Mapping[str, Any]
     full: int
+    measured: tuple[str, ...] = ()
 
     def ended_early(self, side: str) -> int:
         """Return how many runs of ``plant`` or ``twin`` a fault has ended."""
@@ -110,6 +112,7 @@ class Comparison:
                 side: {"mean": rows.mean(axis=0).tolist(), "std": rows.std(axis=0).tolist()}
                 for side, rows in self.force.items()
             },
+            "force_as_measured_by_the_arm": list(self.measured),
             "force_measured_rmse": {
                 side: {"mean": rows.mean(axis=0).tolist(), "std": rows.std(axis=0).tolist()}
                 for side, rows in self.felt.items()
@@ -186,6 +189,9 @@ def compare(
             if of_arm
         },
         force={side: rows for side, rows in forces.items() if len(rows)},
+        measured=tuple(
+            side for side, runs in sides.items() if any(run.force_is_measured for run in runs)
+        ),
         felt={
             side: np.array(rows)
             for side, runs in sides.items()

@@ -25,6 +25,7 @@ from multipanda_py.validation.task import (
     thing_like,
     with_start,
 )
+from multipanda_py.validation.ways import retreat
 
 AT_BOX = (
     np.array([0.4451, 0.02959, -0.5255, -2.25892, -1.61219, 1.64112, 0.71578]),
@@ -37,6 +38,9 @@ FORWARD, HEIGHT, CLEARANCE = 0.5, 0.4, 0.003
 LIFT, SQUEEZE = 0.2, 20.0
 GIVEN = 0.006
 """By which the law gives way under the box [m]."""
+LOWERING, LET_GO, AWAY = 2.5, 500, 0.03
+"""Real arms put it down in so many seconds, squeeze no more for so many cycles, and go so far away
+[m]."""
 
 
 class BoxLift(Task):
@@ -73,8 +77,10 @@ class BoxLift(Task):
             )
             q = posture_at(described, goal, q, "task 5")
             arms[name] = with_start(arm, q, None)
-        self._tools = [f"{describe_arm(name, arm).prefix}tool" for name, arm in arms.items()]
+        self._described = {name: describe_arm(name, arm) for name, arm in arms.items()}
+        self._tools = [f"{arm.prefix}tool" for arm in self._described.values()]
         self._side = side
+        self.exerts = {name: -sign * SQUEEZE * side for name, sign in zip(names, (1.0, -1.0))}
         yaw = math.atan2(side[1], side[0]) - 0.5 * math.pi
         table = {"shape": "box", "size": [0.2, 0.3, 0.02], "rpy": [0.0, 0.0, yaw],
                  "position": (middle - np.array([0, 0, HALF[2] + 0.02])).tolist()}  # fmt: skip
@@ -84,9 +90,9 @@ class BoxLift(Task):
             "type": "coupled_force_impedance",
             "params": {"stiffness": [4000.0, 4000.0, 4000.0, 100.0, 100.0, 100.0]},
         }
-        things = {"table": thing_like(config, "table", table),
-                  "box": thing_like(config, "box", box)}  # fmt: skip
-        return task_cell(config, arms, law, things)
+        self.things = {"table": thing_like(config, "table", table),
+                       "box": thing_like(config, "box", box)}  # fmt: skip
+        return task_cell(config, arms, law, self.things)
 
     def settle(self, cell: Cell, pace: PassTime) -> None:
         """Squeeze until both hands press firmly."""
@@ -109,6 +115,19 @@ class BoxLift(Task):
         height = 0.5 * (LIFT + GIVEN) * (1.0 - math.cos(math.pi * share))
         goal = self._start + np.array([0.0, 0.0, height])
         cell.set_object_target(LAW, Pose(goal, np.eye(3)))
+
+    def leave(self, cell: Cell, pace: PassTime) -> None:
+        """Put the box down and let go of it."""
+        steps = round(LOWERING * cell.config.cell.rate) // STEP
+        for k in range(steps):
+            share = 0.5 * (1.0 + math.cos(math.pi * (k + 1) / steps))
+            goal = self._start + np.array([0.0, 0.0, share * (LIFT + GIVEN)])
+            cell.set_object_target(LAW, Pose(goal, np.eye(3)))
+            pace(STEP)
+        cell.set_object_target(LAW, squeeze=0.0)
+        pace(LET_GO)
+        outwards = {name: -AWAY * force / SQUEEZE for name, force in self.exerts.items()}
+        retreat(cell, self._described, outwards, "task 5")
 
     def asked_force(self, times: Vector) -> Vector | None:
         """Return 20 N, (n,)."""

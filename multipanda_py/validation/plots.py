@@ -61,10 +61,14 @@ def force_plots(found: Sequence[Comparison]) -> str:
         tanks = False
         for side, style in (("plant", "-"), ("twin", "--")):
             force = one.series["force"][side]
+            how = ", as it measures" if side in one.measured else ""
             for k, values in enumerate(np.transpose(force["force"])):
-                column[0].plot(
-                    force["time"], values, style, lw=1.0, color=COLORS[k], label=f"{side} {k + 1}"
-                )
+                if len(values):
+                    arm = f" {k + 1}" if len(force["force"][0]) > 1 else ""
+                    column[0].plot(
+                        force["time"], values, style, lw=1.0, color=COLORS[k],
+                        label=f"{side}{arm}{how}",
+                    )  # fmt: skip
             if side == "twin":
                 column[0].plot(force["time"], force["asked"], "k:", lw=1.0, label="asked for")
             for k, (name, energy) in enumerate(force["tanks"].items()):

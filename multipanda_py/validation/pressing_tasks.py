@@ -25,6 +25,7 @@ from multipanda_py.validation.task import (
     thing_like,
     with_start,
 )
+from multipanda_py.validation.ways import retreat
 
 UFIC, PLAIN = "ufic", "plain_pi"
 OVER_TABLE = np.array([0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785])
@@ -39,6 +40,8 @@ MOST_FORCE = 60.0
 """That the plain law may ask for [N]."""
 FIRST_FORCE = 5.0
 """With which contact is made [N]."""
+LIFT_OFF = 0.03
+"""By which real arms leave the table [m]."""
 
 
 class PressingTask(Task):
@@ -46,6 +49,7 @@ class PressingTask(Task):
 
     laws = (UFIC, PLAIN)
     settling = 2000
+    most_force: float
     stiffness: tuple[float, ...] = (100.0, 100.0, 50.0, 10.0, 10.0, 10.0)
 
     @property
@@ -78,10 +82,9 @@ class PressingTask(Task):
         law["params"] = {"stiffness": stiffness}
         if self.law == PLAIN:
             law["params"]["wrench"] = {"time_constant": 0.0}
-        return task_cell(
-            config, {name: arm}, law, {"table": thing_like(config, "table", table)},
-            [f"{name} table"],
-        )  # fmt: skip
+        self.things = {"table": thing_like(config, "table", table)}
+        self.exerts = {name: self.most_force * DOWN}
+        return task_cell(config, {name: arm}, law, self.things, [f"{name} table"])
 
     def _place(self, arm: ArmDescription, tool: Pose) -> None:
         """Put the circle where the arm has room: outwards if it is near, else inwards."""
@@ -112,6 +115,11 @@ class PressingTask(Task):
         wrench = np.concatenate([self._to_base @ (force * DOWN), np.zeros(3)])
         cell.set_target(self._name, wrench=wrench)
 
+    def leave(self, cell: Cell, pace: PassTime) -> None:
+        """Lift the tool off the table: a way along it would be a way through it."""
+        arms, steps = {self._name: self._described}, {self._name: -LIFT_OFF * DOWN}
+        retreat(cell, arms, steps, f"task {self.number}")
+
     def contact_forces(self, cell: Cell) -> Matrix:
         """Return the force of the table on the tool, (1, 3) [N]."""
         tool = f"{self._described.prefix}tool"
@@ -127,6 +135,7 @@ class ForceSine(PressingTask):
 
     number, title = 3, "0 to 30 N on a plane"
     keeps_settling = True  # a contact swings when it is made
+    most_force = 30.0
 
     def asked_force(self, times: Vector) -> Vector | None:
         """Return the sine, (n,) [N]."""
@@ -144,7 +153,7 @@ class ForceCircle(PressingTask):
 
     number, title = 4, "9.81 N along a circle"
     stiffness = (800.0, 800.0, 50.0, 20.0, 20.0, 20.0)
-    force = 9.81
+    most_force = force = 9.81
 
     def asked_force(self, times: Vector) -> Vector | None:
         """Return 9.81 N, (n,)."""

@@ -92,7 +92,7 @@ def quantities(log: ArmLog, arm: ArmDescription, times: Vector) -> Mapping[str, 
         # What a cycle measures was commanded in the one before.
         commanded = np.vstack([log.tau_commanded[:1], log.tau_commanded[:-1]])
         found["control error"] = commanded - achieved
-    return {name: _at(times, log.time, values) for name, values in found.items()}
+    return {name: at_times(times, log.time, values) for name, values in found.items()}
 
 
 def _positions(arm: ArmDescription, q: Matrix) -> Matrix:
@@ -105,5 +105,6 @@ def _positions(arm: ArmDescription, q: Matrix) -> Matrix:
     return found
 
 
-def _at(times: Vector, own: Vector, values: Matrix) -> Matrix:
+def at_times(times: Vector, own: Vector, values: Matrix) -> Matrix:
+    """Return samples (n, axes) at their own times as they were at others, (m, axes)."""
     return np.stack([np.interp(times, own, column) for column in values.T], axis=1)

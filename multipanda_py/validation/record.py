@@ -6,7 +6,7 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ from multipanda_py.exceptions import LoopError, MultipandaError
 from multipanda_py.logs import ArmLog
 from multipanda_py.logs.from_rows import log_of_rows
 from multipanda_py.state import Matrix, Vector
-from multipanda_py.validation.task import LAW, STEP, TO_START, PassTime, Task
+from multipanda_py.validation.task import LAW, STEP, PassTime, Task
+from multipanda_py.validation.ways import fault_of, go_to_start
 
 _AT_A_TIME = 100
 """Steps after which rows are taken out of their ring."""
@@ -34,6 +35,7 @@ class Run:
         logs: Of every arm by name, with time from the first target on.
         force: What things pressed on the tools with, (m, arms) [N], at ``force_time``; without
             samples where no simulation says.
+        force_is_measured: Whether it is what the arms measured, as nobody knows better.
         force_error: Forces that the arms measured, less those, along the axes of the world,
             (m, arms, 3) [N].
         force_time: (m,) [s].
@@ -48,6 +50,7 @@ class Run:
     force: Matrix = field(default_factory=lambda: np.zeros((0, 1)))
     force_error: Matrix = field(default_factory=lambda: np.zeros((0, 1, 3)))
     force_time: Vector = field(default_factory=lambda: np.zeros(0))
+    force_is_measured: bool = False
     tanks: Mapping[str, Vector] = field(default_factory=dict)
     tank_time: Vector = field(default_factory=lambda: np.zeros(0))
     settling: Mapping[str, ArmLog] = field(default_factory=dict)
@@ -66,13 +69,15 @@ class TaskCell:
     Args:
         task: What is done.
         config: The cell whose arms do it.
+        recover: Whether real arms that have stopped by themselves are recovered for the next run.
 
     Raises:
         ValidationRefused: If the task cannot be done with this cell.
     """
 
-    def __init__(self, task: Task, config: CellConfig) -> None:
+    def __init__(self, task: Task, config: CellConfig, *, recover: bool = False) -> None:
         self.task, self.config = task, task.scene(config)
+        self._recover = recover
         self._inline = self.config.cell.placement == "inline"
         self._cell: Cell | None = None
 
@@ -92,10 +97,20 @@ class TaskCell:
             cell = self._begin(seed)
             with _paced(cell, self._inline) as pace:
                 settling = self._settle(cell, pace)
-                return self._record(cell, pace, settling)
+                run = self._record(cell, pace, settling)
+                return run if self._inline or run.fault else self._left(cell, pace, run)
         except MultipandaError as error:
             self.close()  # what comes next begins with a new one
             return Run({}, fault=" ".join(str(error).split()))
+
+    def _left(self, cell: Cell, pace: PassTime, run: Run) -> Run:
+        """Leave the scene as it was found, so that the next run can begin."""
+        try:
+            self.task.leave(cell, pace)
+        except MultipandaError as error:
+            self.close()
+            return replace(run, fault=f"afterwards: {' '.join(str(error).split())}")
+        return run
 
     def _begin(self, seed: int) -> Cell:
         if self._cell is not None and self._inline:
@@ -113,15 +128,29 @@ class TaskCell:
 
     def _go_to_start(self, cell: Cell) -> None:
         """Bring real arms to the task's posture, then start its law."""
-        cell.switch([f"{arm}/{TO_START}" for arm in cell.arms], strictness="force_auto")
-        goals = {name: np.array(arm.q_start) for name, arm in self.config.arms.items()}
-        for name, q in goals.items():
-            cell.set_target(name, q=q)
-        cell.wait(
-            lambda: all(np.abs(cell.state(n).q - q).max() < 5e-3 for n, q in goals.items()),
-            60.0, "the start posture",
-        )  # fmt: skip
+        self._see_to_faults(cell)
+        go_to_start(cell, self.config, self.task.exerts)
         cell.switch([LAW], strictness="force_auto")
+
+    def _see_to_faults(self, cell: Cell) -> None:
+        """Recover arms that stopped in the run before, if that was asked for.
+
+        Raises:
+            LoopError: If it was not, or an arm does not recover.
+        """
+        stopped = {name: fault for name in cell.arms if (fault := cell.state(name).fault)}
+        if not stopped:
+            return
+        said = ", ".join(f"{name} ({fault})" for name, fault in stopped.items())
+        if not self._recover:
+            raise LoopError(
+                f"stopped since before: {said}: recover it, or have that done before each run by "
+                "--recover, while somebody watches"
+            )
+        cell.recover()
+        cell.wait(
+            lambda: not any(cell.state(n).fault for n in stopped), 10.0, f"recovery of {said}"
+        )
 
     def _settle(self, cell: Cell, pace: PassTime) -> list[NDArray[np.void]]:
         """Bring the arms to where the task begins; return the rows of that if it keeps them."""
@@ -162,7 +191,7 @@ class TaskCell:
                 seen, rows = cell.rows(seen)
                 parts.append(rows)
             if steps % (STEP // taken) == 0:
-                fault = fault or _fault_of(cell)
+                fault = fault or fault_of(cell)
                 if self._inline and task.asked_force(np.zeros(1)) is not None:
                     exerted = task.contact_forces(cell)
                     wrenches = [cell.state(arm).wrench_ext_in_base for arm in cell.arms]
@@ -211,15 +240,6 @@ def run_task(task: Task, config: CellConfig, seed: int = 0) -> Run:
         return cell.run(seed)
     finally:
         cell.close()
-
-
-def _fault_of(cell: Cell) -> str:
-    faults = cell.row()["arms"]["fault"]
-    if not faults.any():
-        return ""
-    events = [event for event in cell.events() if event.event.is_fault]
-    words = [" ".join(str(event).split()) for event in events]
-    return words[0] if words else f"fault {int(faults.max())} of an arm"
 
 
 @contextmanager

@@ -52,8 +52,9 @@ def page(
     if any(one.force for one in found):
         parts += [
             "<h2>Force laws side by side</h2>",
-            "<p>Force on the tools against what was asked for; what the arm measures against the "
-            "force of the contact, all three axes; ripple is about the mean over "
+            "<p>Force on the tools against what was asked for: that of the contact where it is "
+            "simulated, else as the arm itself measures it; what the arm measures against the "
+            "force of a simulated contact, all three axes; ripple is about the mean over "
             "50 ms, and a force with less than 2 N of it is called stable.</p>",
             _forces(found),
         ]
@@ -125,7 +126,8 @@ def _forces(found: Sequence[Comparison]) -> str:
             errors, ripple = one.force[side], one.steady.get(side)
             stable = {True: "yes", False: "no", None: ""}[one.stable(side)]
             rows.append((
-                f"{one.number}: {one.title}", one.law, side,
+                f"{one.number}: {one.title}", one.law,
+                f"{side}, as it measures" if side in one.measured else side,
                 " / ".join(f"{mean:.3f} ± {std:.3f}" for mean, std in
                            zip(errors.mean(axis=0), errors.std(axis=0))),
                 " / ".join(f"{mean:.3f}" for mean in one.felt[side].mean(axis=0))

@@ -19,10 +19,10 @@ from multipanda_py.config.sections import (
 )
 from multipanda_py.exceptions import ConfigurationError, ValidationRefused
 from multipanda_py.state import Matrix, Vector
+from multipanda_py.validation.ways import TO_START
 
 SIMULATED = "mujoco"
 LAW = "law"
-TO_START = "to_start"
 STEP = 10
 """Cycles between two targets."""
 
@@ -51,6 +51,10 @@ class Task(ABC):
         laws: Names of the force laws, or other ways to do it, that it can be done with.
         arms: How many it takes.
         keeps_settling: Whether what comes before its first target is recorded, too.
+        things: What is around the arms, by name, after :meth:`scene`: it is put around simulated
+            ones, and has to be there around real ones.
+        exerts: Largest force of each arm on its thing, by name, after :meth:`scene`, (3,) [N, in
+            the world].
     """
 
     number: ClassVar[int]
@@ -68,6 +72,8 @@ class Task(ABC):
         if not 0.5 <= seconds <= 600.0:
             raise ValidationRefused(f"task {self.number}: got {seconds:g} s, allowed 0.5 to 600 s")
         self.seconds = seconds
+        self.things: Mapping[str, ObjectConfig] = {}
+        self.exerts: Mapping[str, Vector] = {}
 
     @property
     def each_cycle(self) -> bool:
@@ -84,6 +90,9 @@ class Task(ABC):
 
     def settle(self, cell: Cell, pace: PassTime) -> None:
         """Bring the arms to where it begins."""
+
+    def leave(self, cell: Cell, pace: PassTime) -> None:
+        """Put things back to where they were before real arms go elsewhere."""
 
     @abstractmethod
     def aim(self, cell: Cell, time: float) -> None:
@@ -159,12 +168,13 @@ def task_cell(
     laws = {LAW: ControlletConfig.model_validate({**law, "arms": list(arms)})}
     if real:
         laws[TO_START] = ControlletConfig.model_validate({"type": "joint_trajectory"})
+    simulated = len(real) < len(arms)  # nobody tells real arms where things are
     made = config.model_copy(
         update={
             "cell": settings,
             "arms": dict(arms),
-            "objects": dict(things) if len(real) < len(arms) else {},
-            "collisions": CollisionsConfig(touching=list(touching)),
+            "objects": dict(things) if simulated else {},
+            "collisions": CollisionsConfig(touching=list(touching) if simulated else []),
             "controllets": laws,
             "active": [] if real else [LAW],
         }

@@ -16,9 +16,12 @@ from multipanda_py.logs import Log
 from multipanda_py.logs.doubts import holes, mistaken
 from multipanda_py.robots import MODELS
 from multipanda_py.validation.compare import Comparison, compare
+from multipanda_py.validation.measured_force import with_measured_force
 from multipanda_py.validation.record import Run, TaskCell
+from multipanda_py.validation.surroundings import wanted, with_tools_of
 from multipanda_py.validation.task import Task
 from multipanda_py.validation.tasks import TASKS, make_task
+from multipanda_py.validation.thresholds import check_thresholds
 
 ELSEWHERE = 0.2
 """How far from the begin of a task its log may begin [rad, m]."""
@@ -42,6 +45,7 @@ def validate(
     seconds: float = 10.0,
     seed: int = 0,
     laws: Sequence[str] = (),
+    recover: bool = False,
     say: Say = lambda text: None,
 ) -> list[Comparison]:
     """Compare a plant and its twin by tasks.
@@ -57,6 +61,7 @@ def validate(
         seconds: Of each.
         seed: Of the first repeat.
         laws: Names of force laws to use; all that a task has if empty.
+        recover: Whether real arms that have stopped by themselves are recovered for the next run.
         say: Told what is under way.
 
     Raises:
@@ -71,9 +76,13 @@ def validate(
     planned = [
         make_task(number, law, seconds) for number in tasks for law in laws_of(number, laws)
     ]
+    if not isinstance(plant, Log):
+        twin = with_tools_of(plant, twin)
     for task in planned:  # refused before anything moves
         check_sides(task, plant, twin)
-    return [_one(task, plant, twin, repeats, seed, say) for task in planned]
+    for sentence in () if isinstance(plant, Log) else wanted(planned, plant):
+        say(sentence)
+    return [_one(task, plant, twin, repeats, seed, recover, say) for task in planned]
 
 
 def laws_of(number: int, laws: Sequence[str]) -> Sequence[str]:
@@ -93,7 +102,7 @@ def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
     if isinstance(plant, Log):
         _check_log(task, plant, scene)
         return
-    task.scene(plant)
+    check_thresholds(task, task.scene(plant))
     for one, other in zip(task.names(plant), names):
         pair = [cell.arms[arm].robot for cell, arm in ((plant, one), (twin, other))]
         if pair[0].n_joints != pair[1].n_joints:
@@ -130,9 +139,17 @@ def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
 
 
 def _one(
-    task: Task, plant: CellConfig | Log, twin: CellConfig, repeats: int, seed: int, say: Say
+    task: Task,
+    plant: CellConfig | Log,
+    twin: CellConfig,
+    repeats: int,
+    seed: int,
+    recover: bool,
+    say: Say,
 ) -> Comparison:
-    of_plant = runs_of(task, plant, repeats, seed, lambda text: say(f"plant, {text}"))
+    of_plant = runs_of(
+        task, plant, repeats, seed, lambda text: say(f"plant, {text}"), recover=recover
+    )
     of_twin = runs_of(task, twin, repeats, seed, lambda text: say(f"twin, {text}"))
     return compare_runs(task, twin if isinstance(plant, Log) else plant, of_plant, of_twin)
 
@@ -144,6 +161,7 @@ def runs_of(
     seed: int,
     say: Say = lambda text: None,
     keep: Keep = do_now,
+    recover: bool = False,
 ) -> list[Run]:
     """Do a task on a cell some times, with seeds that follow one another; a log is what it is.
 
@@ -154,10 +172,11 @@ def runs_of(
         seed: Of the first repeat.
         say: Told what is under way.
         keep: Asked for every repeat, by its number from 1.
+        recover: Whether real arms that have stopped by themselves are recovered for the next one.
     """
     if isinstance(side, Log):
         return [run_of_log(side)] * repeats
-    cell = TaskCell(task, side)
+    cell = TaskCell(task, side, recover=recover)
 
     def once(repeat: int) -> Run:
         say(f"task {task.number} ({task.law}), repeat {repeat + 1} of {repeats}")
@@ -175,7 +194,10 @@ def compare_runs(
     """Compare runs of a plant with those of a twin, whose arms are described by a cell."""
     scene = task.scene(described)
     arms = {name: describe_arm(name, arm) for name, arm in scene.arms.items()}
-    of_plant, of_twin = ([_named(run, list(arms)) for run in runs] for runs in (plants, twins))
+    of_plant, of_twin = (
+        [with_measured_force(task, _named(run, list(arms)), arms) for run in runs]
+        for runs in (plants, twins)
+    )
     return compare(task, of_plant, of_twin, arms)
 
 

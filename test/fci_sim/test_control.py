@@ -10,13 +10,13 @@ import pytest
 from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.exceptions import BackendError
 from multipanda_py.fci_sim import FciSim
-from multipanda_py.fci_sim.end_effector import hand_load, hand_tcp
 from multipanda_py.robots import (
     ARMATURE,
     READY_POSTURE,
     ArmDescription,
     Tool,
 )
+from multipanda_py.robots.franka_hand import FRANKA_HAND as HAND
 from multipanda_py.robots.load import Load, combined
 
 LOAD = (0.5, [0.01, -0.02, 0.15], [2e-3, 0, 0, 0, 3e-3, 0, 0, 0, 1e-3])
@@ -33,15 +33,15 @@ def test_states_arrive(sim, client, address):
     assert found["errors"] == "[]"
     np.testing.assert_allclose(found["q"], READY_POSTURE, atol=1e-6)
     assert found["passed"] == pytest.approx(0.001)
-    assert found["m_ee"] == pytest.approx(hand_load().mass)
+    assert found["m_ee"] == pytest.approx(HAND.load.mass)
 
 
 def test_settings_reach_the_state(sim, client, address):
     found = client("settings", address=address)
     assert found["m_load"] == pytest.approx(0.5)
-    assert found["m_total"] == pytest.approx(0.5 + hand_load().mass)
+    assert found["m_total"] == pytest.approx(0.5 + HAND.load.mass)
     np.testing.assert_allclose(found["F_x_Cload"], (0.0, 0.01, 0.05), atol=1e-7)
-    expected = hand_tcp()
+    expected = HAND.pose_tcp_in_flange
     expected[2, 3] += 0.1
     np.testing.assert_allclose(found["F_T_EE"], expected.ravel(order="F"), atol=1e-6)
     assert found["EE_T_K"][14] == pytest.approx(0.1)
@@ -54,12 +54,12 @@ def test_settings_reach_the_state(sim, client, address):
 def test_dynamics_of_the_client_are_ours(sim, client, address, load):
     """libfranka's model, made of URDF and states, is the package's own without rotors."""
     found = client("model", address=address, postures=POSTURES, load=load)
-    parts = [hand_load()]
+    parts = [HAND.load]
     if load is not None:
         parts.append(Load(load[0], np.array(load[1]), np.reshape(load[2], (3, 3))))
     total = combined(parts)
     arm = ArmDescription(
-        "arm", hand=False, tool=Tool(total.mass, total.com, total.inertia, hand_tcp())
+        "arm", hand=False, tool=Tool(total.mass, total.com, total.inertia, HAND.pose_tcp_in_flange)
     )
     ours = build_pinocchio(arm)
     data, frame = ours.createData(), ours.getFrameId(arm.ee_frame)
@@ -89,8 +89,8 @@ def test_dynamics_of_the_client_are_ours(sim, client, address, load):
 def test_dynamics_with_open_hand_are_those_of_the_cells_arm():
     """The rigid hand of the simulation is the hand that a cell's arm carries."""
     bare = build_pinocchio(ArmDescription("arm"))
-    total = hand_load()
-    tool = Tool(total.mass, total.com, total.inertia, hand_tcp())
+    total = HAND.load
+    tool = Tool(total.mass, total.com, total.inertia, HAND.pose_tcp_in_flange)
     lumped = build_pinocchio(ArmDescription("arm", hand=False, tool=tool))
     q = np.array(POSTURES[1])
     expected = pin.crba(bare, bare.createData(), q)

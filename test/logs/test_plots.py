@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.cli import main
-from multipanda_py.exceptions import LogError
+from multipanda_py.exceptions import ConfigurationError, LogError
 from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.logs.log import Log, Mark
 from multipanda_py.logs.plots import draw
@@ -55,7 +55,7 @@ def test_other_suffixes_are_refused(tmp_path):
 
 def test_a_picture_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "folder.png").mkdir()
-    with pytest.raises(LogError, match=r"folder\.png: cannot be written: Is a directory"):
+    with pytest.raises(ConfigurationError, match=r"folder\.png: cannot be written: got a folder"):
         draw(log_of("left"), tmp_path / "folder.png")
     (tmp_path / "file").touch()
     with pytest.raises(LogError, match="cannot be written"):
