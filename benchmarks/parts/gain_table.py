@@ -102,10 +102,11 @@ def draw(plants: Plants, path: Path) -> None:
         ratios = [np.median([after / before for before, after in values]) for values in own]
         axis.plot(range(len(tasks)), ratios, "o", color=COLORS[k], label=quantity.name, ms=4)
     axis.axhline(1.0, color="k", lw=0.8)
-    axis.set_xticks(range(len(tasks)), [_task(*task) for task in tasks])
+    axis.set_xticks(range(len(tasks)), [str(number) for number, _ in tasks])
+    axis.set_xlabel("task", size=7)
     axis.set_title("plant less twin: after / before, median", size=7)
     axis.set_ylim(bottom=0.0)
-    axis.legend(fontsize=6)
+    axis.legend(fontsize=6, loc="center left", bbox_to_anchor=(1.01, 0.5))
     for axis in axes.flat:
         axis.grid(alpha=0.3)
         axis.tick_params(labelsize=7)

@@ -105,9 +105,10 @@ def _early(found: Refinement) -> Iterator[str]:
     for gain in found.gains:
         for side, count in zip(SIDES, gain.early):
             if count:
+                known = f"by the {side}" if side == SIDES[0] else "by what was identified"
                 yield (
-                    f"task {gain.number} {gain.law}: {count} of {gain.runs} runs of the plant by "
-                    f"laws that know the {'data sheet' if side == SIDES[0] else side} ended early"
+                    f"task {gain.number} {gain.law}: {count} of {gain.runs} runs of the plant "
+                    f"{known} ended early"
                 )
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.exceptions import ValidationRefused
 from multipanda_py.extras import needed
 from multipanda_py.refinement.put_back import with_surface
 from multipanda_py.refinement.surface_signals import along, height
@@ -30,7 +29,7 @@ TOLD = 3.0
 """Widest range of a number that is told, largest by smallest."""
 STEP = 0.03
 """Of a logarithm, over which slopes are taken: contacts are not smooth."""
-EVALUATIONS = 5
+EVALUATIONS = 8
 """Steps of a fit, each of one run and one per number."""
 UNLIKE = 10.0
 """What a difference counts as where a twin cannot do the task."""
@@ -45,12 +44,19 @@ class FoundSurface:
 
     Attributes:
         values: By key of the cell file, those that are told.
-        spread: From where to where each could be: see :class:`SurfaceFit`. One that could be
-            :data:`TOLD` times as large at one end as at the other is not told.
+        spread: From where to where each could be: see :class:`SurfaceFit`. Where one could be
+            :data:`TOLD` times as large at one end as at the other, none of its task is told.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
     spread: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    task: Task
+    seed: int
+    signal: Matrix
 
 
 class SurfaceFit:
@@ -79,10 +85,13 @@ class SurfaceFit:
     Args:
         plant: Whose table it is.
         shown: Tasks with their runs on it; 4 tells friction, 3 the contact.
-        seed: Of the plant's first run.
+        seed: Of the first run of each.
+
+    Attributes:
+        left_out: Why a task tells nothing of the table, in sentences.
 
     Raises:
-        ValidationRefused: If what was asked for cannot be told by these runs.
+        ValidationRefused: If what tells of a table was not recorded.
     """
 
     def __init__(
@@ -90,14 +99,16 @@ class SurfaceFit:
     ) -> None:
         (name,) = shown[0][0].names(plant)[:1]
         self._up = describe_arm(name, plant.arms[name]).rotation_base_in_world[2]
-        self._seed = seed
-        self._shown: dict[int, tuple[Task, Matrix]] = {}
+        self.left_out: list[str] = []
+        self._shown: dict[int, _Shown] = {}
         for task, runs in shown:
             if task.number in KEYS and task.number not in self._shown:
-                if runs[0].fault:
-                    raise ValidationRefused(f"task {task.number} ended early: {runs[0].fault}")
-                signal = SIGNALS[task.number](runs[0], self._up)
-                self._shown[task.number] = task, signal
+                whole = [k for k, run in enumerate(runs) if not run.fault]
+                if whole:
+                    signal = SIGNALS[task.number](runs[whole[0]], self._up)
+                    self._shown[task.number] = _Shown(task, seed + whole[0], signal)
+                else:
+                    self.left_out.append(f"task {task.number} ended early: {runs[0].fault}")
 
     def fit(self, twin: CellConfig, say: Callable[[str], None]) -> FoundSurface:
         """Return what the plant's runs tell of the twin's table."""
@@ -111,13 +122,14 @@ class SurfaceFit:
         return FoundSurface(values, spread)
 
     def _search(self, twin: CellConfig, number: int, say: Callable[[str], None]) -> FoundSurface:
-        (task, plant), names = self._shown[number], KEYS[number]
+        shown, names = self._shown[number], KEYS[number]
+        plant = shown.signal
         own = np.array([getattr(twin.objects[TABLE], name) for name in names])
 
         @lru_cache(maxsize=1)
         def left_at(values: tuple[float, ...]) -> Vector:
             surface = dict(zip(names, values))
-            (run,) = runs_of(task, with_surface(twin, TABLE, surface), 1, self._seed)
+            (run,) = runs_of(shown.task, with_surface(twin, TABLE, surface), 1, shown.seed)
             error = np.full(plant.shape, UNLIKE)
             if not run.fault:
                 found = SIGNALS[number](run, self._up)
@@ -143,12 +155,9 @@ class SurfaceFit:
         )
         off = np.linalg.norm(found.fun) / np.maximum(_own_lengths(found.jac), 1e-9)
         ends = np.exp([np.maximum(found.x - off, low), np.minimum(found.x + off, high)]).T
+        told = all(most < TOLD * least for least, most in ends)  # they stand for one another
         return FoundSurface(
-            {
-                name: float(f"{value:.5g}")
-                for name, value, (least, most) in zip(names, np.exp(found.x), ends)
-                if most < TOLD * least
-            },
+            {name: float(f"{value:.5g}") for name, value in zip(names, np.exp(found.x)) if told},
             {name: [float(f"{end:.5g}") for end in pair] for name, pair in zip(names, ends)},
         )
 

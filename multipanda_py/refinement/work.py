@@ -136,10 +136,13 @@ class Work:
         if first.backend == SIMULATED and TABLE not in self.plant.objects:
             return None
         try:
-            return SurfaceFit(self.plant, self._of_plant, self.plan.seed)
+            fit = SurfaceFit(self.plant, self._of_plant, self.plan.seed)
         except ValidationRefused as error:
             self._note(f"the table is not looked for: {error}")
             return None
+        for reason in fit.left_out:
+            self._note(f"not all of the table is looked for: {reason}")
+        return fit
 
     def _surface(self, fit: SurfaceFit | None, twin: CellConfig) -> FoundSurface:
         if fit is None:
@@ -159,18 +162,19 @@ class Work:
             IdentificationRefused: The same.
         """
         found: dict[str, tuple[Identified, Path]] = {}
-        failed: Exception | None = None
+        failed: list[ValidationRefused | IdentificationRefused] = []
         for name, before in measured.items():
             try:
                 motion = self._moved(name, number)
                 found[name] = self._body(name, [*before, motion], number)
             except (ValidationRefused, IdentificationRefused) as error:
-                failed = error
-                self._note(f"round {number}: {error}")
+                failed.append(error)
             else:
                 before.append(motion)
-        if number == 1 and failed is not None and not found:
-            raise failed
+        if number == 1 and not found:
+            raise failed[0]
+        for error in failed:
+            self._note(f"round {number}: {error}")
         return found
 
     def _moved(self, name: str, number: int) -> MeasuredMotion:

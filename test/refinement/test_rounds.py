@@ -155,7 +155,7 @@ def test_rounds_in_which_no_arm_came_through_end_with_what_was_found_before(rig)
 
 def test_a_first_round_in_which_no_arm_came_through_is_refused(rig):
     rig.broken.update({("left", 1): "reflex", ("right", 1): "reflex"})
-    with pytest.raises(ValidationRefused, match="right: reflex"):
+    with pytest.raises(ValidationRefused, match="left: reflex"):
         rig.refine()
 
 
