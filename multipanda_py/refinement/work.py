@@ -173,8 +173,8 @@ class Work:
                 before.append(motion)
         if number == 1 and not found:
             raise failed[0]
-        for error in failed:
-            self._note(f"round {number}: {error}")
+        for reason in failed:
+            self._note(f"round {number}: {reason}")
         return found
 
     def _moved(self, name: str, number: int) -> MeasuredMotion:
