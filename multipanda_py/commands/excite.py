@@ -112,7 +112,7 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
 
 def _write(path: Path, motion: FourierMotion, arm: ArmDescription) -> None:
     """Write a motion whole or not at all."""
-    if path.suffix == ".csv":
+    if path.suffix.lower() == ".csv":
         table = motion.table(motion.points(TRAJECTORY_POINTS))
         rows = (",".join(f"{value:.9g}" for value in row) for row in table)
         text = "\n".join([",".join(column_names(arm.n_joints)), *rows]) + "\n"

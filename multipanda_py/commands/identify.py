@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
     if options.load:
         _refuse_what_a_load_has_not(options)
     if options.plot is not None:
-        check_output(options.plot, *SUFFIXES)
+        check_output(options.plot, *SUFFIXES, option="--plot")
         pyplot()  # refused now, and not after minutes
     arm, load = _arm(options)
     motions = _motions(options, arm)

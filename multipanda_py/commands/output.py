@@ -25,21 +25,31 @@ def complain(text: str) -> None:
     sys.stderr.flush()
 
 
-def check_output(path: Path, *suffixes: str) -> Path:
+def check_output(path: Path, *suffixes: str, option: str = "--output") -> Path:
     """Return where a file is to go, for commands that take minutes until they write it.
+
+    Args:
+        path: Of the file.
+        suffixes: Those that it may have, in small letters; any if none is named.
+        option: That gave it.
 
     Raises:
         ConfigurationError: If it has none of the suffixes, if any are named, or is a folder, or
             nothing can be written there.
     """
     folder = path.absolute().parent
-    if (suffixes and path.suffix not in suffixes) or path.is_dir() or not folder.is_dir():
-        allowed = " ".join(("a file", " or ".join(suffixes))).strip()
+    allowed = " ".join(("a file", " or ".join(suffixes))).strip()
+    wrong = f"{option}: got {path}, allowed {allowed} in a folder that is there"
+    if path.is_dir():
+        raise ConfigurationError(f"{wrong}: it is a folder itself")
+    if suffixes and path.suffix.lower() not in suffixes:
         raise ConfigurationError(
-            f"--output: got {path}, allowed {allowed} in a folder that is there"
+            f"{option}: {path}: got {path.suffix!r}, allowed {', '.join(suffixes)}"
         )
+    if not folder.is_dir():
+        raise ConfigurationError(f"{wrong}: there is no folder {folder}")
     if not os.access(path if path.exists() else folder, os.W_OK):
-        raise ConfigurationError(f"--output: got {path}, which may not be written")
+        raise ConfigurationError(f"{option}: got {path}, which may not be written")
     return path
 
 

@@ -8,19 +8,19 @@ import json
 from pathlib import Path
 
 from multipanda_py.commands.options import positive
-from multipanda_py.commands.output import check_output as check_file
-from multipanda_py.commands.output import complain, say
+from multipanda_py.commands.output import check_output, complain, say
 from multipanda_py.commands.shadow_live import follow_live
 from multipanda_py.commands.shadow_output import check_arms, draw, end, write_band
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, ShadowRefused
+from multipanda_py.extras import pyplot
 from multipanda_py.logs import ArmLog, Log, read
 from multipanda_py.logs.doubts import holes, mistaken
+from multipanda_py.logs.plots import SUFFIXES
 from multipanda_py.robots import MODELS
 from multipanda_py.shadow.arm_shadow import Shadowed
 from multipanda_py.shadow.band import MARGIN, Band
 from multipanda_py.shadow.cell_shadow import CellShadow
-from multipanda_py.shadow.plot import check_output as check_picture
 
 SUMMARY = "Let a twin follow a cell or a log, and warn where they part more than in good runs."
 
@@ -90,7 +90,9 @@ def run(options: argparse.Namespace) -> int:
     if not live and (options.ros or options.duration):
         raise ConfigurationError("--ros and --duration are for a cell that runs: a log has an end")
     if options.output is not None:
-        (check_file if options.learn else check_picture)(options.output)
+        check_output(options.output, *(() if options.learn else SUFFIXES))
+        if not options.learn:
+            pyplot()  # refused now, and not after the log
     band = Band.from_yaml(options.band) if options.band else None
     if live:
         return follow_live(options, band)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multipanda_py.exceptions import LogError
 from multipanda_py.extras import pyplot
-from multipanda_py.logs.plots import COLORS, SUFFIXES
+from multipanda_py.logs.plots import COLORS
 from multipanda_py.machine.whole_file import save_figure
 from multipanda_py.shadow.arm_shadow import Shadowed
 from multipanda_py.shadow.band import ArmBand
@@ -25,20 +24,6 @@ if TYPE_CHECKING:
 _POINTS = 4000
 
 
-def check_output(output: Path) -> None:
-    """Refuse what cannot be drawn to, before anything is computed.
-
-    Raises:
-        LogError: If the suffix is none of a picture, or its folder is not there.
-        MissingExtra: If matplotlib is missing.
-    """
-    if output.suffix.lower() not in SUFFIXES:
-        raise LogError(f"{output}: got {output.suffix!r}, allowed {', '.join(SUFFIXES)}")
-    if not output.parent.is_dir():
-        raise LogError(f"{output}: there is no folder {output.parent}")
-    pyplot()
-
-
 def draw_shadow(
     parts: Sequence[Shadowed], output: Path, band: ArmBand | None = None,
     alarms: Sequence[Alarm] = (),
@@ -47,7 +32,7 @@ def draw_shadow(
 
     Args:
         parts: What was shadowed of one arm, in its order.
-        output: The picture, as :func:`check_output` allows.
+        output: The picture; its suffix is one of :data:`.SUFFIXES`.
         band: Of good runs.
         alarms: What was said of this arm.
     """

@@ -228,6 +228,8 @@ def test_excite_says_what_it_cannot_search_for(given, said, tmp_path, capsys):
 def test_a_folder_is_refused_before_anything_is_read(tmp_path, capsys):
     for given in (["-o", str(tmp_path)], ["-o", "a.yaml", "--plot", str(tmp_path)], ["-o", "."]):
         assert main(["identify", "none.mcap", *given]) == 1
-        assert "in a folder that is there" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "in a folder that is there" in said
+        assert ("--plot" if "--plot" in given else "--output") in said
     assert main(["perturb", "config/single_sim.yaml", "-o", "."]) == 1
     assert "got a folder, allowed a file" in capsys.readouterr().err
