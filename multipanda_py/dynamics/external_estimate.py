@@ -21,7 +21,7 @@ CROSSOVER = 20.0
 SMOOTHING = 0.005
 """Time constant of what the robot says, whose noise is white [s]."""
 LONGEST = 0.05
-"""Between two states of one estimate; after more it begins anew [s]."""
+"""Between two states; what the arm did in a longer gap is not counted [s]."""
 
 
 class ExternalEstimate:
@@ -39,6 +39,9 @@ class ExternalEstimate:
     sensors feels like fades with 1/K = 50 ms. In motion, that is: friction of a joint at rest may
     be anything below its bound, which nobody can tell from a push.
 
+    Over a gap, and over measurements that are no numbers, the observer keeps its last estimate and
+    the filters go on with what the robot says by then: a law that feels sees no step.
+
     Args:
         arm: As it was identified.
         state: Its live state.
@@ -53,14 +56,14 @@ class ExternalEstimate:
         self._flange = LoadedFlange(model, arm.flange_frame)
         self._observer, self._losses = MomentumObserver(model, CROSSOVER), JointLosses(arm.robot)
         self._prompt, self._slow = np.zeros((2, arm.n_joints))
-        self._begun, self._before = False, 0.0
+        self._begun, self._interrupted, self._before = False, False, 0.0
 
     def set_load(self, load: Load) -> None:
         """Count what the flange carries, instead of any load before."""
         self._flange.carry(load)
 
     def restart(self) -> None:
-        """Begin anew with what the robot feels: states were interrupted."""
+        """Begin anew with what the robot feels: the arm is somewhere else, at another time."""
         self._begun = False
 
     def update(self) -> None:
@@ -69,18 +72,31 @@ class ExternalEstimate:
         period = now - self._before if now and self._before else self._period
         self._before = now
         if not 0.0 < period < LONGEST:
-            self._begun, period = False, self._period
+            self._interrupted, period = True, self._period
         felt, prompt, slow = state.tau_ext, self._prompt, self._slow
+        if not math.isfinite(felt.dot(felt)):  # whoever checks states sees it
+            self._interrupted = True
+            return
         if not self._begun:
-            self._begun = True
+            self._begun, self._interrupted = True, False
             self._observer.restart()
             prompt[:], slow[:] = felt, 0.0
-        torque = state.tau_J - self._losses.torque(state.dq)
-        observed = self._observer.update(state.q, state.dq, torque, period)
+        observed = self._observe(state, period)
         prompt += period / (SMOOTHING + period) * (felt - prompt)
         slow += CROSSOVER * period / (1.0 + CROSSOVER * period) * (prompt - slow)
         found = observed + prompt - slow
-        if not math.isfinite(sum(found.tolist())):  # would stay so: whoever checks sees the state
+        if not math.isfinite(found.dot(found)):  # by numbers beyond all bounds
             self._begun = False
             return
         felt[:] = found
+
+    def _observe(self, state: ArmState, period: float) -> Vector:
+        """Return what measured torques say, (n,) [Nm]; the last, if they say nothing."""
+        if not math.isfinite(state.q.dot(state.dq) + state.tau_J.dot(state.tau_J)):
+            self._interrupted = True
+            return self._observer.estimate
+        if self._interrupted:
+            self._interrupted = False
+            self._observer.resume()
+        torque = state.tau_J - self._losses.torque(state.dq)
+        return self._observer.update(state.q, state.dq, torque, period)

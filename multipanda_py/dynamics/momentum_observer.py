@@ -36,11 +36,21 @@ class MomentumObserver:
         self._model, self._data = model, model.createData()
         self._integral = np.zeros(model.nv)
         self._estimate = np.zeros(model.nv)
-        self._begun = False
+        self._begun = self._goes_on = False
+
+    @property
+    def estimate(self) -> Vector:
+        """The last one, (n,) [Nm]; live."""
+        return self._estimate
 
     def restart(self) -> None:
-        """Begin anew: the states were interrupted."""
+        """Begin anew from zero with the next state: what was estimated is of no use any more."""
         self._begun = False
+        self._estimate[:] = 0.0
+
+    def resume(self) -> None:
+        """Go on from the last estimate with the next state, whatever the arm did in between."""
+        self._goes_on = True
 
     def update(self, q: Vector, dq: Vector, tau_J: Vector, period: float) -> Vector:
         """Return the estimate after one more period, (n,) [Nm]; zero at the first state.
@@ -56,8 +66,11 @@ class MomentumObserver:
         mass = np.triu(mass) + np.triu(mass, 1).T
         momentum = mass @ dq
         if not self._begun:
-            self._begun = True
+            self._begun, self._goes_on = True, False
             self._integral[:], self._estimate[:] = momentum, 0.0
+        elif self._goes_on:
+            self._goes_on = False
+            self._integral[:] = momentum - self._estimate / self._bandwidth
         coriolis = pin.computeCoriolisMatrix(model, data, q, dq)
         gravity = pin.computeGeneralizedGravity(model, data, q)
         self._integral += period * (tau_J + coriolis.T @ dq - gravity)

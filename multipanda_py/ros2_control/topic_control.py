@@ -166,7 +166,7 @@ class TopicControl(ABC, Generic[Limiter]):
         """Return what the arm does to its environment, (n,) [Nm]."""
         reading = self._reading
         if not 0.0 < period < self._settings.state_timeout:
-            observer.restart()
+            observer.resume()
             period = 0.0
         q, dq, tau = np.array(reading.q), np.array(reading.dq), np.array(reading.effort)
         numbers: list[float] = (-observer.update(q, dq, tau, period)).tolist()

@@ -124,3 +124,32 @@ def test_losses_are_those_of_the_formula():
         for x, v, c, o in zip(dq, robot.damping, robot.friction, robot.torque_offset)
     ]
     np.testing.assert_allclose(JointLosses(robot).torque(dq), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("what", ["gap", "tau_J", "tau_ext"])
+def test_after_an_interruption_what_was_felt_jumped_to_what_the_robot_believes(
+    make_cell, arms, what
+):
+    cell = make_cell(arms(True, friction=False), STIFF, ["arm/stiff"])
+    measuring = cell.loop.backends[0].drives[0]._measuring
+    believed, clock = np.zeros(7), {"ahead": 1.0}
+
+    def of_a_robot(state):
+        state.robot_time[...] = cell.loop.backends[0].data.time + clock["ahead"]
+        believed[:] = state.tau_ext
+
+    measuring.append(of_a_robot)
+    cell.step(1500)
+    before = cell.state("arm").tau_ext.copy()
+    assert np.abs(believed - before).max() > 0.5
+    if what == "gap":
+        clock["ahead"] += 0.3
+    else:
+        measuring.append(lambda state: getattr(state, what).__setitem__(2, np.nan))
+        cell.step(5)
+        measuring.pop()
+    felt = []
+    for _ in range(200):
+        cell.step(1)
+        felt.append(cell.state("arm").tau_ext.copy())
+    assert np.abs(np.array(felt) - before).max() < 0.03, felt[0]

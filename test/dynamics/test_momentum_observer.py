@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import mujoco
 import numpy as np
+import pinocchio as pin
 import pytest
 
 from multipanda_py.dynamics.gravity import heavy_model
@@ -33,3 +34,19 @@ def test_a_constant_torque_is_found_as_by_a_lag_while_the_arm_moves(rate):
     expected = external * (1.0 - np.exp(-BANDWIDTH * times))[:, None]
     np.testing.assert_allclose(found, expected, atol=0.4)
     np.testing.assert_allclose(found[-1], external, atol=0.15)
+
+
+def test_behind_a_gap_it_goes_on_from_its_last_estimate_whatever_the_arm_did_meanwhile():
+    arm = ArmDescription("arm", "ur5e", compensates_gravity=False)
+    model = heavy_model(arm)
+    observer, q = MomentumObserver(model), np.array([0.4, -1.2, 1.4, -1.3, -1.4, 0.3])
+    still, external = np.zeros(6), np.array([6.0, -4.0, 3.0, 1.0, -1.0, 0.5])
+    carrying = pin.computeGeneralizedGravity(model, model.createData(), q)
+    for _ in range(500):
+        before = observer.update(q, still, carrying - external, 1e-3).copy()
+    np.testing.assert_allclose(before, external, atol=1e-3)
+    observer.resume()
+    after = observer.update(q + 0.1, np.full(6, 0.3), carrying - external, 0.0)
+    np.testing.assert_allclose(after, before, atol=1e-9)
+    observer.restart()
+    np.testing.assert_array_equal(observer.update(q, still, carrying, 0.0), still)
