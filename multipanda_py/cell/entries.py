@@ -126,7 +126,8 @@ class Entries:
     def withdraw(self, request: EntryRequest) -> str:
         """Give a request up; return in words whether it still may come about."""
         slot = self._connection.mailbox.entries[self._movable.index(request.thing)]
-        return given_up(self._connection.withdraw(slot, request.number, "spawn"))
+        what = "spawn" if request.comes else "remove"
+        return given_up(self._connection.withdraw(slot, request.number, what))
 
     def _change(self, thing: str, record: Vector) -> None:
         if self._names.config.cell.placement == "inline":

@@ -78,6 +78,18 @@ def test_what_has_begun_is_said_to_be_pending(make_cell):
     assert np.isfinite(cell.tare_answer(asked)).all()
 
 
+def test_a_removal_that_was_given_up_was_counted_as_a_thing_that_comes(make_cell):
+    brick = {"shape": "box", "size": [0.03] * 3, "position": [0.5, 0.3, 0.03], "mass": 0.2}
+    things = {"here": brick, "away": {**brick, "position": [0.5, -0.3, 0.03], "present": False}}
+    cell = make_cell(objects=things)
+    cell.step(5)
+    for asked in (cell.ask_remove("here"), cell.ask_spawn("away")):
+        assert "will not happen" in cell.withdraw_entry(asked)
+    cell.step(5)
+    assert (tuple(cell.objects()), cell.absent) == (("here",), ("away",))
+    assert cell.withdrawn == {"remove": 1, "spawn": 1}
+
+
 def test_a_stop_waited_for_another_switch(make_cell):
     cell = make_cell()
     cell.switch([JOINT])
