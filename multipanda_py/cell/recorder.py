@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from multipanda_py.logs.recording import Recorded, Recording, new_file, recorded
 from multipanda_py.logs.running import Announced
 from multipanda_py.loop.mailbox import Mailbox
 from multipanda_py.loop.row_reader import RowReader
+from multipanda_py.machine.outputs import say
 from multipanda_py.machine.realtime import other_cpus
 
 INLINE_STEPS = 1000
@@ -124,8 +124,9 @@ class Recorder:
             self._announced = None
 
     def _end_or_say(self) -> None:
+        """End what nobody has stopped; nobody waits for a terminal. Thread: of the owner."""
         if self.is_recording and "error" in (answer := self._end()):
-            sys.stderr.write(f"multipanda recorder: not whole: {answer['error']}\n")
+            say(f"multipanda recorder: not whole: {answer['error']}")
 
     def start(self, path: str | Path, *, split: float = 0.0, torque_terms: bool = False) -> None:
         """Record every row from now on.

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from multipanda_py.logs.file_sink import FileSink, utc
 from multipanda_py.logs.marks import fault_name
 from multipanda_py.logs.plan import CellPlan
 from multipanda_py.logs.topics import Rows
+from multipanda_py.machine.outputs import say
 
 _SECOND = 1_000_000_000
 
@@ -136,7 +136,7 @@ class FaultSink:
             sink.finish(how_it_went or {})
             for path in sink.files:
                 self.files.append(path)
-                sys.stderr.write(f"multipanda recorder: the seconds around a fault: {path}\n")
+                say(f"multipanda recorder: the seconds around a fault: {path}")
             self._drop_old()
         except OSError as error:
             self._complain(error)
@@ -153,8 +153,8 @@ class FaultSink:
         self.give_up()
         if not self._complained:
             self._complained = True
-            sys.stderr.write(
+            say(
                 f"multipanda recorder: the seconds around a fault of cell {self._plan.name!r} "
                 f"cannot be kept in {self._folder}: {error.strerror or error}; allowed is a "
-                "folder that can be written to (recorder.folder of the cell file)\n"
+                "folder that can be written to (recorder.folder of the cell file)"
             )

@@ -26,6 +26,7 @@ from multipanda_py.logs.fault_sink import FaultSink
 from multipanda_py.logs.file_sink import FileSink
 from multipanda_py.logs.plan import CellPlan
 from multipanda_py.loop.row_reader import RowReader
+from multipanda_py.machine.outputs import say
 
 NICENESS = 15
 PERIOD = 0.5
@@ -100,9 +101,7 @@ def _follow(plan: CellPlan, options: dict[str, Any]) -> dict[str, Any]:
             return _answer(sink, reader, f"{sink.files[-1]}: {error.strerror}")
         if reader.dropped and not is_late:
             is_late = True
-            sys.stderr.write(
-                "multipanda recorder: rows were lost: this machine has no time to record them\n"
-            )
+            say("multipanda recorder: rows were lost: this machine has no time to record them")
         if until < math.inf and not len(rows):
             break
     sink.finish({"dropped": f"{reader.dropped}"})

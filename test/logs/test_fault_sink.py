@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+import threading
+
 import numpy as np
 import pytest
 
@@ -83,3 +88,28 @@ def test_a_folder_that_cannot_be_written_is_said_once_and_stops_nothing(parts, t
     error = capfd.readouterr().err
     assert error.count("cannot be kept") == 1
     assert "Not a directory" in error
+
+
+def test_a_terminal_that_takes_nothing_kept_the_recorder_waiting(parts, tmp_path, monkeypatch):
+    """A pager at its end, a terminal after Ctrl-S: rows were lost until somebody read on."""
+    plan, row = parts
+    sink = FaultSink(plan, row.dtype, tmp_path, keep=5, before=0.5, after=0.5)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.write(writing, b" " * 4096):
+            pass
+    os.set_blocking(writing, True)
+    own = os.dup(2)
+    os.dup2(writing, 2)
+    monkeypatch.setattr(sys, "stderr", os.fdopen(writing, "w"))
+    recorder = threading.Thread(target=feed, args=(sink, row, 4.0, [(2.0, 2.1)]), daemon=True)
+    try:
+        recorder.start()
+        recorder.join(20.0)
+        assert not recorder.is_alive()
+    finally:
+        os.dup2(own, 2)
+        for fd in (own, reading):
+            os.close(fd)
+    assert len(sink.files) == 1

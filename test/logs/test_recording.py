@@ -162,7 +162,7 @@ def test_a_recording_that_did_not_begin_leaves_no_torque_terms_on(tmp_path, monk
 
 
 def test_a_disk_that_is_full_at_the_end_is_said_and_the_cell_still_closes(
-    tmp_path, monkeypatch, capsys
+    tmp_path, monkeypatch, capfd
 ):
     monkeypatch.setattr(FileSink, "finish", full)
     with Cell.from_yaml("config/single_sim.yaml", placement="inline") as cell:
@@ -171,7 +171,7 @@ def test_a_disk_that_is_full_at_the_end_is_said_and_the_cell_still_closes(
         with pytest.raises(LogError, match=r"not whole: .*run\.mcap: No space left"):
             cell.recorder.stop()
         cell.recorder.start(tmp_path / "other.mcap")
-    assert "not whole" in capsys.readouterr().err
+    assert "not whole" in capfd.readouterr().err
 
 
 def full(*_):
