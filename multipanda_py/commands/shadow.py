@@ -12,6 +12,7 @@ from multipanda_py.commands.output import check_output, complain, say
 from multipanda_py.commands.shadow_live import follow_live
 from multipanda_py.commands.shadow_output import check_arms, draw, end, write_band
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.node_names import refuse_namespace
 from multipanda_py.exceptions import ConfigurationError, ShadowRefused
 from multipanda_py.extras import pyplot
 from multipanda_py.logs import ArmLog, Log, read
@@ -69,6 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ros", action="store_true",
         help="of a cell that runs: say it in /diagnostics, and send shadow/joint_states",
     )  # fmt: skip
+    parser.add_argument(
+        "--namespace", metavar="NS", default="",
+        help="with --ros: of the node shadow_CELL and of shadow/joint_states, where several cells "
+        "are on one network; default none",
+    )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
@@ -89,6 +95,9 @@ def run(options: argparse.Namespace) -> int:
                                  "--learn LOG ... -o band.yaml")  # fmt: skip
     if not live and (options.ros or options.duration):
         raise ConfigurationError("--ros and --duration are for a cell that runs: a log has an end")
+    if options.namespace and not options.ros:
+        raise ConfigurationError("--namespace is for --ros")
+    refuse_namespace(options.namespace)
     if options.output is not None:
         check_output(options.output, *(() if options.learn else SUFFIXES))
         if not options.learn:

@@ -79,7 +79,7 @@ def _follow(
     begin = time.monotonic()
     until = begin + (options.duration or float("inf"))
     due = begin + LINE
-    told = ToldOverRos(cell) if options.ros else None
+    told = ToldOverRos(cell, options.namespace) if options.ros else None
     say(f"following {who}")
     try:
         while time.monotonic() < until and states.is_there:

@@ -22,17 +22,18 @@ class ToldOverRos:
     """A node that says in ``/diagnostics`` how twins and arms agree.
 
     Args:
-        cell: Name of the cell.
+        cell: Name of the cell, and in that of the node: ``shadow_CELL``.
+        namespace: Of the node.
 
     Raises:
         MissingExtra: If there is no ROS 2.
     """
 
-    def __init__(self, cell: str) -> None:
+    def __init__(self, cell: str, namespace: str = "") -> None:
         require("rclpy", "diagnostic_msgs")
         self._cell = cell
         self._process = subprocess.Popen(
-            module_command("multipanda_py.ros.shadow_node"),
+            module_command("multipanda_py.ros.shadow_node", cell, namespace),
             stdin=subprocess.PIPE, start_new_session=True, preexec_fn=end_with_parent,
         )  # fmt: skip
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -20,7 +19,6 @@ DISCOVERY = ["environment", "SUBNET", "LOCALHOST", "OFF"]
 Argument = tuple[str, str, str, Sequence[str] | None]
 """Name, default, what it is, what it may be."""
 _OF_LAUNCH = ("launch-prefix", "launch-prefix-filter")
-_NAMESPACE = re.compile(r"/?([A-Za-z_]\w*(/[A-Za-z_]\w*)*/?)?", re.ASCII)
 
 
 def refuse_strangers(context: LaunchContext, known: Sequence[str]) -> None:
@@ -43,19 +41,6 @@ def refuse_strangers(context: LaunchContext, known: Sequence[str]) -> None:
                 f"{word}: there is no such argument; {meant}known: {', '.join(known)}; nothing "
                 "is started"
             )
-
-
-def refuse_namespace(name: str) -> None:
-    """Refuse what can be no namespace, which only the processes that are started would say.
-
-    Raises:
-        ConfigurationError: If it is none.
-    """
-    if not _NAMESPACE.fullmatch(name) or "__" in name:
-        raise ConfigurationError(
-            f"namespace: got {name!r}, allowed names of letters, digits and single _, none of "
-            "which begins with a digit, with / between them; nothing is started"
-        )
 
 
 def addresses(pairs: str, config: CellConfig) -> dict[str, str]:

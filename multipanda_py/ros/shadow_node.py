@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node that says in ``/diagnostics`` how arms and the twins that follow them agree.
 
-Run by ``multipanda shadow --node --ros`` as ``python -m multipanda_py.ros.shadow_node``: lines of
-JSON on standard input say how it is, and it ends with them. What computes the twins has no part
-of ROS in it, and whoever serves ROS has no part of the loop.
+Run by ``multipanda shadow --node --ros`` as ``python -m multipanda_py.ros.shadow_node CELL
+NAMESPACE``: lines of JSON on standard input say how it is, and it ends with them. What computes the
+twins has no part of ROS in it, and whoever serves ROS has no part of the loop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ PERIOD = 1.0
 def main() -> int:
     """Say what comes in until it ends."""
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
-    node = rclpy.create_node("shadow", enable_rosout=False, start_parameter_services=False)
+    cell, namespace = sys.argv[1:]
+    node = rclpy.create_node(
+        f"shadow_{cell.replace('/', '_')}", namespace=namespace.strip("/"), enable_rosout=False,
+        start_parameter_services=False,
+    )  # fmt: skip
     diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", NUMBERS)
     states = node.create_publisher(JointState, "shadow/joint_states", STATES)
     due, before = 0.0, ""

@@ -48,7 +48,8 @@ def band_of_rest(cell, path, quantity_low=None):
 def test_a_running_cell_is_followed_and_said_in_diagnostics(cell, client, tmp_path):
     band = band_of_rest(cell, tmp_path / "band.yaml", quantity_low=20.0)  # left is outside of it
     name = cell.config.cell.name
-    line = ["shadow", "--node", name, "--band", str(band), "--ros", "-o", str(tmp_path / "a.png")]
+    line = ["shadow", "--node", name, "--band", str(band), "--ros", "--namespace", "twins"]
+    line += ["-o", str(tmp_path / "a.png")]
     process = subprocess.Popen(
         [sys.executable, "-m", "multipanda_py.cli", *line],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -61,7 +62,9 @@ def test_a_running_cell_is_followed_and_said_in_diagnostics(cell, client, tmp_pa
         assert "left: q of joint1 is" in status.message
         assert values["times outside"] == "7"
         assert client.diagnosis(f"{name}/right/shadow")[0].level == DiagnosticStatus.OK
-        state = client.newest(JointState, "/shadow/joint_states")
+        state = client.newest(JointState, "/twins/shadow/joint_states")
+        nodes = client.node.get_node_names_and_namespaces()
+        assert (f"shadow_{name}", "/twins") in nodes  # two cells' would be one by the same name
         assert next(iter(state.name)) == "left_fr3_joint1"
         assert len(state.name) == len(state.position) == len(state.effort) == 14
         for arm, first in (("left", 0), ("right", 7)):
