@@ -94,6 +94,12 @@ def run(options: argparse.Namespace) -> int:
         f"{options.output}: {motion.duration:g} s from rest to rest, condition number "
         f"{search.condition(motion):.1f}"
     )
+    if search.kept < 1.0:
+        complain(
+            f"excite: it was {search.best:.1f} at the samples of the search: between them the "
+            "motion came too near to something, so that all of it was made smaller, to "
+            f"{search.kept:.0%}; a smaller --margin or another --seed may tell more"
+        )
     return OK
 
 

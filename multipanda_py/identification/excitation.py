@@ -30,6 +30,8 @@ SPARSE, DENSE = 2.5, 100.0
 BETWEEN = 16.0
 """Samples at which a motion that is better keeps its distances, per one of the search: what the
 last check finds costs the whole motion some of its size."""
+SMALLER = 0.95
+"""What is left of a motion each time that the last check finds it too near to something."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,11 @@ class Excitation:
         clearance: What it keeps away from, or None.
         gravities: In the base, one per mounting; None as the arm stands.
 
+    Attributes:
+        best: Condition number of the best motion of the last search, at its samples.
+        kept: Share of the size that it has kept: below 1 if it came too near to anything between
+            the samples, so that all of it was made smaller and tells less.
+
     Raises:
         IdentificationRefused: If no motion is possible there at all.
 
@@ -104,6 +111,7 @@ class Excitation:
         self._times = self._blank.times(4.0 * SPARSE * fastest)
         self._between = BETWEEN * SPARSE * fastest
         self._basis = self._blank.basis(self._times)
+        self.best, self.kept = np.inf, 1.0
 
     @property
     def parameters(self) -> int:
@@ -224,16 +232,18 @@ class Excitation:
                 step = max(SHORTEST_STEP, step * 1.5**-0.25)
             if done % 200 == 0:
                 progress(done, self.condition(self.motion(x)))
-        return self._checked(self.motion(x))
+        motion = self.motion(x)
+        self.best, self.kept = self.condition(motion), 1.0
+        return self._checked(motion)
 
     def _checked(self, motion: FourierMotion) -> FourierMotion:
         """Return a motion that is allowed between the samples too, smaller if need be."""
         for _ in range(20):
             if self.clear(motion, DENSE / 4.0):
                 return motion
-            centre = self._ready
-            q0 = centre + 0.95 * (motion.q0 - centre)
-            motion = replace(motion, a=0.95 * motion.a, b=0.95 * motion.b, q0=q0)
+            self.kept *= SMALLER
+            q0 = self._ready + SMALLER * (motion.q0 - self._ready)
+            motion = replace(motion, a=SMALLER * motion.a, b=SMALLER * motion.b, q0=q0)
         raise IdentificationRefused(f"{self._arm.name}: no motion found that keeps its distances")
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from multipanda_py.cli import main
+from multipanda_py.commands import excite
 from multipanda_py.identification.clearance import Clearance
 from multipanda_py.identification.excitation import Excitation, Wanted
 from multipanda_py.identification.fourier import FourierMotion
@@ -90,3 +92,24 @@ def test_it_tells_more_than_random_motions_also_there(case):
     rng = np.random.default_rng(9)
     others = [search.condition(search.motion(search.random(rng))) for _ in range(10)]
     assert search.condition(search.search()) < min(others)
+
+
+class NarrowBetween:
+    """Room enough wherever the search looks, and less for whoever looks more closely."""
+
+    def missing(self, postures):
+        return np.ptp(postures, axis=0).max() - 2.0 if len(postures) > 300 else -1.0
+
+
+def test_the_result_was_another_one_than_the_search_had_said_and_nobody_said_why(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(excite, "Clearance", lambda arm, margin: NarrowBetween())
+    target = tmp_path / "motion.csv"
+    assert main(["excite", "fr3", "-o", str(target), "--evaluations", "201"]) == 0
+    said = capsys.readouterr()
+    searched = float(said.err.partition("200/201: condition ")[2].split()[0])
+    found = float(said.out.split()[-1])
+    assert found > searched
+    assert f"it was {searched:.1f} at the samples of the search: between them" in said.err
+    assert np.ptp(np.loadtxt(target, delimiter=",", skiprows=1)[:, 1:8], axis=0).max() < 2.01
