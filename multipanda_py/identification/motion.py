@@ -11,9 +11,11 @@ import numpy as np
 from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.state import Matrix, Vector
 
-GAP = 3.5
-"""Samples further apart than so many periods, and than 20 ms, have a gap between them."""
-SHORTEST_GAP = 0.02
+GAP = 2.5
+"""Samples further apart than so many periods have a gap between them. One that is lost leaves two
+periods, two leave three; half a period is left for a clock that is not even."""
+BRIDGED = 0.02
+"""No gap to filters: what they leave of a motion does not change within it [s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +80,7 @@ class MeasuredMotion:
     def runs(self) -> list[slice]:
         """Return the samples between gaps, for filters that know none."""
         step = np.diff(self.time)
-        far = np.flatnonzero(step > max(GAP * self.period, SHORTEST_GAP)) + 1
+        far = np.flatnonzero(step > max(GAP * self.period, BRIDGED)) + 1
         bounds = sorted({0, *self.starts, *far.tolist(), len(self.time)})
         return [slice(begin, end) for begin, end in pairwise(bounds)]
 

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import LogError, UnknownName
+from multipanda_py.identification.motion import GAP
 from multipanda_py.state import Matrix, Vector
 
 if TYPE_CHECKING:
     import pandas as pd
 
-GAP = 2.5
-"""Samples further apart than so many periods have a gap between them."""
 JOINT_COLUMNS = ("q", "dq", "tau", "tau_commanded")
 _OWN = ("time", *JOINT_COLUMNS)
 _ALIKE = (
@@ -134,7 +133,7 @@ class ArmLog:
         """Return where samples are missing, (m, 2): times of the sample before and after [s].
 
         Args:
-            longer_than: Smallest gap [s]; :data:`GAP` periods by default.
+            longer_than: Smallest gap [s]; :data:`.GAP` periods by default.
         """
         step = np.diff(self.time)
         limit = GAP * self.period if longer_than is None else longer_than

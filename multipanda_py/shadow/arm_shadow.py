@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ShadowRefused
-from multipanda_py.logs.arm_log import GAP, ArmLog
+from multipanda_py.identification.motion import GAP
+from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.load import NO_LOAD, Load
 from multipanda_py.shadow.arm_twin import ArmTwin

@@ -14,6 +14,8 @@ from multipanda_py.identification.arm_regressor import ArmRegressor
 from multipanda_py.identification.identify import identify
 from multipanda_py.identification.motion import MeasuredMotion
 from multipanda_py.identification.motion_checks import check_motion
+from multipanda_py.logs.arm_log import ArmLog
+from multipanda_py.logs.measured import motion_of
 from multipanda_py.robots import ArmDescription
 
 ARM = ArmDescription("arm", "fr3")
@@ -120,3 +122,15 @@ def test_a_gap_is_no_reason_to_refuse_the_rest():
     assert len(log.runs()) == 2
     found = identify([log], ARM)
     assert (found.held_out["consistent"] < 0.1).all()
+
+
+@pytest.mark.parametrize("rate", [30.0, 1000.0])
+def test_identification_has_the_gaps_that_the_log_has_but_for_those_that_filters_bridge(rate):
+    """Two samples that were lost were a gap to a log, and none to who computed with it."""
+    time = np.delete(np.arange(400) / rate, np.r_[50, 100:102, 200:250])
+    zeros = np.zeros((len(time), 7))
+    joints = tuple(joint.name for joint in ARM.robot.joints)
+    log = ArmLog("arm", "fr3", joints, time, zeros, tau=zeros)
+    runs, segments = motion_of(log, "log").runs(), log.segments()
+    assert len(segments) == 3
+    assert runs == (segments if rate == 30.0 else [slice(0, 197), slice(197, len(time))])
