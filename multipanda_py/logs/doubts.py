@@ -6,23 +6,18 @@ from __future__ import annotations
 import numpy as np
 
 from multipanda_py.exceptions import UnknownName
-from multipanda_py.limits import ArmLimits
+from multipanda_py.identification.mistaken_columns import (
+    cut_off,
+    other_joints,
+    saturated,
+    still,
+    wrong_positions,
+    wrong_torques,
+    wrong_velocities,
+)
 from multipanda_py.logs.arm_log import JOINT_COLUMNS, ArmLog
 from multipanda_py.robots import MODELS
-from multipanda_py.state import Matrix, Vector
 
-_STILL = 1e-4
-"""A joint whose positions spread less than this does not move [rad]."""
-_SATURATED = 0.02
-"""Share of samples at the largest torque of a joint from which on it was cut off."""
-_FLAT = 1e-6
-"""As a share of the largest torque: so equal are those that were cut off, and no crests."""
-_ROOM = 1.05
-"""A measurement may be so much above a limit."""
-_VELOCITY_FITS = 0.3
-"""Largest rms of dq minus the slope of q, as a share of that of dq."""
-_MOVES = 0.02
-"""Root mean square from which on a joint's velocities are held against its positions [rad/s]."""
 _LACKING = 0.05
 """Share of the time that may lie in gaps."""
 
@@ -48,15 +43,12 @@ def doubts(
     found = _of_another_robot(log, name) + holes(log, shortest)
     if found:
         return found  # what follows would only repeat it
-    found += [
-        f"{log.arm}: {joint} does not move: its positions spread {np.ptp(q):.1e} rad"
-        for joint, q in zip(log.joints, log.q.T)
-        if moves and np.ptp(q) < _STILL
-    ]
-    found += mistaken(log, name)
-    if name is not None:
-        found += _cut_off(log, MODELS[name].limits)
-    return found
+    found = mistaken(log, name)
+    more = still(log.q, log.joints) if moves else []
+    if log.tau is not None:
+        known = [] if name is None else saturated(log.tau, log.joints, MODELS[name].limits)
+        more += known or cut_off(log.tau, log.joints)
+    return found + [f"{log.arm}: {sentence}" for sentence in more]
 
 
 def mistaken(log: ArmLog, robot: str | None = None) -> list[str]:
@@ -81,11 +73,15 @@ def mistaken(log: ArmLog, robot: str | None = None) -> list[str]:
         return []
     if not fine.all():
         log = log.with_columns({column: log[column][fine] for column in log.names})
-    found = _velocities(log)
+    found = []
+    if log.dq is not None:
+        found += wrong_velocities(log.time, log.q, log.dq, log.joints, log.segments())
     if name is not None:
         limits = MODELS[name].limits
-        found += _positions(log, limits) + _units(log, limits)
-    return found
+        found += wrong_positions(log.q, log.joints, limits)
+        if log.tau is not None:
+            found += wrong_torques(log.tau, log.joints, limits)
+    return [f"{log.arm}: {sentence}" for sentence in found]
 
 
 def known_robot(log: ArmLog) -> str | None:
@@ -116,15 +112,10 @@ def _of_another_robot(log: ArmLog, name: str | None) -> list[str]:
         return []
     if name not in MODELS:
         raise UnknownName("robot", name, list(MODELS))
-    model = MODELS[name]
-    if len(log.joints) != model.limits.n_joints:
-        return [f"{log.arm}: {len(log.joints)} joints, {name} has {model.limits.n_joints}"]
-    known = tuple(joint.name for joint in model.joints)
-    if known_robot(log) not in (None, name):
-        return [f"{log.arm}: recorded on {log.robot}, not on {name}"]
-    if sorted(log.joints) != sorted(known):
-        return [f"{log.arm}: joints {', '.join(log.joints)}; those of {name}: {', '.join(known)}"]
-    return []
+    found = other_joints(log.joints, MODELS[name])
+    if len(log.joints) == MODELS[name].n_joints and known_robot(log) not in (None, name):
+        found = [f"recorded on {log.robot}, not on {name}"]
+    return [f"{log.arm}: {sentence}" for sentence in found]
 
 
 def _not_numbers(log: ArmLog) -> list[str]:
@@ -138,87 +129,3 @@ def _not_numbers(log: ArmLog) -> list[str]:
                 f"{log.time[k]:.3f} s, and {len(at) - 1} more such numbers"
             )
     return found
-
-
-def _velocities(log: ArmLog) -> list[str]:
-    """Hold velocities against positions: wrong units, swapped columns."""
-    if log.dq is None or len(log) < 8:
-        return []
-    slope = np.vstack([np.gradient(log.q[run], log.time[run], axis=0)
-                       for run in log.segments(at_least=8)] or [np.zeros((0, 1))])  # fmt: skip
-    if not len(slope):
-        return []
-    dq = np.vstack([log.dq[run] for run in log.segments(at_least=8)])
-    window = max(1, round(0.05 * log.rate))
-    slope, dq = _smooth(slope, window), _smooth(dq, window)
-    moving = _rms(dq) > _MOVES
-    apart = _rms(dq - slope) > _VELOCITY_FITS * np.maximum(_rms(dq), 1e-12)
-    odd = np.flatnonzero(moving & apart)
-    if not len(odd):
-        return []
-    joint = int(odd[0])
-    ratio = float(dq[:, joint] @ slope[:, joint]) / float(dq[:, joint] @ dq[:, joint])
-    for scale, what in ((57.2958, "positions are in degrees"), (1 / 57.2958, "dq is in degrees")):
-        if abs(ratio / scale - 1.0) < 0.2:
-            return [f"{log.arm}: {what} where dq and q disagree by {ratio:.3g}, allowed rad"]
-    names = ", ".join(log.joints[k] for k in odd)
-    return [f"{log.arm}: dq of {names} is not the slope of q: are columns swapped?"]
-
-
-def _positions(log: ArmLog, limits: ArmLimits) -> list[str]:
-    largest = np.abs(log.q).max(axis=0)
-    bound = np.maximum(np.abs(limits.lower), np.abs(limits.upper))
-    if (largest > 3.0 * bound).any():
-        joint = int(np.argmax(largest / bound))
-        return [
-            f"{log.arm}: {log.joints[joint]} is at {largest[joint]:.1f}, allowed up to "
-            f"{bound[joint]:.2f} rad: are positions in degrees?"
-        ]
-    outside = (log.q < limits.lower - 0.05) | (log.q > limits.upper + 0.05)
-    return [
-        f"{log.arm}: {log.joints[k]} is outside [{limits.lower[k]:.3f}, {limits.upper[k]:.3f}] "
-        "rad of this robot: are columns swapped, or is it another one?"
-        for k in np.flatnonzero(outside.any(axis=0))
-    ]
-
-
-def _units(log: ArmLog, limits: ArmLimits) -> list[str]:
-    if log.tau is None:
-        return []
-    largest = np.abs(log.tau).max(axis=0)
-    if (largest > 10.0 * limits.torque).any():
-        joint = int(np.argmax(largest / limits.torque))
-        return [
-            f"{log.arm}: tau of {log.joints[joint]} is {largest[joint]:.0f}, allowed up to "
-            f"{limits.torque[joint]:.0f} Nm: is it in mNm?"
-        ]
-    if largest.max() < 0.2:
-        return [f"{log.arm}: no torque is above {largest.max():.2g} Nm: in kNm, or not measured?"]
-    over = np.flatnonzero(largest > _ROOM * limits.torque)
-    return [
-        f"{log.arm}: tau of {log.joints[k]} is {largest[k]:.1f}, above the {limits.torque[k]:.0f} "
-        "Nm of this robot: are columns swapped, or is it another one?"
-        for k in over
-    ]
-
-
-def _cut_off(log: ArmLog, limits: ArmLimits) -> list[str]:
-    if log.tau is None:
-        return []
-    largest = np.abs(log.tau).max(axis=0)
-    cut = (np.abs(log.tau) > (1.0 - _FLAT) * largest).mean(axis=0)
-    return [
-        f"{log.arm}: tau of {log.joints[k]} is cut off at {largest[k]:.2f} Nm in "
-        f"{100 * cut[k]:.0f} % of the samples"
-        for k in np.flatnonzero((cut > _SATURATED) & (np.ptp(log.tau, axis=0) > 1e-6))
-        if largest[k] <= _ROOM * limits.torque[k]
-    ]
-
-
-def _smooth(values: Matrix, window: int) -> Matrix:
-    kernel = np.ones(window) / window
-    return np.stack([np.convolve(column, kernel, "same") for column in values.T], axis=1)
-
-
-def _rms(values: Matrix) -> Vector:
-    return np.asarray(np.sqrt(np.mean(values**2, axis=0)))

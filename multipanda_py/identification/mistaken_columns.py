@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What says that numbers of a log are not what their columns are called, a sentence each.
+
+Every look takes columns of one arm, (N, n) each, and names of its joints without a prefix; what
+calls it says of which log its sentences are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from multipanda_py.limits import ArmLimits
+from multipanda_py.robots.robot import Robot
+from multipanda_py.state import Matrix, Vector
+
+STILL = 0.02
+"""Span of a joint that stands still [rad, m]."""
+BEYOND = 0.05
+"""How far measured positions may be beyond limits [rad, m]."""
+TOO_MUCH, THOUSANDTHS = 1.5, 10.0
+"""Measured torques as a share of the limit that are those of another joint, as gravity comes on
+top of a command, and those in thousandths."""
+LEAST_TORQUE = 0.2
+"""Below which no joint of an arm stays, unless it stands on its head [Nm]."""
+SATURATED, MOST_SATURATED = 0.995, 0.01
+"""Share of the limit at which a torque is cut off, and share of samples that may be."""
+FLAT, EQUAL = 0.02, 1e-6
+"""Share of samples from which on equal largest or least torques are where they were cut off, and
+how equal they are, as a share of the largest."""
+APART, MOVES, WINDOW = 0.3, 0.02, 0.05
+"""Largest root mean square of dq less the slope of q as a share of that of dq, from which motion
+on [rad/s, m/s], and over which samples both are averaged for that [s]."""
+ALIKE = 0.8
+"""Correlation of signals that are one."""
+SHORTEST_RUN = 8
+"""Samples of a run whose slope is looked at."""
+
+
+def other_joints(joints: Sequence[str], robot: Robot) -> list[str]:
+    """Return whether these are joints of another robot; any prefix may stand before their names.
+
+    Args:
+        joints: Names, in the order of the columns.
+        robot: Whose they should be.
+    """
+    own = [joint.name for joint in robot.joints]
+    if len(joints) != len(own):
+        return [f"got {len(joints)} joints, allowed {len(own)}, which a {robot.name} has"]
+    if all(a == b or a.endswith(f"_{b}") or b.endswith(f"_{a}") for a, b in zip(joints, own)):
+        return []
+    return [f"got joints {', '.join(joints)}, allowed {', '.join(own)}, which a {robot.name} has"]
+
+
+def wrong_positions(q: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
+    """Return which positions are beyond what joints can be at: degrees, or another joint's."""
+    low, high = limits.lower - BEYOND, limits.upper + BEYOND
+    found = []
+    for joint in np.flatnonzero(((q < low) | (q > high)).any(axis=0)).tolist():
+        in_degrees = np.deg2rad(q[:, joint])
+        is_inside = (in_degrees >= low[joint]).all() and (in_degrees <= high[joint]).all()
+        if is_inside and np.abs(q).max() > 2.0 * np.pi:
+            hint = "are positions in degrees?"
+        else:
+            hint = "are columns swapped, or is it another robot?"
+        found.append(
+            f"{joints[joint]}: got positions from {q[:, joint].min():.4g} to "
+            f"{q[:, joint].max():.4g}, allowed {limits.lower[joint]:.4g} to "
+            f"{limits.upper[joint]:.4g} {limits.unit(joint)}: {hint}"
+        )
+    return found
+
+
+def wrong_torques(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
+    """Return which torques are no newton metres of these joints."""
+    largest = np.abs(tau).max(axis=0)
+    if largest.max() < LEAST_TORQUE:
+        return [f"no torque is above {largest.max():.2g} Nm: in kNm, or not measured?"]
+    in_thousandths = bool((largest > THOUSANDTHS * limits.torque).any())
+    hint = "is it in mNm?" if in_thousandths else "are columns swapped, or is it another robot?"
+    return [
+        f"{joints[joint]}: got torques up to {largest[joint]:.4g}, allowed "
+        f"{limits.torque[joint]:g} {limits.unit(joint, 'Nm')}: {hint}"
+        for joint in np.flatnonzero(largest > TOO_MUCH * limits.torque).tolist()
+    ]
+
+
+def wrong_velocities(
+    time: Vector, q: Matrix, dq: Matrix, joints: Sequence[str], runs: Sequence[slice]
+) -> list[str]:
+    """Return whether velocities are not how positions change, and what they are instead.
+
+    Args:
+        time: (N,) [s].
+        q: Positions.
+        dq: Velocities.
+        joints: Names.
+        runs: Samples between gaps.
+    """
+    runs = [run for run in runs if run.stop - run.start >= SHORTEST_RUN]
+    if not runs:
+        return []
+    window = max(1, round(WINDOW / float(np.median(np.diff(time)))))
+    slope = _averaged(np.vstack([np.gradient(q[r], time[r], axis=0) for r in runs]), window)
+    given = _averaged(np.vstack([dq[r] for r in runs]), window)
+    size = _rms(given)
+    odd = np.flatnonzero((size > MOVES) & (_rms(given - slope) > APART * size))
+    if not len(odd):
+        return []
+    joint, alike = int(odd[0]), correlations(given, slope)
+    what, changes = f"dq of {joints[joint]} is", "how its q changes"
+    best = int(np.argmax(np.nan_to_num(alike[joint], nan=-1.0)))
+    if alike[joint, joint] > ALIKE:
+        ratio = size[joint] / _rms(slope)[joint]
+        unit = "what unit is it in?"
+        if 40.0 < max(ratio, 1.0 / ratio) < 80.0:
+            unit = f"are {'velocities' if ratio > 1.0 else 'positions'} in degrees?"
+        return [f"{what} {ratio:.3g} times {changes}: {unit}"]
+    if alike[joint, joint] < -ALIKE:
+        return [f"{what} opposite to {changes}"]
+    if best != joint and alike[joint, best] > ALIKE:
+        return [f"{what} how q of {joints[best]} changes: are columns swapped?"]
+    names = ", ".join(joints[k] for k in odd)
+    return [f"dq of {names} is not the slope of q: are columns swapped?"]
+
+
+def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
+    """Return which torques are at the limit of their joint too often."""
+    share = (np.abs(tau) >= SATURATED * limits.torque).mean(axis=0)
+    return [
+        f"{joints[joint]}: the torque is at its limit of {limits.torque[joint]:g} "
+        f"{limits.unit(joint, 'Nm')} in {share[joint]:.0%} of the samples, where it does not say "
+        "what the motion takes; move slower"
+        for joint in np.flatnonzero(share > MOST_SATURATED).tolist()
+    ]
+
+
+def cut_off(tau: Matrix, joints: Sequence[str]) -> list[str]:
+    """Return which torques end at one value to the last digit: that of a sensor or a driver."""
+    near = EQUAL * np.abs(tau).max(axis=0)
+    found = []
+    for ends in (tau.max(axis=0), tau.min(axis=0)):
+        share = (np.abs(tau - ends) <= near).mean(axis=0)
+        found += [
+            f"{joints[joint]}: the torque is cut off at {ends[joint]:.4g}, in {share[joint]:.0%} "
+            "of the samples, where it does not say what the motion takes"
+            for joint in np.flatnonzero((share > FLAT) & (np.ptp(tau, axis=0) > near)).tolist()
+        ]
+    return found
+
+
+def still(q: Matrix, joints: Sequence[str]) -> list[str]:
+    """Return which joints do not move."""
+    return [
+        f"{joints[joint]}: stands still, within {STILL:g} rad or m, so that its friction and "
+        "what it moves cannot be told"
+        for joint in np.flatnonzero(np.ptp(q, axis=0) < STILL).tolist()
+    ]
+
+
+def correlations(a: Matrix, b: Matrix) -> Matrix:
+    """Return the correlation of every column with every other one, (n, n); nan for constants."""
+    one, other = (x - x.mean(axis=0) for x in (a, b))
+    lengths = np.outer(np.linalg.norm(one, axis=0), np.linalg.norm(other, axis=0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: Matrix = (one.T @ other) / lengths
+    return found
+
+
+def _averaged(values: Matrix, window: int) -> Matrix:
+    kernel = np.ones(window) / window
+    return np.stack([np.convolve(column, kernel, "same") for column in values.T], axis=1)
+
+
+def _rms(values: Matrix) -> Vector:
+    return np.asarray(np.sqrt(np.mean(values**2, axis=0)))
