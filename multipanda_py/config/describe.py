@@ -50,12 +50,20 @@ def describe_arms(config: CellConfig) -> list[ArmDescription]:
     return [describe_arm(name, arm) for name, arm in config.arms.items()]
 
 
+def describe_known(name: str, arm: ArmConfig) -> ArmDescription:
+    """Return one arm of a cell with what was identified of it, friction included."""
+    described = describe_arm(name, arm)
+    if not arm.identified:
+        return described
+    known = arm.robot_of_laws
+    return replace(
+        described, model=known, joint_damping=known.damping, joint_frictionloss=known.friction
+    )
+
+
 def describe_for_laws(config: CellConfig) -> list[ArmDescription]:
     """Return the arms as their laws know them: with what was identified of them."""
-    return [
-        replace(described, model=arm.robot_of_laws) if arm.identified else described
-        for described, arm in zip(describe_arms(config), config.arms.values())
-    ]
+    return [describe_known(name, arm) for name, arm in config.arms.items()]
 
 
 def describe_objects(config: CellConfig) -> list[SceneObject]:

@@ -90,8 +90,10 @@ class ArmShadow:
     put to where the arm is, and nothing is judged until it has settled.
 
     Args:
-        arm: As it is described.
+        arm: As it is described, or was identified.
         load: What its flange carries beyond hand and tool.
+        believed: As its robot believes it to be, which adds the gravity of that to commands; the
+            same by default.
 
     Attributes:
         name: Of the arm.
@@ -100,9 +102,13 @@ class ArmShadow:
     Thread: one at a time.
     """
 
-    def __init__(self, arm: ArmDescription, load: Load = NO_LOAD) -> None:
+    def __init__(
+        self, arm: ArmDescription, load: Load = NO_LOAD, believed: ArmDescription | None = None
+    ) -> None:
         self.name, self._arm, self._load = arm.name, arm, load
+        self._believed = believed
         self._twin: ArmTwin | None = None
+        self._robot: ArmTwin | None = None
         self._time = self._settled = self._period = 0.0
         self._follows = False
         self.skipped = 0
@@ -132,6 +138,8 @@ class ArmShadow:
                 log = log.part(slice(begin, None))
         if self._twin is None:
             self._twin = ArmTwin(self._arm, self._load, log.gravity_in_base)
+            if self._believed is not None:
+                self._robot = ArmTwin(self._believed, self._load, log.gravity_in_base)
         return self._run(self._twin, log)
 
     def _check(self, log: ArmLog) -> None:
@@ -156,7 +164,7 @@ class ArmShadow:
         n, count = self._arm.n_joints, len(log)
         dq = np.gradient(log.q, log.time, axis=0) if log.dq is None and count > 1 else log.dq
         dq = np.zeros_like(log.q) if dq is None else dq
-        given = self._given(twin, log)
+        given = self._given(self._robot or twin, log)
         felt = log.columns.get("tau_ext", np.full((count, n), np.nan))
         external = felt if "tau_ext" in log.columns else np.zeros((count, n))
         wrench = log.columns.get("wrench_ext_in_base", np.full((count, 6), np.nan))
@@ -206,7 +214,7 @@ class ArmShadow:
             self._before = (log.q[k], dq[k], given[k], external[k])
         return Shadowed(log, shown[0], shown[1], shown[2], shown[3], residuals, judged)
 
-    def _given(self, twin: ArmTwin, log: ArmLog) -> Matrix:
+    def _given(self, robot: ArmTwin, log: ArmLog) -> Matrix:
         """Return the torques that moved the arm, gravity included, (n, j)."""
         if log.tau_commanded is None:
             measured: Matrix = np.asarray(log.tau)
@@ -214,7 +222,7 @@ class ArmShadow:
         given = log.tau_commanded.copy()
         if not log.gravity_in_tau_commanded:
             if self._arm.compensates_gravity:
-                given += np.array([twin.gravity(q) for q in log.q])
+                given += np.array([robot.gravity(q) for q in log.q])
             elif "tau_gravity" in log.columns:
                 given += log.columns["tau_gravity"]
         if log.tau is not None and "interface" in log.columns:

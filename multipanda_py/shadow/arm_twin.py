@@ -31,12 +31,12 @@ class ArmTwin:
         \tau_c = K (q - \hat q) + D (\dot q - \dot{\hat q})
 
     with the torque u that the arm was given, gravity included, and the friction f of the
-    description. Gravity is that of the measured posture: that of the twin's own would be a spring
-    as stiff as K, which pushes an upright arm over; friction is that of the measured velocity.
-    Without the correction :math:`\tau_c` the twin would
-    drift off: half a newton metre that it does not know of takes a joint a radian away within
-    seconds. K is 0.6 of a joint's torque limit per radian and D damps critically for what the
-    joint moves in this posture: 5 to 25 rad/s. So :math:`\tau_c` is, below this bandwidth, what
+    description, its offset included. Gravity is that of the measured posture: that of the twin's
+    own would be a spring as stiff as K, which pushes an upright arm over; friction is that of the
+    measured velocity. Without the correction :math:`\tau_c` the twin would drift off: half a newton
+    metre that it does not know of takes a joint a radian away within seconds. K is 0.6 of a
+    joint's torque limit per radian and D damps critically for what the joint moves in this
+    posture: 5 to 25 rad/s. So :math:`\tau_c` is, below this bandwidth, what
     command, description and felt forces leave unexplained.
 
     Args:
@@ -65,6 +65,7 @@ class ArmTwin:
         self._data = self._floating.createData()
         self._stiffness: Vector = STIFFNESS * arm.limits.torque
         self._viscous, self._coulomb = arm.joint_damping, arm.joint_frictionloss
+        self._offset = arm.robot.torque_offset
         self._damping: Vector = np.zeros(arm.n_joints)
         self.q, self.dq, self.correction = np.zeros((3, arm.n_joints))
 
@@ -87,7 +88,7 @@ class ArmTwin:
 
     def friction(self, dq: Vector) -> Vector:
         """Return what the description's friction takes, (n,) [Nm, N]."""
-        found: Vector = self._viscous * dq + self._coulomb * np.tanh(dq / TURN)
+        found: Vector = self._viscous * dq + self._coulomb * np.tanh(dq / TURN) + self._offset
         return found
 
     def step(self, q: Vector, dq: Vector, torque: Vector, period: float) -> None:

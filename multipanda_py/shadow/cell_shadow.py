@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import describe_arm
+from multipanda_py.config.describe import describe_arm, describe_known
 from multipanda_py.exceptions import ShadowRefused
 from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.robots import ArmDescription
@@ -24,7 +24,8 @@ class CellShadow:
     """Follow the arms of a cell, and hold them against a band if there is one.
 
     Args:
-        config: The cell as it is described; loads are those of its file.
+        config: The cell as it is described; loads are those of its file, and arms with
+            ``identified`` are as they were.
         band: Of good runs.
         arms: Names of those that are followed; all if empty.
         update: Whether load and friction are found meanwhile.
@@ -55,10 +56,11 @@ class CellShadow:
         self._shadows: dict[str, ArmShadow] = {}
         for name in arms or tuple(config.arms):
             settings = config.arms[name]
-            arm = describe_arm(name, settings)
+            arm = describe_known(name, settings)
+            believed = describe_arm(name, settings) if settings.identified else None
             self.arms[name] = arm
             load = settings.settings.load or NO_LOAD
-            self._shadows[name] = ArmShadow(arm, load)
+            self._shadows[name] = ArmShadow(arm, load, believed)
             if update:
                 self.updates[name] = LoadAndFriction(arm, load)
             if band is not None:

@@ -6,8 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from robot_file import write_robot
 from shadow_rig import Rig
 
+from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.dynamics.gravity import heavy_model
 from multipanda_py.exceptions import ShadowRefused
 from multipanda_py.logs import ArmLog
@@ -15,7 +17,9 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.load import Load
 from multipanda_py.shadow import ArmShadow, ArmTwin
 from multipanda_py.shadow.arm_twin import STIFFNESS
+from multipanda_py.shadow.cell_shadow import CellShadow
 from multipanda_py.shadow.quantities import QUANTITIES, places, smallest
+from multipanda_py.validation import make_task, run_task
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
@@ -141,3 +145,21 @@ def test_every_number_has_a_least_band():
     assert smallest(limits).shape == (width,)
     assert (smallest(limits) > 0.0).all()
     assert len({quantity.name for quantity in QUANTITIES}) == len(places(7))
+
+
+def test_a_twin_went_by_the_data_sheet_where_its_cell_knows_better(tmp_path):
+    """The arm is what was identified; its robot goes on adding the gravity of the data sheet."""
+    write_robot(tmp_path / "robot.yaml", 3)
+    file = str(tmp_path / "robot.yaml")
+    arm = {"perturbation": {"parameters": file}, "identified": file}
+    known = CellConfig.from_dict({"arms": {"arm": arm}})
+    run = run_task(make_task(1, seconds=3.0), known)
+    needed = {}
+    for name, config in (("known", known), ("plain", CellConfig.from_dict({"arms": {"arm": {}}}))):
+        shadow = CellShadow(config)
+        shadow.follow(run.logs)
+        found = shadow.last["arm"]
+        needed[name] = np.sqrt(np.mean(found.correction[found.judged] ** 2, axis=0))
+    assert needed["plain"].max() > 1.0
+    assert (needed["known"] < 0.3 * needed["plain"].max()).all(), needed
+    assert np.linalg.norm(needed["known"]) < 0.2 * np.linalg.norm(needed["plain"]), needed
