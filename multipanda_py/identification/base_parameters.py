@@ -16,6 +16,8 @@ SAMPLES = 60
 """Random states whose regressors have all the rank that there is."""
 TOLERANCE = 1e-9
 """Of the rank, relative to the largest; below it there is rounding, 1e-13, and nothing between."""
+UNTOLD = 1e-6
+"""Of a constant torque, what bodies cannot stand in for, relative; else there is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,50 @@ def base_parameters(
         rotors: Whether the rotors' inertias are parameters too, behind those of links.
         seed: Of the states.
     """
+    joint_names = [f"rotor of {joint.name}" for joint in regressor.arm.robot.joints]
+    names = (*regressor.names, *(joint_names if rotors else ()))
+    rows = _rows_of_any_motion(regressor, gravities, rotors, seed)
+    return independent(rows.reshape(-1, len(names)), names)
+
+
+def untold_offsets(
+    regressor: ArmRegressor,
+    base: BaseParameters,
+    gravities: Sequence[Vector | None] = (None,),
+    *,
+    rotors: bool = False,
+    seed: int = 1,
+) -> list[int]:
+    """Return joints whose constant torque no motion tells from what bodies take, from 0.
+
+    As of a slide that stands upright: what it carries weighs the same everywhere, and its rotor
+    takes what that mass does.
+
+    Args:
+        regressor: Of the arm.
+        base: Its base parameters.
+        gravities: As for :func:`base_parameters`.
+        rotors: Likewise.
+        seed: Of the states.
+    """
+    rows = _rows_of_any_motion(regressor, gravities, rotors, seed)[:, :, base.columns]
+    columns, found = rows.reshape(-1, len(base)), []
+    for joint in range(rows.shape[1]):
+        constant = np.zeros(rows.shape[:2])
+        constant[:, joint] = 1.0
+        constant = constant.ravel()
+        weights, *_ = np.linalg.lstsq(columns, constant, rcond=None)
+        if np.linalg.norm(columns @ weights - constant) < UNTOLD * np.linalg.norm(constant):
+            found.append(joint)
+        else:
+            columns = np.column_stack([columns, constant])
+    return found
+
+
+def _rows_of_any_motion(
+    regressor: ArmRegressor, gravities: Sequence[Vector | None], rotors: bool, seed: int
+) -> Matrix:
+    """Return regressors of random states in every mounting, (N, n, p)."""
     rng = np.random.default_rng(seed)
     n = regressor.arm.n_joints
     stack = []
@@ -64,9 +110,7 @@ def base_parameters(
         dq, ddq = (rng.normal(size=(SAMPLES, n)) for _ in range(2))
         rows = regressor.rows(q, dq, ddq, gravity)
         stack.append(with_rotors(rows, ddq) if rotors else rows)
-    joint_names = [f"rotor of {joint.name}" for joint in regressor.arm.robot.joints]
-    names = (*regressor.names, *(joint_names if rotors else ()))
-    return independent(np.concatenate(stack).reshape(-1, len(names)), names)
+    return np.concatenate(stack)
 
 
 def with_rotors(rows: Matrix, ddq: Matrix) -> Matrix:

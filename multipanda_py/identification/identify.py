@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.identification.arm_regressor import ArmRegressor
-from multipanda_py.identification.base_parameters import BaseParameters, base_parameters
+from multipanda_py.identification.base_parameters import base_parameters, untold_offsets
 from multipanda_py.identification.excited import refuse_what_is_not_excited
 from multipanda_py.identification.friction import FoundFriction, FrictionShape, fit_friction
 from multipanda_py.identification.least_squares import Estimate, fit
@@ -35,6 +35,8 @@ OF_SPEED = 0.25
 """Of a joint that is slow itself, the share of its root mean square velocity."""
 LATEST = 0.02
 """Longest delay of measured torques that is put down to the recording [s]."""
+NO_OFFSET = 1e-3
+"""Of a joint whose offset is no other than a weight [Nm, N]."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Identified:
     Attributes:
         robot: With the masses, inertias and friction that were found.
         friction: Of its joints.
-        base: The combinations that torques depend on.
+        base: The combinations that torques depend on, friction apart.
         estimate: Their values, then those of friction, by weighted least squares.
         names: Of these.
         deviations: Standard deviations of the consistent parameters: ten per link, rotors,
@@ -142,21 +144,28 @@ def identify(
             "allowed runs of some seconds without gaps, both in what is used and what is held out"
         )
     gravities = [motion.gravity_in_base for motion in motions]
-    base = base_parameters(regressor, gravities, rotors=options.rotors == "fit")
+    fits_rotors = options.rotors == "fit"
+    base = base_parameters(regressor, gravities, rotors=fits_rotors)
+    untold = untold_offsets(regressor, base, gravities, rotors=fits_rotors)
     rotors = _known_rotors(regressor, options)
     train, test = (_without(part, rotors, n) for part in (train, test))
     progress(f"{len(base)} base parameters, {len(train)} samples")
     speed = np.sqrt((train.dq**2).mean(axis=0))
     moving = train.moving(np.minimum(SLOW, OF_SPEED * speed), options.cutoff)
-    columns = np.concatenate([base.columns, np.arange(11 * n, 14 * n)])
+    of_friction = np.delete(np.arange(3 * n), 2 * n + np.array(untold, int))
+    columns = np.concatenate([base.columns, 11 * n + of_friction])
+    if untold:
+        which = ", ".join(arm.robot.joints[joint].name for joint in untold)
+        progress(f"a constant torque of {which} is no other than a weight: put down to bodies")
     if options.friction == "sigmoid":
         progress("friction near rest")
         noise = fit(train.rows[:, :, columns], train.tau, train.independent, used=moving).noise
         shape = fit_shape(train, base, options.cutoff, noise)
         train, test = (part.with_shape(shape, options.cutoff) for part in (train, test))
-    delay = _delay(train, base, moving)
+    delay = _delay(train, columns, moving)
     train, test = train.late_by(delay), test.late_by(delay)
-    names = (*base.names, *_friction_names(arm))
+    of_joints = _friction_names(arm)
+    names = (*base.names, *(of_joints[k] for k in of_friction))
     estimate = fit(train.rows[:, :, columns], train.tau, train.independent, used=moving)
     refuse_what_is_not_excited(estimate, names)
     plain = fit(train.rows[:, :, columns], train.tau, train.independent, weighted=False)
@@ -167,7 +176,7 @@ def identify(
         (train.tau * weight).ravel(),
         [Load(link.inertial.mass, np.array(link.inertial.com), link.inertial.inertia)
          for link in arm.robot.links[1:]],
-        _bounds(arm, options),
+        _bounds(arm, options, untold),
         masses=_total(arm.robot),
     )  # fmt: skip
     armature, known = found.others[:n], 11 * n
@@ -242,26 +251,26 @@ def _without(part: Stack, rotors: Vector | None, n: int) -> Stack:
     return replace(part, rows=rows, tau=tau)
 
 
-def _delay(train: Stack, base: BaseParameters, moving: NDArray[np.bool_]) -> float:
+def _delay(train: Stack, columns: Matrix, moving: NDArray[np.bool_]) -> float:
     """Return by how much torques are late, or 0 where that is not clear [s]."""
-    n = train.tau.shape[1]
-    columns = np.concatenate([base.columns, np.arange(11 * n, 14 * n)])
     rows = np.concatenate([train.rows[:, :, columns], -train.slope[:, :, None]], axis=2)
     found = fit(rows, train.tau, train.independent, used=moving)
     delay, deviation = float(found.values[-1]), float(found.deviations[-1])
     return delay if abs(delay) > 3.0 * deviation and abs(delay) < LATEST else 0.0
 
 
-def _bounds(arm: ArmDescription, options: Options) -> ParameterPrior:
+def _bounds(arm: ArmDescription, options: Options, untold: Sequence[int]) -> ParameterPrior:
     """Return what is known of rotors and friction beforehand."""
     n = arm.n_joints
     rotors = np.array(arm.robot.armature) if options.rotors == "fit" else np.zeros(n)
     nothing = np.full(n, np.inf)
+    offset = nothing.copy()
+    offset[list(untold)] = NO_OFFSET
     prior = np.concatenate([rotors, np.zeros(3 * n)])
     loose = 0.5 * rotors + 0.02 if options.rotors == "fit" else np.ones(n)
     return ParameterPrior(
         prior,
-        np.concatenate([loose, nothing, nothing, nothing]),
+        np.concatenate([loose, nothing, nothing, offset]),
         np.concatenate([np.zeros(3 * n), np.full(n, -np.inf)]),
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from measured_arm import Imperfections, measure, perturbed, some_motion
+from rail import railed_ur5e
 
 from multipanda_py.dynamics.gravity import heavy_model
 from multipanda_py.exceptions import IdentificationRefused
@@ -211,3 +212,23 @@ def test_a_motion_of_one_joint_after_the_other_is_refused_with_what_it_leaves_op
     tau = rows @ regressor.prior + rows[..., -10:] @ regressor.carried
     with pytest.raises(IdentificationRefused, match=r"cannot be told.*condition number"):
         identify([MeasuredMotion("small", time, q, tau)], PRIOR)
+
+
+def test_a_slide_that_stands_upright_was_blamed_on_the_motion():
+    """What it carries, its rotor and a constant torque are two numbers, whatever the motion."""
+    upright = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
+    arm = ArmDescription("arm", railed_ur5e(), rotation_base_in_world=upright)
+    plant = perturbed(arm, 1)
+    motion, regressor, own = some_motion(plant, 0), ArmRegressor(plant), plant.robot
+    time = motion.times(100.0)
+    q, dq, ddq = motion.sample(time)
+    tau = regressor.rows(q, dq, ddq) @ regressor.prior + own.armature * ddq
+    friction = np.concatenate([own.damping, own.friction, own.torque_offset])
+    tau += FrictionShape.sharp(7).rows(dq) @ friction
+    tau += 0.02 * np.random.default_rng(0).normal(size=tau.shape)
+    said = []
+    found = identify([MeasuredMotion("log", time, q, tau)], arm, progress=said.append)
+    assert any("a constant torque of rail_joint is no other than a weight" in s for s in said)
+    assert "offset of rail_joint" not in found.names
+    assert "offset of elbow_joint" in found.names
+    assert (found.held_out["consistent"] < 0.1 * found.held_out["datasheet"] + 0.05).all()
