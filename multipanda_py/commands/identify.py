@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cutoff", type=positive, default=5.0, metavar="HZ", help="default 5")
     parser.add_argument(
         "--held-out", type=float, default=0.3, metavar="SHARE",
-        help="end of every log that is only predicted, default 0.3",
+        help="end of every motion that is only predicted, default 0.3",
     )  # fmt: skip
     parser.add_argument(
         "--mounting", type=float, nargs=3, action="append", default=[], metavar=("R", "P", "Y"),

@@ -37,6 +37,8 @@ LATEST = 0.02
 """Longest delay of measured torques that is put down to the recording [s]."""
 NO_OFFSET = 1e-3
 """Of a joint whose offset is no other than a weight [Nm, N]."""
+SAID = 1.0
+"""Of a rest that is left out, what is worth a word [s]."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Options:
             not in the torques, as of sensors behind the gears (``unseen``); what the logs say of
             their sensors decides between the first and the last (``auto``).
         cutoff: Of the filter of torques and regressors [Hz].
-        held_out: Share of every log, its end, that is only predicted.
+        held_out: Share of every log, its end without the rest there, that is only predicted.
     """
 
     friction: str = "coulomb"
@@ -130,9 +132,14 @@ def identify(
     if not motions:
         raise IdentificationRefused("no log")
     options = _with_rotors_of(motions, options)
+    moving_parts = [motion.without_rest() for motion in motions]
+    for motion, part in zip(motions, moving_parts):
+        rest = float(np.ptp(motion.time) - np.ptp(part.time))
+        if rest >= SAID:
+            progress(f"{motion.name}: {rest:.1f} s of rest at its ends are left out")
     pairs = [
         motion.split(options.held_out) if options.held_out else (motion, motion)
-        for motion in motions
+        for motion in moving_parts
     ]
     progress("filtering and regressors")
     shape = FrictionShape.sharp(n)

@@ -16,6 +16,9 @@ GAP = 2.5
 periods, two leave three; half a period is left for a clock that is not even."""
 BRIDGED = 0.02
 """No gap to filters: what they leave of a motion does not change within it [s]."""
+RESTS, AROUND = 5e-3, 0.5
+"""How near to where it begins and ends an arm rests there [rad, m], and how much of that rest is
+kept [s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +99,19 @@ class MeasuredMotion:
             dq=None if self.dq is None else self.dq[run],
             starts=tuple(sorted(inside)),
         )
+
+    def without_rest(self) -> MeasuredMotion:
+        """Return it without what was recorded before the arm moved, and behind that.
+
+        All of it, if nothing moves.
+        """
+        left, reached = (np.abs(self.q - self.q[k]).max(axis=1) > RESTS for k in (0, -1))
+        if not left.any():
+            return self
+        begin = self.time[int(left.argmax())] - AROUND
+        end = self.time[len(reached) - 1 - int(reached[::-1].argmax())] + AROUND
+        first, last = np.searchsorted(self.time, [begin, end]).tolist()
+        return self.part(slice(first, last))
 
     def split(self, held_out: float) -> tuple[MeasuredMotion, MeasuredMotion]:
         """Return the first part, and the last, which is the given share of the time."""

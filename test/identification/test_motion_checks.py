@@ -124,6 +124,26 @@ def test_a_gap_is_no_reason_to_refuse_the_rest():
     assert (found.held_out["consistent"] < 0.1).all()
 
 
+def with_rest(log, before, after):
+    """As who stops the recorder late: the arm stands where it begins and ends, and trembles."""
+    count, period = (round(before * 100), round(after * 100)), 0.01
+    time = np.arange(len(log.time) + sum(count)) * period
+    tremble = 1e-4 * np.random.default_rng(0).normal(size=(len(time), 7))
+    q, dq, tau = (np.pad(x, (count, (0, 0)), "edge") for x in (log.q, log.dq, log.tau))
+    return MeasuredMotion("log", time, q + tremble, tau, dq, joints=log.joints)
+
+
+def test_the_rest_behind_a_motion_was_what_the_result_was_judged_by():
+    log, said = with_rest(GOOD, 3.0, 30.0), []
+    part = log.without_rest()
+    assert part.time[0] == pytest.approx(2.5, abs=0.3)
+    assert part.time[-1] == pytest.approx(3.0 + GOOD.time[-1] + 0.5, abs=0.3)
+    assert GOOD.part(slice(0, 1)).without_rest().time.size == 1
+    found = identify([log], ARM, progress=said.append)
+    assert any(text.startswith("log: 32.") and "of rest at its ends" in text for text in said)
+    assert np.ptp(found.measured, axis=0)[1] > 5.0
+
+
 @pytest.mark.parametrize("rate", [30.0, 1000.0])
 def test_identification_has_the_gaps_that_the_log_has_but_for_those_that_filters_bridge(rate):
     """Two samples that were lost were a gap to a log, and none to who computed with it."""
