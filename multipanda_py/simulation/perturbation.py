@@ -54,6 +54,10 @@ class Perturbation(Stage):
         T \dot\tau_m = \tau - \tau_m, \qquad
         \tau_{joint} = \tau_m + \tau_{bias} + J_c^T m g
 
+    The bias is of motors that do more than they were told. It is shown, and felt too: right for a
+    robot that estimates by what it commanded, and not for one that does so by torque sensors.
+    Their error is :class:`.SensorNoise`.
+
     Args:
         settings: What is wrong with the arm.
         model: MuJoCo's model.
