@@ -184,6 +184,41 @@ def test_hold_stops_every_motion_within_its_limits(rigs, episodes):
     assert len(late) <= max(1, 0.006 * n), late
 
 
+def test_what_hold_commands_comes_late_where_commands_do():
+    rig = StopRig({"command_delay": 0.003})
+    before = np.array([3.0, -2.0, 1.0, 2.0, 0.5, -0.5, 0.2])
+    rig.throw(Throw(READY, np.full(7, 0.5), before, {}))
+    for _ in range(3):
+        rig.cell.step(1)
+        np.testing.assert_array_equal(rig.data.ctrl[:7], before)
+    rig.cell.step(1)
+    assert (rig.data.ctrl[:7] != before).all()
+    rig.cell.close()
+
+
+@pytest.mark.robustness
+@pytest.mark.inline
+@pytest.mark.parametrize("late", range(1, 8))
+def test_hold_stops_an_arm_whose_commands_are_late(late, episodes):
+    """By 1 to 7 ms, every one of them; of some, states or torques lag for the rest of 7 ms."""
+    rng = np.random.default_rng(late)
+    own = {"command_delay": 1e-3 * late, "inertia_scale": [0.8, 1.0, 1.2][late % 3]}
+    if late % 2:
+        own |= {"delay": 1e-3 * max(0, 5 - late), "torque_lag": 0.002 if late < 6 else 0.0}
+    rig, beyond, n = StopRig(own), [], episodes(4, 1000)
+    for episode in range(n):
+        throw = Throw.random(rng, payload=False)
+        start, added = must_add(rig, throw)
+        rig.throw(throw)
+        book = rig.run(1.2)
+        rest = book.rest_time(REST)
+        gained = book.kinetic.max() - 1.2 * start - added
+        if gained > 1e-9 or rest > 1.0 or book.speed[-1] > 0.02:
+            beyond.append((episode, rest, gained, book.speed[-1], throw))
+    rig.cell.close()
+    assert not beyond, f"{len(beyond)} of {n}: {beyond}"
+
+
 def straight(state):
     """Brake all joints in proportion: along a straight line."""
     momentum = state.mass @ state.dq

@@ -10,6 +10,8 @@ import numpy as np
 
 from multipanda_py.loop.events import Event
 from multipanda_py.robots.limits import FR3_LIMITS
+from multipanda_py.simulation.delay import CommandDelay, Delay
+from multipanda_py.simulation.perturbation import Perturbation
 from multipanda_py.testing import simple_cell
 
 GRAVITY = 9.81
@@ -82,11 +84,12 @@ class StopRig:
         self.data.qpos[: self._n], self.data.qvel[: self._n] = throw.q, throw.dq
         self.data.qpos[self._n :] = self.data.ctrl[self._n :] = 0.04  # of fingers
         mujoco.mj_forward(self.model, self.data)
-        drive = self.backend.drives[0]
-        for stage in {step.__self__ for step in drive._executing + drive._measuring}:
-            if hasattr(stage, "_motor"):
+        for stage in self.backend.drives[0].stages:
+            if isinstance(stage, Perturbation):
                 stage._motor = throw.tau.copy()
-            if hasattr(stage, "_past"):
+            elif isinstance(stage, CommandDelay):  # what is under way is what was commanded last
+                stage._past[:] = throw.tau
+            elif isinstance(stage, Delay):
                 stage._past.clear()
         self.arm.state.tau[:] = throw.tau
         self.backend.read([0])
