@@ -42,8 +42,8 @@ class PerturbationConfig(Section):
     link_inertia: Annotated[list[_Scale], _PER_AXIS] = [1.0] * (3 * JOINTS)
     """Factors on the second moments of mass along each link's three principal axes."""
     torque_bias: JointTorques = [0.0] * JOINTS
-    """Added to every executed torque, shown by ``tau_J``, and felt, as by a robot that goes by what
-    it commanded; the error of torque sensors is ``noise.tau_bias`` [Nm]."""
+    """Added to every executed torque, shown by ``tau_J``, and felt, as by a robot that goes by
+    what it commanded; the error of torque sensors is ``noise.tau_bias`` [Nm]."""
     coulomb: JointFriction = [0.0] * JOINTS
     """Friction beside ``joint_friction`` [Nm]."""
     viscous: JointFriction = [0.0] * JOINTS

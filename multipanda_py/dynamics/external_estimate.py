@@ -14,7 +14,7 @@ from multipanda_py.dynamics.momentum_observer import MomentumObserver
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.joint_losses import JointLosses
 from multipanda_py.robots.load import Load
-from multipanda_py.state import ArmState
+from multipanda_py.state import ArmState, Vector
 
 CROSSOVER = 20.0
 """Below which measured torques say what is felt, and above which the robot does [1/s]."""

@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import IdentificationRefused
 from multipanda_py.identification.arm_regressor import ArmRegressor
-from multipanda_py.identification.base_parameters import base_parameters, untold_offsets
+from multipanda_py.identification.base_parameters import (
+    BaseParameters,
+    base_parameters,
+    untold_offsets,
+)
 from multipanda_py.identification.excited import refuse_what_is_not_excited
 from multipanda_py.identification.friction import FoundFriction, FrictionShape, fit_friction
 from multipanda_py.identification.least_squares import Estimate, fit

@@ -2,8 +2,8 @@
 """A node that says in ``/diagnostics`` how arms and the twins that follow them agree.
 
 Run by ``multipanda shadow --node --ros`` as ``python -m multipanda_py.ros.shadow_node CELL
-NAMESPACE``: lines of JSON on standard input say how it is, and it ends with them. What computes the
-twins has no part of ROS in it, and whoever serves ROS has no part of the loop.
+NAMESPACE``: lines of JSON on standard input say how it is, and it ends with them. What computes
+the twins has no part of ROS in it, and whoever serves ROS has no part of the loop.
 """
 
 from __future__ import annotations

@@ -33,11 +33,11 @@ class ArmTwin:
     with the torque u that the arm was given, gravity included, and the friction f of the
     description, its offset included. Gravity is that of the measured posture: that of the twin's
     own would be a spring as stiff as K, which pushes an upright arm over; friction is that of the
-    measured velocity. Without the correction :math:`\tau_c` the twin would drift off: half a newton
-    metre that it does not know of takes a joint a radian away within seconds. K is 0.6 of a
+    measured velocity. Without the correction :math:`\tau_c` the twin would drift off: half a
+    newton metre that it does not know of takes a joint a radian away within seconds. K is 0.6 of a
     joint's torque limit per radian and D damps critically for what the joint moves in this
-    posture: 5 to 25 rad/s. So :math:`\tau_c` is, below this bandwidth, what
-    command, description and felt forces leave unexplained.
+    posture: 5 to 25 rad/s. So :math:`\tau_c` is, below this bandwidth, what command, description
+    and felt forces leave unexplained.
 
     Args:
         arm: As it is described, with hand and tool.

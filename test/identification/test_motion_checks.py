@@ -81,7 +81,9 @@ def in_pieces(log):
 
 BAD = {
     "degrees": (lambda log: replace(log, q=np.rad2deg(log.q)), "are positions in degrees"),
-    "velocities in degrees": (lambda log: replace(log, dq=np.rad2deg(log.dq)), "velocities in degrees"),
+    "velocities in degrees": (
+        lambda log: replace(log, dq=np.rad2deg(log.dq)), "velocities in degrees"
+    ),
     "mNm": (lambda log: replace(log, tau=1e3 * log.tau), "is it in mNm"),
     "swapped velocities": (lambda log: replace(log, dq=swapped(log.dq)), "columns swapped"),
     "swapped torques": (lambda log: replace(log, tau=swapped(log.tau, 1, 3)), "columns swapped"),

@@ -61,7 +61,8 @@ CASES = {
     "too short": (lambda log: log.between(0.0, 2.0), "too short, allowed from 5 s"),
     "gaps": (lambda log: log.with_columns({n: np.delete(log[n], np.s_[200:500], 0)
                                            for n in log.names}), "3.01 of 9.99 s lie in 1 gaps"),
-    "another robot": (lambda log: replace(log, joints=("shoulder", *JOINTS[1:])), "got joints shoulder, "),
+    "another robot": (lambda log: replace(log, joints=("shoulder", *JOINTS[1:])),
+                      "got joints shoulder, "),
 }  # fmt: skip
 
 
