@@ -53,13 +53,15 @@ class CommandDelay(Stage):
 
     def __init__(self, cycles: int, joints: int, robot: SimRobot) -> None:
         self._past: Vector = np.zeros((cycles, joints))
+        self._due: Vector = np.zeros(joints)
         self._at, self._robot = 0, robot
 
     def execute(self, tau: Vector) -> None:
         """Replace commanded torques (n,) [Nm] by those that are due, in place."""
         if self._robot.stopped:
             self._past[:] = tau
-        due = self._past[self._at].copy()
-        self._past[self._at] = tau
+        due, place = self._due, self._past[self._at]
+        due[:] = place
+        place[:] = tau
         tau[:] = due
         self._at = (self._at + 1) % len(self._past)

@@ -66,12 +66,14 @@ class Drive:
 
     Attributes:
         stages: As given.
+        is_random: Whether a seed changes anything about it.
 
     Thread: control.
     """
 
     def __init__(self, stages: Sequence[Stage]) -> None:
         self.stages = tuple(stages)
+        self.is_random = any(type(stage).reseed is not Stage.reseed for stage in stages)
         self._executing: list[Callable[[Vector], None]] = [
             stage.execute for stage in stages if type(stage).execute is not Stage.execute
         ]

@@ -10,7 +10,8 @@ from multipanda_py.config.perturbation_section import PerturbationConfig
 from multipanda_py.simulation.drive import Measured, Stage
 from multipanda_py.state import Vector
 
-_OF_JOINTS = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)
+_add, _subtract, _multiply = np.add, np.subtract, np.multiply
+_divide, _negative, _exp = np.divide, np.negative, np.exp
 
 
 class JointFriction(Stage):
@@ -52,32 +53,44 @@ class JointFriction(Stage):
             np.array(settings.stribeck),
             np.array(settings.stribeck_speed),
         )
-        self._viscous = np.array(settings.viscous)
+        self._slowing = -np.array(settings.viscous)
         self._offset = np.array(settings.friction_offset)
         self._coulomb = np.array(settings.coulomb)
         self._own: Vector = self._coulomb + self._stribeck  # of what is in the bounds
         self._known = self._bounds - self._own
         self._varies = bool(self._stribeck.any())
         self._rubs = bool(self._own.any())
-        self._dry = np.zeros(model.nv)
+        self._shares_bounds = bool(self._known.any())
+        self._dry, self._felt = np.zeros(model.nv), np.zeros(n)
+        self._falling, self._bound = np.zeros((2, n))
 
     def execute(self, tau: Vector) -> None:
         """Set the bounds of dry friction for this cycle, and take the offset away."""
         if self._varies:
-            falling = np.exp(-((self._speeds / self._speed) ** 2))
-            self._own = self._coulomb + self._stribeck * falling
-            self._bounds[:] = self._known + self._own
+            falling = _divide(self._speeds, self._speed, self._falling)
+            _exp(_negative(_multiply(falling, falling, falling), falling), falling)
+            _add(self._coulomb, _multiply(self._stribeck, falling, falling), self._own)
+            _add(self._known, self._own, self._bounds)
         tau -= self._offset
 
     def measure(self, state: Measured) -> None:
         """Add what the estimate of external torques takes for a push."""
-        felt = -self._viscous * self._speeds - self._offset
-        data = self._data
-        if self._rubs and data.nefc:
-            force = np.where(data.efc_type == _OF_JOINTS, data.efc_force, 0.0)
-            mujoco.mj_mulJacTVec(self._model, data, self._dry, force)
-            bounds = self._known + self._own
-            share = np.divide(self._own, bounds, out=np.zeros_like(bounds), where=bounds > 0.0)
-            felt += share * self._dry[self._dofs]
+        felt, data = self._felt, self._data
+        _subtract(_multiply(self._slowing, self._speeds, felt), self._offset, felt)
+        if self._rubs and data.nf:
+            _add(felt, self._dry_friction(), felt)
         state.tau_ext += felt
         state.tau_J += self._offset  # of a motor, which friction is beyond
+
+    def _dry_friction(self) -> Vector:
+        """Return what of MuJoCo's dry friction is this arm's own, (n,) [Nm]."""
+        data, dry = self._data, self._dry
+        rows = slice(data.ne, data.ne + data.nf)  # a row per joint that rubs, with 1 at its place
+        dry[:] = 0.0
+        dry[data.efc_id[rows]] = data.efc_force[rows]
+        own: Vector = dry[self._dofs]
+        if not self._shares_bounds:
+            return own
+        bounds = _add(self._known, self._own, self._bound)
+        share = np.divide(self._own, bounds, out=np.zeros_like(bounds), where=bounds > 0.0)
+        return share * own

@@ -18,6 +18,7 @@ from multipanda_py.state import Vector
 FILTER_TIME = 0.005
 """Of the estimate of external torques, which sees accelerations as its observer does [s]."""
 _gravity, _inverse_dynamics = pin.computeGeneralizedGravity, pin.rnea
+_subtract, _multiply = np.subtract, np.multiply
 
 
 class ModelError(Stage):
@@ -66,6 +67,7 @@ class ModelError(Stage):
         self._carried = bool(real.compensates_gravity)
         self._follow = -math.expm1(-period / FILTER_TIME)
         self._error: Vector = np.zeros(described.n_joints)
+        self._change: Vector = np.zeros(described.n_joints)
 
     def execute(self, tau: Vector) -> None:
         """Carry the described arm instead of the real one, in place."""
@@ -78,7 +80,9 @@ class ModelError(Stage):
     def measure(self, state: Measured) -> None:
         """Add what the estimate of external torques gets wrong."""
         q, dq, ddq = state.q, state.dq, self._accelerations
-        error = _inverse_dynamics(self._believed, self._believed_data, q, dq, ddq)
-        error = error - _inverse_dynamics(self._true, self._true_data, q, dq, ddq)
-        self._error += self._follow * (error - self._error)
-        state.tau_ext += self._error
+        change, error = self._change, self._error
+        believed = _inverse_dynamics(self._believed, self._believed_data, q, dq, ddq)
+        true = _inverse_dynamics(self._true, self._true_data, q, dq, ddq)
+        _subtract(_subtract(believed, true, change), error, change)
+        error += _multiply(self._follow, change, change)
+        state.tau_ext += error

@@ -12,6 +12,7 @@ from multipanda_py.simulation.drive import Measured, Stage
 from multipanda_py.simulation.mjcf_elements import put
 from multipanda_py.state import Vector
 
+_add, _subtract, _multiply = np.add, np.subtract, np.multiply
 PAYLOAD_RADIUS = 0.03
 """Of the sphere whose rotational inertia an unknown payload has [m]."""
 
@@ -86,6 +87,7 @@ class Perturbation(Stage):
         self._follow = 1.0 - float(np.exp(-period / lag)) if lag > 0.0 else 1.0
         self._motor: Vector | None = None
         self._bias = np.array(settings.torque_bias)
+        self._change = np.zeros(arm.n_joints)
         self._payload = settings.payload
         self._body = int(model.body(f"{arm.prefix}payload").id) if self._payload else -1
         self._weighs = bool(self._payload) and model.body_gravcomp[self._body] == 0.0
@@ -101,9 +103,9 @@ class Perturbation(Stage):
         """Turn commanded torques (n,) [Nm] into executed ones, in place."""
         if self._motor is None:
             self._motor = tau.copy()
-        self._motor += self._follow * (tau - self._motor)
-        tau[:] = self._motor
-        tau += self._bias
+        change = _subtract(tau, self._motor, self._change)
+        _add(self._motor, _multiply(self._follow, change, change), self._motor)
+        _add(self._motor, self._bias, tau)
         if self._payload and not self._weighs:
             tau += self._weigh()
 

@@ -35,7 +35,10 @@ class Ripple(Stage):
     def __init__(self, settings: JointsConfig, qpos: Vector, places: NDArray[np.int64]) -> None:
         self._amplitude, self._waves = np.array(settings.ripple), np.array(settings.ripple_waves)
         self._qpos, self._places = qpos, places
+        self._angle = np.zeros(len(places))
 
     def execute(self, tau: Vector) -> None:
         """Add the ripple of the motors' present angles."""
-        tau += self._amplitude * np.sin(self._waves * self._qpos[self._places] % math.tau)
+        angle = self._qpos.take(self._places, None, self._angle, "clip")
+        np.sin(np.remainder(np.multiply(self._waves, angle, angle), math.tau, angle), angle)
+        tau += np.multiply(self._amplitude, angle, angle)

@@ -11,6 +11,8 @@ from multipanda_py.config.sections import NoiseConfig
 from multipanda_py.simulation.drive import Measured, Stage
 from multipanda_py.state import Vector
 
+_rint = np.rint
+
 
 class SensorNoise(Stage):
     r"""Add white noise to what is measured, and to torques a constant and a random walk.
@@ -33,12 +35,16 @@ class SensorNoise(Stage):
     CHANGING = ("_random", "_walking", "_offset")
 
     def __init__(self, config: NoiseConfig, seed: int, period: float) -> None:
-        self._config, self._number = config, seed
+        self._number = seed
         self._random = np.random.default_rng(seed)
         self._walking = np.random.default_rng((seed, 1))  # leaves the other draws as they are
         self._offset = np.array(config.tau_bias)
         self._step = np.array(config.tau_drift) * math.sqrt(period)
         self._drifts = bool(self._step.any())
+        self._n = n = len(self._offset)
+        self._sizes = np.repeat([config.q, config.dq, config.tau], n)
+        self._noise = np.zeros(3 * n)
+        self._parts = self._noise[:n], self._noise[n : 2 * n], self._noise[2 * n :]
 
     def reseed(self, seed: int) -> None:
         """Draw noise and walk anew; what the walk has come to stays."""
@@ -47,12 +53,13 @@ class SensorNoise(Stage):
 
     def measure(self, state: Measured) -> None:
         """Disturb positions, velocities and torques of a state."""
-        config, normal, n = self._config, self._random.standard_normal, state.n_joints
-        state.q += config.q * normal(n)
-        state.dq += config.dq * normal(n)
-        torque = config.tau * normal(n)
+        noise, (position, velocity, torque) = self._noise, self._parts
+        self._random.standard_normal(out=noise)
+        np.multiply(self._sizes, noise, noise)
+        state.q += position
+        state.dq += velocity
         if self._drifts:
-            self._offset += self._step * self._walking.standard_normal(n)
+            self._offset += self._step * self._walking.standard_normal(self._n)
         torque += self._offset
         state.tau_J -= torque
         state.tau_ext += torque
@@ -71,7 +78,7 @@ class TorqueStep(Stage):
     def execute(self, tau: Vector) -> None:
         """Round torques (n,) [Nm]. Thread: control."""
         tau /= self._step
-        np.rint(tau, out=tau)
+        _rint(tau, tau)
         tau *= self._step
 
 
@@ -85,15 +92,16 @@ class MeasuredStep(Stage):
     """
 
     def __init__(self, config: NoiseConfig) -> None:
-        self._q, self._dq, self._tau = config.q_step, config.dq_step, config.tau_step
+        steps = {
+            "q": config.q_step, "dq": config.dq_step,
+            "tau_J": config.tau_step, "tau_ext": config.tau_step,
+        }  # fmt: skip
+        self._steps = [(name, step) for name, step in steps.items() if step > 0.0]
 
     def measure(self, state: Measured) -> None:
         """Round positions, velocities and torques of a state."""
-        for values, step in (
-            (state.q, self._q), (state.dq, self._dq),
-            (state.tau_J, self._tau), (state.tau_ext, self._tau),
-        ):  # fmt: skip
-            if step > 0.0:
-                values /= step
-                np.rint(values, out=values)
-                values *= step
+        for name, step in self._steps:
+            values = getattr(state, name)
+            values /= step
+            _rint(values, values)
+            values *= step
