@@ -85,5 +85,7 @@ class GovernedObject(GovernedPose):
 
 def _at_hand(twist: Vector, lever: Vector, rotation: Matrix) -> Vector:
     """Return the object's twist at a hand, along the axes of that arm's base, (6,)."""
-    linear = twist[:3] + np.cross(twist[3:], lever)
+    (ax, ay, az), (x, y, z) = twist[3:].tolist(), lever.tolist()
+    turning = ay * z - az * y, az * x - ax * z, ax * y - ay * x
+    linear = twist[:3] + turning
     return np.concatenate([rotation.T @ linear, rotation.T @ twist[3:]])

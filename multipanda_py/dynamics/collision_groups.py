@@ -88,6 +88,7 @@ class Group:
         free: What must not be.
         is_touched: Whether the hand of the first body is meant to touch the second.
         is_foreseen: Whether a reference that is ahead of its arm is to keep away, too.
+        places: For every pair where :class:`.Proximity` has the speeds of its two links.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class Group:
         self.results: list[Any] = []
         self.limit = -1.0
         self.begins = [math.inf] * len(pairs)
+        self.places: list[tuple[int, int]] = []
 
     def build(self) -> None:
         """Make what computes the distances, at the start or when it is needed first."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,9 @@ import pinocchio as pin
 from multipanda_py.dynamics.collision_geometry import CollisionGeometry
 from multipanda_py.dynamics.collision_groups import Group
 from multipanda_py.state import ArmState, Vector
+
+SURELY = 1.0 + 1e-9
+"""Times a bound, so that rounding does not make it less."""
 
 
 class Pair:
@@ -69,6 +73,7 @@ class NearPairs:
         everyone: Sequence[ArmState],
         distance_at_rest: float,
         least: float,
+        speeds: Sequence[float],
     ) -> list[Pair]:
         """Return the pairs that matter.
 
@@ -77,6 +82,7 @@ class NearPairs:
             everyone: States of all arms.
             distance_at_rest: From which pairs matter at rest [m].
             least: Up to which they matter in any case, for what is ahead of the arms [m].
+            speeds: What no point of any link is faster than, at the places of groups [m/s].
         """
         scene, found = self._scene, []
         pin.computeJointJacobians(scene.model, scene.data)
@@ -84,19 +90,25 @@ class NearPairs:
             np.cumsum((jacobian * state.dq).T, axis=0, out=twists[1 : 1 + state.n_joints])
         twist_of = self._twists.tolist()
         for group, matters in near:
-            for index, (result, joints) in enumerate(zip(group.results, group.pairs)):
+            in_any_case = least if group.is_foreseen else -math.inf
+            for index, result in enumerate(group.results):
                 distance = result.min_distance
                 if distance >= matters:
                     continue
-                wrench, rate, begin = _unit_wrench(result), 0.0, group.begins[index]
+                begin = group.begins[index]
                 if distance > begin:
                     group.begins[index] = begin = min(distance, distance_at_rest)
+                first, second = group.places[index]
+                fastest = SURELY * (speeds[first] + speeds[second])
+                if distance >= max(begin, in_any_case, self._reach(fastest)):
+                    continue  # its rate, which costs most, is no more than that
+                wrench, rate, joints = _unit_wrench(result), 0.0, group.pairs[index]
                 if joints[0]:
                     rate -= _product(wrench, twist_of[group.movers[0]][joints[0]])
                 if joints[1]:
                     rate += _product(wrench, twist_of[group.movers[1]][joints[1]])
                 is_near = distance < max(begin, self._reach(-rate))
-                if is_near or (distance < least and group.is_foreseen):
+                if is_near or distance < in_any_case:
                     pair = Pair(distance, rate, begin, is_near)
                     found.append(self._pair(group, joints, wrench, pair))
         return found

@@ -94,7 +94,13 @@ class Proximity:
         self._bend = self._steepness = 0.0
         self._none: list[Pair] = []
         self._distance = self._least = 0.0
+        self._fastest: list[float] = []
         self.groups: list[Group] = []
+        for group in scene.groups:
+            group.places = [
+                (self._movers(group.first, [link])[0], self._movers(group.second, [other])[0])
+                for link, other in group.pairs
+            ]
         self._pairs = NearPairs(scene, reach)
 
     def choose(self, kinds: Collection[str], distance: float) -> None:
@@ -277,7 +283,7 @@ class Proximity:
         self._steepness = 0.5 * (reach(fastest + 2.0 * FASTER) - reach(fastest)) / FASTER
         if not near:
             return self._none
-        return self._pairs.find(near, self._everyone, self._distance, self._least)
+        return self._pairs.find(near, self._everyone, self._distance, self._least, self._fastest)
 
     def _speeds(self) -> list[float]:
         """Return for every group what none of its pairs can near one another faster than [m/s]."""
@@ -285,7 +291,9 @@ class Proximity:
         bounds = size.dot(self._weights)[self._bodies :]
         self._bend = self._farthest * max(self._arms(size)[:, room:].dot(self._ones).tolist())
         # What is held is as fast as it can be on its arm; so are links as seen from others.
-        each = _concatenate((self._scene.speeds(), bounds)).take(self._places)
+        every = _concatenate((self._scene.speeds(), bounds))
+        self._fastest = every.tolist()
+        each = every.take(self._places)
         fastest = np.maximum.reduceat(each, self._starts).reshape(-1, 2).dot(_BOTH).tolist()
         most = bounds.tolist()
         return [

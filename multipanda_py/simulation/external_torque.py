@@ -8,8 +8,6 @@ import numpy as np
 
 from multipanda_py.state import Vector
 
-_FIRST_CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
-
 
 class ExternalTorque:
     r"""Read it off the equation of motion, of the last step.
@@ -45,6 +43,7 @@ class ExternalTorque:
         np.subtract(out, self._passive, out)
         np.subtract(out, self._actuator, out)
         if data.ncon and data.nefc:
-            force = np.where(data.efc_type >= _FIRST_CONTACT, data.efc_force, 0.0)
+            force = data.efc_force.copy()
+            force[: data.ne + data.nf + data.nl] = 0.0  # equalities, friction, stops
             mujoco.mj_mulJacTVec(self._model, data, self._contact, force)
             out += self._contact

@@ -42,6 +42,7 @@ class World:
         names = [FLOOR, *(model.body(body).name for body in range(1, model.nbody))]
         self._body = {name: body for body, name in enumerate(names) if name}
         self._mass, self._inertia = model.body_mass.copy(), model.body_inertia.copy()
+        self._body_of = model.geom_bodyid.copy()
         self._scratch = mujoco.MjData(model)
         self._wrench = np.zeros(6)
 
@@ -57,15 +58,14 @@ class World:
         """
         mine, theirs = self._group(body), None if other is None else self._group(other)
         model, data, total = self._model, self._data, np.zeros(3)
-        for number in range(data.ncon):
-            contact = data.contact[number]
-            first, second = (int(model.geom_bodyid[g]) for g in (contact.geom1, contact.geom2))
+        contacts = data.contact
+        for number, (first, second) in enumerate(self._body_of[contacts.geom].tolist()):
             if (first in mine) == (second in mine):
                 continue
             sign, partner = (-1.0, second) if first in mine else (1.0, first)
             if theirs is None or partner in theirs:
                 mujoco.mj_contactForce(model, data, number, self._wrench)
-                total += sign * self._wrench[:3] @ contact.frame.reshape(3, 3)
+                total += sign * self._wrench[:3] @ contacts[number].frame.reshape(3, 3)
         return total
 
     def pose(self, body: str) -> Pose:
