@@ -89,6 +89,13 @@ class Pose:
         """Return the inverse transform."""
         return Pose(-self.rotation.T @ self.position, self.rotation.T)
 
+    def at(self, position: ArrayLike) -> Pose:
+        """Return the pose turned as this one somewhere else, (3,) [m]."""
+        pose = object.__new__(Pose)  # what it shares has been checked
+        object.__setattr__(pose, "position", _finite("position", position, (3,)))
+        object.__setattr__(pose, "rotation", self.rotation)
+        return pose
+
     def clipped(self, position: Vector, rotation: Matrix, step: float, turn: float) -> Pose:
         """Return the pose, but no further than a step [m] and a turn [rad] from another one."""
         distance, angle = self.distance_from(position, rotation)

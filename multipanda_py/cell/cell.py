@@ -274,6 +274,11 @@ class Cell(Closing):
         """Names of the active instances, holds included."""
         return self._reader.active
 
+    @property
+    def time(self) -> float:
+        """Time of the controlled world in the newest row [s]."""
+        return self._reader.time
+
     def state(self, arm: str) -> ArmSnapshot:
         """Return a copy of the newest state of an arm."""
         return self._reader.state(arm)

@@ -99,6 +99,11 @@ class Simulation:
         """Names of all bodies."""
         return self._world.bodies
 
+    @property
+    def is_random(self) -> bool:
+        """Whether a seed changes anything: else every run with the same requests is the same."""
+        return any(drive.is_random for drive in self._backend.drives)
+
     def contact_force(self, body: str, other: str | None = None) -> Vector:
         """Return what ``other``, or everything, exerts on a body, (3,) [N], in the world."""
         return self._world.contact_force(body, other)

@@ -41,8 +41,8 @@ class Snapshots:
         self._owner, self._fault, self._interface = (
             start + columns(record, name).start for name in ("owner", "fault", "interface")
         )
-        self._vectors: dict[str, slice] = {}
-        self._matrices: dict[str, tuple[slice, int]] = {}
+        self._vectors: list[tuple[str, slice]] = []
+        self._matrices: list[tuple[str, slice, int]] = []
         for field in ARM_FIELDS:
             if field.name not in _SHOWN or not field.shape:
                 continue
@@ -50,20 +50,22 @@ class Snapshots:
             size = joints if field.shape == ("joints",) else place.stop - place.start
             place = slice(start + place.start, start + place.start + size)
             if len(field.shape) == 1:
-                self._vectors[field.name] = place
+                self._vectors.append((field.name, place))
             else:
-                self._matrices[field.name] = place, int(field.shape[0])
+                self._matrices.append((field.name, place, int(field.shape[0])))
 
     def of(self, row: Vector) -> ArmSnapshot:
         """Return the arm's snapshot; its arrays are views of the row, (n,)."""
         words = row.view(np.int64)
         fault = int(words[self._fault])
-        return ArmSnapshot(
-            name=self._arm,
-            time=float(row[self._time]),
-            owner=self._instances[int(words[self._owner])],
-            fault=Event(fault).name.lower() if fault else "",
-            interface=INTERFACES[int(words[self._interface])],
-            **{name: row[place] for name, place in self._vectors.items()},
-            **{name: row[p].reshape(n, -1) for name, (p, n) in self._matrices.items()},
-        )
+        snapshot = object.__new__(ArmSnapshot)  # its own way sets frozen fields one by one
+        fields = snapshot.__dict__
+        fields["name"], fields["time"] = self._arm, float(row[self._time])
+        fields["owner"] = self._instances[int(words[self._owner])]
+        fields["fault"] = Event(fault).name.lower() if fault else ""
+        fields["interface"] = INTERFACES[int(words[self._interface])]
+        for name, place in self._vectors:
+            fields[name] = row[place]
+        for name, place, rows in self._matrices:
+            fields[name] = row[place].reshape(rows, -1)
+        return snapshot

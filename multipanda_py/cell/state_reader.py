@@ -14,6 +14,7 @@ from multipanda_py.config.describe import movable_things
 from multipanda_py.exceptions import LoopError, TargetRejected
 from multipanda_py.gripper_record import Outcome
 from multipanda_py.loop.events import LoopEvent
+from multipanda_py.loop.row import columns, row_dtype
 from multipanda_py.loop.statistics import LoopStatistics, summarise
 from multipanda_py.pose import Pose
 from multipanda_py.report import Reports
@@ -36,6 +37,7 @@ class StateReader:
         self._movable = movable_things(names.config)
         self._events_seen = 0
         self._snapshots: dict[str, Snapshots] = {}
+        self._time_at = columns(row_dtype(0, 0, 0), "time").start
 
     def silence_reason(self) -> str:
         """Say that the loop stands still, and what its arms do meanwhile; empty if it runs."""
@@ -57,6 +59,15 @@ class StateReader:
         """Names of the active instances, holds included."""
         flags = self._connection.mailbox.active
         return tuple(spec.name for spec in self._names.specs if flags[spec.index])
+
+    @property
+    def time(self) -> float:
+        """Time of the controlled world in the newest row [s].
+
+        Raises:
+            LoopError: If the loop has not run yet.
+        """
+        return float(self._newest_flat()[self._time_at])
 
     def state(self, arm: str) -> ArmSnapshot:
         """Return a copy of the newest state of an arm.

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -27,7 +29,7 @@ def two_vectors(what: str, first: str, second: str) -> Check:
         where, turn = f"{asked.state.name}: {what}", asked.frame.rotation
         array = finite_numbers(where, values, 6)
         for part, key in ((array[:3], first), (array[3:], second)):
-            size, bound = float(np.linalg.norm(part)), getattr(asked.gate, key)
+            size, bound = math.sqrt(part.dot(part)), getattr(asked.gate, key)
             if size > bound:
                 raise TargetRejected(f"{where}: got {size:.3f}, allowed {bound:g} (gate.{key})")
         return np.concatenate([turn @ array[:3], turn @ array[3:]])

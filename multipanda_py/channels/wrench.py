@@ -37,7 +37,7 @@ def check_exertable(
         TargetRejected: If it takes more than 0.9 of a joint's torque limit.
     """
     torque = np.abs(wrench_in_base @ jacobian)
-    joint = int(np.argmax(torque / limits.torque))
+    joint = int((torque / limits.torque).argmax())
     allowed = EXERTABLE * limits.torque[joint]
     if torque[joint] > allowed:
         raise TargetRejected(
