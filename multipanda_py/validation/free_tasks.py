@@ -9,7 +9,6 @@ import numpy as np
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 from multipanda_py.validation.task import PassTime, Task, task_cell, with_start
 
@@ -77,5 +76,5 @@ class ToolSwing(Task):
     def aim(self, cell: Cell, time: float) -> None:
         """Set the pose of an instant."""
         y = self.amplitude * (1.0 - math.cos(math.pi * time / SWING))
-        goal = self._start.position + np.array([0.0, y, 0.0])
-        cell.set_target(self._arm, Pose(goal, self._start.rotation))
+        goal = self._start.at(self._start.position + np.array([0.0, y, 0.0]))
+        cell.set_target(self._arm, goal)

@@ -36,6 +36,7 @@ HALF = (0.06, 0.095, 0.1)
 """Half edges of the box: forward, from arm to arm, up [m]."""
 FORWARD, HEIGHT, CLEARANCE = 0.5, 0.4, 0.003
 LIFT, SQUEEZE = 0.2, 20.0
+UPRIGHT = Pose.identity()
 GIVEN = 0.006
 """By which the law gives way under the box [m]."""
 LOWERING, LET_GO, AWAY = 2.5, 500, 0.03
@@ -114,7 +115,7 @@ class BoxLift(Task):
         share = min(time / (0.8 * self.seconds), 1.0)
         height = 0.5 * (LIFT + GIVEN) * (1.0 - math.cos(math.pi * share))
         goal = self._start + np.array([0.0, 0.0, height])
-        cell.set_object_target(LAW, Pose(goal, np.eye(3)))
+        cell.set_object_target(LAW, UPRIGHT.at(goal))
 
     def leave(self, cell: Cell, pace: PassTime) -> None:
         """Put the box down and let go of it."""

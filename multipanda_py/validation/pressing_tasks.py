@@ -97,7 +97,7 @@ class PressingTask(Task):
 
     def settle(self, cell: Cell, pace: PassTime) -> None:
         """Touch the table and press a little."""
-        self._plain, self._pressed = PlainForce(), float(cell.row()["time"])
+        self._plain, self._pressed = PlainForce(), cell.time
         pace(STEP)
         self._start = cell.pose(self._name)
         self._to_base = self._described.rotation_base_in_world.T
@@ -105,15 +105,18 @@ class PressingTask(Task):
             self._press(cell, FIRST_FORCE)
             pace(STEP)
 
-    def _press(self, cell: Cell, force: float) -> None:
+    def _press(self, cell: Cell, force: float, pose: Pose | None = None) -> None:
+        """Ask for a force, and for a pose with it."""
         if self.law == PLAIN:
-            before, self._pressed = self._pressed, float(cell.row()["time"])
+            state = cell.state(self._name)
+            before, self._pressed = self._pressed, state.time
             up_in_base = self._described.rotation_base_in_world[2]
-            measured = float(up_in_base @ cell.state(self._name).wrench_ext_in_base[:3])
+            measured = float(up_in_base @ state.wrench_ext_in_base[:3])
             force = self._plain.force(force, measured, self._pressed - before)
             force = min(max(force, 0.0), MOST_FORCE)
-        wrench = np.concatenate([self._to_base @ (force * DOWN), np.zeros(3)])
-        cell.set_target(self._name, wrench=wrench)
+        wrench = np.zeros(6)
+        wrench[:3] = self._to_base @ (force * DOWN)
+        cell.set_target(self._name, pose, wrench=wrench)
 
     def leave(self, cell: Cell, pace: PassTime) -> None:
         """Lift the tool off the table: a way along it would be a way through it."""
@@ -162,10 +165,10 @@ class ForceCircle(PressingTask):
     def aim(self, cell: Cell, time: float) -> None:
         """Set pose and force of an instant."""
         phase = self._first - 2.0 * math.pi * time / TURN
-        where = self._centre + RADIUS * np.array([math.cos(phase), math.sin(phase), 0.0])
-        first = self._centre + RADIUS * np.array(
-            [math.cos(self._first), math.sin(self._first), 0.0]
-        )
-        goal = self._start.position + self._to_base @ (where - first)
-        cell.set_target(self._name, Pose(goal, self._start.rotation))
-        self._press(cell, self.force)
+        way = self._on_circle(phase) - self._on_circle(self._first)
+        goal = self._start.at(self._start.position + self._to_base @ way)
+        self._press(cell, self.force, goal)
+
+    def _on_circle(self, phase: float) -> Vector:
+        point: Vector = self._centre + RADIUS * np.array([math.cos(phase), math.sin(phase), 0.0])
+        return point

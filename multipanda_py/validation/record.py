@@ -18,6 +18,7 @@ from multipanda_py.config.instance_spec import instance_specs
 from multipanda_py.exceptions import LoopError, MultipandaError
 from multipanda_py.logs import ArmLog
 from multipanda_py.logs.from_rows import log_of_rows
+from multipanda_py.machine.realtime import without_collections
 from multipanda_py.state import Matrix, Vector
 from multipanda_py.validation.task import LAW, STEP, PassTime, Task
 from multipanda_py.validation.ways import fault_of, go_to_start
@@ -71,6 +72,10 @@ class TaskCell:
         config: The cell whose arms do it.
         recover: Whether real arms that have stopped by themselves are recovered for the next run.
 
+    Attributes:
+        is_random: Whether runs may differ from one another: not those of an inline cell of which
+            nothing depends on a seed, to the last bit; known after the first run.
+
     Raises:
         ValidationRefused: If the task cannot be done with this cell.
     """
@@ -80,6 +85,7 @@ class TaskCell:
         self._recover = recover
         self._inline = self.config.cell.placement == "inline"
         self._cell: Cell | None = None
+        self.is_random = True
 
     def close(self) -> None:
         """End the cell."""
@@ -95,7 +101,7 @@ class TaskCell:
         """
         try:
             cell = self._begin(seed)
-            with _paced(cell, self._inline) as pace:
+            with _paced(cell, self._inline) as pace, without_collections():
                 settling = self._settle(cell, pace)
                 run = self._record(cell, pace, settling)
                 return run if self._inline or run.fault else self._left(cell, pace, run)
@@ -121,6 +127,7 @@ class TaskCell:
         self._cell = cell = Cell(self.config)
         cell.start()
         if self._inline:
+            self.is_random = cell.simulation.is_random
             cell.simulation.reset(seed=seed)
         else:
             self._go_to_start(cell)
@@ -172,27 +179,28 @@ class TaskCell:
     def _record(self, cell: Cell, pace: PassTime, settling: Sequence[NDArray[np.void]]) -> Run:
         task, taken = self.task, 1 if self.task.each_cycle and self._inline else STEP
         seen, _ = cell.rows(10**15)
-        begin, last = float(cell.row()["time"]), 0.0
+        begin, last = cell.time, 0.0
         parts: list[NDArray[np.void]] = []
         force: list[Vector] = []
         force_error: list[Matrix] = []
         force_time: list[float] = []
         turns = [base.rotation for base in bases_in_world(self.config).values()]
-        fault, steps = "", 0
+        fault, steps, each = "", 0, STEP // taken
+        presses = self._inline and task.asked_force(np.zeros(1)) is not None
         while last < task.seconds and not fault:
             task.aim(cell, last)
             try:
                 pace(taken)
             except LoopError as error:
                 fault = " ".join(str(error).split())
-            last = float(cell.row()["time"]) - begin
+            last = cell.time - begin
             steps += 1
-            if steps % (_AT_A_TIME * STEP // taken) == 0 or last >= task.seconds or fault:
+            if steps % (_AT_A_TIME * each) == 0 or last >= task.seconds or fault:
                 seen, rows = cell.rows(seen)
                 parts.append(rows)
-            if steps % (STEP // taken) == 0:
+            if steps % each == 0:
                 fault = fault or fault_of(cell)
-                if self._inline and task.asked_force(np.zeros(1)) is not None:
+                if presses:
                     exerted = task.contact_forces(cell)
                     wrenches = [cell.state(arm).wrench_ext_in_base for arm in cell.arms]
                     measured = [turn @ wrench[:3] for turn, wrench in zip(turns, wrenches)]
@@ -201,7 +209,8 @@ class TaskCell:
                     force_time.append(last)
         seen, rows = cell.rows(seen)
         rows = np.concatenate([*parts, rows])
-        rows = rows[rows["arms"]["fault"].max(axis=1) == 0]
+        if (faults := rows["arms"]["fault"]).any():
+            rows = rows[faults.max(axis=1) == 0]
         if fault:
             self.close()
         if not len(rows):
@@ -250,9 +259,9 @@ def _paced(cell: Cell, inline: bool) -> Iterator[PassTime]:
         return
 
     def wait(cycles: int) -> None:
-        until = float(cell.row()["time"]) + cycles / cell.config.cell.rate
+        until = cell.time + cycles / cell.config.cell.rate
         limit = clock.monotonic() + _LONGEST_WAIT
-        while float(cell.row()["time"]) < until:
+        while cell.time < until:
             cell.check()
             if clock.monotonic() > limit:
                 raise LoopError(f"the cell's time did not go on for {_LONGEST_WAIT:g} s")

@@ -50,8 +50,9 @@ def validate(
 ) -> list[Comparison]:
     """Compare a plant and its twin by tasks.
 
-    Repeat k has seed ``seed + k`` on both sides, and both have the same targets and laws. A run
-    that a fault ends is compared up to there, and what comes after begins anew.
+    Repeat k has seed ``seed + k`` on both sides, and both have the same targets and laws. A side
+    without noise is the same in all of them, and is run once. A run that a fault ends is compared
+    up to there, and what comes after begins anew.
 
     Args:
         plant: A cell, simulated or real, or the log of one task.
@@ -165,6 +166,9 @@ def runs_of(
 ) -> list[Run]:
     """Do a task on a cell some times, with seeds that follow one another; a log is what it is.
 
+    A simulation in which nothing depends on a seed is run once: all other runs would be the same
+    to the last bit.
+
     Args:
         task: What is done.
         side: On what.
@@ -176,16 +180,22 @@ def runs_of(
     """
     if isinstance(side, Log):
         return [run_of_log(side)] * repeats
-    cell = TaskCell(task, side, recover=recover)
+    cell, runs = TaskCell(task, side, recover=recover), list[Run]()
 
     def once(repeat: int) -> Run:
-        say(f"task {task.number} ({task.law}), repeat {repeat + 1} of {repeats}")
+        which = f"task {task.number} ({task.law}), repeat {repeat + 1} of {repeats}"
+        if runs and not cell.is_random:
+            say(f"{which}: as the first, since nothing here is random")
+            return runs[0]
+        say(which)
         return cell.run(seed + repeat)
 
     try:
-        return [keep(f"{repeat + 1}", partial(once, repeat)) for repeat in range(repeats)]
+        for repeat in range(repeats):
+            runs.append(keep(f"{repeat + 1}", partial(once, repeat)))
     finally:
         cell.close()
+    return runs
 
 
 def compare_runs(

@@ -22,6 +22,7 @@ from multipanda_py.validation.posture import pointing, tool_in_world
 from multipanda_py.validation.quantities import gravity_of, quantities
 from multipanda_py.validation.record import TaskCell
 from multipanda_py.validation.report import write_report
+from multipanda_py.validation.validate import runs_of
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
@@ -42,6 +43,21 @@ def test_a_twin_of_itself_has_no_error():
     }  # fmt: skip
     assert max(np.abs(rows).max() for rows in found.errors["arm"].values()) == 0.0
     assert found.faults == ()
+
+
+def test_a_side_without_noise_is_the_same_in_all_repeats_and_is_run_once():
+    task, said = make_task(1, seconds=0.5), []
+    first, second, third = runs_of(task, cell(), 3, 0, said.append)
+    assert first is second is third
+    assert said[2].endswith("repeat 3 of 3: as the first, since nothing here is random")
+    rig = TaskCell(task, cell())
+    for seed in (0, 1):
+        log = rig.run(seed).logs["arm"]
+        for name in log.names:
+            np.testing.assert_array_equal(log[name], first.logs["arm"][name], name)
+    rig.close()
+    noisy = runs_of(task, cell(noise={"tau": 0.02}), 2, 0)
+    assert np.abs(np.subtract(*(run.logs["arm"].tau for run in noisy))).max() > 0.01
 
 
 def test_errors_are_root_mean_squares_of_what_the_logs_have():
@@ -215,7 +231,7 @@ def test_the_command_writes_a_page_that_needs_nothing_and_its_numbers(tmp_path, 
     error = numbers["tasks"][0]["errors"]["arm"]["tau"]
     assert np.mean(error["per_axis_mean"]) == pytest.approx(0.2, rel=0.15)
     assert main([*arguments, "-o", str(tmp_path / "report.txt")]) == 1
-    assert "allowed a file .html" in capsys.readouterr().err
+    assert "got '.txt', allowed .html" in capsys.readouterr().err
 
 
 def test_a_report_whose_numbers_cannot_be_written_is_not_written_either(tmp_path):
@@ -237,7 +253,7 @@ def test_a_circle_on_the_table_of_the_readmes_cell_does_not_chatter():
 @pytest.mark.parametrize(
     ("joints", "q", "words"),
     [
-        (7, 3.0, "joint1 is outside .* of this robot"),
+        (7, 3.0, "joint1: got positions from 3 .* another robot"),
         (
             7,
             [2.0, 1.0, 2.0, -0.5, 2.0, 1.0, 2.0],
