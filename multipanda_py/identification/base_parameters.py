@@ -86,9 +86,8 @@ def untold_offsets(
     rows = _rows_of_any_motion(regressor, gravities, rotors, seed)[:, :, base.columns]
     columns, found = rows.reshape(-1, len(base)), []
     for joint in range(rows.shape[1]):
-        constant = np.zeros(rows.shape[:2])
-        constant[:, joint] = 1.0
-        constant = constant.ravel()
+        constant = np.zeros(len(columns))
+        constant[joint :: rows.shape[1]] = 1.0
         weights, *_ = np.linalg.lstsq(columns, constant, rcond=None)
         if np.linalg.norm(columns @ weights - constant) < UNTOLD * np.linalg.norm(constant):
             found.append(joint)

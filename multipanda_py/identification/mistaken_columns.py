@@ -121,7 +121,7 @@ def wrong_velocities(
         return [f"{what} opposite to {changes}"]
     if best != joint and alike[joint, best] > ALIKE:
         return [f"{what} how q of {joints[best]} changes: are columns swapped?"]
-    names = ", ".join(joints[k] for k in odd)
+    names = ", ".join(joints[int(k)] for k in odd)
     return [f"dq of {names} is not the slope of q: are columns swapped?"]
 
 

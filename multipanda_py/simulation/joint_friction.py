@@ -93,4 +93,5 @@ class JointFriction(Stage):
             return own
         bounds = _add(self._known, self._own, self._bound)
         share = np.divide(self._own, bounds, out=np.zeros_like(bounds), where=bounds > 0.0)
-        return share * own
+        found: Vector = share * own
+        return found
