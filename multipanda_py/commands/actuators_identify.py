@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     if options.output is not None:
         check_output(options.output)
     if options.plot is not None:
-        check_output(options.plot, *SUFFIXES)
+        check_output(options.plot, *SUFFIXES, option="--plot")
         pyplot()  # refused now, and not after the fit
     kind = registry.find("actuators", options.type)
     parts = _parts(options.file)

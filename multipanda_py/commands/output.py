@@ -43,9 +43,7 @@ def check_output(path: Path, *suffixes: str, option: str = "--output") -> Path:
     if path.is_dir():
         raise ConfigurationError(f"{wrong}: it is a folder itself")
     if suffixes and path.suffix.lower() not in suffixes:
-        raise ConfigurationError(
-            f"{option}: {path}: got {path.suffix!r}, allowed {', '.join(suffixes)}"
-        )
+        raise ConfigurationError(f"{wrong}: its suffix is {path.suffix!r}")
     if not folder.is_dir():
         raise ConfigurationError(f"{wrong}: there is no folder {folder}")
     if not os.access(path if path.exists() else folder, os.W_OK):
