@@ -5,6 +5,9 @@ Fast DDS, the usual middleware of ROS 2, gives every process a segment of 0.5 MB
 that is killed leaves it there for good: the next start makes ports of its own free again, never
 segments. A living process holds a lock on the file of the same name with ``_el`` at its end, by
 which the two can be told apart.
+
+Whoever sends to a port makes its file if there is none. One that is killed while it does leaves an
+empty file, and whoever opens that waits for it to be made, for good and with all that it holds.
 """
 
 from __future__ import annotations
@@ -16,9 +19,14 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from stat import S_ISREG
 
 FOLDER = Path("/dev/shm")
 _SEGMENT = re.compile(r"^fast(dds|rtps)_[0-9a-f]{16}$")
+_PORT = re.compile(r"^fast(dds|rtps)_port\d+$")
+_GIVEN_UP = (3).to_bytes(4, "little").ljust(1 << 16, b"\0")
+"""Of a file whose maker could not make it: the state that boost's managed memory begins with, and
+more than the longest that it waits for. Who opens it fails, and Fast DDS makes another."""
 _YOUNG = 5.0
 """Younger files may be those of a process that is about to lock them [s]."""
 
@@ -41,6 +49,37 @@ def remove_leftovers(folder: Path = FOLDER) -> int:
             segment.unlink()
             lock.unlink()
     return freed
+
+
+def release_half_made_ports(folder: Path = FOLDER) -> int:
+    """Remove this user's ports whose makers were killed half way; let go who waits for them.
+
+    Args:
+        folder: Where ports are.
+
+    Returns:
+        How many there were.
+
+    Thread: any; before this process has ports of its own, or it may wait for one itself.
+    """
+    found = 0
+    with contextlib.suppress(OSError):
+        for port in sorted(folder.iterdir()):
+            with contextlib.suppress(OSError):
+                if _PORT.match(port.name) and _is_half_made(port.lstat()):
+                    fd = os.open(port, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+                    try:
+                        os.pwrite(fd, _GIVEN_UP, 0)
+                    finally:
+                        os.close(fd)
+                    port.unlink()
+                    found += 1
+    return found
+
+
+def _is_half_made(file: os.stat_result) -> bool:
+    old = time.time() - file.st_mtime > _YOUNG
+    return S_ISREG(file.st_mode) and file.st_size == 0 and file.st_uid == os.getuid() and old
 
 
 def leftovers(folder: Path = FOLDER) -> int:

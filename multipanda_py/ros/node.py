@@ -32,7 +32,7 @@ from multipanda_py.cell.same_place import same_place
 from multipanda_py.config.node_names import NODE
 from multipanda_py.config.parameter_file import AUTOSTART, FRANKA_NAMES, PLAIN_JOINT_NAMES
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
-from multipanda_py.machine.dds_memory import remove_leftovers
+from multipanda_py.machine.dds_memory import release_half_made_ports, remove_leftovers
 from multipanda_py.machine.interruption import Interrupted
 from multipanda_py.machine.outputs import never_wait_for_output
 from multipanda_py.ros.clock import NodeClock
@@ -153,12 +153,18 @@ def main(args: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     signals = StopSignals()
     never_wait_for_output()
+    released = release_half_made_ports()
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # of rcl: an option or a parameter file it cannot read
         get_logger(NAME).fatal(f"{type(error).__name__}: {' '.join(str(error).split())}")
         return 1
     try:
+        if released:
+            get_logger(NAME).warning(
+                f"{released} ports of the middleware were half made by a process that was killed; "
+                "who waited for them goes on"
+            )
         signals.check()
         return _sessions(signals, started, args)
     except ParameterException as error:  # of rclpy, which reads use_sim_time

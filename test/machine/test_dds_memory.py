@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Segments of dead processes are removed, and nobody else's."""
+"""Segments and half-made ports of dead processes are removed, and nobody else's."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
+import sys
 import time
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+from processes import wait_until
 
-from multipanda_py.machine.dds_memory import leftovers, remove_leftovers
+from multipanda_py.machine.dds_memory import (
+    FOLDER,
+    leftovers,
+    release_half_made_ports,
+    remove_leftovers,
+)
 
 LONG_AGO = 60.0
 
@@ -65,3 +75,65 @@ def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path, segment):
 
 def test_no_folder_at_all_is_no_error(tmp_path):
     assert remove_leftovers(tmp_path / "nothing") == 0
+
+
+def port(folder, name="fastdds_port7003", age=LONG_AGO, content=b""):
+    path = folder / name
+    path.write_bytes(content)
+    os.utime(path, (time.time() - age,) * 2)
+    return path
+
+
+def test_ports_that_were_not_half_made_stay(tmp_path):
+    stay = [
+        port(tmp_path, age=0.0),
+        port(tmp_path, "fastdds_port7005", content=bytes(8)),
+        port(tmp_path, "sem.fastdds_port7007_mutex"),
+        port(tmp_path, "fastdds_port7007_el"),
+    ]
+    (tmp_path / "fastdds_port7009").symlink_to(port(tmp_path, "victim"))
+    assert release_half_made_ports(tmp_path) == 0
+    assert all(path.exists() for path in stay)
+    assert (tmp_path / "victim").read_bytes() == b""
+
+
+JOINS = """
+import rclpy
+rclpy.init()
+print("begins", flush=True)
+rclpy.create_node("joins")
+print("joined", flush=True)
+"""
+
+
+@pytest.mark.ros
+@pytest.mark.clock
+@pytest.mark.skipif(find_spec("rclpy") is None, reason="needs rclpy")
+def test_who_met_a_port_of_a_killed_process_waited_for_ever():
+    """With Fast DDS itself: the port is the one that a first participant of a domain makes."""
+    domain = 150 + os.getpid() % 80
+    half_made = port(FOLDER, f"fastdds_port{7400 + 250 * domain + 11}")
+    process = subprocess.Popen(
+        [sys.executable, "-c", JOINS], stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "ROS_DOMAIN_ID": str(domain),
+             "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"},
+    )  # fmt: skip
+    try:
+        assert process.stdout.readline() == "begins\n"
+        holds = Path(f"/proc/{process.pid}/fd")
+        wait_until(lambda: any(str(half_made) == link(fd) for fd in holds.iterdir()), 10.0)
+        assert process.poll() is None
+        assert release_half_made_ports() == 1
+        assert process.stdout.readline() == "joined\n"
+        assert not half_made.exists() or half_made.stat().st_size
+    finally:
+        process.kill()
+        process.wait()
+        half_made.unlink(missing_ok=True)
+
+
+def link(path):
+    try:
+        return os.readlink(path)
+    except OSError:  # closed meanwhile
+        return ""

@@ -6,8 +6,10 @@ What the arms do is told by MuJoCo, from the joints that were measured meanwhile
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -145,7 +147,12 @@ def run(outside, client, node, arms, folders, crisp_examples, tmp_path):
         try:
             client.until(are_done, 40.0, f"end of {names}")
         finally:
+            # Not killed at once: who is while it makes a port leaves whoever meets that waiting.
             for process in started:
+                process.terminate()
+            for process in started:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(3.0)
                 process.kill()
                 process.wait(PATIENCE)
         if "is not ready, have you started the node" in said() and turns > 1:
