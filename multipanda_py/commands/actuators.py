@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import argparse
 
-from multipanda_py.commands import actuators_identify
+from multipanda_py.commands import actuators_identify, actuators_validate
 
-SUMMARY = "Find the springs of compliant actuators: multipanda actuators identify FILE."
-VERBS = {"identify": actuators_identify}
+SUMMARY = "Springs of compliant actuators: identify FILE finds them, validate shows them at work."
+VERBS = {"identify": actuators_identify, "validate": actuators_validate}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

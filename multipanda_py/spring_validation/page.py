@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One page with what was found, beside what the paper states."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from multipanda_py.extras import pyplot
+from multipanda_py.logs.plots import COLORS
+from multipanda_py.machine.whole_file import replacing
+from multipanda_py.spring_validation.finding import Finding
+from multipanda_py.validation.plots import png
+from multipanda_py.validation.report import STYLE, image, table
+
+_POINTS = 1500
+SOURCE = (
+    "Mengacci et al., An open-source ROS-Gazebo toolbox for simulating robots with compliant "
+    "actuators, Frontiers in Robotics and AI 8, 2021"
+)
+
+
+def picture(found: Finding) -> str:
+    """Return all panels of an experiment, as a PNG in base64.
+
+    Raises:
+        MissingExtra: If matplotlib is missing.
+    """
+    plots = pyplot()
+    rows = (len(found.panels) + 1) // 2
+    figure, axes = plots.subplots(rows, 2, figsize=(11.0, 3.0 * rows), squeeze=False)
+    for axis, panel in zip(axes.flat, found.panels):
+        colors = iter(COLORS)
+        for curve in panel.curves:
+            every = max(1, len(curve.x) // _POINTS)
+            color = {} if curve.style.startswith("k") else {"color": next(colors)}
+            axis.plot(
+                curve.x[::every], curve.y[::every], curve.style, lw=1.1, ms=4, label=curve.label,
+                **color,
+            )  # fmt: skip
+        axis.set_title(panel.title, size=9)
+        axis.set_xlabel(panel.x_label, size=8)
+        axis.set_ylabel(panel.y_label, size=8)
+        axis.tick_params(labelsize=7)
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=7)
+    for axis in axes.flat[len(found.panels) :]:
+        axis.set_visible(False)
+    return png(figure, plots)
+
+
+def page(found: Sequence[Finding], quick: bool) -> str:
+    """Return the report as HTML that needs nothing beside it."""
+    title = "Compliant actuators beside their paper"
+    parts = [
+        "<!doctype html><html lang='en'><meta charset='utf-8'>",
+        f"<title>{title}</title><style>{STYLE}td{{text-align:left}}</style><h1>{title}</h1>",
+        f"<p>Experiments and statements: {html.escape(SOURCE)}.</p>",
+    ]
+    if quick:
+        parts.append("<p>Shortened: runs are not as long as the paper's.</p>")
+    for one in found:
+        parts += [
+            f"<h2>{html.escape(one.title)}</h2><p>{html.escape(one.setting)}</p>",
+            f"<p><b>The paper:</b> {html.escape(one.paper)}</p>",
+            table(("here", "found", ""), [
+                (check.statement, check.found, "\0<span class='{}'>{}</span>".format(
+                    *(("under", "holds") if check.holds else ("over", "does not hold"))))
+                for check in one.checks
+            ]),
+            image(picture(one)),
+        ]  # fmt: skip
+    return "\n".join(parts) + "</html>\n"
+
+
+def write_page(found: Sequence[Finding], target: Path, quick: bool) -> Path:
+    """Write the page, and its numbers as JSON beside it; return where the JSON is.
+
+    Raises:
+        ConfigurationError: If a file cannot be written; then neither is.
+        MissingExtra: If matplotlib is missing.
+    """
+    text, beside = page(found, quick), target.with_suffix(".json")
+    numbers = {
+        "source": SOURCE, "quick": quick, "experiments": [one.as_dict() for one in found]
+    }  # fmt: skip
+    with replacing(target) as page_file, replacing(beside) as number_file:
+        page_file.write_text(text, encoding="utf-8")
+        number_file.write_text(json.dumps(numbers, indent=1), encoding="utf-8")
+    return beside
