@@ -37,7 +37,7 @@ _FELL = 1.0 / math.sqrt(2.0)
 
 def steps(quick: bool) -> Finding:
     """Let four kinds of springs turn a pendulum by 0.8 rad, soft and stiff."""
-    seconds = 2.0 if quick else 4.0
+    seconds = 1.6 if quick else 4.0
     model = chain_model([replace(PENDULUM, damping=0.02, friction=0.0)])
     panels, figures, sags, errors = [], {}, {}, []
     for kind, presets in KINDS.items():
@@ -80,12 +80,12 @@ def steps(quick: bool) -> Finding:
 
 def chirp(quick: bool) -> Finding:
     """Sweep the equilibrium from 0.5 to 6 Hz, soft and stiff."""
-    seconds = 8.0 if quick else 20.0
+    seconds = 5.0 if quick else 20.0
     rise = (FASTEST - SLOWEST) / seconds
     panels, peaks, bands = [], {}, {}
     for name, preset in PRESETS.items():
         springs = identified(1)
-        robot = robot_of(chain_model([PENDULUM]), springs, preset)
+        robot = robot_of(chain_model([PENDULUM], step=2e-3), springs, preset)
 
         def swept(t: float) -> float:
             return CHIRP_ANGLE * math.sin(math.tau * (SLOWEST + 0.5 * rise * t) * t)

@@ -20,13 +20,14 @@ from multipanda_py.spring_validation.motion import (
 
 ANGLE, OMEGA = 0.8, 0.8
 """Of steps and of the sinusoid [rad, rad/s]."""
+STEP = 2e-3
 _REACHED = 0.06
 """Friction of 0.025 Nm keeps soft springs from that much [rad]."""
 
 
 def horizontal(quick: bool) -> Finding:
     """Let both joints step by 0.8 rad in a horizontal plane."""
-    model = chain_model(TWO_LINKS, ALONG_THE_AXES)
+    model = chain_model(TWO_LINKS, ALONG_THE_AXES, step=STEP)
     seconds, motions = 2.0 if quick else 4.0, {}
     for name, preset in PRESETS.items():
         springs = identified(2)
@@ -57,8 +58,8 @@ def horizontal(quick: bool) -> Finding:
 
 def vertical(quick: bool) -> Finding:
     """Let both joints follow a sinusoid under gravity."""
-    model, motions = chain_model(TWO_LINKS, DOWN), {}
-    seconds = math.tau / OMEGA * (0.5 if quick else 2.0)
+    model, motions = chain_model(TWO_LINKS, DOWN, step=STEP), {}
+    seconds = math.tau / OMEGA * (0.3 if quick else 2.0)
     for name, preset in PRESETS.items():
         springs = identified(2)
         robot = robot_of(model, springs, preset)
