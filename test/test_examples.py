@@ -19,6 +19,7 @@ SAYS = {
     "01_move_two_arms.py": r"2\.00 s  lifted 0\.(1000|0999) m 0\.(1000|0999) m",
     "03_own_controllet.py": r"torque \[ *0\. .*\] Nm",
     "11_lift_a_box_on_springs.py": r"stiff springs .* lifted 0\.04\d m, pressed with 2[45]\.",
+    "12_learn_references_for_soft_joints.py": r"masses x 0\.97: 0\.0\d\d rad",
     "04_paper_tasks.py": r"task 4 \.\.\. force rmse \[N\]: 0\.[0-4]",
 }
 

@@ -74,6 +74,7 @@ class Finding:
         """Return all but the curves, for a file."""
         return {
             "name": self.name, "title": self.title, "setting": self.setting,
-            "paper": self.paper, "checks": [check._asdict() for check in self.checks],
-            "figures": dict(self.figures),
+            "paper": self.paper,
+            "checks": [{**check._asdict(), "holds": bool(check.holds)} for check in self.checks],
+            "figures": {name: float(value) for name, value in self.figures.items()},
         }  # fmt: skip

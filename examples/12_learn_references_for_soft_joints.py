@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learn references for an arm on soft springs in simulation, and use them on another plant.
+
+Run: .venv/bin/python examples/12_learn_references_for_soft_joints.py
+
+The arm sags under its weight, as its springs are soft. Feedback would make it stiff again;
+learning corrects where its motors are to stand, from one run to the next, and leaves it soft.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multipanda_py.spring_validation import learn
+from multipanda_py.spring_validation.learning import STEP, minimum_jerk, two_joint_run
+
+SECONDS, GOAL = 4.0, 0.8  # [s, rad]
+
+
+def main() -> None:
+    """Learn, and say how well, here and on plants whose springs, masses and friction differ."""
+    time = STEP * np.arange(1.0, round(SECONDS / STEP) + 1.0)
+    wanted = GOAL * minimum_jerk(time, SECONDS)[:, None].repeat(2, axis=1)
+    found = learn(two_joint_run(), wanted, tolerance=0.08, most=15)
+    for number, error in enumerate(found.errors):
+        print(f"iteration {number:2}: largest error {error:.3f} rad")
+    for springs, masses, friction in ((0.97, 1.03, 1.5), (1.03, 0.97, 0.5)):
+        plant = two_joint_run(springs=springs, masses=masses, friction=friction)
+        error = np.abs(wanted - plant(found.references)).max()
+        print(f"plant with springs x {springs:g}, masses x {masses:g}: {error:.3f} rad")
+
+
+if __name__ == "__main__":
+    main()
