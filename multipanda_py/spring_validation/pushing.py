@@ -16,14 +16,14 @@ from multipanda_py.state import Matrix, Vector
 RADIUS = 0.03
 START = (0.2, 0.0, 0.0, -1.2, 0.0)
 """Little weight hangs on the shoulder there, which else would stiffen its springs [rad]."""
-WAY = 0.12
+WAY = 0.11
 """Of the tip along x [m]."""
 GAP = 0.03
 """Between tip and box at first [m]."""
 GAIN = 10.0
 """Of the inverse kinematics [1/s]."""
 STEP = 2e-3
-MOVED, STOPPED = 0.03, 0.01
+MOVED, STOPPED = 0.015, 0.01
 """What counts as pushed, at least, and as stopped, at most [m]."""
 
 
