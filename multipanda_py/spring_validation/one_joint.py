@@ -37,7 +37,7 @@ _FELL = 1.0 / math.sqrt(2.0)
 
 def steps(quick: bool) -> Finding:
     """Let four kinds of springs turn a pendulum by 0.8 rad, soft and stiff."""
-    seconds = 1.6 if quick else 4.0
+    seconds = 2.0 if quick else 4.0
     model = chain_model([replace(PENDULUM, damping=0.02, friction=0.0)])
     panels, figures, sags, errors = [], {}, {}, []
     for kind, presets in KINDS.items():
