@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiments by which the ROS-Gazebo toolbox of compliant actuators was validated.
 
-:data:`EXPERIMENTS` by name; each returns a :class:`Finding`, with curves, figures and statements
+:data:`EXPERIMENTS` by name; each returns a :class:`ExperimentResult`, with curves, figures and statements
 that hold or do not. :func:`learn` is iterative learning control for any robot.
 """
 
 from collections.abc import Callable
 
-from multipanda_py.spring_validation.finding import Check, Curve, Finding, Panel
+from multipanda_py.spring_validation.finding import Check, Curve, ExperimentResult, Panel
 from multipanda_py.spring_validation.learning import Learned, learn, learn_and_transfer
 from multipanda_py.spring_validation.one_joint import chirp, steps
 from multipanda_py.spring_validation.pushing import push_a_box
 from multipanda_py.spring_validation.two_joints import horizontal, vertical
 
-EXPERIMENTS: dict[str, Callable[[bool], Finding]] = {
+EXPERIMENTS: dict[str, Callable[[bool], ExperimentResult]] = {
     "steps": steps, "chirp": chirp, "horizontal": horizontal, "vertical": vertical,
     "pushing": push_a_box, "learning": learn_and_transfer,
 }  # fmt: skip
 """By name; the argument says whether to shorten it."""
 
-__all__ = ["EXPERIMENTS", "Check", "Curve", "Finding", "Learned", "Panel", "learn"]
+__all__ = ["EXPERIMENTS", "Check", "Curve", "ExperimentResult", "Learned", "Panel", "learn"]

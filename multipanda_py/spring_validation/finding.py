@@ -44,7 +44,7 @@ class Check(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Finding:
+class ExperimentResult:
     """Of one experiment.
 
     Attributes:

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from multipanda_py.exceptions import ActuatorRefused
-from multipanda_py.spring_validation.finding import Check, Curve, Finding, Panel
+from multipanda_py.spring_validation.finding import Check, Curve, ExperimentResult, Panel
 from multipanda_py.spring_validation.models import TWO_LINKS, chain_model
 from multipanda_py.spring_validation.motion import SOFT, follow, identified, robot_of
 from multipanda_py.state import Matrix, Vector
@@ -137,7 +137,7 @@ def two_joint_run(
     return run
 
 
-def learn_and_transfer(quick: bool) -> Finding:
+def learn_and_transfer(quick: bool) -> ExperimentResult:
     """Learn to follow a minimum-jerk motion, and do it on plants that differ."""
     seconds = 4.0 if quick else SECONDS
     moments: Vector = STEP * np.arange(1.0, round(seconds / STEP) + 1.0)
@@ -200,7 +200,7 @@ def learn_and_transfer(quick: bool) -> Finding:
         "iterations": float(count), "last error rad": errors[-1],
         "worst plant error rad": max(plant_errors), "times real time": faster,
     }  # fmt: skip
-    return Finding(
+    return ExperimentResult(
         "learning", "Learn references in simulation, use them on a plant",
         f"Two joints under gravity, soft, mode 6; minimum jerk to 0.8 rad in {seconds:g} s; "
         "correction by 0.5 exp(-n/10) of the error. Plants have springs and masses off by up to "

@@ -18,7 +18,7 @@ BOX_EDGE, BOX_MASS, BOX_FRICTION = 0.265, 2.0, 0.23
 
 
 @dataclass(frozen=True)
-class Link:
+class HangingLink:
     """A link that hangs from its joint along -z, in SI units.
 
     Attributes:
@@ -40,12 +40,12 @@ class Link:
     friction: float = 0.025
 
 
-PENDULUM = Link(0.2, 0.04, 0.002, 0.08)
+PENDULUM = HangingLink(0.2, 0.04, 0.002, 0.08)
 """0.2 kg at 0.04 m; the paper does not state its inertia, this is its template's."""
-TWO_LINKS = (Link(0.45, 0.1, 0.00033, 0.1), Link(0.2, 0.08, 0.00015, 0.12))
+TWO_LINKS = (HangingLink(0.45, 0.1, 0.00033, 0.1), HangingLink(0.2, 0.08, 0.00015, 0.12))
 """Those of ``config/compliant/two_joints.urdf``; the paper does not state masses."""
 FIVE_LINKS = tuple(
-    Link(0.25, 0.05, 0.000299, length, axis)
+    HangingLink(0.25, 0.05, 0.000299, length, axis)
     for axis, length in zip(
         ("0 1 0", "1 0 0", "0 0 1", "0 1 0", "0 0 1"), (0.1, 0.1, 0.1, 0.1, 0.12)
     )
@@ -54,7 +54,7 @@ FIVE_LINKS = tuple(
 
 
 def chain_model(
-    links: Sequence[Link],
+    links: Sequence[HangingLink],
     gravity: tuple[float, float, float] = DOWN,
     *,
     step: float = 1e-3,

@@ -25,7 +25,7 @@ IDENTIFIED = {
 """Springs of the paper's two joints, which it prints with the names of k and a exchanged."""
 
 
-class Motion(NamedTuple):
+class SpringMotion(NamedTuple):
     """What a robot did, from the first step on.
 
     Attributes:
@@ -85,7 +85,7 @@ def follow(
     seconds: float,
     settle: float = 0.0,
     beside: Vector | float = 0.0,
-) -> Motion:
+) -> SpringMotion:
     """Command equilibria over time.
 
     Args:
@@ -108,4 +108,4 @@ def follow(
         joints.command("equilibrium_position", commanded[k] + beside)
         robot.step()
         q[k], stood[k] = robot.q, joints.equilibrium - beside
-    return Motion(time, q, stood, commanded)
+    return SpringMotion(time, q, stood, commanded)

@@ -10,11 +10,11 @@ import numpy as np
 
 from multipanda_py import registry
 from multipanda_py.compliance import OperationMode
-from multipanda_py.spring_validation.finding import Check, Curve, Finding, Panel
+from multipanda_py.spring_validation.finding import Check, Curve, ExperimentResult, Panel
 from multipanda_py.spring_validation.models import PENDULUM, chain_model
 from multipanda_py.spring_validation.motion import (
     PRESETS,
-    Motion,
+    SpringMotion,
     follow,
     identified,
     offset,
@@ -35,7 +35,7 @@ _REST = 1e-3
 _FELL = 1.0 / math.sqrt(2.0)
 
 
-def steps(quick: bool) -> Finding:
+def steps(quick: bool) -> ExperimentResult:
     """Let four kinds of springs turn a pendulum by 0.8 rad, soft and stiff."""
     seconds = 2.0 if quick else 4.0
     model = chain_model([replace(PENDULUM, damping=0.02, friction=0.0)])
@@ -68,7 +68,7 @@ def steps(quick: bool) -> Finding:
         Check("all rest where the springs carry the weight, within 0.001 rad",
               f"{max(errors):.2g} rad", max(errors) <= _REST),
     )  # fmt: skip
-    return Finding(
+    return ExperimentResult(
         "steps", "Four actuators, a step of 0.8 rad",
         "0.2 kg at 0.04 m in the vertical plane, mode 3, damping 0.02 Nm s/rad; SEA with 200 and "
         "400 Nm/rad, others with the paper's presets.",
@@ -78,7 +78,7 @@ def steps(quick: bool) -> Finding:
     )  # fmt: skip
 
 
-def chirp(quick: bool) -> Finding:
+def chirp(quick: bool) -> ExperimentResult:
     """Sweep the equilibrium from 0.5 to 6 Hz, soft and stiff."""
     seconds = 5.0 if quick else 20.0
     rise = (FASTEST - SLOWEST) / seconds
@@ -114,7 +114,7 @@ def chirp(quick: bool) -> Finding:
               ", ".join(f"{name} {band:.2f} Hz" for name, band in bands.items()),
               bands["soft"] < bands["stiff"]),
     )  # fmt: skip
-    return Finding(
+    return ExperimentResult(
         "chirp", "Frequency response of one qbMove",
         f"0.15 rad from 0.5 to 6 Hz in {seconds:g} s, mode 6, springs as identified for the "
         "paper's first joint, damping 0.065 Nm s/rad and friction 0.025 Nm of the link.",
@@ -124,7 +124,7 @@ def chirp(quick: bool) -> Finding:
     )  # fmt: skip
 
 
-def gains(motion: Motion, rise: float) -> tuple[Vector, Vector]:
+def gains(motion: SpringMotion, rise: float) -> tuple[Vector, Vector]:
     """Return the link's swing over that commanded in each half period of it, by frequency [Hz].
 
     Args:

@@ -11,7 +11,7 @@ from pathlib import Path
 from multipanda_py.extras import pyplot
 from multipanda_py.logs.plots import COLORS
 from multipanda_py.machine.whole_file import replacing
-from multipanda_py.spring_validation.finding import Finding
+from multipanda_py.spring_validation.finding import ExperimentResult
 from multipanda_py.validation.plots import png
 from multipanda_py.validation.report import STYLE, image, table
 
@@ -22,7 +22,7 @@ SOURCE = (
 )
 
 
-def picture(found: Finding) -> str:
+def picture(found: ExperimentResult) -> str:
     """Return all panels of an experiment, as a PNG in base64.
 
     Raises:
@@ -51,7 +51,7 @@ def picture(found: Finding) -> str:
     return png(figure, plots)
 
 
-def page(found: Sequence[Finding], quick: bool) -> str:
+def page(found: Sequence[ExperimentResult], quick: bool) -> str:
     """Return the report as HTML that needs nothing beside it."""
     title = "Compliant actuators beside their paper"
     parts = [
@@ -75,7 +75,7 @@ def page(found: Sequence[Finding], quick: bool) -> str:
     return "\n".join(parts) + "</html>\n"
 
 
-def write_page(found: Sequence[Finding], target: Path, quick: bool) -> Path:
+def write_page(found: Sequence[ExperimentResult], target: Path, quick: bool) -> Path:
     """Write the page, and its numbers as JSON beside it; return where the JSON is.
 
     Raises:

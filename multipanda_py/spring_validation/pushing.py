@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 
 from multipanda_py.compliance import CompliantRobot
-from multipanda_py.spring_validation.finding import Check, Curve, Finding, Panel
+from multipanda_py.spring_validation.finding import Check, Curve, ExperimentResult, Panel
 from multipanda_py.spring_validation.learning import minimum_jerk
 from multipanda_py.spring_validation.models import BOX, BOX_EDGE, FIVE_LINKS, TIP, chain_model
 from multipanda_py.spring_validation.motion import PRESETS, identified, robot_of
@@ -89,7 +89,7 @@ def _push(robot: CompliantRobot, aims: Matrix) -> tuple[Vector, Vector]:
     return tips, places
 
 
-def push_a_box(quick: bool) -> Finding:
+def push_a_box(quick: bool) -> ExperimentResult:
     """Lead the tip through a box, soft and stiff."""
     seconds, hold = (2.0, 1.0) if quick else (5.0, 2.0)
     start = np.array(START)
@@ -129,7 +129,7 @@ def push_a_box(quick: bool) -> Finding:
     )  # fmt: skip
     figures = {f"{name} box moved m": float(way) for name, way in moved.items()}
     figures |= {f"{name} tip left m": float(left) for name, left in reached.items()}
-    return Finding(
+    return ExperimentResult(
         "pushing", "Five joints and a box on the way",
         f"Inverse kinematics in closed loop for a straight way of {WAY:g} m, equilibria with the "
         "deflection of the springs under the weight of the arm added, mode 6, springs as "

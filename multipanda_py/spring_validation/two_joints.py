@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 
-from multipanda_py.spring_validation.finding import Check, Curve, Finding, Panel
+from multipanda_py.spring_validation.finding import Check, Curve, ExperimentResult, Panel
 from multipanda_py.spring_validation.models import ALONG_THE_AXES, DOWN, TWO_LINKS, chain_model
 from multipanda_py.spring_validation.motion import (
     PRESETS,
-    Motion,
+    SpringMotion,
     follow,
     identified,
     offset,
@@ -25,7 +25,7 @@ _REACHED = 0.06
 """Friction of 0.025 Nm keeps soft springs from that much [rad]."""
 
 
-def horizontal(quick: bool) -> Finding:
+def horizontal(quick: bool) -> ExperimentResult:
     """Let both joints step by 0.8 rad in a horizontal plane."""
     model = chain_model(TWO_LINKS, ALONG_THE_AXES, step=STEP)
     seconds, motions = 2.0 if quick else 4.0, {}
@@ -45,7 +45,7 @@ def horizontal(quick: bool) -> Finding:
               ", ".join(f"{name} {count} crossings of the rest" for name, count in swings.items()),
               swings["stiff"] > swings["soft"]),
     )  # fmt: skip
-    return Finding(
+    return ExperimentResult(
         "horizontal", "Two joints in a horizontal plane, steps of 0.8 rad",
         "Mode 6, identified springs, damping 0.065 Nm s/rad and friction 0.025 Nm of links, whose "
         "masses the paper does not state; the motors get what unequal springs rest beside their "
@@ -56,7 +56,7 @@ def horizontal(quick: bool) -> Finding:
     )  # fmt: skip
 
 
-def vertical(quick: bool) -> Finding:
+def vertical(quick: bool) -> ExperimentResult:
     """Let both joints follow a sinusoid under gravity."""
     model, motions = chain_model(TWO_LINKS, DOWN, step=STEP), {}
     seconds = math.tau / OMEGA * (0.3 if quick else 2.0)
@@ -82,7 +82,7 @@ def vertical(quick: bool) -> Finding:
         for name, error in errors.items()
         for k, value in enumerate(error)
     }
-    return Finding(
+    return ExperimentResult(
         "vertical", "Two joints in a vertical plane, 0.8 sin(0.8 t) rad",
         "Mode 6, identified springs; links and friction as in the horizontal plane.",
         "The soft link is not where it is desired although its equilibrium tracks the reference: "
@@ -91,7 +91,7 @@ def vertical(quick: bool) -> Finding:
     )  # fmt: skip
 
 
-def _panels(motions: dict[str, Motion]) -> tuple[Panel, ...]:
+def _panels(motions: dict[str, SpringMotion]) -> tuple[Panel, ...]:
     return tuple(
         Panel(f"joint {k + 1}, {name}", "angle [rad]", (
             Curve("commanded", motion.time, motion.commanded[:, k], "k:"),
@@ -102,7 +102,7 @@ def _panels(motions: dict[str, Motion]) -> tuple[Panel, ...]:
     )  # fmt: skip
 
 
-def _crossings(motion: Motion, band: float = 0.02) -> int:
+def _crossings(motion: SpringMotion, band: float = 0.02) -> int:
     """Return how often the first link goes through where it comes to rest, by more than a band."""
     away = motion.q[:, 0] - motion.q[-1, 0]
     sides = np.sign(away[np.abs(away) > band])

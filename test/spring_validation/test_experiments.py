@@ -17,7 +17,7 @@ from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.spring_validation import EXPERIMENTS, learn
 from multipanda_py.spring_validation.learning import minimum_jerk
 from multipanda_py.spring_validation.models import FIVE_LINKS, PENDULUM, TWO_LINKS, chain_model
-from multipanda_py.spring_validation.motion import Motion, identified, offset, robot_of
+from multipanda_py.spring_validation.motion import SpringMotion, identified, offset, robot_of
 from multipanda_py.spring_validation.one_joint import bandwidth, gains
 from multipanda_py.spring_validation.pushing import START, closed_loop_ik, tip_at, weights
 
@@ -91,7 +91,7 @@ def test_bandwidth_is_that_of_a_known_filter():
     ratio = 1.0 / np.sqrt(1.0 + (frequency / 2.0) ** 2)
     phase = -np.arctan(frequency / 2.0)
     q = ratio * np.sin(math.tau * (0.5 + 0.5 * rise * time) * time + phase)
-    at, gain = gains(Motion(time, q[:, None], q[:, None], commanded[:, None]), rise)
+    at, gain = gains(SpringMotion(time, q[:, None], q[:, None], commanded[:, None]), rise)
     np.testing.assert_allclose(gain, 1.0 / np.sqrt(1.0 + (at / 2.0) ** 2), rtol=0.02)
     # 3 dB below the first gain, at 0.5 Hz: 1 + (f/2)^2 = 2 (1 + 0.25^2)
     assert bandwidth(at, gain) == pytest.approx(2.0 * math.sqrt(2.0 * 1.0625 - 1.0), rel=0.02)
