@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiments by which the ROS-Gazebo toolbox of compliant actuators was validated.
 
-:data:`EXPERIMENTS` by name; each returns a :class:`ExperimentResult`, with curves, figures and statements
-that hold or do not. :func:`learn` is iterative learning control for any robot.
+:data:`EXPERIMENTS` by name; each returns an :class:`ExperimentResult`, with curves, figures and
+statements that hold or do not. :func:`learn` is iterative learning control for any robot.
 """
 
 from collections.abc import Callable
