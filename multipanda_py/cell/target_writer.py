@@ -272,8 +272,11 @@ class TargetWriter:
         return self._tools[arm]
 
     def _owner(self, arm: str) -> InstanceSpec:
-        flags = self._connection.mailbox.active
-        return next(spec for spec in self._names.specs_of(arm) if flags[spec.index])
+        flags, specs = self._connection.mailbox.active, self._names.specs_of(arm)
+        for spec in specs:
+            if flags[spec.index]:
+                return spec
+        return specs[0]  # hold, for whom every arm is that nobody has
 
     def _records(
         self, spec: InstanceSpec, place: int | None, values: Mapping[str, Any], asked: Asked

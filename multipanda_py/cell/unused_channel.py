@@ -23,9 +23,7 @@ def refuse_unused(
     Raises:
         TargetRejected: If nobody would read it.
     """
-    law = spec.law
-    own = {str(name) for name in law.Target.channels}.difference(law.for_features)
-    if channel in own:
+    if channel in spec.own_channels:
         return
     readers = [
         name

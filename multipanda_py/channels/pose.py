@@ -6,8 +6,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from multipanda_py.channel import HERE, AskedOfArm, Channel
 from multipanda_py.channels.stream import Stream
 from multipanda_py.exceptions import TargetRejected
@@ -41,7 +39,7 @@ def check_pose(
         pose_ee_in_base = pose_ee_in_base.clipped(
             state.position_ee_in_base, state.rotation_ee_in_base, gate.position, gate.rotation
         )
-        return np.concatenate([pose_ee_in_base.position, pose_ee_in_base.rotation.reshape(-1)])
+        return pose_ee_in_base.record
     if distance > gate.position:
         raise TargetRejected(
             f"{state.name}: target is {distance:.3f} m from the measured pose, allowed "
@@ -54,7 +52,7 @@ def check_pose(
         )
     if stream:
         stream.asked(pose_ee_in_base)
-    return np.concatenate([pose_ee_in_base.position, pose_ee_in_base.rotation.reshape(-1)])
+    return pose_ee_in_base.record
 
 
 def _is_near(pose: Pose, gate: GateConfig, other: Pose) -> bool:

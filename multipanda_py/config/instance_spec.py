@@ -72,6 +72,12 @@ class InstanceSpec:
         return channel_table((*self.law.Target.channels, *extra))
 
     @cached_property
+    def own_channels(self) -> frozenset[str]:
+        """Names of the channels that the law reads itself; the others are for features."""
+        law = self.law
+        return frozenset(map(str, law.Target.channels)).difference(law.for_features)
+
+    @cached_property
     def far_channels(self) -> tuple[str, ...]:
         """Channels whose targets may be far from the measured state.
 

@@ -68,24 +68,29 @@ class NodeClock:
             return ""
         return f"use_sim_time: true, but /clock stands still since {still:.1f} s"
 
-    def check(self) -> None:
-        """Refuse whatever comes while nobody knows how late it is.
+    def check(self) -> int:
+        """Return the node's time [ns]; refuse whatever comes while nobody knows how late it is.
 
         Raises:
             TargetRejected: If ``/clock`` has not begun or has stopped.
         """
+        if not self.comes_from_topic:  # asked once per target: it costs as much as reading one
+            return time.time_ns()
         if worry := self.worry():
             raise TargetRejected(
                 f"{worry}, so that no target's age is known; publish /clock, or set "
                 "use_sim_time to false"
             )
+        return self.nanoseconds
 
-    def check_age(self, stamp_ns: int, max_age: float) -> None:
+    @staticmethod
+    def check_age(now_ns: int, stamp_ns: int, max_age: float) -> None:
         """Refuse a stamp too old or in the future; a zero stamp or ``max_age``: no one cares.
 
         A sender whose clock is ahead could be late for that long and nobody would see it.
 
         Args:
+            now_ns: The node's time, as of :meth:`check` [ns].
             stamp_ns: Time of the header [ns].
             max_age: Allowed age [s].
 
@@ -94,7 +99,7 @@ class NodeClock:
         """
         if not stamp_ns or not max_age:
             return
-        age = (self.nanoseconds - stamp_ns) * 1e-9
+        age = (now_ns - stamp_ns) * 1e-9
         if age > max_age:
             raise TargetRejected(
                 f"header.stamp: got one {age:.3f} s old, allowed {max_age:g} s (max_target_age)"

@@ -64,7 +64,7 @@ def read_pose(raw: bytes) -> StampedPose:
             no unit quaternion.
     """
     stamp_ns, frame, numbers = read_numbers(PoseStamped, ("position", "orientation"), raw)
-    return StampedPose(stamp_ns, frame, Pose.from_quaternion(numbers[:3], numbers[3:]))
+    return StampedPose(stamp_ns, frame, Pose.from_floats(numbers[:3], numbers[3:]))
 
 
 def read_numbers(kind: type, parts: tuple[str, str], raw: bytes) -> StampedNumbers:

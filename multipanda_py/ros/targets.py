@@ -71,10 +71,10 @@ class Targets:
     def _receive(self, who: str, channel: str, read: Reader, raw: bytes) -> None:
         self.received[who] += 1
         try:
-            self._clock.check()
+            now_ns = self._clock.check()
             value, frame, stamp_ns = read(raw, self._names.get(who, ()))
             if stamp_ns is not None:
-                self._clock.check_age(stamp_ns, self._max_age)
+                self._clock.check_age(now_ns, stamp_ns, self._max_age)
             if self.held_off and (reason := self.held_off.refusal(who, channel, value)):
                 raise TargetRejected(reason)
         except TargetRejected as error:
