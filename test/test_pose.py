@@ -99,6 +99,30 @@ def test_a_bad_quaternion_is_refused(quaternion: object) -> None:
         Pose.from_quaternion([0, 0, 0], quaternion)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e308])
+@pytest.mark.parametrize("place", range(7))
+def test_floats_of_a_message_are_refused_as_arrays_are(bad: float, place: int) -> None:
+    """Two large numbers are finite though their sum is not."""
+    numbers = [0.0, 0.0, 1e308, 0.0, 0.0, 0.0, 1.0]
+    numbers[place] = bad
+    said = []
+    for make in (Pose.from_quaternion, Pose.from_floats):
+        try:
+            said.append(make(numbers[:3], numbers[3:]).record.tolist())
+        except TargetRejected as error:
+            said.append(str(error))
+    assert said[0] == said[1]
+
+
+def test_a_record_is_position_and_rotation_and_cannot_be_written_to() -> None:
+    poses = Pose.from_floats([1.0, 2.0, 3.0], [0.5, 0.5, 0.5, 0.5]), Pose(np.ones(3), np.eye(3))
+    for pose in poses:
+        np.testing.assert_array_equal(pose.record, [*pose.position, *pose.rotation.reshape(-1)])
+        for array in (pose.record, pose.position, pose.rotation):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 1.0
+
+
 @pytest.mark.parametrize("position", [[0, 0], [0, 0, math.nan], [[0, 0, 0]], [1, 2, -math.inf]])
 def test_a_bad_position_is_refused(position: object) -> None:
     with pytest.raises(TargetRejected, match="position"):
