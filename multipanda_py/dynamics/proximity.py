@@ -96,11 +96,6 @@ class Proximity:
         self._distance = self._least = 0.0
         self._fastest: list[float] = []
         self.groups: list[Group] = []
-        for group in scene.groups:
-            group.places = [
-                (self._movers(group.first, [link])[0], self._movers(group.second, [other])[0])
-                for link, other in group.pairs
-            ]
         self._pairs = NearPairs(scene, reach)
 
     def choose(self, kinds: Collection[str], distance: float) -> None:
@@ -117,6 +112,10 @@ class Proximity:
         counting = self._scene.groups_with(self._held)
         self.groups = [group for group in counting if group.kind in kinds]
         for group in self.groups:
+            group.places = group.places or [
+                (self._movers(group.first, [link])[0], self._movers(group.second, [other])[0])
+                for link, other in group.pairs
+            ]
             hand_may = group.kind in _WITHOUT_HAND and f"{group.kind}_hand" not in kinds
             group.is_foreseen = not (hand_may or group.is_touched)
         sides = [

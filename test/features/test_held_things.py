@@ -130,6 +130,7 @@ def test_what_a_hand_holds_is_kept_from_every_other_thing_that_is_near(make_cell
         for arm, thing in held.items():
             cell.attach(arm, thing)
         cell.step(3)
+        assert cell.state("left").fault == "", cell.events()
         found = {
             frozenset((group.first, group.second)): group.measure(
                 near._scene.model, near._scene.data
