@@ -205,10 +205,11 @@ class TargetWriter:
             spec = self._owner(arm)
             asked = self._asked(arm, spec, frame)
             records = self._records(spec, spec.config.arms.index(arm), values, asked)
+            leaning = not values.keys().isdisjoint(spec.law.Target.leaning)
+            self._write(spec, records, asked.far if leaning else None)
         except (TargetRejected, UnknownName):
             self._counts.rejected[f"{arm} target"] += 1
             raise
-        self._write(spec, records)
 
     def _asked(self, arm: str, spec: InstanceSpec, frame: str = "") -> AskedOfArm:
         state = self._reader.state(arm)
@@ -297,9 +298,19 @@ class TargetWriter:
             records.append(_Record(name, place or 0, channel.record(value, asked)))
         return records
 
-    def _write(self, spec: InstanceSpec, records: Sequence[_Record]) -> None:
-        """Hand records over in one go."""
+    def _write(
+        self,
+        spec: InstanceSpec,
+        records: Sequence[_Record],
+        far: tuple[str, ...] | None = None,
+    ) -> None:
+        """Hand records over in one go, unless others may be ``far`` by now than when checked."""
         with self._connection.lock:
+            if far is not None and far != self._far_channels(spec):
+                raise TargetRejected(
+                    f"{spec.name}: governor.enabled changed while the target was checked; "
+                    "give it again"
+                )
             box = self._connection.mailbox
             slots = box.targets[spec.index]
             for name, place, record in records:

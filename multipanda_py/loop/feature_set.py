@@ -126,7 +126,7 @@ class FeatureSet:
                     self._leaving.discard(index)
                 elif index not in self._fades:
                     feature.on_enable(states, target)
-            elif not feature.settled:
+            elif _has(feature, "prepare"):  # what it let through may come in this very cycle
                 self._leaving.add(index)
             if _has(feature, "add"):
                 fade = self._fades.get(index) or _Fade(feature, 0.0 if wanted[index] else 1.0)

@@ -223,6 +223,23 @@ def test_the_posture_of_a_law_that_has_the_tool_was_gated(make_cell, law, arms) 
         cell.set_target("left", q=posture)
 
 
+@pytest.mark.sim
+@pytest.mark.parametrize("cycles", [0, 1, 30])
+def test_a_governor_that_was_switched_off_at_once_let_a_far_posture_swing_the_arm(
+    make_cell, cycles
+) -> None:
+    """The target, let through for the governor's sake, met a law without one: 2 rad/s."""
+    cell = make_cell(controllets={"law": {"type": "cartesian_impedance"}}, active=["left/law"])
+    cell.set_target("left", q=cell.state("left").q + [2.0, 0, -2.0, 0, 0, 0, 0])
+    cell.step(cycles)
+    cell.set_parameters("left/law", {"governor.enabled": False})
+    fastest = 0.0
+    for _ in range(1500):
+        cell.step()
+        fastest = max(fastest, float(np.abs(cell.state("left").dq).max()))
+    assert 0.3 < fastest < 1.2
+
+
 @given(st.lists(st.floats(-0.6, 0.6), min_size=7, max_size=7))
 def test_joints_pass_if_and_only_if_they_are_near_and_within_limits(step: list[float]) -> None:
     q = READY + np.array(step)

@@ -24,6 +24,7 @@ def test_the_torque_of_a_feature_fades_out_and_in(make_cell):
     cell.step(50)
     bent = cell.state("left").q + [0.0, 0, 0.3, 0, 0, 0, 0]
     cell.set_parameters(LAW, {"nullspace.projector": "none", "governor.enabled": False})
+    cell.step()
     cell.set_target("left", q=bent)
     cell.step(200)
     for wanted in (False, True):
@@ -54,6 +55,7 @@ def test_a_feature_switched_off_in_the_cell_file_starts_off(make_cell):
 def test_changing_ones_mind_in_the_middle_of_a_fade_makes_no_step(make_cell):
     cell = make_cell(active=[LAW])
     cell.set_parameters(LAW, {"nullspace.projector": "none", "governor.enabled": False})
+    cell.step()
     cell.set_target("left", q=cell.state("left").q + [0.0, 0, 0.3, 0, 0, 0, 0])
     cell.step(200)
     start = cell.rows()[1]["cycle"][-1]
