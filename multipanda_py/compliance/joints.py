@@ -117,9 +117,8 @@ class CompliantJoints(CommandedJoints):
             raise ActuatorRefused(f"scheme: got {scheme!r:.40}, allowed {', '.join(SCHEMES)}")
         if most_substeps < 1:
             raise ActuatorRefused(f"most_substeps: got {most_substeps}, allowed 1 or more")
-        self._slow = SlowPart.none(n_joints)
+        self._slow, self.scheme, self._most = SlowPart.none(n_joints), scheme, most_substeps
         super().__init__(actuators, n_joints, motors, mode, link_pid=link_pid)
-        self.scheme, self._most = scheme, most_substeps
         self.complaint, self.unheld = "", 0
         self._none, self._velocity = np.zeros(n_joints), np.zeros(n_joints)
         self._torque, self._shift = np.zeros(n_joints), np.zeros(n_joints)
@@ -216,6 +215,11 @@ class CompliantJoints(CommandedJoints):
         self._shift *= self.inner
         np.divide(flow.impulse, duration, out=self._torque)
         self._torque -= damping * self._shift / duration
+
+    def _take_modes(self, modes: Sequence[OperationMode]) -> None:
+        super()._take_modes(modes)
+        if self.scheme == "original":  # explicit, without kicks
+            self.inner = np.zeros(self.n_joints)
 
     def sense(self, q: Vector, dq: Vector) -> None:
         """Take where links are after the world's step, for what is read before the next one."""

@@ -6,7 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from multipanda_py.config.actuator_section import WITH_MOTORS, ActuatorConfig, MotorConfig
+import numpy as np
+
+from multipanda_py.config.actuator_section import (
+    WITH_MOTORS,
+    ActuatorConfig,
+    LinkPidConfig,
+    MotorConfig,
+)
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
 
@@ -89,6 +96,14 @@ def _group_faults(where: str, group: ActuatorConfig, n_joints: int) -> Iterator[
         low, high = motor.low, motor.high
         if isinstance(low, float) and isinstance(high, float) and low >= high:
             yield f"{where}.{key}.low: got {low:g}, allowed less than high, {high:g}"
+    lists |= {
+        f"link_pid.{key}": getattr(group.link_pid, key) for key in LinkPidConfig.model_fields
+    }
+    if group.mode == "link_pid" and not np.all(group.link_pid.p):
+        yield (
+            f"{where}.link_pid.p: got {group.link_pid.p}, allowed more than 0 in mode link_pid: "
+            "nothing else turns the link"
+        )
     for key, values in lists.items():
         if isinstance(values, list) and len(values) != n_joints:
             yield (

@@ -81,6 +81,23 @@ class MotorConfig(Section):
     """Gain on its velocity [Nm s/rad]."""
 
 
+class LinkPidConfig(Section):
+    """The PID controller by which ``link_pid`` turns each link of a group, with a torque on it.
+
+    Each is a number for all joints of the group, or a list with one for each. The defaults are
+    the toolbox's, for links of some hundred grams.
+    """
+
+    p: NotNegative = 0.8
+    """Proportional gain [Nm/rad]."""
+    i: NotNegative = 0.0
+    """Integral gain [Nm/(rad s)]."""
+    d: NotNegative = 0.2
+    """Gain on the velocity [Nm s/rad]."""
+    max_torque: Positive | None = None
+    """Its largest torque, by default that of the arm's joint [Nm]."""
+
+
 class ActuatorConfig(Section):
     """The compliant actuators of some joints of an arm.
 
@@ -106,6 +123,8 @@ class ActuatorConfig(Section):
     motor_2: MotorConfig | None = None
     """The second motor, if it is not as the first; by default one that moves a pivot does so as
     the first would by a pinion of 15 mm."""
+    link_pid: LinkPidConfig = LinkPidConfig()
+    """What turns the links in mode ``link_pid``."""
     output_inertia: NotNegative | None = None
     """What turns with the link besides its body, as the output's shaft; by default what the model
     has for the rotor. Motors are behind the springs, with an inertia of their own [kg m^2]."""

@@ -12,8 +12,13 @@ import numpy as np
 from multipanda_py.actuator import Actuator
 from multipanda_py.compliance.joints import CompliantJoints
 from multipanda_py.compliance.mode import OperationMode
-from multipanda_py.compliance.motors import Motors
-from multipanda_py.config.actuator_section import ActuatorConfig, MotorConfig, places_of
+from multipanda_py.compliance.motors import LinkPid, Motors
+from multipanda_py.config.actuator_section import (
+    ActuatorConfig,
+    LinkPidConfig,
+    MotorConfig,
+    places_of,
+)
 from multipanda_py.config.sections import ArmConfig
 from multipanda_py.simulation.link_torque import LinkTorque
 from multipanda_py.state import Vector
@@ -42,12 +47,15 @@ class CompliantGroups:
 
     def __init__(self, arms: Sequence[ArmConfig]) -> None:
         self.count, self.groups = 0, list[tuple[ActuatorConfig, list[int]]]()
+        most: list[float] = []
         for arm in arms:
             names, elastic = tuple(joint.name for joint in arm.robot.joints), elastic_of(arm)
             numbers = {joint: self.count + place for place, joint in enumerate(elastic)}
             for key, joints in places_of(arm.actuators, names).items():
                 self.groups.append((arm.actuators[key], [numbers[joint] for joint in joints]))
             self.count += len(elastic)
+            most += arm.robot.limits.torque[elastic].tolist()
+        self._most: Vector = np.array(most)
 
     @property
     def springs(self) -> list[tuple[Actuator[Any], list[int]]]:
@@ -102,8 +110,18 @@ class CompliantGroups:
                 rows[key][1, at] = getattr(group.motor_2, key)
         return Motors(**rows)
 
+    @property
+    def link_pid(self) -> LinkPid:
+        """The controllers of links, with torques up to those of their joints."""
+        given = {key: np.zeros(self.count) for key in LinkPidConfig.model_fields}
+        for group, at in self.groups:
+            for key, values in given.items():
+                own = getattr(group.link_pid, key)
+                values[at] = self._most[at] if own is None else own
+        return LinkPid.of(self.count, **given)
+
     def drive(self, period: float) -> LinkTorque:
         """Return the joints, as torque laws drive them in cycles of a length [s]."""
         motors, modes = self.motors, self.modes
-        joints = CompliantJoints(self.springs, self.count, motors, modes)
+        joints = CompliantJoints(self.springs, self.count, motors, modes, link_pid=self.link_pid)
         return LinkTorque(joints, modes, motors, self.presets, period)

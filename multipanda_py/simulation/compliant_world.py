@@ -127,7 +127,7 @@ class CompliantWorld:
             # The other half of the last step's kick, which the joints' own damping is no part of.
             kicks = rest + np.dot(compliance, self._damping * dq)
             if self._kicks is not None:
-                dq += 0.5 * duration * (kicks - self._kicks)
+                dq += 0.5 * duration * self.joints.inner * (kicks - self._kicks)
                 self._qvel[dofs] = dq
             self._kicks = kicks
             q = self._qpos[self._positions]

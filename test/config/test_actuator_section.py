@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from multipanda_py.compliance.mode import OperationMode
-from multipanda_py.compliance.motors import Motors
+from multipanda_py.compliance.motors import LinkPid, Motors
 from multipanda_py.config import actuator_section
-from multipanda_py.config.actuator_section import MotorConfig
+from multipanda_py.config.actuator_section import LinkPidConfig, MotorConfig
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.registry import find
@@ -48,6 +48,13 @@ def arm_with(actuators, **arm):
         ({"motor": {"inertia": 0.0}}, {}, r"a.motor.inertia: got 0.0"),
         ({"motor": {"p": [1.0] * 5}}, {}, r"a.motor.p: got 5 numbers, allowed one or 2"),
         ({"motor": {"low": 1.0, "high": 0.0}}, {}, r"a.motor.low: got 1, allowed less than high"),
+        ({"link_pid": {"p": -1.0}}, {}, r"a.link_pid.p: got -1.0"),
+        ({"link_pid": {"d": float("nan")}}, {}, r"a.link_pid.d: got nan"),
+        ({"link_pid": {"max_torque": 0.0}}, {}, r"a.link_pid.max_torque: got 0.0"),
+        ({"link_pid": {"i": [0.1] * 3}}, {}, r"a.link_pid.i: got 3 numbers, allowed one or 2"),
+        ({"link_pid": {"k": 1.0}}, {}, r"a.link_pid.k: unknown key; known: p, i, d, max_torque"),
+        ({"mode": "link_pid", "link_pid": {"p": [5.0, 0.0]}}, {},
+         r"a.link_pid.p: got \[5.0, 0.0\], allowed more than 0 in mode link_pid"),
         ({"output_inertia": [0.1]}, {}, r"a.output_inertia: got 1 numbers, allowed one or 2"),
         ({}, {"joints": {"stiffness": [9000.0] * 7}},
          r"got compliant actuators beside arms.left.joints, allowed one of them"),
@@ -70,6 +77,23 @@ def test_defaults_of_motors_and_names_of_modes_are_those_of_the_simulation():
     for name in MotorConfig.model_fields:
         if name not in ("low", "high"):  # infinite there
             assert getattr(own, name) == getattr(motors, name)[0, 0], name
+
+
+def test_controllers_of_links_are_the_toolbox_s_unless_a_group_says_otherwise():
+    own, of_links = LinkPidConfig(), LinkPid.of(1)
+    assert [own.p, own.i, own.d] == [of_links.p[0], of_links.i[0], of_links.d[0]]
+    arm = arm_with(
+        {
+            "wrist": {"type": "sea", "joints": ["joint7", "joint6"], "mode": "link_pid",
+                      "link_pid": {"p": [70.0, 60.0], "i": 2.0, "max_torque": 3.0}},
+            "base": {"type": "sea", "joints": ["joint1"]},
+        }
+    )  # fmt: skip
+    found = CompliantGroups([arm]).link_pid
+    np.testing.assert_array_equal(found.p, [0.8, 60.0, 70.0])
+    np.testing.assert_array_equal(found.i, [0.0, 2.0, 2.0])
+    np.testing.assert_array_equal(found.d, 0.2)
+    np.testing.assert_array_equal(found.max_torque, [arm.robot.limits.torque[0], 3.0, 3.0])
 
 
 def test_groups_put_their_numbers_where_their_joints_are():

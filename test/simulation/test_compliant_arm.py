@@ -279,3 +279,18 @@ def test_torques_beyond_the_springs_are_bounded(make_cell):
     joints = compliant(cell).joints
     assert (np.abs(state.tau_J) < 2.0 * K * math.sinh(A * 0.8) * 1.001).all()
     assert joints.refused == 0
+
+
+def test_joints_without_springs_go_as_those_of_a_rigid_arm(make_cell):
+    """They were kicked as springs are: in coarse steps an arm in mode 0 left the rigid one."""
+    law = {"law": {"type": "joint_impedance"}}
+    cell = make_cell(pair("link_torque"), law, ["left/law", "right/law"], rate=200.0)
+    sim, away = cell.simulation, []
+    for force in ([0.0, 15.0, 8.0], [0.0, 0.0, 0.0]):
+        for arm in ("left", "right"):
+            sim.apply_wrench(f"{arm}_fr3_link5", force)
+        for _ in range(5):
+            cell.step(10)
+            away.append(np.abs(cell.state("left").q - cell.state("right").q).max())
+    assert np.abs(cell.state("right").dq).max() > 1e-3
+    assert max(away) < 1e-7
