@@ -18,6 +18,8 @@ node = rclpy.create_node("hello")
 
 for arm in ("left", "right"):
     publisher = node.create_publisher(PoseStamped, f"{arm}/target_pose", 1)
+    while not publisher.get_subscription_count():  # whoever is not found yet hears nothing
+        time.sleep(0.01)
     _, target = wait_for_message(PoseStamped, node, f"{arm}/current_pose")
     target.pose.position.z += 0.05
     publisher.publish(target)

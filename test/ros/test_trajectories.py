@@ -124,12 +124,14 @@ def test_a_stream_of_joints_aborted_a_goal_and_took_the_arm_back_after_it(
     """Clients repeat their newest target for ever: it counts again when it says something new."""
     counted = lambda: int(client.diagnosis(f"{cell.name}/left")[1]["refused targets"])  # noqa: E731
     counted()  # the first look takes up to a second, in which the stream would have paused
+    said = "follows a trajectory; its end comes first"
+    before = cell.log.count(said)  # of other tests on this node
     stale = JointState(name=list(NAMES), position=[float(x) for x in ready])
     handle = planner.send(goal_through([1.0], [ready + STEP]))
     client.stream("/left/target_joint", stale, lambda: handle.status > 3, "the end of the goal")
     status, result = planner.result(handle)
     assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string
-    assert cell.log.count("follows a trajectory; its end comes first") == 1
+    assert max(before, 1) <= cell.log.count(said) <= before + 1, "once in ten seconds"
     seen = counted() + 40  # more than came since the look
     client.stream("/left/target_joint", stale, lambda: counted() > seen, "the stale stream")
     assert np.abs(joints(client) - ready - STEP).max() < 2e-3

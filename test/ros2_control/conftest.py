@@ -62,6 +62,11 @@ class Rig:
     def fault(self):
         return self.cell.state("ur").fault
 
+    def until(self, condition):
+        """Wait until a condition holds, or the arm has a fault: it would wait in vain then."""
+        wait_until(lambda: condition() or self.fault(), what=lambda: str(self.texts()))
+        assert condition(), self.texts()
+
     def recover(self):
         """Recover the arm, and again if what was wrong had not quite gone."""
 

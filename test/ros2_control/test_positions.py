@@ -58,7 +58,7 @@ def move(rig, by):
     rig.cell.switch(["ur/joint"], strictness="force_auto")
     goal = q_of(rig) + by
     rig.cell.set_target("ur", q=goal)
-    wait_until(lambda: np.abs(q_of(rig) - goal).max() < 1e-3, what=lambda: str(rig.texts()))
+    rig.until(lambda: np.abs(q_of(rig) - goal).max() < 1e-3)
 
 
 def is_stopped(rig, kind):
@@ -70,7 +70,7 @@ def turn(rig):
     """Have joint 1 move at 0.5 rad/s."""
     rig.cell.switch(["ur/rates"], strictness="force_auto")
     rig.cell.set_target("ur", dq=[-0.5, 0.0, 0.0, 0.0, 0.0, 0.0])
-    wait_until(lambda: rig.arm.tell()["dq"][0] < -0.45, what=lambda: str(rig.texts()))
+    rig.until(lambda: rig.arm.tell()["dq"][0] < -0.45)
 
 
 def test_laws_of_positions_and_velocities_move_it_within_its_limits(rig):
@@ -80,7 +80,7 @@ def test_laws_of_positions_and_velocities_move_it_within_its_limits(rig):
     here = rig.cell.pose("ur")
     goal = Pose(here.position + [0.0, 0.05, 0.05], here.rotation)
     rig.cell.set_target("ur", goal)
-    wait_until(lambda: rig.cell.pose("ur").distance(goal)[0] < 1e-3, what=lambda: str(rig.texts()))
+    rig.until(lambda: rig.cell.pose("ur").distance(goal)[0] < 1e-3)
     turn(rig)
     rig.cell.hold()
     rest(rig)
@@ -91,7 +91,7 @@ def test_laws_of_positions_and_velocities_move_it_within_its_limits(rig):
 def test_a_law_with_a_jump_is_braked(rig):
     rig.cell.switch(["ur/bad"])
     rig.cell.set_parameters("ur/bad", {"rate": 0.5})
-    wait_until(lambda: max(map(abs, rig.arm.tell()["dq"])) > 0.45, what=lambda: str(rig.texts()))
+    rig.until(lambda: max(map(abs, rig.arm.tell()["dq"])) > 0.45)
     rig.cell.set_parameters("ur/bad", {"fault": "jump"})
     wait_until(lambda: rig.fault() == "command_jump", what=lambda: str(rig.texts()))
     rest(rig)
