@@ -14,10 +14,12 @@ import tempfile
 from pathlib import Path
 
 SOURCE = Path(__file__).with_suffix(".c")
-TOLERATED = 5
-"""Cycles that the loop may miss before the machine is too slow: its robots lose 20 in a row."""
-TOLERATED_SHARE = 0.002
-"""Likewise, of a long test's cycles."""
+TOLERATED = 10_000
+"""How late the loop may once be before the machine is too slow: half of what a robot bears, which
+is to lose 20 cycles in a row [us]."""
+TOLERATED_MISSES, TOLERATED_SHARE = 20, 0.05
+"""Likewise, how many cycles it may miss, and of a long test's: on two busy cores tests pass beside
+3 %."""
 
 
 @functools.cache
@@ -43,6 +45,7 @@ class ClockLoop:
 
     def __init__(self):
         self.missed = self.cycles = self.worst = 0
+        self._process = None
 
     def __enter__(self):
         path = program()
@@ -71,7 +74,8 @@ class ClockLoop:
     def complaint(self):
         """Say why the machine is too slow, or nothing; ends the loop."""
         self.stop()
-        if self.missed <= max(TOLERATED, TOLERATED_SHARE * self.cycles):
+        misses = max(TOLERATED_MISSES, TOLERATED_SHARE * self.cycles)
+        if self.worst < TOLERATED and self.missed <= misses:
             return ""
         return (
             f"machine too slow: the C loop missed {self.missed} of {self.cycles}, "
