@@ -17,6 +17,7 @@ from multipanda_py.state import Matrix, Vector
 from multipanda_py.validation.plain_force import PlainForce
 from multipanda_py.validation.posture import pointing, posture_at, tool_in_world
 from multipanda_py.validation.task import (
+    SOON,
     STEP,
     PassTime,
     Task,
@@ -40,6 +41,10 @@ MOST_FORCE = 60.0
 """That the plain law may ask for [N]."""
 FIRST_FORCE = 5.0
 """With which contact is made [N]."""
+DESCENT, COMING_DOWN = 0.01, 600.0
+"""How fast [m/s] and how stiffly [N/m] the plain law comes down,"""
+TOUCHED, DEEPEST = 2.0, 0.04
+"""until it feels so much [N], or has come so far [m]."""
 LIFT_OFF = 0.03
 """By which real arms leave the table [m]."""
 
@@ -101,9 +106,38 @@ class PressingTask(Task):
         pace(STEP)
         self._start = cell.pose(self._name)
         self._to_base = self._described.rotation_base_in_world.T
-        for _ in range(self.settling // STEP):
+        inline = cell.config.cell.placement == "inline"
+        step = SOON if self.each_cycle and not inline else STEP
+        left = self.settling
+        if self.law == PLAIN:
+            left -= self._touch(cell, pace)
+            self._pressed = float(cell.row()["time"])
+        for _ in range(left // step):
             self._press(cell, FIRST_FORCE)
+            pace(step)
+
+    def _touch(self, cell: Cell, pace: PassTime) -> int:
+        """Come down slowly until the table is felt; the plain law would fall onto it.
+
+        Returns:
+            How many cycles that took.
+        """
+        springs = [*self.stiffness[:2], COMING_DOWN, *self.stiffness[3:]]
+        cell.set_target(self._name, stiffness=springs)
+        up_in_base = self._described.rotation_base_in_world[2]
+        taken, depth = 0, 0.0
+        begin = self._start
+        while depth < DEEPEST:
+            depth += DESCENT * STEP / cell.config.cell.rate
+            place = begin.position + self._to_base @ (depth * DOWN)
+            self._start = Pose(place, begin.rotation)
+            cell.set_target(self._name, self._start)
             pace(STEP)
+            taken += STEP
+            if up_in_base @ cell.state(self._name).wrench_ext_in_base[:3] > TOUCHED:
+                break
+        cell.set_target(self._name, stiffness=[*springs[:2], 0.0, *springs[3:]])
+        return taken
 
     def _press(self, cell: Cell, force: float, pose: Pose | None = None) -> None:
         """Ask for a force, and for a pose with it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,12 +20,14 @@ from multipanda_py.logs import ArmLog
 from multipanda_py.logs.from_rows import log_of_rows
 from multipanda_py.machine.realtime import without_collections
 from multipanda_py.state import Matrix, Vector
-from multipanda_py.validation.task import LAW, STEP, PassTime, Task
+from multipanda_py.validation.task import LAW, SOON, STEP, PassTime, Task
 from multipanda_py.validation.ways import fault_of, go_to_start
 
 _AT_A_TIME = 100
 """Steps after which rows are taken out of their ring."""
 _LONGEST_WAIT = 10.0
+_LOOK = 2e-4
+"""Between two looks at the time of a cell that runs by itself [s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +108,15 @@ class TaskCell:
                 run = self._record(cell, pace, settling)
                 return run if self._inline or run.fault else self._left(cell, pace, run)
         except MultipandaError as error:
+            fault = self._reason() or " ".join(str(error).split())
             self.close()  # what comes next begins with a new one
-            return Run({}, fault=" ".join(str(error).split()))
+            return Run({}, fault=fault)
+
+    def _reason(self) -> str:
+        """Return what is wrong with an arm, which is why its law takes nothing any more."""
+        with suppress(MultipandaError):
+            return fault_of(self._cell) if self._cell is not None else ""
+        return ""
 
     def _left(self, cell: Cell, pace: PassTime, run: Run) -> Run:
         """Leave the scene as it was found, so that the next run can begin."""
@@ -177,7 +186,9 @@ class TaskCell:
         return parts
 
     def _record(self, cell: Cell, pace: PassTime, settling: Sequence[NDArray[np.void]]) -> Run:
-        task, taken = self.task, 1 if self.task.each_cycle and self._inline else STEP
+        task, taken = self.task, STEP
+        if task.each_cycle:
+            taken = 1 if self._inline else SOON
         seen, _ = cell.rows(10**15)
         begin, last = cell.time, 0.0
         parts: list[NDArray[np.void]] = []
@@ -265,6 +276,6 @@ def _paced(cell: Cell, inline: bool) -> Iterator[PassTime]:
             cell.check()
             if clock.monotonic() > limit:
                 raise LoopError(f"the cell's time did not go on for {_LONGEST_WAIT:g} s")
-            clock.sleep(1e-3)
+            clock.sleep(_LOOK)
 
     yield wait

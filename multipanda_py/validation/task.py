@@ -25,6 +25,8 @@ SIMULATED = "mujoco"
 LAW = "law"
 STEP = 10
 """Cycles between two targets."""
+SOON = 2
+"""The same of a task that computes a law, where the loop runs in another process."""
 
 
 class PassTime(Protocol):
@@ -77,7 +79,7 @@ class Task(ABC):
 
     @property
     def each_cycle(self) -> bool:
-        """Whether it has to be asked for targets in every cycle, where that can be."""
+        """Whether it has to be asked for targets in every cycle, or as soon as that can be."""
         return False
 
     @abstractmethod

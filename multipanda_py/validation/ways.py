@@ -22,6 +22,8 @@ AWAY = 0.08
 """From where arms come to a thing, against the force that they are to exert [m]."""
 THERE, NEAR = 5e-3, 0.05
 """How near an arm has to come to an end of its way, and to a point on it [rad, m]."""
+SLOW = 0.02
+"""How fast it may be where a task begins [rad/s, m/s]."""
 LONGEST = 60.0
 """For each part of a way [s]."""
 
@@ -45,9 +47,9 @@ def go_to_start(cell: Cell, config: CellConfig, exerts: Mapping[str, Vector]) ->
         place = tool.position - AWAY / np.linalg.norm(force) * force
         before[name] = posture_at(arm, Pose(place, tool.rotation), q, f"the way of {name}")
     cell.switch([f"{name}/{TO_START}" for name in starts], strictness="force_auto")
-    _go(cell, {**starts, **before}, NEAR if before else THERE, "the way to the start")
     if before:
-        _go(cell, starts, THERE, "the start posture")
+        _go(cell, {**starts, **before}, NEAR, "the way to the start")
+    _go(cell, starts, THERE, "the start posture", SLOW)
 
 
 def retreat(
@@ -74,13 +76,19 @@ def retreat(
     _go(cell, goals, 2.0 * THERE, f"{what}: the way back")
 
 
-def _go(cell: Cell, goals: Mapping[str, Vector], near: float, what: str) -> None:
+def _go(
+    cell: Cell, goals: Mapping[str, Vector], near: float, what: str, slow: float = np.inf
+) -> None:
     for name, q in goals.items():
         cell.set_target(name, q=q)
 
     def is_over() -> bool:
-        there = all(np.abs(cell.state(name).q - q).max() < near for name, q in goals.items())
-        return there or any(cell.state(name).fault for name in goals)
+        states = {name: cell.state(name) for name in goals}
+        there = all(
+            np.abs(states[name].q - q).max() < near and np.abs(states[name].dq).max() < slow
+            for name, q in goals.items()
+        )
+        return there or any(state.fault for state in states.values())
 
     cell.wait(is_over, LONGEST, what)
     if fault := fault_of(cell):
