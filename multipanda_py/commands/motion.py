@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from multipanda_py.cell import Cell
+from multipanda_py.channels.trajectory import check_trajectory
+from multipanda_py.config.sections import ArmConfig, GateConfig
 from multipanda_py.control.motion_watch import STATE, MotionState
-from multipanda_py.exceptions import ConfigurationError, LoopError
+from multipanda_py.exceptions import ConfigurationError, LoopError, TargetRejected
 from multipanda_py.identification.fourier import column_names
-from multipanda_py.state import Matrix
+from multipanda_py.state import ArmSnapshot, Matrix, Vector
 
 LAW = "joint_trajectory"
 NEAR = 0.02
@@ -24,12 +26,19 @@ AFTERWARDS = 0.2
 """For an arm to come to rest after a motion [s]."""
 
 
-def read_motion(path: Path, joints: int) -> Matrix:
+def read_motion(path: Path, name: str, arm: ArmConfig) -> Matrix:
     """Return the points of a motion, (p, 1 + 3 j), as :meth:`.Cell.follow` takes them.
 
+    Args:
+        path: The file.
+        name: Of the arm that is to go through it.
+        arm: What it is.
+
     Raises:
-        ConfigurationError: If the file is no such motion, or one of an arm with other joints.
+        ConfigurationError: If the file is no such motion, one of an arm with other joints, or one
+            that this arm cannot follow.
     """
+    joints = arm.robot.n_joints
     names = column_names(joints)
     try:
         with path.open(encoding="utf-8") as file, warnings.catch_warnings():
@@ -45,7 +54,20 @@ def read_motion(path: Path, joints: int) -> Matrix:
             f"{path}: got columns {', '.join(head)[:80]}, allowed finite numbers in columns "
             f"time, q1 ... ddq{joints}, as multipanda excite writes them"
         )
+    try:  # before it moves to where the motion begins
+        rest = _at_rest(name, points[0, 1 : 1 + joints])
+        check_trajectory(points, rest, arm.robot.limits, GateConfig())
+    except TargetRejected as error:
+        raise ConfigurationError(f"{path}: {error}") from None
     return points
+
+
+def _at_rest(name: str, q: Vector) -> ArmSnapshot:
+    nothing, wrench = np.zeros(len(q)), np.zeros(6)
+    return ArmSnapshot(
+        name, 0.0, q, nothing, nothing, nothing, nothing, np.zeros(3), np.eye(3), wrench, wrench,
+        np.zeros(2), "", "",
+    )  # fmt: skip
 
 
 def go_to_begin(cell: Cell, arm: str, points: Matrix) -> str:

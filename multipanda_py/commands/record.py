@@ -79,7 +79,7 @@ def _own(options: argparse.Namespace) -> Recorded:
     arm, law, points = "", "", None
     if options.motion is not None:  # refused before anything moves
         arm = arm_of(own.arms, options.arm)
-        points = read_motion(options.motion, own.config.arms[arm].robot.n_joints)
+        points = read_motion(options.motion, arm, own.config.arms[arm])
         new_file(path)
     with own as cell:
         if cell.config.cell.placement == "inline":

@@ -108,7 +108,7 @@ def _refined(parts: Path, options: argparse.Namespace) -> Refinement:
             raise ValidationRefused(
                 f"--motion: got {text!r}, allowed ARM=CSV with one of {', '.join(plant.arms)}"
             )
-        motions[arm] = read_motion(Path(path), plant.arms[arm].robot.n_joints)
+        motions[arm] = read_motion(Path(path), arm, plant.arms[arm])
     if options.again:
         shutil.rmtree(parts, ignore_errors=True)
     before, found = set(parts.glob("*")), None

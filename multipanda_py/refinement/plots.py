@@ -65,11 +65,12 @@ def parameter_curves(rounds: Sequence[Round]) -> str:
         axis.errorbar([one.number for one in shown], told, bars, fmt="o-", color=COLORS[1],
                       capsize=3)  # fmt: skip
         axis.set_title(f"table: {name} [{units.get(name, '')}]", size=9)
+        axis.set_ylim(bottom=0.0)
     for axis in axes[0]:
         axis.set_xticks(numbers)
         axis.set_xlabel("round", size=8)
         axis.grid(alpha=0.3, which="both")
-        axis.tick_params(labelsize=7)
+        axis.tick_params(labelsize=7, which="both")
     return png(figure, plots)
 
 

@@ -38,7 +38,8 @@ def page(found: Refinement, about: Mapping[str, Any]) -> str:
         *_gains(found),
         "<h2>Rounds</h2><p>Largest root mean square error between plant and twin of any joint or "
         "axis; round 0 is the twin as it was given. The score is the mean of all of them in units "
-        "of what multipanda_ros2 reports at most.</p>",
+        "of what multipanda_ros2 reports at most. Numbers with strokes between are of tasks "
+        f"{_tasks(found)}, in this order.</p>",
         image(round_curves(found.rounds)),
         _rounds(found),
     ]
@@ -126,6 +127,15 @@ def _rounds(found: Refinement) -> str:
         for one in found.rounds
     ]
     return table(head, rows)
+
+
+def _tasks(found: Refinement) -> str:
+    """Return the tasks as columns have them."""
+    names = (
+        f"{one.number}" + ("" if one.law == "impedance" else f" ({one.law})")
+        for one in found.rounds[0].found
+    )
+    return html.escape(" / ".join(names))
 
 
 def _ranged(surface: FoundSurface, name: str) -> str:

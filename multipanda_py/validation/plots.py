@@ -16,6 +16,8 @@ from multipanda_py.validation.compare import Comparison
 from multipanda_py.validation.quantities import QUANTITIES
 
 _POINTS = 600
+SPAN = 0.02
+"""Smallest range of a panel, as a share of what the paper reports at most."""
 
 
 def quantity_plots(found: Comparison, arm: str) -> str:
@@ -42,6 +44,7 @@ def quantity_plots(found: Comparison, arm: str) -> str:
         row[1].legend(*row[0].get_legend_handles_labels(), fontsize=6, loc="center left",
                       bbox_to_anchor=(1.01, 0.5))  # fmt: skip
         for axis in row:
+            _widen(axis, SPAN * quantity.ceiling)
             axis.grid(alpha=0.3)
             axis.tick_params(labelsize=7)
     axes[0, 0].set_title("plant solid, twin dashed", size=9)
@@ -86,6 +89,14 @@ def force_plots(found: Sequence[Comparison]) -> str:
             if axis.lines:
                 axis.legend(fontsize=6, loc="best")
     return png(figure, plots)
+
+
+def _widen(axis: Any, span: float) -> None:
+    """Let a panel show at least so much, about its middle."""
+    low, high = axis.get_ylim()
+    if high - low < span:
+        middle = 0.5 * (low + high)
+        axis.set_ylim(middle - 0.5 * span, middle + 0.5 * span)
 
 
 def png(figure: Any, plots: Any) -> str:

@@ -178,7 +178,12 @@ def image(data: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; cells are text, or a page's own if they begin with a NUL."""
+    """Return a table; cells are text, or a page's own if they begin with a NUL.
+
+    Args:
+        head: Names of the columns; without a name there is no row of them.
+        rows: Of cells.
+    """
 
     def cells(kind: str, values: Sequence[str]) -> str:
         return "".join(
@@ -187,4 +192,5 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         )
 
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f"<table><tr>{cells('th', head)}</tr>{body}</table>"
+    top = f"<tr>{cells('th', head)}</tr>" if any(head) else ""
+    return f"<table>{top}{body}</table>"

@@ -163,6 +163,82 @@ def test_validate_does_not_compare_with(task_run, case, tmp_path, capsys):
     assert VALIDATE[case] in refusal(line, tmp_path, capsys)
 
 
+FOLLOW = {key: LEARN[key] for key in LEARN if key not in ("swapped torques", "too short")}
+PLOT = {
+    "clock set back": "time has to increase from sample to sample",
+    "text": "are no numbers",
+    "no time": "no column with the time",
+}
+ODD = {
+    "gaps": "s lie in",
+    "swapped positions": "are columns swapped?",
+    "degrees": "are positions in degrees?",
+    "mNm": "is it in mNm?",
+    "cut off": "joint2: the torque is cut off at",
+    "no number": "tau of joint2 is nan at",
+}
+"""What a picture may well show: it is drawn, and said."""
+
+
+@pytest.mark.parametrize("case", FOLLOW)
+def test_a_twin_does_not_follow(excited, case, tmp_path, capsys):
+    path = tmp_path / "bad.csv"
+    SPOILS[case](excited).to_csv(path, index=False)
+    line = ["shadow", str(path), "--twin", TWIN, "-o", str(tmp_path / "shadow.png")]
+    assert FOLLOW[case] in refusal(line, tmp_path, capsys)
+
+
+@pytest.mark.parametrize("case", PLOT)
+def test_plot_does_not_draw(excited, case, tmp_path, capsys):
+    path = tmp_path / "bad.csv"
+    SPOILS[case](excited).to_csv(path, index=False)
+    line = ["plot", str(path), "-o", str(tmp_path / "run.png")]
+    assert PLOT[case] in refusal(line, tmp_path, capsys)
+
+
+def test_plot_says_what_is_odd_about_what_it_draws(excited, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("multipanda_py.commands.plot.draw", lambda log, output: [])
+    path = tmp_path / "bad.csv"
+    for case, words in ODD.items():
+        SPOILS[case](excited).to_csv(path, index=False)
+        assert main(["plot", str(path), "--robot", "fr3", "-o", str(tmp_path / "run.png")]) == 0
+        assert words in capsys.readouterr().err, case
+
+
+def motion_table():
+    points = some_motion(ARM, 0, period=4.0).table(np.linspace(0.0, 6.0, 60))
+    names = ["time", *(f"{what}{k}" for what in ("q", "dq", "ddq") for k in range(1, 8))]
+    return pandas.DataFrame(points, columns=names)
+
+
+MOTIONS = {
+    "no number": (lambda t: changed(t, Q, at(7, np.inf)), "allowed finite numbers"),
+    "text": (lambda t: changed(t.astype(object), Q, at(7, "off")), "not a motion"),
+    "six joints": (lambda t: t.drop(columns=["q7", "dq7", "ddq7"]), "allowed finite numbers"),
+    "swapped": (lambda t: t[["time", *DQ, *Q, *t.columns[15:]]], "allowed finite numbers"),
+    "degrees": (lambda t: changed(t, [*Q, *DQ], np.degrees), "joint "),
+    "clock set back": (lambda t: changed(t, ["time"], lambda x: x[::-1]), "times must start"),
+    "ends in motion": (lambda t: t[:30], "at the last point, allowed 0"),
+    "no rows": (lambda t: t[:0], "allowed finite numbers"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MOTIONS)
+def test_no_arm_begins_a_motion_that_is_none(case, tmp_path, capsys):
+    """Refused before it goes to where it would begin, by whoever lets an arm go through it."""
+    path, cell = tmp_path / "motion.csv", "config/dual_sim.yaml"
+    spoil, words = MOTIONS[case]
+    spoil(motion_table()).to_csv(path, index=False)
+    for line in (
+        ["record", cell, "--motion", str(path), "--arm", "left", "-o", str(tmp_path / "r.mcap")],
+        ["refine", "--plant", cell, "--twin", cell, "--motion", f"left={path}", "--task", "1",
+         "-o", str(tmp_path / "refined")],
+    ):  # fmt: skip
+        said = refusal(line, tmp_path, capsys)
+        assert words in said
+        assert str(path) in said
+
+
 def test_a_log_of_others_joints_is_refused_by_name(excited, tmp_path, capsys):
     """As a table has no names of joints: by the robot that somebody says it is."""
     path = tmp_path / "bad.csv"
@@ -171,20 +247,31 @@ def test_a_log_of_others_joints_is_refused_by_name(excited, tmp_path, capsys):
     assert "got 7 joints, allowed 6, which a ur5e has" in refusal(line, tmp_path, capsys)
 
 
-def test_a_robot_file_that_is_not_physical_is_refused_by_whoever_reads_the_cell(tmp_path, capsys):
-    file, cell = tmp_path / "robot.yaml", tmp_path / "cell.yaml"
+def test_a_robot_file_that_is_not_physical_is_refused_by_whoever_reads_the_cell(
+    excited, tmp_path, capsys
+):
+    file, cell, log = (tmp_path / name for name in ("robot.yaml", "cell.yaml", "log.csv"))
+    excited.to_csv(log, index=False)
     links = {"link3": {"mass": -1.0, "com": [0.0, 0.0, 0.0], "inertia": [0.1, 0.1, 0.1, 0, 0, 0]}}
     file.write_text(yaml.safe_dump({"robot": "fr3", "links": links}))
     arm = {"model": {"base": "fr3", "parameters": str(file)}}
     body = {"arms": {"arm": arm}, "cell": {"name": "heavy"}}
     cell.write_text(yaml.safe_dump({"/**": {"ros__parameters": body}}))
-    for line in (["check", str(cell)], ["shadow", "x.mcap", "--twin", str(cell)]):
-        assert main(line) == 1
-        err = capsys.readouterr()
-        text = err.err + err.out
-        if line[0] == "check":
-            assert "link3" in text
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cell.yaml", "robot.yaml"]
+    out = tmp_path / "out"
+    assert main(["check", str(cell)]) == 1
+    assert "link3" in "".join(capsys.readouterr())
+    for line in (
+        ["shadow", str(log), "--twin", str(cell)],
+        ["excite", str(cell), "-o", f"{out}.csv"],
+        ["identify", str(log), "--cell", str(cell), "-o", f"{out}.yaml"],
+        ["identify", str(log), "--parameters", str(file), "-o", f"{out}.yaml"],
+        ["record", str(cell), "-o", f"{out}.mcap"],
+        ["validate", "--plant", str(cell), "--twin", TWIN, "-o", f"{out}.html"],
+        ["validate", "--plant", TWIN, "--twin", str(cell), "-o", f"{out}.html"],
+        ["refine", "--plant", str(cell), "--twin", str(cell), "-o", str(out)],
+        ["sweep", str(cell), "--plants", "2", "-o", f"{out}.parquet"],
+    ):
+        assert "link3" in refusal(line, tmp_path, capsys), line
 
 
 def test_a_plant_that_faults_in_the_middle_is_in_the_report(tmp_path, capsys):
