@@ -165,3 +165,21 @@ def test_refine_brings_a_twin_nearer_to_robots(tmp_path):
     felt = gain["rmse"]["false contact torque [Nm]"]
     assert felt["identified"] < 0.5 * felt["data sheet"]
     assert np.isfinite(after["score"])
+
+
+@pytest.mark.parametrize("more", [[], ["--recover"]])
+def test_a_robot_that_stops_in_a_task_is_reported_and_goes_on_if_that_was_asked_for(
+    more, tmp_path
+):
+    bench, page = Bench(tmp_path, PERFECT), tmp_path / "report.html"
+    line = ["validate", "--plant", bench.plant, "--twin", bench.twin, "--task", "1", "--seconds",
+            "3", "--repeats", "2", "-o", str(page), *more]  # fmt: skip
+    with bench.robots() as sim:
+        sim.admin(bench.addresses[0], "reflex", at=6000)  # the way to the start is shorter
+        main(line)
+    (task,) = json.loads(page.with_suffix(".json").read_text())["tasks"]
+    first, *others = task["faults"]
+    assert first.startswith("plant, repeat 1, after ")
+    assert "reflex" in first
+    assert [("--recover" in fault) for fault in others] == ([] if more else [True])
+    assert task["repeats"] == (2 if more else 1)
