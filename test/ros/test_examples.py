@@ -64,6 +64,13 @@ class Watch:
 
         self._client.until(rests, 15.0, "rest")
 
+    def begin(self):
+        """Forget what came before both arms rested: the first pose is that of rest."""
+        self.until_at_rest()
+        for rows in (*self.poses.values(), *self.twists.values()):
+            rows.clear()
+        self._client.until(lambda: all(self.poses.values()), 10.0, "poses")
+
 
 @pytest.fixture
 def watch(client):
@@ -89,7 +96,7 @@ def run(client, watch):
 
     def run_it(name, *words, rests=True):
         if rests:
-            watch.until_at_rest()
+            watch.begin()
         [file] = (ROOT / "examples").glob(f"{name}_*.py")
         example = subprocess.Popen(
             [sys.executable, str(file), *words], stdin=subprocess.DEVNULL,
