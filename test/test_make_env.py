@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import is_running, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 needs_tools = pytest.mark.skipif(
@@ -59,3 +60,29 @@ def test_ros2_launch_found_nothing_in_a_share_of_linked_folders(tmp_path):
         assert not any("pycache" in name or name == "gone.yaml" for name in found)
     assert (share / "launch/sim.launch.py").resolve() == ROOT / "launch/sim.launch.py"
     assert (tmp_path / "lib/multipanda_py/multimode_controller").is_symlink()
+
+
+@needs_tools
+def test_what_was_built_beside_ended_with_the_installation_that_failed(tmp_path):
+    """Also what it had started: it was another's child."""
+    make_env = runpy.run_path(str(ROOT / "tools/make_env.py"))
+    pids = tmp_path / "pids"
+    script = f"sleep 60 & echo $! > {pids}; echo $$ >> {pids}; wait"
+    building = make_env["Running"](["sh", "-c", script], dict(os.environ), tmp_path / "log")
+    wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    building.stop()
+    wait_until(lambda: not any(map(is_running, map(int, pids.read_text().split()))))
+    assert "$ sh -c" in (tmp_path / "log").read_text()
+
+
+@needs_tools
+def test_a_command_that_fails_is_shown_by_its_end(tmp_path, capsys):
+    make_env = runpy.run_path(str(ROOT / "tools/make_env.py"))
+    log = tmp_path / "log"
+    log.write_text("of before\n")
+    with pytest.raises(SystemExit):
+        make_env["Running"](["sh", "-c", "echo why; exit 3"], dict(os.environ), log).finish()
+    said = capsys.readouterr().err
+    assert "why\n" in said
+    assert "failed (3)" in said
+    assert "of before" not in said

@@ -28,6 +28,7 @@ VENV_PYTHON = VENV / "bin" / "python"
 STAMPS = VENV / "stamps"
 MADE_WITH = VENV / "made_with.json"
 LOG = VENV / "make_env.log"
+INTERFACES_LOG = VENV / "interfaces.log"
 BUILD = VENV / "build"
 NAME = "multipanda_py"
 SUPPORTED = ((3, 10), (3, 11), (3, 12))
@@ -36,6 +37,7 @@ INTERFACES = (
     "controller_manager_msgs", "control_msgs", "franka_msgs", "pal_statistics_msgs",
     "simulation_interfaces", "tf2_msgs",
 )  # fmt: skip
+OF_ANY_ROS = ("requirements", "requirements-logs", "requirements-test")
 # Absent from the PyPI set because rosdep installs them: import name, apt package suffix.
 FROM_APT = {
     "pinocchio": "pinocchio",
@@ -159,38 +161,61 @@ def check_tools(python: dict[str, Any], system_ros: bool) -> None:
         sys.exit(1)
 
 
-def wait(child: subprocess.Popen[bytes]) -> int | None:
-    """Return the exit code of a child, or None if it is still running after a while."""
-    try:
-        return child.wait(timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        return None
+class Running:
+    """A command that runs.
+
+    Args:
+        command: Its words.
+        env: Its environment.
+        log: Takes all that it says, after what is there.
+    """
+
+    def __init__(self, command: list[str | Path], env: dict[str, str], log: Path) -> None:
+        self._words = [str(word) for word in command]
+        self._log = log
+        with log.open("ab") as output:
+            output.write(f"\n$ {' '.join(self._words)}\n".encode())
+            output.flush()
+            self._begin = output.tell()
+            self._child = subprocess.Popen(
+                self._words, cwd=ROOT, env=env, stdin=subprocess.DEVNULL,
+                stdout=output, stderr=output, start_new_session=True,
+            )  # fmt: skip
+
+    def finish(self) -> None:
+        """Wait for its end; if it failed, show the end of what it said and stop."""
+        try:
+            waited = 0
+            while (code := self._ended()) is None:
+                waited += PATIENCE
+                say(f"  ... {waited} s")
+        except BaseException:
+            self.stop()
+            raise
+        if code:
+            with self._log.open("rb") as log:
+                log.seek(self._begin)
+                lines = log.read().decode(errors="replace").splitlines()
+            sys.stderr.write("\n".join(lines[-25:]) + "\n")
+            fail(f"'{' '.join(self._words[:4])} ...' failed ({code}); whole log: {self._log}")
+
+    def stop(self) -> None:
+        """End it, and what it has started."""
+        if self._child.poll() is None:
+            os.killpg(self._child.pid, signal.SIGTERM)
+            self._child.wait()
+
+    def _ended(self) -> int | None:
+        """Return its exit code, or None if it still runs after a while."""
+        try:
+            return self._child.wait(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            return None
 
 
-def run(command: list[str | Path], env: dict[str, str], cwd: Path = ROOT) -> None:
+def run(command: list[str | Path], env: dict[str, str]) -> None:
     """Run a command into the log; on failure show the end of what it said and stop."""
-    words = [str(word) for word in command]
-    with LOG.open("ab") as log:
-        log.write(f"\n$ {' '.join(words)}\n".encode())
-        log.flush()
-        begin = log.tell()
-        with subprocess.Popen(
-            words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        ) as child:
-            try:
-                waited = 0
-                while (code := wait(child)) is None:
-                    waited += PATIENCE
-                    say(f"  ... {waited} s")
-            except BaseException:
-                child.terminate()
-                raise
-    if code:
-        with LOG.open("rb") as log:
-            log.seek(begin)
-            lines = log.read().decode(errors="replace").splitlines()
-        sys.stderr.write("\n".join(lines[-25:]) + "\n")
-        fail(f"'{' '.join(words[:4])} ...' failed ({code}); whole log: {LOG}")
+    Running(command, env, LOG).finish()
 
 
 def digest(paths: list[Path], *facts: object) -> str:
@@ -227,20 +252,32 @@ def make_venv(python: dict[str, Any], system_ros: bool, env: dict[str, str]) -> 
     STAMPS.mkdir()
 
 
-def install_packages(python: dict[str, Any], system_ros: bool, env: dict[str, str]) -> None:
-    """Install the pinned packages."""
-    command: list[str | Path] = [VENV_PYTHON, "-m", "pip", "install", "--progress-bar=off"]
-    parts: tuple[str, ...]
+def install_packages(
+    python: dict[str, Any], system_ros: bool, env: dict[str, str]
+) -> Running | None:
+    """Install the pinned packages; return the build of the interfaces, which goes on beside."""
     if system_ros:
         # The distribution's messages are compiled against its numpy: it must stay.
-        hold = BUILD / "hold.txt"
         BUILD.mkdir(exist_ok=True)
+        hold = BUILD / "hold.txt"
         hold.write_text(f"numpy=={python['numpy']}\n")
-        command += ["-c", hold]
-        parts = ("requirements", "requirements-logs", "requirements-test")
-    else:
-        command += ["-c", TOOLS / "constraints.txt"]
-        parts = ("requirements", "requirements-ros", "requirements-logs", "requirements-test")
+        pip_install(hold, OF_ANY_ROS, env)
+        return None
+    constraints = TOOLS / "constraints.txt"
+    pip_install(constraints, ("requirements-ros",), env)
+    building = start_interfaces(env)
+    try:
+        pip_install(constraints, OF_ANY_ROS, env)
+    except BaseException:
+        building.stop()
+        raise
+    return building
+
+
+def pip_install(constraints: Path, parts: tuple[str, ...], env: dict[str, str]) -> None:
+    """Install what some files of requirements name."""
+    command: list[str | Path] = [VENV_PYTHON, "-m", "pip", "install", "--progress-bar=off"]
+    command += ["-c", constraints]
     for part in parts:
         command += ["-r", TOOLS / f"{part}.txt"]
     run(command, env)
@@ -272,28 +309,31 @@ def correct_exports(env: dict[str, str]) -> None:
             path.write_text(fixed)
 
 
-def build_interfaces(env: dict[str, str]) -> None:
-    """Build tools/interfaces into the environment, where the wheels' libraries are."""
+def start_interfaces(env: dict[str, str]) -> Running:
+    """Begin to build tools/interfaces into the environment, where the wheels' libraries are."""
     correct_exports(env)
-    site = site_packages()
     env = {**env, "CMAKE_PREFIX_PATH": str(VENV), "AMENT_PREFIX_PATH": str(VENV)}
+    build = BUILD / "interfaces"
+    shutil.rmtree(build, ignore_errors=True)
+    run(
+        [
+            "cmake", "-S", TOOLS / "build_interfaces", "-B", build, "-G", "Unix Makefiles",
+            f"-DNAMES={';'.join(INTERFACES)}", f"-DCMAKE_INSTALL_PREFIX={VENV}",
+            f"-DPython3_EXECUTABLE={VENV_PYTHON}",
+            f"-DPYTHON_INSTALL_DIR={site_packages().relative_to(VENV)}",
+        ],
+        env,
+    )  # fmt: skip
     jobs = str(os.cpu_count() or 1)
-    for name in INTERFACES:
-        say(f"  {name}")
-        build = BUILD / name
-        shutil.rmtree(build, ignore_errors=True)
-        run(
-            [
-                "cmake", "-S", TOOLS / "interfaces" / name, "-B", build,
-                f"-DCMAKE_INSTALL_PREFIX={VENV}", f"-DPython3_EXECUTABLE={VENV_PYTHON}",
-                f"-DPYTHON_INSTALL_DIR={site.relative_to(VENV)}", "-DBUILD_TESTING=OFF",
-            ],
-            env,
-        )  # fmt: skip
-        run(["cmake", "--build", build, "--target", "install", "--parallel", jobs], env)
-        shutil.rmtree(build)
+    return Running(["cmake", "--build", build, "--parallel", jobs], env, INTERFACES_LOG)
+
+
+def finish_interfaces(building: Running, env: dict[str, str]) -> None:
+    """Wait until the interfaces are built, and let them be found."""
+    building.finish()
+    shutil.rmtree(BUILD / "interfaces")
     # The environment is an ament prefix: index look-ups then need no sourced file.
-    (site / "ament_prefix.pth").write_text(
+    (site_packages() / "ament_prefix.pth").write_text(
         "import os, sys; _k = 'AMENT_PREFIX_PATH'; "
         "_p = [p for p in os.environ.get(_k, '').split(os.pathsep) if p]; "
         "sys.prefix in _p or os.environ.update({_k: os.pathsep.join([*_p, sys.prefix])})\n"
@@ -371,6 +411,7 @@ def main() -> None:
     env = clean_environment(system_ros)
     requirements = [*TOOLS.glob("requirements*.txt"), TOOLS / "constraints.txt"]
     facts = (python["version"], python["executable"], system_ros, str(ROOT))
+    building: list[Running | None] = [None]  # begun with the packages, if those are to do
     steps: list[tuple[str, str, str, Callable[[], None]]] = [
         (
             "venv",
@@ -382,7 +423,7 @@ def main() -> None:
             "packages",
             "pinned packages",
             digest(requirements),
-            lambda: install_packages(python, system_ros, env),
+            lambda: building.append(install_packages(python, system_ros, env)),
         ),
     ]
     if not system_ros:
@@ -391,7 +432,7 @@ def main() -> None:
                 "interfaces",
                 "ROS interfaces not on PyPI",
                 digest(files_below(TOOLS / "interfaces")),
-                lambda: build_interfaces(env),
+                lambda: finish_interfaces(building.pop() or start_interfaces(env), env),
             )
         )
     steps.append(
