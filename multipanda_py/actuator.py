@@ -48,6 +48,10 @@ ROUNDS = 100
 """Of looking for an equilibrium; Newton's steps need some ten, halving alone some fifty."""
 _RESOLVED = 1e-13
 """Where that ends [rad]."""
+_HALVINGS = 40
+"""Of looking for what motors can hold: to a part in 1e12."""
+PINION = 0.015
+"""Radius of the pinion by which a second motor moves a pivot, if nobody says [m]."""
 _LEAST_CHANGE = 0.01
 """By which share the stiffness has to change over the range of presets."""
 
@@ -291,6 +295,38 @@ class Actuator(ABC, Generic[P]):
                 found = step
                 if done:
                     break
+        return found
+
+    def exertable(self, preset: ArrayLike, motors: ArrayLike = np.inf) -> Vector:
+        r"""Return the largest torques that are exerted on joints to either side, (n,) [Nm].
+
+        They end where springs do, or where a motor cannot hold its spring any more: the largest
+        shares of the way to the end of the springs are found by halving. Zero where a motor
+        cannot even hold the preset.
+
+        Args:
+            preset: Stiffness presets, one number or (n,).
+            motors: Largest torques of both motors, one number, (n,) or (2, n) [Nm, or N where
+                that is the unit of a second motor].
+
+        Raises:
+            ActuatorRefused: If a preset is out of range.
+        """
+        preset, none = self.checked_preset(preset), np.zeros(self.n_joints)
+        most, found = np.broadcast_to(motors, (2, self.n_joints)), np.full(self.n_joints, np.inf)
+        for end in self._ends(none, preset):
+            held, beyond, share = none, none + 1.0, none + 1.0
+            torque = none
+            for _ in range(_HALVINGS):
+                theta = self.references(share * end, preset)
+                link, *loads = self.elastic_torque(none, *theta)
+                between = self.coupling_torque(*theta)
+                holds = np.abs(loads[0] + between) <= most[0]
+                holds &= np.abs(loads[1] - between) <= most[1]
+                torque = np.where(holds, np.abs(link), torque)
+                held, beyond = np.where(holds, share, held), np.where(holds, beyond, share)
+                share = 0.5 * (held + beyond)
+            found = np.minimum(found, torque)
         return found
 
     def _ends(self, q: Vector, preset: Vector) -> tuple[Vector, Vector]:

@@ -30,6 +30,8 @@ class ArmLimits:
         torque: Largest torque [Nm].
         torque_rate: Largest change of a commanded torque [Nm/s].
         slides: Which joints slide; by default none.
+        whole_torque: Of an arm that carries itself: largest torque with what carries it in it
+            [Nm], as where springs end; by default inf, for a robot sees to that.
 
     Raises:
         ConfigurationError: If an array is not (n,), a number is not finite where it has to be,
@@ -44,6 +46,7 @@ class ArmLimits:
     torque: NDArray[np.float64]
     torque_rate: NDArray[np.float64]
     slides: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    whole_torque: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
@@ -59,6 +62,11 @@ class ArmLimits:
                 raise ConfigurationError(f"limits: {name} must be positive, got {array}")
             array.flags.writeable = False
             object.__setattr__(self, name, array)
+        whole = np.array(self.whole_torque if np.size(self.whole_torque) else [np.inf] * joints)
+        if whole.shape != (joints,) or not (whole > 0.0).all():
+            raise ConfigurationError(f"limits: whole_torque must be positive, got {whole}")
+        whole.flags.writeable = False
+        object.__setattr__(self, "whole_torque", whole)
         slides = np.array(self.slides if np.size(self.slides) else [False] * joints)
         slides.flags.writeable = False
         object.__setattr__(self, "slides", slides)
@@ -76,6 +84,11 @@ class ArmLimits:
     def n_joints(self) -> int:
         """Number of joints, n."""
         return self.lower.size
+
+    @property
+    def bears_weight(self) -> bool:
+        """Whether what carries the arm is counted in a limit of its torque."""
+        return bool(np.isfinite(self.whole_torque).any())
 
     def unit(self, joint: SupportsIndex, of: str = "rad") -> str:
         """Return a unit such as ``rad/s`` as it is for one joint, counted from 0."""

@@ -56,6 +56,8 @@ class ArmState:
         tau: Torques commanded in the last cycle, gravity excluded, (n,) [Nm].
         tau_gravity: What the loop adds to them to carry an arm that does not compensate gravity
             itself; zero for one that does, (n,) [Nm].
+        weight: Torques that carry it and count in what its joints can exert, whoever commands
+            them: the former, or those of an arm on springs; else zero, (n,) [Nm].
         joint_command: Positions commanded in the last cycle, their velocities and accelerations,
             (3, n) [rad, rad/s, rad/s^2]. Of an arm under torque control they mean nothing.
         position_ee_in_base: (3,) [m].
@@ -107,6 +109,7 @@ class ArmState:
         "tau_ext",
         "tau_gravity",
         "twist_ee_in_base",
+        "weight",
         "wrench_ext_in_base",
     )
 
@@ -130,6 +133,7 @@ class ArmState:
         self.tau_ext: Vector = record["tau_ext"][:joints]
         self.tau: Vector = record["tau"][:joints]
         self.tau_gravity: Vector = record["tau_gravity"][:joints]
+        self.weight: Vector = self.tau_gravity
         self.joint_command: Matrix = record["joint_command"][:, :joints]
         self.position_ee_in_base: Vector = record["position_ee_in_base"]
         self.rotation_ee_in_base: Matrix = record["rotation_ee_in_base"]

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from multipanda_py.actuator import Actuator
+from multipanda_py.actuator import PINION, Actuator
 from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.state import Matrix, Vector
 
-PINION = 0.015
-"""Radius of the pinion by which a second motor moves a pivot, if nobody says [m]."""
 _POSITIVE = ("inertia", "max_torque", "max_velocity")
 _PER_SQUARE = ("inertia", "damping", "friction_stiffness", "p", "i", "d")
 _PER_RADIUS = ("max_torque", "friction")

@@ -115,6 +115,10 @@ class JointSprings:
             found[0, at], found[1, at] = actuator.references(equilibrium[at], preset[at])
         return found
 
+    def exertable(self, preset: Vector, motors: Matrix) -> Vector:
+        """Return what springs can exert to either side, (n,) [Nm]; see :class:`.Actuator`."""
+        return self._each(lambda of, at: of.exertable(preset[at], motors[:, at]))
+
     def equilibrium_of(self, theta: Matrix) -> Vector:
         """Return the equilibria that motors stand at, (n,) [rad]."""
         return self._each(lambda of, at: of.equilibrium_of(theta[0][at], theta[1][at]))

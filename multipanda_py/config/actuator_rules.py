@@ -82,6 +82,13 @@ def _group_faults(where: str, group: ActuatorConfig, n_joints: int) -> Iterator[
             springs.checked_preset(group.preset)
         except ActuatorRefused as error:
             yield f"{where}.preset: {error}"
+    for joint, most in enumerate(group.exertable(n_joints)):
+        if most == 0.0:
+            yield (
+                f"{where}.motor.max_torque: got less than the springs of joint {joint + 1} of the "
+                "group take at the preset alone, friction included; allowed more, or another "
+                "preset"
+            )
     if group.mode in WITH_MOTORS and group.motor is None:
         yield (
             f"{where}.motor: missing for mode {group.mode}; allowed without motors: modes "

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -13,12 +15,15 @@ import numpy as np
 from pydantic import Discriminator, Field, Tag
 
 from multipanda_py import registry
-from multipanda_py.actuator import Actuator
+from multipanda_py.actuator import PINION, Actuator
 from multipanda_py.config.section import Section
-from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
 from multipanda_py.robots import Robot
 from multipanda_py.robots.actuator_file import read_actuator
 
+_SOMETHING = 1e-3
+_TORQUES = ("barrier_torque", "contact_torque", "tare_torque", "unmeasured_torque")
+"""Figures of a robot that are shares of its torques."""
 _EACH = Field(min_length=1, max_length=64)
 _Number = Annotated[float, Field(ge=-1e6, le=1e6)]
 _NotNegative = Annotated[float, Field(ge=0, le=1e6)]
@@ -148,6 +153,28 @@ class ActuatorConfig(Section):
         found: Actuator[Any] = kind_of(n_joints, {**params, **self.params})
         return found
 
+    def exertable(self, n_joints: int) -> tuple[float, ...]:
+        """Return what its springs and motors can exert on links to either side [Nm].
+
+        It is inf without springs, and where a group is none that can be.
+        """
+        return _exertable(self.model_dump_json(exclude={"joints", "output_inertia"}), n_joints)
+
+    @property
+    def motor_torques(self) -> tuple[Any, Any]:
+        """Largest torques of both motors with their friction against them; inf without motors.
+
+        Of a pivot's motor they are forces [Nm or N].
+        """
+        if self.motor is None or self.mode not in WITH_MOTORS:
+            return np.inf, np.inf
+        first, second = (
+            np.maximum(np.subtract(motor.max_torque, motor.friction), 0.0)
+            for motor in (self.motor, self.motor_2 or self.motor)
+        )
+        moves_pivot = registry.find("actuators", self.type).preset_unit == "m"
+        return first, second / PINION if moves_pivot and self.motor_2 is None else second
+
     @property
     def lag(self) -> float:
         r"""How late its slowest motor brings about what torque laws ask for.
@@ -161,6 +188,8 @@ class ActuatorConfig(Section):
         return float(np.max(np.divide(self.motor.inertia, np.maximum(drag, 1e-9))))
 
 
+WITHOUT_SPRINGS = ("link_torque", "link_pid")
+"""Modes in which the link is driven as without springs."""
 WITH_MOTORS = ("motor_torque", "motor_pid", "equilibrium_pid")
 """Modes in which motors have inertia."""
 
@@ -180,21 +209,49 @@ def places_of(
     }
 
 
+@lru_cache(maxsize=256)
+def _exertable(group: str, n_joints: int) -> tuple[float, ...]:
+    """Return what a group can exert, by the section as JSON: cell files ask many times."""
+    own = ActuatorConfig.model_validate_json(group)
+    with contextlib.suppress(ConfigurationError, ActuatorRefused, ValueError):
+        if own.mode not in WITHOUT_SPRINGS:
+            most = np.array([np.broadcast_to(one, n_joints) for one in own.motor_torques])
+            found: list[float] = own.actuator(n_joints).exertable(own.preset, most).tolist()
+            return tuple(found)
+    return (math.inf,) * n_joints
+
+
 @lru_cache(maxsize=64)
-def _with_armature(robot: Robot, armature: tuple[float, ...]) -> Robot:
-    """Return a robot with another inertia of its joints; the same object for the same one."""
-    return replace(robot, armature=np.array(armature))
+def _with_joints(robot: Robot, armature: tuple[float, ...], whole: tuple[float, ...]) -> Robot:
+    """Return a robot with other inertia and torques of joints; the same object for the same."""
+    most, own = np.array(whole), robot.limits.torque
+    torque = np.minimum(own, most)
+    figures = {
+        name: tuple((torque / own * values).tolist() if name in _TORQUES else values)
+        for name, values in robot.figures.items()
+    }
+    limits = replace(robot.limits, torque=torque, whole_torque=most)
+    return replace(robot, armature=np.array(armature), limits=limits, figures=figures)
 
 
 def with_outputs(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
-    """Return a robot whose joints have the outputs of its actuators in place of its rotors."""
+    """Return a robot whose joints have the outputs of its actuators in place of its rotors.
+
+    Its limits are what its springs and their motors can exert, where that is less than those of
+    the robot, or would be with its weight.
+    """
     armature: list[float] = robot.armature.tolist()
+    whole = [math.inf] * robot.n_joints
     places = places_of(groups, tuple(joint.name for joint in robot.joints))
     for name, group in groups.items():
         given, own = group.output_inertia, places[name]
+        for joint, most in zip(own, group.exertable(len(own))):
+            whole[joint] = max(most, _SOMETHING)  # nothing at all is refused by the rules
         if given is None or (isinstance(given, list) and len(given) != len(own)):
             continue  # of another length: refused by the rules
         for joint, value in zip(own, given if isinstance(given, list) else [given] * len(own)):
             armature[joint] = value
     own_inertia = tuple(robot.armature.tolist())
-    return robot if tuple(armature) == own_inertia else _with_armature(robot, tuple(armature))
+    if tuple(armature) == own_inertia and not np.isfinite(whole).any():
+        return robot
+    return _with_joints(robot, tuple(armature), tuple(whole))

@@ -201,9 +201,14 @@ class ArmConfig(Section):
         return filled
 
     @property
+    def rigid_robot(self) -> Robot:
+        """What its model is without compliant actuators."""
+        return MODELS[self.model] if isinstance(self.model, str) else self.model.robot
+
+    @property
     def robot(self) -> Robot:
         """What its model is."""
-        robot = MODELS[self.model] if isinstance(self.model, str) else self.model.robot
+        robot = self.rigid_robot
         return with_outputs(robot, self.actuators) if self.actuators else robot
 
     @property

@@ -16,9 +16,10 @@ would not even brake."""
 class TorqueRoom:
     r"""Know the torques that laws may ask for beside what carries the arm.
 
-    .. math:: \tau_{room} = \max(\tau_{max} - |g(q)|,\; 0.1\, \tau_{max})
+    .. math:: \tau_{room} = \max(\min(\tau_{max}, \tau_{whole} - |g(q)|),\; 0.1\, \tau_{max})
 
-    for an arm that does not compensate gravity by itself, with its tool and its load in g;
+    with :math:`\tau_{whole} = \tau_{max}` for an arm that does not compensate gravity by itself,
+    and what springs can exert for one on springs; tool and load are in g. It is
     :math:`\tau_{max}` for any other.
 
     Args:
@@ -35,10 +36,11 @@ class TorqueRoom:
         self._limit = np.array(arm.limits.torque)
         self._least = LEAST * self._limit
         self.torque: Vector = self._limit.copy()
-        self.shrinks = not arm.compensates_gravity
+        self.shrinks = not arm.compensates_gravity or arm.limits.bears_weight
+        self._whole = arm.limits.whole_torque if arm.compensates_gravity else self._limit
 
     def update(self, state: ArmState) -> Vector:
-        r"""Take this cycle's gravity into account; return :math:`\tau_{room}`."""
-        room = np.absolute(state.tau_gravity, self.torque)
-        np.subtract(self._limit, room, room)
+        r"""Take this cycle's weight into account; return :math:`\tau_{room}`."""
+        room = np.absolute(state.weight, self.torque)
+        np.minimum(np.subtract(self._whole, room, room), self._limit, out=room)
         return np.maximum(room, self._least, out=room)

@@ -42,8 +42,9 @@ class ArmGravity:
 
     Args:
         arm: What it is.
-        state: Its live state, whose ``tau_gravity`` this fills.
+        state: Its live state.
         period: Cycle time [s].
+        out: What this fills, (n,); by default ``tau_gravity`` of the state.
 
     Attributes:
         share: s.
@@ -51,11 +52,13 @@ class ArmGravity:
     Thread: control.
     """
 
-    def __init__(self, arm: ArmDescription, state: ArmState, period: float) -> None:
+    def __init__(
+        self, arm: ArmDescription, state: ArmState, period: float, out: Vector | None = None
+    ) -> None:
         self._model = heavy_model(arm)
         self._flange = LoadedFlange(self._model, arm.flange_frame)
         self._data = self._model.createData()
-        self._state, self._out = state, state.tau_gravity
+        self._state, self._out = state, state.tau_gravity if out is None else out
         self._base: Vector = np.array(arm.position_base_in_world)
         self._turn: Matrix = np.array(arm.rotation_base_in_world)
         self._up_in_base = self._turn[2]
@@ -79,7 +82,7 @@ class ArmGravity:
         self._mass, self._centre_in_world = mass, centre_in_world
 
     def update(self) -> None:
-        """Fill ``tau_gravity``; where a posture is not finite, it stays as it was."""
+        """Fill it; where a posture is not finite, it stays as it was."""
         tau = _gravity(self._model, self._data, self._state.q)
         if self._mass > 0.0:
             tau = tau + self._of_held_thing()

@@ -63,6 +63,7 @@ class AllArms:
         self._torques = np.zeros((2, n, room))
         self._bounded, self._asked = self._torques
         self._heavy = [arm for arm in arms if arm.gravity is not None]
+        self._on_springs = [(arm.springs, arm.state.tau) for arm in arms if arm.springs]
         self._pairs = [(arm, row[: arm.state.n_joints]) for arm, row in zip(arms, rows[:, wanted])]
 
     def are_sound(self) -> bool:
@@ -83,3 +84,5 @@ class AllArms:
         self._tau[:] = self._bounded
         for arm in self._heavy:
             arm.take_weight_off()
+        for springs, tau in self._on_springs:
+            springs.apply(tau)

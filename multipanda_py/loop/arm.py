@@ -12,6 +12,7 @@ from multipanda_py.dynamics.gravity import ArmGravity
 from multipanda_py.handover import Handover
 from multipanda_py.loop.events import Event
 from multipanda_py.loop.safety import StateGuard, TorqueGuard, is_finite
+from multipanda_py.loop.spring_bound import SpringBound
 from multipanda_py.robots.load import Load
 from multipanda_py.state import INTERFACES, ArmState, Vector
 
@@ -47,6 +48,7 @@ class Arm:
         tare: What is taken off its estimated external torques, (n,) [Nm].
         up_in_base: Against gravity, (3,).
         gravity: What carries it, if it does not do so itself.
+        springs: What bounds its torques beside its weight, if springs exert both.
         felt: Estimates external torques, if the robot's own are not to be believed.
         before_loss: What it was pressing with before it lost its torque.
 
@@ -79,6 +81,9 @@ class Arm:
         self._state_guard = StateGuard(state.limits)
         own = model.arm.compensates_gravity
         self.gravity = None if own else ArmGravity(model.arm, state, period)
+        bears = own and state.limits.bears_weight
+        self.springs = SpringBound(model.arm, state, period) if bears else None
+        self._sprung = None if self.springs is None else self.springs.gravity
         self._decay = np.exp(-period / RELEASE_TIME)
         self._blended, self._from = np.zeros(state.n_joints), np.zeros(state.n_joints)
         self._blend_cycles = 1
@@ -191,6 +196,8 @@ class Arm:
         self._torque_guard.apply(self._wanted, self.state.tau)
         if self.gravity is not None:
             self.take_weight_off()
+        if self.springs is not None:
+            self.springs.apply(self.state.tau)
 
     def take_weight_on(self) -> None:
         """Make what was commanded last and what is wanted now whole torques, gravity included.
@@ -207,10 +214,16 @@ class Arm:
         self._wanted -= self.state.tau_gravity
         self.state.tau -= self.state.tau_gravity
 
+    def know_weight(self) -> None:
+        """Compute what carries it, where it stands."""
+        for gravity in (self.gravity, self._sprung):
+            if gravity is not None:
+                gravity.update()
+
     def set_load(self, load: Load) -> None:
         """Count what the flange carries, instead of any load before."""
         self.model.set_load(load)
-        for of_load in (self.gravity, self.felt):
+        for of_load in (self.gravity, self._sprung, self.felt):
             if of_load is not None:
                 of_load.set_load(load)
 

@@ -99,6 +99,7 @@ class ControlLoop:
         self._recoveries = Recoveries(arms, self._backend_of, ownership, mailbox)
         self._tares = Tares(arms, self._backend_of, mailbox, backends[0].period)
         self._turns = [Turns(arm.state) for arm in arms if arm.state.limits.endless.any()]
+        self._on_springs = [(arm.index, arm.springs) for arm in arms if arm.springs]
         self._estimates = [(arm.index, arm.felt) for arm in arms if arm.felt is not None]
         self._held, self._things = held, things
         self._settings = ArmSettings(arms, self._backend_of, mailbox, self._tares)
@@ -142,8 +143,7 @@ class ControlLoop:
                     self._arms[index].state.check_in_place(self._row)
         for arm in self._arms:
             arm.state.joint_command[0] = arm.state.q
-            if arm.gravity is not None:  # something has carried it until now
-                arm.gravity.update()
+            arm.know_weight()  # something has carried it until now
         for instance in self._instances:
             with starting(f"{instance.spec.name} ({instance.spec.config.type})"):
                 instance.activate([_pressing(state) for state in instance.states])
@@ -224,6 +224,8 @@ class ControlLoop:
         for arm, fault, released in zip(self._arms, state.faults, state.released):
             arm.load(fault, released)
             arm.model.update(arm.state)
+            if arm.springs is not None:
+                arm.springs.gravity.update()
         self._held.load()
         for arm, share in zip(self._arms, state.shares):
             if arm.gravity is not None:
@@ -262,6 +264,9 @@ class ControlLoop:
                 self._owners.attempt(arm.owner, arm.state.look_ahead, wake_ns)
         self._silence.look(wake_ns)  # what can wait has waited: the arms have their torques
         self._held.look(wake_ns)
+        for index, springs in self._on_springs:
+            if text := springs.news():
+                self._mailbox.report(Event.NOTICE, wake_ns, index, -1, text)
         if fresh is not None:
             for index in fresh:
                 if self._backend_of[index].is_new(index):

@@ -89,8 +89,9 @@ class CompliantWorld:
         for joint in np.flatnonzero(np.abs(exerted - wanted) > 1e-6 * (1.0 + np.abs(wanted))):
             arm, name = names[joint]
             raise BackendError(
-                f"arms.{arm}.actuators: {name}: got {wanted[joint]:.4g} Nm, which carry it at "
-                f"q_start, allowed what its springs can exert, {abs(exerted[joint]):.4g} Nm"
+                f"arms.{arm}.actuators: {name}: got {abs(wanted[joint]):.4g} Nm, which carry it "
+                f"at q_start, allowed what its springs and motors can exert, "
+                f"{abs(exerted[joint]):.4g} Nm"
             )
         self._drive.start(q, wanted)
         self._ctrl[self._motors] = wanted

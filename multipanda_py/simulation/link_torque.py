@@ -64,11 +64,16 @@ class LinkTorque:
         self._sprung = [j for j, mode in enumerate(self._modes) if not mode.is_rigid]
         moved = np.array([mode.has_motors for mode in self._modes])
         self._per_load, self._lead = np.zeros((2, 2, len(preset)))
+        strength = np.full((2, len(preset)), np.inf)
         self._has_motors = motors is not None and bool(moved.any())
         if motors is not None:
             has = moved & (motors.p > 0.0)
+            strength = np.where(
+                moved, np.maximum(motors.max_torque - motors.friction, 0.0), np.inf
+            )
             np.divide(1.0, motors.p, out=self._per_load, where=has)
             np.divide(motors.damping + motors.d, motors.p, out=self._lead, where=has)
+        self._most = joints.springs.exertable(preset, strength)
         self._deflection: Vector = np.zeros(len(preset))
         self._before: Matrix = np.zeros((2, len(preset)))
 
@@ -81,10 +86,11 @@ class LinkTorque:
         self._deflection, self._before = saved[0].copy(), saved[1].copy()
 
     def reachable(self, q: Vector, torque: Vector) -> Vector:
-        """Return what of torques springs can exert, (m,) [Nm]; all of it without springs."""
+        """Return what of torques springs and motors exert, (m,) [Nm]; all without springs."""
         springs = self.joints.springs
         equilibrium = springs.nearest_equilibrium(q, torque, self._preset, q)
-        found: Vector = springs.torque(q, springs.references(equilibrium, self._preset)).link
+        exerted: Vector = springs.torque(q, springs.references(equilibrium, self._preset)).link
+        found = np.minimum(np.maximum(exerted, -self._most), self._most)
         found[self._rigid] = torque[self._rigid]
         return found
 
