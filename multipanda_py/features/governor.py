@@ -107,7 +107,7 @@ class Governor(Feature[GovernorParams]):
 
     def on_target(self, channel: str, place: int, target: Any) -> None:
         """Note a velocity of the goal, which counts for a while."""
-        cycles = round(self.params.rate_timeout / self.context.period)
+        cycles = max(1, round(self.params.rate_timeout / self.context.period))
         if channel == "joint":
             rate = target.data["joint"][place][target.joints[place] :]
             self._channels["joint", place].renew(rate.copy(), cycles)

@@ -17,6 +17,7 @@ from multipanda_py.planning.quintic import (
     Quintic,
 )
 from multipanda_py.planning.ruckig_ends import let_go_at_exit
+from multipanda_py.planning.ruckig_plan import has_plan
 from multipanda_py.planning.stopping import can_stop
 from multipanda_py.planning.trajectory import BLEND_TIME
 from multipanda_py.state import Matrix, Vector
@@ -29,6 +30,9 @@ _RESUME = 0.3
 """Time in which a motion that was stopped is back at its own speed [s]."""
 _BLEND_SHARE = 0.5
 """Share of the limits that blending an old reference out may use."""
+_APART = Synchronization.No
+"""Each joint by itself, where ruckig has no plan for all: on ways of 1e-12 rad, which are over
+within microseconds."""
 
 
 def _full(dq: Vector) -> float:
@@ -98,7 +102,6 @@ class JointMotion:
     def _input(self, interface: ControlInterface) -> InputParameter:
         wanted = InputParameter(self._n)
         wanted.control_interface = interface
-        wanted.synchronization = Synchronization.Phase
         wanted.max_velocity = self._velocity.tolist()
         wanted.max_acceleration = self._acceleration.tolist()
         wanted.max_jerk = self._jerk.tolist()
@@ -172,13 +175,17 @@ class JointMotion:
         wanted.current_position = q
         wanted.current_velocity = dq
         wanted.current_acceleration = ddq
-        result = self._ruckig.calculate(wanted, self._plan)
-        if result < 0:
-            raise ArithmeticError(f"ruckig finds no way from {q}: {result}")
+        if not (self._finds(wanted, Synchronization.Phase) or self._finds(wanted, _APART)):
+            raise ArithmeticError(f"ruckig finds no way from {q}")
         self._points, self._stops_first = None, False
         duration = self._plan.duration
         self.goal[:] = self._plan.at_time(duration)[0]
         self._start(begin, duration)
+
+    def _finds(self, wanted: InputParameter, synchronization: Synchronization) -> bool:
+        """Return whether ruckig has a plan in which joints move together in this way."""
+        wanted.synchronization = synchronization
+        return has_plan(self._ruckig, wanted, self._plan)
 
     def follow(self, points: Matrix, count: int) -> None:
         """Follow points, which must stay as they are until the next motion.

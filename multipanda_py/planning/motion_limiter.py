@@ -12,6 +12,7 @@ from ruckig import ControlInterface, InputParameter, Ruckig, Synchronization, Tr
 
 from multipanda_py.limits import ArmLimits
 from multipanda_py.planning.ruckig_ends import let_go_at_exit
+from multipanda_py.planning.ruckig_plan import has_plan
 from multipanda_py.planning.stopping import can_stop
 from multipanda_py.state import Matrix, Vector
 
@@ -238,10 +239,7 @@ class MotionLimiter:
         return np.array(self._plan.at_time(self._period)) if self._has_plan(plan) else None
 
     def _has_plan(self, wanted: InputParameter) -> bool:
-        try:
-            return bool(self._ruckig.calculate(wanted, self._plan) >= 0)
-        except (ValueError, RuntimeError):  # so it says some of its errors: nothing may get out
-            return False
+        return has_plan(self._ruckig, wanted, self._plan)
 
     def _keep(self, motion: Matrix, passed: _Passed | None) -> None:
         """Take a step; joints whose wanted position passes have that."""

@@ -211,6 +211,20 @@ def hold_joint(cell, cycles, angle, stiffness=4000.0, damping=80.0):
     data.qfrc_applied[0] = 0.0
 
 
+@pytest.mark.inline
+def test_a_velocity_that_counts_for_less_than_a_cycle_does_not_count_for_ever(make_cell):
+    """At 500 Hz, 1 ms was no cycle at all, and nobody took the velocity back."""
+    brief = {"governor": {"rate_timeout": 0.001}}
+    cell = make_cell(
+        arms={"arm": {}}, rate=500.0, active=["arm/law"],
+        controllets={"law": {"type": "joint_impedance", "params": brief}},
+    )  # fmt: skip
+    goal = cell.state("arm").q + 0.1 * np.eye(7)[0]
+    cell.set_target("arm", q=goal, dq=np.full(7, 0.3))
+    cell.step(750)
+    np.testing.assert_allclose(cell.row()["arms"][0]["target_joint"], [goal, np.zeros(7)])
+
+
 @pytest.mark.parametrize("arm", ARMS)
 @pytest.mark.parametrize("gain", [1.0, 1.65])
 def test_an_arm_held_while_its_target_moves_away_and_let_go_neither_faults_nor_swings(

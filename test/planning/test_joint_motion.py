@@ -179,6 +179,18 @@ def test_reference_that_would_brake_past_a_limit_or_wander_is_stopped_first():
         assert path[-1] == pytest.approx(goal)
 
 
+def test_a_way_too_short_for_ruckig_to_time_all_joints_does_not_stop_the_law():
+    """An arm that all but rests was asked to stay where it was a cycle ago: ruckig raised."""
+    rng = np.random.default_rng(0)
+    motion = JointMotion(LIMIT)
+    motion.set_speed(0.3)
+    for q in postures(rng, 100):
+        goal = q + 1e-12 * rng.normal(size=7)
+        motion.place(q, 1e-9 * rng.normal(size=7))
+        motion.go_to(goal)
+        np.testing.assert_allclose(run(motion)[-1], [goal, REST, REST], atol=1e-8)
+
+
 def test_no_way_leads_past_the_position_limits():
     rng = np.random.default_rng(7)
     motion = JointMotion(LIMIT)
