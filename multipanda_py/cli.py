@@ -48,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        0, 1 after an error that was said in words, 2 for wrong usage, 130 or 143 when a signal
-        ended it.
+        0, 1 after an error that was said in words, 2 for wrong usage, 130, 143 or 129
+        when a signal ended it.
     """
     command = "multipanda"
     try:

@@ -16,6 +16,8 @@ from multipanda_py.loop.mailbox import Word
 from multipanda_py.loop.slot import Slot
 from multipanda_py.pose import Pose
 
+MOST_STEPS = 10**9
+"""Cycles that may be asked for at once: eleven days at 1 kHz."""
 _AHEAD = 2
 """Cycles from a pause that is asked for to the last one: the loop may be in the next already."""
 
@@ -60,6 +62,8 @@ class RunningWorld:
     def pause(self) -> int:
         """Stop the time; return the number of cycles after which it stands still.
 
+        Steps that are not done yet are left.
+
         Raises:
             SimulationRefused: If not all arms are simulated, or the cell is inline.
         """
@@ -67,7 +71,8 @@ class RunningWorld:
             raise SimulationRefused(reason)
         self._connection.check()
         words = self._connection.mailbox.words
-        words[Word.LAST_ROW] = words[Word.LAST_ROW] or self.cycles + _AHEAD
+        soon = self.cycles + _AHEAD
+        words[Word.LAST_ROW] = min(words[Word.LAST_ROW] or soon, soon)
         return int(words[Word.LAST_ROW])
 
     def resume(self) -> None:
@@ -79,10 +84,10 @@ class RunningWorld:
         """Have a paused world do some cycles; return how many there will have been.
 
         Raises:
-            SimulationRefused: If it is not paused, or the number is below 1.
+            SimulationRefused: If it is not paused, or the number is not allowed.
         """
-        if cycles < 1:
-            raise SimulationRefused(f"steps: got {cycles}, allowed 1 or more")
+        if not 1 <= cycles <= MOST_STEPS:
+            raise SimulationRefused(f"steps: got {cycles}, allowed 1 to {MOST_STEPS}")
         if not self.is_paused:
             raise SimulationRefused("steps: got a simulation that runs, allowed a paused one")
         words = self._connection.mailbox.words

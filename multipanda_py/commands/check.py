@@ -10,6 +10,7 @@ from multipanda_py.cell.odd_robots import odd_robots
 from multipanda_py.cell.same_place import same_place
 from multipanda_py.cell.starts_inside import starts_inside
 from multipanda_py.cell.too_late import too_late
+from multipanda_py.cell.unmet_rates import unmet_rates
 from multipanda_py.cell.weak_springs import weak_springs
 from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.config.cell_file import CellConfig
@@ -34,7 +35,8 @@ def run(options: argparse.Namespace) -> int:
             for name in ParameterFile.read(path).unread():
                 say(f"{path}: note: parameters of {name} have no effect: no node here has them")
             notes = (
-                odd_robots, same_place, starts_inside, may_touch, too_late, weak_springs,
+                odd_robots, same_place, starts_inside, may_touch, too_late, unmet_rates,
+                weak_springs,
             )  # fmt: skip
             for sentence in (sentence for part in notes for sentence in part(config)):
                 say(f"{path}: note: {sentence}")

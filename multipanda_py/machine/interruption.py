@@ -13,11 +13,13 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Callable
 from types import FrameType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C, a supervisor, and a terminal that is closed."""
 BEYOND_SIGNALS = 128
-"""What shells add to the number of a signal to make an exit code of it: 130, 143."""
+"""What shells add to the number of a signal to make an exit code of it: 130, 143, 129."""
 _ending = ""
 _within = 0.0
 _deadline = 0.0
@@ -40,12 +42,21 @@ class Interrupted(KeyboardInterrupt):
         self.name = signal.Signals(number).name
 
 
+def take_signals(handler: Callable[[int, FrameType | None], None]) -> None:
+    """Have signals that ask for the end call a handler; of them what nohup ignores stays so.
+
+    Thread: main.
+    """
+    for number in SIGNALS:
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
 def end_at_once(program: str) -> None:
-    """Have signals end this process at once, in a line and with 130 or 143. Thread: main."""
+    """Have signals end this process at once, in a line and with their code. Thread: main."""
     global _ending
     _ending = program
-    for number in SIGNALS:
-        signal.signal(number, _end)
+    take_signals(_end)
 
 
 def end_in_order(within: float = 0.0) -> None:
@@ -61,8 +72,7 @@ def end_in_order(within: float = 0.0) -> None:
     global _within
     if _ending:
         _within = within
-        for number in SIGNALS:
-            signal.signal(number, _raise)
+        take_signals(_raise)
 
 
 def time_left(usual: float) -> float:

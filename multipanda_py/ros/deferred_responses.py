@@ -160,6 +160,10 @@ def refuse(response: Any, reason: str) -> Any:
     for field in ("message", "error"):  # the latter in franka_msgs
         if hasattr(response, field):
             setattr(response, field, shortened(reason))
+    result = getattr(response, "result", None)
+    if hasattr(result, "error_message"):  # in simulation_interfaces
+        result.result = result.RESULT_OPERATION_FAILED
+        result.error_message = shortened(reason)
     return response
 
 

@@ -29,6 +29,7 @@ from rclpy.signals import SignalHandlerOptions
 from multipanda_py.cell import Cell
 from multipanda_py.cell.may_touch import may_touch
 from multipanda_py.cell.same_place import same_place
+from multipanda_py.cell.unmet_rates import unmet_rates
 from multipanda_py.config.node_names import NODE
 from multipanda_py.config.parameter_file import AUTOSTART, FRANKA_NAMES, PLAIN_JOINT_NAMES
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
@@ -148,7 +149,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the node until it is told to stop.
 
     Returns:
-        0, or 1 after a fatal log entry, or 130 or 143 if a signal ended it before it was active.
+        0, or 1 after a fatal log entry, or 130, 143 or 129 if a signal ended it too early.
     """
     started = time.monotonic()
     signals = StopSignals()
@@ -271,7 +272,7 @@ def _serve(
             f"cell {cell.config.cell.name!r} is {life.state}: arms {', '.join(cell.arms)}; "
             f"controllets {', '.join(cell.active)}; {time.monotonic() - started:.1f} s from start"
         )
-        for sentence in same_place(cell.config):
+        for sentence in (*same_place(cell.config), *unmet_rates(cell.config)):
             logger.warning(sentence)
         for sentence in may_touch(cell.config):
             logger.info(sentence)

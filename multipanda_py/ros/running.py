@@ -20,7 +20,7 @@ from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.node import Node
 
 from multipanda_py.cell import Cell
-from multipanda_py.machine.interruption import SIGNALS, Interrupted
+from multipanda_py.machine.interruption import Interrupted, take_signals
 from multipanda_py.machine.realtime import loop_cpu
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ SPIN_TIMEOUT = 0.2
 
 
 class StopSignals:
-    """Turn SIGINT and SIGTERM into a quiet end.
+    """Turn SIGINT, SIGTERM and SIGHUP into a quiet end.
 
     A signal only sets ``received``, so that no callback, no call of the middleware and no
     clean-up is cut in two; the main thread looks at it between two steps of the start. Only
@@ -45,8 +45,7 @@ class StopSignals:
         self.received = ""
         self._number = 0
         self._interruptible = False
-        for number in SIGNALS:
-            signal.signal(number, self._on_signal)
+        take_signals(self._on_signal)
 
     def check(self) -> None:
         """Raise :class:`~multipanda_py.machine.interruption.Interrupted` if a signal has come."""

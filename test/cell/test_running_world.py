@@ -63,6 +63,19 @@ def test_a_paused_world_says_so_and_goes_on(paused):
         paused.world.ask_steps(1)
 
 
+def test_a_pause_did_not_end_steps_that_were_under_way(paused):
+    """A world that was to do a billion steps could be let go on, and not be stopped."""
+    for steps in (0, 10**9 + 1, 2**63):  # the last one is more than the loop can count to
+        with pytest.raises(SimulationRefused, match=f"steps: got {steps}, allowed 1 to"):
+            paused.world.ask_steps(steps)
+    paused.world.ask_steps(10**9)
+    count = paused.world.cycles
+    paused.wait(lambda: paused.world.cycles > count, 10.0, "steps")
+    last = paused.world.pause()
+    paused.wait(lambda: paused.world.is_paused, 10.0, "a pause")
+    assert paused.world.cycles == last
+
+
 def test_a_thing_that_was_put_elsewhere_falls_from_there(paused):
     place = Pose.from_rpy([0.3, 1.2, 0.8], [0.1, 0.2, 0.3])
     number = paused.world.ask_pose("ball", place)
@@ -128,7 +141,7 @@ def test_what_cannot_be_is_refused(paused):
         paused.world.ask_pose("wall", Pose(np.zeros(3), np.eye(3)))
     with pytest.raises(SimulationRefused, match="allowed 6 finite numbers"):
         paused.world.ask_pose("ball", Pose(np.zeros(3), np.eye(3)), [np.nan] * 6)
-    with pytest.raises(SimulationRefused, match="steps: got 0, allowed 1 or more"):
+    with pytest.raises(SimulationRefused, match="steps: got 0, allowed 1 to"):
         paused.world.ask_steps(0)
 
 

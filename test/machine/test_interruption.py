@@ -44,3 +44,18 @@ def test_others_say_nothing_and_take_their_time(program, capfd):
 def test_nothing_is_left_when_the_time_is_over(program, monkeypatch):
     monkeypatch.setattr(interruption, "_deadline", 1e-9)
     assert interruption.time_left(10.0) == 0.0
+
+
+def test_a_terminal_that_was_closed_left_everything_as_it_was(program):
+    """SIGHUP ended programs by the kernel: nothing was answered, nothing given back."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    interruption.end_in_order()
+    with pytest.raises(interruption.Interrupted) as raised:
+        signal.raise_signal(signal.SIGHUP)
+    assert raised.value.code == 129
+
+
+def test_with_nohup_a_program_outlives_its_terminal(program):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    interruption.end_in_order()
+    signal.raise_signal(signal.SIGHUP)

@@ -50,9 +50,12 @@ def exit_code(node):
     return node.process.wait(20.0 * PATIENCE)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_ends_it_quietly(start, file, number):
-    node = start(file=file(SMALL)).wait_for("is active")
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup would have it ignore
+    node = start(file=file(SMALL))
+    signal.signal(signal.SIGHUP, hangup)
+    node.wait_for("is active")
     assert "arms only; controllets only/plain;" in node.log
     loop = node.loop_pid()
     assert node.end(number) == 0

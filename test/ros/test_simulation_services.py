@@ -38,6 +38,8 @@ def test_a_step_of_a_paused_world_is_one_state(paused, client):
     state = client.listen(JointState, "/left/joint_states")
     client.until(lambda: "paused" in client.diagnosis(paused.name)[0].message, what="a word on it")
     before = state()
+    answer = client.call(StepSimulation, "/step_simulation", steps=2**63)
+    assert "steps: got 9223372036854775808, allowed 1 to" in answer.result.error_message
     answer = client.call(StepSimulation, "/step_simulation", steps=3)
     assert answer.result.result == OK, answer.result.error_message
     client.until(lambda: state() is not before, what="the state after the steps")

@@ -4,24 +4,41 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from pal_statistics_msgs.msg import StatisticsValues
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.time import Time
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
+from tf2_msgs.msg import TFMessage
 
 NAMES = [f"left_fr3_joint{number}" for number in range(1, 8)]
 POSTURE = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]
 BEST_EFFORT = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
-def test_states_are_stamped_by_the_world_and_targets_judged_by_it(start, client):
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory, node_process):
+    """A node that lives by the time of its world; nobody else is on its ``/clock`` and ``/tf``."""
     options = (
         "cell.clock_rate:=200.0",
         "cell.joint_state_rate:=20.0",
+        "cell.tf_rate:=8.0",
+        "cell.introspection_rate:=20.0",
         "use_sim_time:=true",
         "active:=[left/joint_impedance_controller]",
     )
-    node = start(*options, remap=["__ns:=/timed", "/clock:=/timed/clock"]).wait_for("is active")
+    remap = ["__ns:=/timed", "/clock:=/timed/clock", "/tf:=/timed/tf"]
+    node = node_process(tmp_path_factory.mktemp("timed"), *options, remap=remap)
+    try:
+        yield node.wait_for("is active")
+    finally:
+        code = node.end()
+    assert code == 0, node.log
+
+
+def test_states_are_stamped_by_the_world_and_targets_judged_by_it(timed, client):
+    node = timed
     clock = client.listen(Clock, "/timed/clock", BEST_EFFORT)
     state = client.listen(JointState, "/timed/left/joint_states")
     client.until(lambda: clock() and state(), 20.0, "a clock and states")
@@ -32,14 +49,6 @@ def test_states_are_stamped_by_the_world_and_targets_judged_by_it(start, client)
     # A cycle of 1 kHz begins at a whole millisecond of its world, which steps of /clock are not.
     assert stamp.nanoseconds % 1_000_000 == 0
     assert abs(stamp.nanoseconds - Time.from_msg(clock().clock).nanoseconds) < 5e9
-
-    stamps = []
-    client.node.create_subscription(
-        JointState, "/timed/left/joint_states",
-        lambda m: stamps.append(Time.from_msg(m.header.stamp).nanoseconds), 10,
-    )  # fmt: skip
-    client.until(lambda: len(stamps) > 8, what="states at 20 Hz")
-    assert 0.04 < np.median(np.diff(stamps)) * 1e-9 < 0.06
 
     target = JointState(name=NAMES, position=POSTURE)
     values = lambda: client.diagnosis(f"{node.name}/left")[1]  # noqa: E731
@@ -56,6 +65,46 @@ def test_states_are_stamped_by_the_world_and_targets_judged_by_it(start, client)
         lambda: "in the future" in values()["last refusal"],
         "a target by another clock that is refused",
     )
+
+
+def test_rates_of_transforms_and_numbers_are_those_of_the_cell_file(timed, client):
+    """By the stamps of what is sent, of two seconds in which the machine left out no state."""
+    stamps, subscriptions = {}, []
+    for kind, topic in (
+        (JointState, "left/joint_states"),
+        (TFMessage, "tf"),
+        (StatisticsValues, "introspection_data/values"),
+    ):
+        seen = stamps[topic] = []
+
+        def keep(message, seen=seen):
+            one = message.transforms[0] if hasattr(message, "transforms") else message
+            seen.append(Time.from_msg(one.header.stamp).nanoseconds * 1e-9)
+
+        subscriptions.append(client.node.create_subscription(kind, f"/timed/{topic}", keep, 100))
+    states, transforms, numbers = stamps.values()
+
+    def steady():
+        """Return the stamps of the last two seconds, or none if one is missing."""
+        within = [stamp for stamp in states if stamp > states[-1] - 2.0]
+        heard = min(transforms[0], numbers[0]) if transforms and numbers else np.inf
+        return within if heard < within[0] and np.diff(within).max() < 0.09 else []
+
+    try:
+        client.until(lambda: len(states) > 40 and steady(), what="two seconds of states")
+        begin, *_, end = steady()
+        client.until(lambda: min(transforms[-1], numbers[-1]) > end + 0.2, what="what they sent")
+    finally:
+        for one in subscriptions:
+            client.node.destroy_subscription(one)
+
+    def rate(sent):
+        within = [stamp for stamp in sent if begin <= stamp <= end]
+        return (len(within) - 1) / (within[-1] - within[0])
+
+    assert rate(states) == pytest.approx(20.0, rel=0.1)
+    assert rate(transforms) == pytest.approx(8.0, rel=0.1)
+    assert rate(numbers) == pytest.approx(20.0, rel=0.1)
 
 
 def test_a_clock_that_the_node_itself_does_not_live_by_is_refused(start):
