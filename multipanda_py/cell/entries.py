@@ -202,5 +202,6 @@ def checked_twist(thing: str, twist: ArrayLike) -> Vector:
     except (TypeError, ValueError):
         motion = np.zeros(0)
     if motion.shape != (6,) or not np.isfinite(motion).all():
-        raise SimulationRefused(f"{thing}: twist: got {twist!r:.60}, allowed 6 finite numbers")
+        got = motion.tolist() if motion.size else twist
+        raise SimulationRefused(f"{thing}: twist: got {got!r:.60}, allowed 6 finite numbers")
     return motion

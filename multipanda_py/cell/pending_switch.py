@@ -245,11 +245,13 @@ class PendingSwitch:
     def _give_up(self) -> None:
         """Withdraw it and say so, or say that it may still happen."""
         self._turn.connection.check()  # a loop that is gone has a better reason
-        what = f"the loop did not answer a switch within {self._timeout:g} s"
+        silence = self._turn.silence_reason()
+        why = f" ({silence})" if silence else ""
+        what = f"the loop did not answer a switch within {self._timeout:g} s{why}"
         if self._is_stop:
             raise LoopTimeout(
-                f"the loop did not answer a stop within {self._timeout:g} s; it stays asked for: "
-                "every arm holds as soon as the loop runs again"
+                f"the loop did not answer a stop within {self._timeout:g} s{why}; it stays asked "
+                "for: every arm holds as soon as the loop runs again"
             )
         if self._withdraw():
             raise LoopTimeout(f"{what}; it is withdrawn and will not happen")

@@ -147,7 +147,9 @@ def until(
     while (found := look()) is None:
         waited = time.monotonic() - since
         if waited > timeout or (waited > STILL and cell.silence() > STILL):
-            raise LoopTimeout(f"no answer to {what} within {waited:.1f} s; {give_up()}")
+            silence = cell.silence_reason()
+            why = f" ({silence})" if silence else ""
+            raise LoopTimeout(f"no answer to {what} within {waited:.1f} s{why}; {give_up()}")
         yield
     return found
 
@@ -160,7 +162,7 @@ def refuse(response: Any, reason: str) -> Any:
     for field in ("message", "error"):  # the latter in franka_msgs
         if hasattr(response, field):
             setattr(response, field, shortened(reason))
-    result = getattr(response, "result", None)
+    result: Any = getattr(response, "result", None)
     if hasattr(result, "error_message"):  # in simulation_interfaces
         result.result = result.RESULT_OPERATION_FAILED
         result.error_message = shortened(reason)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import pytest
+from builtin_interfaces.msg import Duration
+from controller_manager_msgs.srv import SwitchController
 from geometry_msgs.msg import PoseStamped
 from rclpy.time import Time
 from sensor_msgs.msg import JointState
@@ -38,6 +40,14 @@ def test_a_step_of_a_paused_world_is_one_state(paused, client):
     state = client.listen(JointState, "/left/joint_states")
     client.until(lambda: "paused" in client.diagnosis(paused.name)[0].message, what="a word on it")
     before = state()
+    answer = client.call(
+        SwitchController,
+        "/controller_manager/switch_controller",
+        deactivate_controllers=["left/cartesian_impedance_controller"],
+        strictness=2,
+        timeout=Duration(nanosec=100_000_000),
+    )
+    assert "within 0.1 s (the simulation is paused); it is withdrawn" in answer.message
     answer = client.call(StepSimulation, "/step_simulation", steps=2**63)
     assert "steps: got 9223372036854775808, allowed 1 to" in answer.result.error_message
     answer = client.call(StepSimulation, "/step_simulation", steps=3)
