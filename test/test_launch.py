@@ -30,7 +30,8 @@ def test_launch_file_can_be_described(path):
         "real.launch.py": {"robot_ips"},
         "moveit.launch.py": {"moveit_folder", "controllers", "start_cell"},
     }[path.name]
-    assert set(arguments) == {"config_file", "namespace", "use_rviz", "discovery_range", *own}
+    shared = {"config_file", "namespace", "cell_name", "use_rviz", "discovery_range"}
+    assert set(arguments) == shared | own
     assert all(action.description for action in arguments.values())
 
 

@@ -75,6 +75,8 @@ def make_launch_description(
         ("config_file", str(share / "config" / default_cell),
          "cell file, which is a ROS 2 parameter file, or the name of one of this package's", None),
         ("namespace", "", "namespace of the cell and everything in it", None),
+        ("cell_name", "", "name of the cell, instead of the file's: of one name there runs one on "
+         "a machine", None),
         *own,
         ("use_rviz", "false", "start RViz", BOOLEAN),
         ("discovery_range", "environment",
@@ -126,7 +128,7 @@ def _nodes(
     refuse_namespace(chosen["namespace"])
     file = str(cell_file(chosen["config_file"]))
     config = CellConfig.from_yaml(file, chosen["namespace"])
-    parameters = overrides(chosen, config)
+    parameters = {**overrides(chosen, config), **_renamed(chosen["cell_name"])}
     layout, beside = "cell.rviz", []
     started: list[Action] = []
     if planner is not None:
@@ -154,6 +156,18 @@ def _scene_publisher(chosen: Mapping[str, str], scene: str, parameters: list[Any
         chosen, PLANNING, SCENE_PUBLISHER,
         parameters=parameters, arguments=[file.name], on_exit=remove,
     )  # fmt: skip
+
+
+def _renamed(name: str) -> dict[str, Any]:
+    """Return the parameter that gives a cell another name; none for an empty one.
+
+    Raises:
+        ConfigurationError: If no cell can have that name.
+    """
+    if not name:
+        return {}
+    CellConfig.from_dict({"cell": {"name": name}, "arms": {"arm": {}}})
+    return {"cell.name": ParameterValue(name, value_type=str)}
 
 
 def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -82,6 +82,7 @@ def test_rviz_that_is_not_installed_left_a_controller_behind(launch):
     [
         ("sim", "conifg_file:=single_sim.yaml", "no such argument; near: config_file"),
         ("sim", "namespace:=2nd", "namespace: got '2nd', allowed names of letters"),
+        ("sim", "cell_name:=a/b", "cell.name: got 'a/b'"),
         ("real", "robot_ips:=left=172.16.0.2", "robot_ips: got 'left=172.16.0.2', allowed ARM:"),
         ("real", "robot_ips:=middle:172.16.0.2", "got 'middle:172.16.0.2', allowed ARM:ADDRESS"),
     ],
@@ -118,8 +119,8 @@ def test_arguments_of_a_launch_file_that_includes_ours_are_its_own(launch, tmp_p
 
 def test_what_was_launched_ran_on_after_the_launch(launch, client):
     """Also: a cell by its bare name was not found, and robot_state_publisher is no must."""
-    it = launch("config_file:=single_sim.yaml", "namespace:=launched")
-    it.wait_for("is active")
+    it = launch("config_file:=single_sim.yaml", "namespace:=launched", "cell_name:=another")
+    it.wait_for("cell 'another' is active")
 
     def sends_tf():
         found = client.node.get_publishers_info_by_topic("/tf")
