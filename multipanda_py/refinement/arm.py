@@ -43,7 +43,13 @@ def find_motion(
 
 
 def measure(
-    plant: CellConfig, arm: str, points: Matrix, seed: int, keep: Keep = do_now
+    plant: CellConfig,
+    arm: str,
+    points: Matrix,
+    seed: int,
+    keep: Keep = do_now,
+    *,
+    recover: bool = False,
 ) -> MeasuredMotion:
     """Let an arm of the plant go through a motion, and return what was measured.
 
@@ -53,20 +59,21 @@ def measure(
         points: Of the motion, (p, 1 + 3 n).
         seed: Of the noise.
         keep: Asked for the run.
+        recover: Whether a real arm that has stopped by itself before is recovered for it.
 
     Raises:
         ValidationRefused: If it does not come to its end.
     """
-    run = keep(f"motion_{arm}_{seed}", lambda: _moved(plant, arm, points, seed))
+    run = keep(f"motion_{arm}_{seed}", lambda: _moved(plant, arm, points, seed, recover))
     if run.fault:
         raise ValidationRefused(f"{arm}: {run.fault}")
     (log,) = run.logs.values()
     return motion_of(log, f"{arm}, motion of seed {seed}")
 
 
-def _moved(plant: CellConfig, arm: str, points: Matrix, seed: int) -> Run:
+def _moved(plant: CellConfig, arm: str, points: Matrix, seed: int, recover: bool) -> Run:
     """Return a run of a motion, whose fault is also that it did not come to its end."""
-    run = run_task(MotionTask(arm, points), plant, seed)
+    run = run_task(MotionTask(arm, points), plant, seed, recover=recover)
     if run.fault or run.seconds < points[-1, 0]:
         why = run.fault or "no more was recorded"
         return replace(

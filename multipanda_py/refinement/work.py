@@ -187,7 +187,7 @@ class Work:
                 lambda: find_motion(self._room(), name, self.plan.evaluations, seed, self.say),
             )
         self.say(f"round {number}: {name} of the plant goes through {points[-1, 0]:.0f} s")
-        return measure(self.plant, name, points, seed, self.kept.run)
+        return measure(self.plant, name, points, seed, self.kept.run, recover=self.plan.recover)
 
     def _room(self) -> CellConfig:
         """Return the twin among all that stands around it, or around real arms of the plant."""

@@ -253,9 +253,9 @@ class TaskCell:
         }
 
 
-def run_task(task: Task, config: CellConfig, seed: int = 0) -> Run:
+def run_task(task: Task, config: CellConfig, seed: int = 0, *, recover: bool = False) -> Run:
     """Do a task once on the arms of a cell: see :meth:`TaskCell.run`."""
-    cell = TaskCell(task, config)
+    cell = TaskCell(task, config, recover=recover)
     try:
         return cell.run(seed)
     finally:

@@ -23,6 +23,7 @@ COLUMNS = ("time", *JOINT_COLUMNS, "tau_ext", "position_ee_in_base", "wrench_ext
 _ABOUT = "about"
 _FACTS = ("arm", "robot", "joints", "gravity_in_tau", "gravity_in_tau_commanded", "laws", "starts")
 _LOGS = ("logs", "settling")
+_PLAIN = ("fault", "force_is_measured")
 _TABLES = ("force", "force_error", "force_time", "tank_time")
 
 
@@ -34,7 +35,8 @@ def save_run(path: Path, run: Run) -> None:
     """
     arrays: dict[str, Any] = {name: getattr(run, name) for name in _TABLES}
     arrays |= {f"tank {k}": values for k, values in enumerate(run.tanks.values())}
-    about: dict[str, Any] = {"fault": run.fault, "tanks": list(run.tanks)}
+    about: dict[str, Any] = {"tanks": list(run.tanks)}
+    about |= {name: getattr(run, name) for name in _PLAIN}
     for part in _LOGS:
         logs: Mapping[str, ArmLog] = getattr(run, part)
         about[part] = {}
@@ -62,7 +64,7 @@ def load_run(path: Path) -> Run:
         found: dict[str, Any] = {part: _logs(part, about[part], arrays) for part in _LOGS}
         found |= {name: arrays[name] for name in _TABLES}
         found["tanks"] = {name: arrays[f"tank {k}"] for k, name in enumerate(about["tanks"])}
-        return Run(**found, fault=about["fault"])
+        return Run(**found, **{name: about[name] for name in _PLAIN})
     except (OSError, EOFError, ValueError, LookupError, TypeError, BadZipFile) as error:
         words = " ".join(str(error).split())
         raise LogError(f"{path}: not a run of a task: {words}") from None

@@ -60,7 +60,7 @@ def test_the_load_that_a_robot_was_told_of_is_not_put_into_the_last_link(tmp_pat
     run = Run({"arm": type("Log", (), {"time": np.array([0.0, 1.0])})()})
     monkeypatch.setattr(MODULE, "runs_of", lambda *args: [run])
     monkeypatch.setattr(MODULE, "compare_runs", lambda *args: comparison(1, 1.0))
-    monkeypatch.setattr(MODULE, "measure", lambda *args: None)
+    monkeypatch.setattr(MODULE, "measure", lambda *_, **__: None)
     monkeypatch.setattr(MODULE, "identify", told)
     motion = some_motion(ArmDescription("arm"))
     points = motion.table(motion.times(10.0))
@@ -76,7 +76,7 @@ def test_an_arm_that_stopped_on_its_way_is_not_identified(monkeypatch):
     names = tuple(f"joint{k + 1}" for k in range(7))
     q = points[np.minimum(np.arange(len(points)), 15), 1:8]
     log = ArmLog("arm", "fr3", names, points[:, 0], q, tau=np.zeros_like(q))
-    monkeypatch.setattr(arm, "run_task", lambda *args: Run({"arm": log}))
+    monkeypatch.setattr(arm, "run_task", lambda *_, **__: Run({"arm": log}))
     cell = CellConfig.from_dict({"arms": {"arm": {}}})
     with pytest.raises(ValidationRefused, match=r"arm: stopped \d\.\d\d rad from the end"):
         arm.measure(cell, "arm", points, 1)
@@ -110,7 +110,7 @@ class Rig:
         time = np.array([0.0, 0.1 if fault else 1.0])
         return [Run({"left": type("Log", (), {"time": time})()}, fault=fault)]
 
-    def measure(self, plant, arm, points, seed, keep):
+    def measure(self, plant, arm, points, seed, keep, *, recover):
         if fault := self.broken.get((arm, seed)):
             raise ValidationRefused(f"{arm}: {fault}")
         return type("Motion", (), {"name": f"{arm} {seed}"})()

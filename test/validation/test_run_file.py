@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import LogError
-from multipanda_py.validation import compare, make_task, run_task
+from multipanda_py.validation import Run, compare, make_task, run_task
 from multipanda_py.validation.run_file import COLUMNS, load_run, save_run
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
@@ -32,6 +34,14 @@ def test_a_run_is_the_same_behind_its_file(run, task, tmp_path):
         np.testing.assert_array_equal(getattr(got, name), getattr(run, name))
     assert list(got.tanks) == list(run.tanks) != []
     assert (got.fault, got.seconds) == (run.fault, run.seconds)
+    told = replace(run, fault="reflex", force_is_measured=True)
+    save_run(tmp_path / "run.npz", told)
+    again = load_run(tmp_path / "run.npz")
+    assert (again.fault, again.force_is_measured) == ("reflex", True)
+    assert {one.name for one in fields(Run)} == {
+        "force", "force_error", "force_time", "tank_time", "tanks", "logs", "settling", "fault",
+        "force_is_measured",
+    }, "what else a run has is to be kept, too"  # fmt: skip
     for mine, theirs in ((run.logs, got.logs), (run.settling, got.settling)):
         assert list(mine) == list(theirs) == ["arm"]
         for column in COLUMNS:
