@@ -9,7 +9,7 @@ file; a law or feature of another package names its own in its ``channels``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -31,6 +31,7 @@ from multipanda_py.state import ArmSnapshot, Matrix, Vector
 if TYPE_CHECKING:
     from multipanda_py.channels.stream import Stream
     from multipanda_py.config.sections import GateConfig
+    from multipanda_py.robots.actuated_joints import ActuatedJoints
 
 HERE = Pose.identity()
 """Pose of a frame in itself: one object, so that a transform by it can be left out."""
@@ -80,6 +81,10 @@ class AskedOfArm(Asked):
         stream: Returns what one of its channels was asked for last.
         joint_parts: What of channel ``joint`` counts for the law: ``q``, ``dq`` or both.
         jacobian: Returns J of the tool at ``state.q``, (6, n), along the axes of the base.
+        actuated: Its joints with compliant actuators; None if there is none.
+        parameters: Returns those of the controllet.
+        given: Returns the record that one of its channels was given last, since the controllet
+            has begun and its parameters are what they are; None if there is none.
     """
 
     state: ArmSnapshot
@@ -88,6 +93,9 @@ class AskedOfArm(Asked):
     stream: Callable[[str], Stream]
     joint_parts: tuple[str, ...]
     jacobian: Callable[[], Matrix]
+    actuated: ActuatedJoints | None
+    parameters: Callable[[], Mapping[str, Any]]
+    given: Callable[[str], Vector | None]
 
 
 Check: TypeAlias = Callable[[Any, Any], Vector]
@@ -118,6 +126,8 @@ class Channel:
         per_joint: Floats of a record for every joint of the arm, in addition to ``width``.
         later: Whether its records say when they count: the second number is the time [s], 0 for
             at once, the third how many arms of the law begin together.
+        joint_topics: Further topics, below each joint with a compliant actuator, that take one
+            number for it; its value may then be one for some of them, by name.
 
     Raises:
         ConfigurationError: If a name or width cannot be; says what was got and what is allowed.
@@ -138,6 +148,7 @@ class Channel:
     method: str = ""
     per_joint: int = 0
     later: bool = False
+    joint_topics: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.topic:
@@ -152,6 +163,12 @@ class Channel:
             for what, got, is_right, allowed in (
                 ("name", self.name, _fits(_NAME, self.name), names),
                 ("topic", self.topic, _fits(_NAME, self.topic), names),
+                (
+                    "joint_topics",
+                    self.joint_topics,
+                    all(_fits(_NAME, topic) for topic in self.joint_topics),
+                    names,
+                ),
                 ("message", self.message, _fits(_MESSAGE, self.message), "package/msg/Type"),
                 (
                     "width",

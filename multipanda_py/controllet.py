@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from multipanda_py.targets import Target
 
 if TYPE_CHECKING:
     from multipanda_py.feature import Feature
+    from multipanda_py.robots import ArmDescription
 
 TargetT = TypeVar("TargetT", bound=Target)
 ParamsT = TypeVar("ParamsT")
@@ -49,6 +50,9 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     Target: ClassVar[type[Any]] = Target
     command_interface: ClassVar[str] = INTERFACES[0]
     """What it writes: one of :data:`.INTERFACES`. Whatever it is, it is bounded afterwards."""
+    commands_actuators: ClassVar[bool] = False
+    """Whether it commands motors and springs of its arms, in :attr:`.ArmState.actuators`; for arms
+    with compliant actuators only. Other joints still execute the torques that it writes."""
     min_arms: ClassVar[int] = 1
     max_arms: ClassVar[int | None] = None
     report_names: ClassVar[tuple[Report | str, ...]] = ()
@@ -79,6 +83,23 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         self.pacers: list[Feature[Any]] = []
         self.softest = 0
         self.on_parameters()
+
+    @classmethod
+    def refuse(
+        cls, values: Mapping[str, Any], arms: Mapping[str, ArmDescription]
+    ) -> Iterable[str]:
+        """Return what is wrong with parameters each of which is allowed by itself.
+
+        Args:
+            values: Some of them by name, as they are declared.
+            arms: Its own, by name.
+
+        Returns:
+            Sentences that begin with the name of a parameter.
+
+        Thread: any.
+        """
+        return ()
 
     def on_parameters(self) -> None:
         """Recompute what depends on ``params`` only, such as square roots of gains.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.actuator_state import ActuatorState
 from multipanda_py.limits import ArmLimits
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class ArmState:
         wrench_ext_in_base: Force and torque that the world exerts on the tool, (6,) [N, Nm].
         fingers: Finger positions, (2,) [m].
         gripper: Number of the last command, its outcome, whether an object is held, (3,).
+        actuators: What is asked of its compliant actuators, and what they do; empty without any.
         holds: Number of the movable object that its hand holds, from 1; 0 for none, ().
         robot_time: Clock of its robot; 0 of a simulated arm, () [s].
         jacobian: Geometric Jacobian J, (6, n).
@@ -84,6 +86,7 @@ class ArmState:
         "_space",
         "_space_is_asked",
         "_space_is_fresh",
+        "actuators",
         "coriolis",
         "dq",
         "fingers",
@@ -146,6 +149,7 @@ class ArmState:
         self.gripper: NDArray[np.int64] = record["gripper"]
         self.holds: NDArray[np.int64] = record["holds"]
         self.robot_time: Vector = record["robot_time"]
+        self.actuators = ActuatorState(record, joints)
         self.jacobian: Matrix = np.zeros((6, joints))
         self.jacobian_gram: Matrix = np.zeros((6, 6))
         self.mass: Matrix = np.eye(joints)
@@ -170,6 +174,7 @@ class ArmState:
                 if isinstance(found, np.ndarray):
                     setattr(reader, name, found.view())
                     getattr(reader, name).flags.writeable = False
+            reader.actuators = self.actuators.for_readers()
             self._reader = reader
         return self._reader
 

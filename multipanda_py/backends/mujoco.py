@@ -204,7 +204,7 @@ class Mujoco(Backend[FrankaSettings]):
             stages = stages_of(model, data, arm, real, settings, robot, dof, seed, self.period)
             if bends:
                 scale = settings.perturbation.inertia_scale  # of which the robot knows
-                compliant.append(CompliantArm(model, data, arm, bends, scale))
+                compliant.append(CompliantArm(model, data, arm, state, bends, scale))
             if springs:
                 stages.append(springs)
             elif bends:
@@ -275,6 +275,8 @@ class Mujoco(Backend[FrankaSettings]):
         for i, state in enumerate(self.states):
             np.add(self._ctrl[i], self._carried[i], state.tau_J)
             self.drives[i].measure(state)
+        if self._compliant is not None:
+            self._compliant.show()
         for pose, found in zip(self.objects, self._objects):
             pose[:] = found
         self.time = data.time
@@ -311,6 +313,12 @@ class Mujoco(Backend[FrankaSettings]):
             if robot.fault:
                 found.append((index, robot.fault))
                 robot.fault = ""
+        if self._compliant is not None:
+            names = {arm.name: index for index, arm in zip(self.arms, self.descriptions)}
+            found += [
+                (names[name], f"actuators of {name}: {why}")
+                for name, why in self._compliant.refusals()
+            ]
         return found
 
     def recover(self, arm: int) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import Self
 
+from multipanda_py.cell.actuator_reader import ActuatorReader, ActuatorSnapshot
 from multipanda_py.cell.arm_request import ArmRequest
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.counts import Counts
@@ -76,7 +77,7 @@ class Cell(Closing):
         connection = Connection(names, counts)
         reader = StateReader(names, connection)
         self._names, self._counts, self._connection = names, counts, connection
-        self._reader = reader
+        self._reader, self._actuators = reader, ActuatorReader(names)
         self._switcher = Switcher(names, connection, reader, counts)
         self._recovery = Recovery(names, connection, reader)
         self._parameters = ParameterWriter(names, connection, reader, counts)
@@ -491,6 +492,17 @@ class Cell(Closing):
         """Give a law a target by any channel: see :meth:`.TargetWriter.set_channel`."""
         self._targets.set_channel(who, channel, value, frame=frame)
 
+    def command_actuators(self, arm: str, **commands: Any) -> None:
+        """Command motors and springs of an arm: see :meth:`.TargetWriter.command_actuators`."""
+        self._targets.command_actuators(arm, **commands)
+
+    def actuators(self, arm: str, row: NDArray[np.void] | None = None) -> ActuatorSnapshot:
+        """Return what motors and springs of an arm do, or did in a row of this cell.
+
+        See :meth:`.ActuatorReader.of`.
+        """
+        return self._actuators.of(self._reader.row() if row is None else row, arm)
+
     def parameters(self, name: str) -> dict[str, Any]:
         """Return all parameters of an instance by name."""
         return self._parameters.values(name)
@@ -498,6 +510,7 @@ class Cell(Closing):
     def set_parameters(self, name: str, values: Mapping[str, object]) -> None:
         """Change parameters of an instance, all at once: see :meth:`.ParameterWriter.change`."""
         self._parameters.change(name, values)
+        self._targets.forget(name)
 
     # The robots: RobotSettings, Tare, Holding, Grippers.
 

@@ -21,6 +21,7 @@ from multipanda_py.channel import Asked, AskedOfArm
 from multipanda_py.channels.joint import JOINT
 from multipanda_py.channels.stream import Stream
 from multipanda_py.channels.trajectory import TRAJECTORY, Trajectory
+from multipanda_py.compliance.mode import ALIASES
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.dynamics.tool_jacobian import ToolJacobian
@@ -65,6 +66,7 @@ class TargetWriter:
         self.frames = gate.Frames(names.config)
         self._tools: dict[str, ToolJacobian] = {}
         self._streams: dict[tuple[str, str], Stream] = {}
+        self._given: dict[tuple[int, str, int], tuple[int, Vector]] = {}
 
     def set_target(
         self,
@@ -182,6 +184,21 @@ class TargetWriter:
         """
         self._give_controllet(name, _given({"object": pose, "squeeze": squeeze}), frame)
 
+    def command_actuators(self, arm: str, **commands: Any) -> None:
+        """Command springs and motors of an arm whose controllet does that, all in one cycle.
+
+        Args:
+            arm: The arm.
+            commands: By name, of :data:`.COMMAND_CHANNELS` and their other names, and
+                ``external_torque``: one number for all joints with compliant actuators, one for
+                each, or some of them by the joint's name [rad, m, Nm].
+
+        Raises:
+            TargetRejected: If one is not acceptable, or the joint's mode does not take it; the
+                arm keeps what it has.
+        """
+        self._give_arm(arm, {ALIASES.get(name, name): value for name, value in commands.items()})
+
     def set_channel(self, who: str, channel: str, value: Any, *, frame: str = "") -> None:
         """Give a law a target by any channel, also one that a plug-in has brought.
 
@@ -224,7 +241,24 @@ class TargetWriter:
             partial(self._stream, spec, state),
             spec.law.Target.joint_parts,
             lambda: self._tool(arm).at(state.q),
+            self._names.descriptions[arm].actuated,
+            partial(self._parameters, spec.name),
+            partial(self._last_given, spec, spec.config.arms.index(arm)),
         )
+
+    def _last_given(self, spec: InstanceSpec, place: int, channel: str) -> Vector | None:
+        beginning, record = self._given.get((spec.index, channel, place), (0, None))
+        return record if beginning == self._connection.mailbox.beginnings[spec.index] else None
+
+    def forget(self, name: str) -> None:
+        """Begin anew with commands of some joints of an arm, which add up while a law is active.
+
+        Args:
+            name: The controllet, which has other parameters now.
+        """
+        index = self._names.spec(name).index
+        for key in [key for key in self._given if key[0] == index]:
+            del self._given[key]
 
     def _far_channels(self, spec: InstanceSpec) -> tuple[str, ...]:
         """Return those whose targets may be far from the measured state, as of now."""
@@ -315,6 +349,8 @@ class TargetWriter:
             slots = box.targets[spec.index]
             for name, place, record in records:
                 slots[name][place].write(record)
+                if spec.channel_table[name].joint_topics:
+                    self._given[spec.index, name, place] = box.beginnings[spec.index], record
                 if TRAJECTORY.name in slots and name in _EITHER:
                     # One cycle may take both, in whatever order: the newer one counts.
                     older = slots[_EITHER[name]][place]

@@ -150,6 +150,7 @@ def _own_channels(declared: Iterable[str | Channel]) -> list[dict[str, Any]]:
         {
             "name": channel.name,
             "width": channel.width,
+            "per_joint": channel.per_joint,
             "unit": channel.unit,
             "low": _finite(channel.low),
             "high": _finite(channel.high),
@@ -208,7 +209,8 @@ def _lines(item: dict[str, Any]) -> list[str]:
         lines.append(f"    for controllets whose target has: {', '.join(item['needs'])}")
     for channel in item.get("own_targets", ()):
         plural = "s" * (channel["width"] > 1)
-        numbers = f"{channel['width']} number{plural} {channel['unit']}".strip()
+        count = f"{channel['width']} number{plural}" if channel["width"] else "a number per joint"
+        numbers = f"{count} {channel['unit']}".strip()
         lines.append(
             f"    target {channel['name']}: {channel['doc']}; {numbers}; {channel['topic']}, "
             f"{channel['message']}; {channel['method']}"

@@ -111,7 +111,7 @@ def _facts(item: Mapping[str, Any]) -> Iterator[str]:
     for channel in item.get("own_targets", ()):
         kind = channel["message"].replace("/msg/", "/")
         yield (
-            f"target `{channel['name']}`: {channel['doc']}, {channel['width']} "
+            f"target `{channel['name']}`: {channel['doc']}, {channel['width'] or 'in'} "
             f"{channel['unit'] or '(no unit)'}; `{channel['topic']}`, {kind}; "
             f"`{channel['method']}`"
         )

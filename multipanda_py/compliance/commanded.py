@@ -42,6 +42,7 @@ class CommandedJoints(Readings):
 
     Attributes:
         modes: Of every joint.
+        mode_numbers: The same as numbers, (n,).
         inner: 1 for joints that springs or controllers drive in steps of their own, 0 for those
             whose torque is commanded, which go as the world does without them, (n,).
         bounded: How many commands were bounded.
@@ -225,6 +226,7 @@ class CommandedJoints(Readings):
     def _take_modes(self, modes: Sequence[OperationMode]) -> None:
         self._refuse_without_motors(modes)
         springs, self.modes = self.springs, tuple(modes)
+        self.mode_numbers = np.array(self.modes, dtype=np.int64)
         self._equations.set_modes(
             modes, self._motors, self._link_pid, springs.has_second, springs.is_antagonistic
         )

@@ -64,6 +64,7 @@ class Saved(NamedTuple):
     state: Vector
     memory: Matrix
     slow: tuple[Vector, ...]
+    seen: tuple[Matrix, Matrix]
 
 
 class CompliantJoints(CommandedJoints):
@@ -229,7 +230,8 @@ class CompliantJoints(CommandedJoints):
         """Return the state, to be put back by :meth:`restore`."""
         commands = {name: values.copy() for name, values in self._commands.values.items()}
         memory, slow = self._equations.memory, (self._velocity.copy(), *self._slow.copied())
-        return Saved(self.modes, commands, self._flow.state.copy(), memory, slow)
+        seen = self._flow.loads.copy(), self._flow.torques.copy()
+        return Saved(self.modes, commands, self._flow.state.copy(), memory, slow, seen)
 
     def restore(self, saved: Saved) -> None:
         """Put the state back that :meth:`save` has returned."""
@@ -242,3 +244,4 @@ class CompliantJoints(CommandedJoints):
         self._slow = SlowPart(*(part.copy() for part in saved.slow[1:]))
         self._flow.look_for_limits()
         self._apply()
+        self._flow.loads[:], self._flow.torques[:] = saved.seen

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from multipanda_py.actuator import ElasticTorque
 from multipanda_py.compliance.equations import Equations
 from multipanda_py.compliance.flow import Flow
@@ -31,6 +33,24 @@ class Readings:
     def n_joints(self) -> int:
         """Number of joints, n."""
         return self.springs.n_joints
+
+    def look(self) -> None:
+        """Find out what springs and motors exert as they are now, for :meth:`as_stepped`."""
+        self._flow.look()
+
+    def as_stepped(self) -> Matrix:
+        """Return what the last step has left, without computing anything anew.
+
+        Returns:
+            Where motors are asked to be, where they are, how fast, what they exert, and what
+            springs exert on them; both motors each, (10, n). Motors without inertia exert what
+            they carry; those without a controller are asked to be where they are.
+        """
+        flow, equations = self._flow, self._equations
+        theta, load = flow.x[1:], equations.elastic * flow.loads[1:]
+        reference = np.where(equations.gains[0, 1:] > 0.0, equations.aim[1:], theta)
+        exerted = np.where(equations.lightness > 0.0, flow.torques[1:3], load)
+        return np.concatenate((reference, theta, flow.v[1:], exerted, load))
 
     @property
     def theta(self) -> Matrix:

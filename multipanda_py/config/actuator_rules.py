@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +15,13 @@ from multipanda_py.config.actuator_section import (
     MotorConfig,
 )
 from multipanda_py.config.backend_section import find_backend
+from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
 
 if TYPE_CHECKING:
+    from multipanda_py.config.cell_file import CellConfig
     from multipanda_py.config.sections import ArmConfig
+    from multipanda_py.controllet import Controllet
 
 
 def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
@@ -49,6 +52,35 @@ def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
         for joint in group.joints or joints:
             if joint in slides:
                 yield f"{where}.{key}.joints: got {joint}, which slides, allowed joints that turn"
+
+
+def command_faults(
+    where: str,
+    law: type[Controllet[Any, Any]],
+    kind: str,
+    config: CellConfig,
+    arms: Sequence[str],
+    values: Mapping[str, Any],
+) -> Iterator[str]:
+    """Yield what is wrong with a law and its parameters on arms of a cell without other faults.
+
+    Args:
+        where: Path of the controllet.
+        law: Its class.
+        kind: Its name.
+        config: The cell.
+        arms: Names of its arms, which exist.
+        values: Its parameters by name.
+    """
+    rigid = [name for name in arms if not config.arms[name].actuators]
+    if law.commands_actuators and rigid:
+        yield (
+            f"{where}.type: {kind} commands motors and springs, which arm {rigid[0]} does not "
+            f"have; allowed for arms with a section actuators"
+        )
+        return
+    described = {name: describe_arm(name, config.arms[name]) for name in arms}
+    yield from (f"{where}.params.{why}" for why in law.refuse(values, described))
 
 
 def _taken(where: str, arm: ArmConfig, joints: Sequence[str]) -> Iterator[str]:

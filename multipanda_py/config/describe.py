@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multipanda_py.config.actuated import actuated_joints
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription, SceneObject, Tool
@@ -42,6 +43,7 @@ def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
         compensates_gravity=arm.compensates_gravity,
         joint_damping=np.array(arm.joint_damping),
         joint_frictionloss=np.array(arm.joint_friction),
+        actuated=actuated_joints(arm),
     )
 
 

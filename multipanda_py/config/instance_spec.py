@@ -13,6 +13,7 @@ import numpy as np
 from multipanda_py import registry
 from multipanda_py.channel import Channel, channel_table
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms
 from multipanda_py.config.rules import flatten
 from multipanda_py.config.sections import InstanceConfig
 from multipanda_py.config.standing import Switch, feature_names
@@ -21,7 +22,7 @@ from multipanda_py.exceptions import ParameterRejected
 from multipanda_py.feature import Feature
 from multipanda_py.parameter_set import ParameterSet, check_values
 from multipanda_py.parameter_spec import Spec
-from multipanda_py.robots import Robot
+from multipanda_py.robots import ArmDescription, Robot
 from multipanda_py.state import Vector
 
 
@@ -36,6 +37,7 @@ class InstanceSpec:
         features: Classes of its features, by name, in order.
         arms: Indices of its arms in the cell.
         robots: What its arms are, by name, in order; vectors of joints are for them.
+        descriptions: The same arms as they stand in the cell.
     """
 
     index: int
@@ -44,6 +46,7 @@ class InstanceSpec:
     features: dict[str, type[Feature[Any]]]
     arms: tuple[int, ...]
     robots: Mapping[str, Robot]
+    descriptions: Mapping[str, ArmDescription]
 
     @cached_property
     def name(self) -> str:
@@ -112,6 +115,10 @@ class InstanceSpec:
             ParameterRejected: With one line for every fault.
         """
         accepted, faults = check_values(self.parameter_specs, values, self.name)
+        if not faults:
+            faults = [
+                f"{self.name}: {why}" for why in self.law.refuse(accepted, self.descriptions)
+            ]
         if faults:
             raise ParameterRejected("\n".join(faults))
         return accepted
@@ -137,6 +144,7 @@ class InstanceSpec:
 def instance_specs(config: CellConfig) -> list[InstanceSpec]:
     """Resolve every instance of a checked cell."""
     arm_index = {name: index for index, name in enumerate(config.arms)}
+    described = dict(zip(config.arms, describe_arms(config)))
     result = []
     for index, instance in enumerate(config.instances()):
         law = registry.find("controllets", instance.type)
@@ -144,5 +152,6 @@ def instance_specs(config: CellConfig) -> list[InstanceSpec]:
         features = {name: registry.find("features", name) for name in names}
         arms = tuple(arm_index[name] for name in instance.arms)
         robots = {name: config.arms[name].robot for name in instance.arms}
-        result.append(InstanceSpec(index, instance, law, features, arms, robots))
+        own = {name: described[name] for name in instance.arms}
+        result.append(InstanceSpec(index, instance, law, features, arms, robots, own))
     return result

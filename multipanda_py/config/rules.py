@@ -11,7 +11,7 @@ import numpy as np
 
 from multipanda_py import registry
 from multipanda_py.channel import channel_table
-from multipanda_py.config.actuator_rules import actuator_faults
+from multipanda_py.config.actuator_rules import actuator_faults, command_faults
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.channel_rules import channel_faults
 from multipanda_py.config.interfaces import interface_faults, only_adds_torques, unfit
@@ -82,6 +82,11 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
         _check_controllet(config, f"controllets.{name}", controllet, faults)
     if not faults:
         faults.extend(channel_faults(config))
+        for name, controllet in config.controllets.items():
+            law = registry.find("controllets", controllet.type)
+            where, arms = f"controllets.{name}", controllet.arms or list(config.arms)
+            values = flatten(controllet.params)
+            faults.extend(command_faults(where, law, controllet.type, config, arms, values))
     _check_active(config, faults)
 
 

@@ -59,6 +59,8 @@ def record_definition(fields: Sequence[Field], shapes: Sequence[tuple[int, ...]]
         count = 1
         for size in shape:
             count *= size
+        if not count:  # of what no arm of the cell has
+            continue
         size_text = f"[{count}]" if shape else ""
         kind = "int64" if field.kind == "i8" else "float64"
         unit = f" [{field.unit}]" if field.unit else ""

@@ -17,7 +17,7 @@ from multipanda_py.state import Vector
 
 _RENAMED = {"q": "q", "dq": "dq", "tau_J": "tau", "tau": "tau_commanded"}
 _LEFT_OUT = ("sensed_ns", "robot_time")
-_PER_JOINT = {field.name for field in ARM_FIELDS if "joints" in field.shape}
+_PER_JOINT = {field.name for field in ARM_FIELDS if {*field.shape} & {"joints", "sprung"}}
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def arm_log_of_records(
     joints = len(facts.joints)
     found: dict[str, NDArray[Any]] = {"time": time}
     for name, values in records.items():
-        if name in _LEFT_OUT:
+        if name in _LEFT_OUT or 0 in values.shape[1:]:  # as for actuators that no arm has
             continue
         taken = values[kept]
         if name in _PER_JOINT:  # a slot has room for the arm with most of them

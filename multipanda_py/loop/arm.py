@@ -69,6 +69,7 @@ class Arm:
     ) -> None:
         self.index, self.state, self.model = index, state, model
         model.attach(state)
+        state.actuators.leave_to_laws()
         self.record = record
         self._owner_word, self._fault_word = record["owner"], record["fault"]
         self._wanted = record["tau_wanted"][: state.n_joints]
@@ -129,6 +130,8 @@ class Arm:
 
     def give_to(self, instance: Instance, slot: int) -> None:
         """Make ``instance`` the owner; the arm is number ``slot`` of its arms."""
+        if instance is not getattr(self, "owner", None):
+            self.state.actuators.leave_to_laws()
         self.owner, self._slot = instance, slot
         self._command = instance.command[slot] if instance.command else None
         self._owner_word[...] = instance.spec.index

@@ -115,7 +115,8 @@ class Mailbox:
         sizes = [arm.robot.n_joints for arm in config.arms.values()]
         joints = max(sizes)
         terms = 1 + max(len(spec.features) for spec in specs)
-        dimensions = (len(config.arms), movable, len(specs), joints, terms)
+        sprung = joints if any(arm.actuators for arm in config.arms.values()) else 0
+        dimensions = (len(config.arms), movable, len(specs), joints, terms, sprung)
         self.row_dtype = row_dtype(*dimensions)
         widths = [2 + len(specs), len(config.arms)] + [GRIPPER_RECORD] * len(config.arms)
         for arm in config.arms.values():

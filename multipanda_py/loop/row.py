@@ -76,6 +76,16 @@ ARM_FIELDS = (
           "order of the cell file has added"),
     Field("robot_time", (), "s", "clock of the robot at its newest state; 0 of a simulated arm, "
           "whose clock is `time`"),
+    Field("actuator_command", (4, "sprung"), "rad, m, Nm", "asked of actuators: mode, or "
+          "-1 for what torque laws command; its two commands, NaN for what they are; a push"),
+    Field("actuator_mode", ("sprung",), "", "operation mode of each joint, 0 to 6", "i8"),
+    Field("motor_reference", (2, "sprung"), "rad, m", "where motors of springs are asked to be"),
+    Field("motor_position", (2, "sprung"), "rad, m", "where they are"),
+    Field("motor_velocity", (2, "sprung"), "rad/s, m/s", "how fast they are"),
+    Field("motor_torque", (2, "sprung"), "Nm", "what they exert"),
+    Field("motor_load", (2, "sprung"), "Nm", "what springs exert on them"),
+    Field("tau_carried", ("sprung",), "Nm", "what the robot adds to the torque of a law, as its "
+          "weight, before springs exert it"),
 )  # fmt: skip
 """Of each arm; a slot has room for the arm with most joints, and others fill its beginning."""
 
@@ -102,7 +112,12 @@ HEADER = 7
 
 
 def row_dtype(
-    n_arms: int, n_objects: int, n_instances: int, joints: int = JOINTS, terms: int = 1
+    n_arms: int,
+    n_objects: int,
+    n_instances: int,
+    joints: int = JOINTS,
+    terms: int = 1,
+    sprung: int = 0,
 ) -> np.dtype[np.void]:
     """Return the record of one cycle.
 
@@ -112,8 +127,9 @@ def row_dtype(
         n_instances: Number of controllet instances.
         joints: Of the arm with most of them.
         terms: Torque terms of the controllet with most of them: its law and its features.
+        sprung: The same as ``joints`` where an arm has compliant actuators; 0 where none has.
     """
-    sizes = {"joints": joints, "terms": terms}
+    sizes = {"joints": joints, "terms": terms, "sprung": sprung}
     arm = _dtype(ARM_FIELDS, sizes, {})
     sizes = {"arms": n_arms, "objects": n_objects, "controllets": n_instances}
     return _dtype(ROW_FIELDS, sizes, {"arm": arm})

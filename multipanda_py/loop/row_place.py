@@ -27,7 +27,8 @@ class RowPlace:
         count_at: Where the number of rows is [bytes].
         events_at: Where the ring of events begins [bytes].
         event_count_at: Where their number is [bytes].
-        sizes: What :func:`.row_dtype` takes: arms, objects, instances, joints, terms.
+        sizes: What :func:`.row_dtype` takes: arms, objects, instances, joints, terms,
+            joints with compliant actuators.
     """
 
     size: int
@@ -35,7 +36,7 @@ class RowPlace:
     count_at: int
     events_at: int
     event_count_at: int
-    sizes: tuple[int, int, int, int, int]
+    sizes: tuple[int, int, int, int, int, int]
 
     def open(
         self, fd: int, arms: Sequence[str], controllets: Sequence[str]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.limits import ArmLimits
+from multipanda_py.robots.actuated_joints import ActuatedJoints
 from multipanda_py.robots.checks import rotation_matrix, vector
 from multipanda_py.robots.models import DEFAULT_MODEL, MODELS
 from multipanda_py.robots.parallel_gripper import ParallelGripper
@@ -37,6 +38,7 @@ class ArmDescription:
         joint_damping: Viscous friction in simulation, (n,) or one number [Nm s/rad]; by default
             that of its model.
         joint_frictionloss: Coulomb friction in simulation, (n,) or one number [Nm]; likewise.
+        actuated: Its joints with compliant actuators; None if there is none.
 
     Raises:
         ConfigurationError: If a value cannot be used; the message says which and why.
@@ -52,6 +54,7 @@ class ArmDescription:
     compensates_gravity: bool | None = None
     joint_damping: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     joint_frictionloss: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    actuated: ActuatedJoints | None = None
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""

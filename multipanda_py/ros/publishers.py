@@ -17,6 +17,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.config.describe import movable_things
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.robots.urdf import cell_urdf
+from multipanda_py.ros.actuator_topics import ActuatorTopics
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.franka_names import franka_arms
 from multipanda_py.ros.franka_topics import FrankaTopics
@@ -87,7 +88,9 @@ class StatePublishers:
     ) -> None:
         self._fresh = FreshStates(cell, clock)
         settings = cell.config.cell
-        self._others: list[Transforms | Introspection | FrankaTopics] = []
+        self._others: list[ActuatorTopics | Transforms | Introspection | FrankaTopics] = []
+        if any(arm.actuated is not None for arm in cell.descriptions.values()):
+            self._others.append(ActuatorTopics(node, cell, plain_names))
         if franka_names:
             self._others.append(FrankaTopics(node, cell, franka_arms(cell)))
         if settings.tf_rate:

@@ -69,6 +69,7 @@ def _plain(kind: type, read: Callable[[Any], Any], raw: bytes, _joints: Sequence
     return Request(read(read_message(kind, raw)))
 
 
+NUMBER = "std_msgs/msg/Float64"
 READERS: dict[str, tuple[type, Reader]] = {
     "geometry_msgs/msg/PoseStamped": (PoseStamped, _pose),
     "sensor_msgs/msg/JointState": (JointState, _joint_state),
@@ -84,9 +85,14 @@ READERS: dict[str, tuple[type, Reader]] = {
         Float64MultiArray,
         partial(_plain, Float64MultiArray, lambda message: list(message.data)),
     ),
-    "std_msgs/msg/Float64": (Float64, partial(_plain, Float64, lambda message: message.data)),
+    NUMBER: (Float64, partial(_plain, Float64, lambda message: message.data)),
 }
 """Message types by name: their class, and how they are read."""
+
+
+def of_one_joint(joint: str) -> tuple[type, Reader]:
+    """Return the class of messages that are a number for one joint, and how they are read."""
+    return Float64, partial(_plain, Float64, lambda message: {joint: message.data})
 
 
 def reader_of(channel: Channel) -> tuple[type, Reader]:

@@ -16,7 +16,7 @@ from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.held_off import HeldOff
 from multipanda_py.ros.qos import TARGETS
 from multipanda_py.ros.said_once import SaidOnce
-from multipanda_py.ros.target_messages import Reader, reader_of
+from multipanda_py.ros.target_messages import NUMBER, Reader, of_one_joint, reader_of
 
 WARN_PERIOD = 1.0
 """Shortest time between two warnings about the same arm or controllet [s]."""
@@ -58,15 +58,25 @@ class Targets:
                 for who in whose:
                     if not channel.is_action and (who, channel.name) not in listening:
                         listening.add((who, channel.name))
-                        self._listen(who, channel)
+                        self._listen(who, channel.name, channel.topic, channel.message,
+                                     *reader_of(channel))  # fmt: skip
+                        self._listen_to_joints(who, channel)
 
-    def _listen(self, who: str, channel: Channel) -> None:
+    def _listen_to_joints(self, arm: str, channel: Channel) -> None:
+        """Subscribe to what takes one number for one joint of an arm."""
+        joints = self._cell.descriptions[arm].actuated if channel.joint_topics else None
+        for joint in joints.names if joints else ():
+            kind, read = of_one_joint(joint)
+            for topic in channel.joint_topics:
+                self._listen(arm, channel.name, f"{joint}/{topic}", NUMBER, kind, read)
+
+    def _listen(
+        self, who: str, channel: str, topic: str, message: str, kind: type, read: Reader
+    ) -> None:
         """Subscribe to bytes: what rclpy cannot read it drops, and nobody would know."""
-        kind, read = reader_of(channel)
-        callback = partial(self._receive, who, channel.name, read)
-        topic = self._node.resolve_topic_name(f"{who}/{channel.topic}")
-        self.topics[topic] = who, channel.topic, channel.message
-        self._node.create_subscription(kind, f"{who}/{channel.topic}", callback, TARGETS, raw=True)
+        callback = partial(self._receive, who, channel, read)
+        self.topics[self._node.resolve_topic_name(f"{who}/{topic}")] = who, topic, message
+        self._node.create_subscription(kind, f"{who}/{topic}", callback, TARGETS, raw=True)
 
     def _receive(self, who: str, channel: str, read: Reader, raw: bytes) -> None:
         self.received[who] += 1

@@ -14,7 +14,7 @@ from multipanda_py.dynamics.gravity import heavy_model
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.drive import Stage
 from multipanda_py.simulation.mjcf_elements import put
-from multipanda_py.state import Vector
+from multipanda_py.state import ArmState, Vector
 
 _gravity = pin.computeGeneralizedGravity
 
@@ -39,6 +39,7 @@ class CompliantArm(Stage):
         model: MuJoCo's model.
         data: MuJoCo's data.
         arm: As its laws and its robot believe it to be.
+        state: Its live state.
         elastic: Which of its joints are compliant, counted from 0, (m,).
         weight: Factor on the weight that it believes to have.
 
@@ -50,6 +51,8 @@ class CompliantArm(Stage):
         dofs: Their places among all velocities, (m,).
         positions: Their places among all positions, (m,).
         motors: Their places among all controls, (m,).
+        elastic: These joints among those of the arm, (m,).
+        actuators: What is asked of them, and what they do.
 
     Thread: control.
     """
@@ -61,13 +64,15 @@ class CompliantArm(Stage):
         model: mujoco.MjModel,
         data: mujoco.MjData,
         arm: ArmDescription,
+        state: ArmState,
         elastic: Sequence[int],
         weight: float = 1.0,
     ) -> None:
         self.name, self._scale = arm.name, weight
-        self._elastic = np.array(elastic)
+        self.elastic = np.array(elastic)
+        self.actuators, self._tau = state.actuators, state.tau
         self.joint_names = tuple(arm.joint_names[joint] for joint in elastic)
-        self.most: Vector = arm.limits.torque[self._elastic]
+        self.most: Vector = arm.limits.torque[self.elastic]
         places = [model.joint(name) for name in self.joint_names]
         self.dofs = np.array([int(place.dofadr[0]) for place in places])
         self.positions = np.array([int(place.qposadr[0]) for place in places])
@@ -76,13 +81,15 @@ class CompliantArm(Stage):
         self._q = data.qpos[first : first + arm.n_joints]
         self._believed: Any = heavy_model(arm) if arm.compensates_gravity else None
         self._data = None if self._believed is None else self._believed.createData()
-        self.wanted: Vector = self._with_weight(np.zeros(arm.n_joints))[self._elastic]
+        self.wanted: Vector = self._with_weight(np.zeros(arm.n_joints))[self.elastic]
+        self.actuators.carried[self.elastic] = self.wanted
 
     def execute(self, tau: Vector) -> None:
         """Ask it of the springs, and leave torques (n,) [Nm] to rigid joints alone."""
         tau[:] = self._with_weight(tau)
-        self.wanted = tau[self._elastic]
-        tau[self._elastic] = 0.0
+        self.wanted = tau[self.elastic]
+        self.actuators.carried[self.elastic] = self.wanted - self._tau[self.elastic]
+        tau[self.elastic] = 0.0
 
     def _with_weight(self, tau: Vector) -> Vector:
         """Return torques with what carries the arm, if it does that itself."""

@@ -22,8 +22,9 @@ class SavedSprings:
     """The state of all springs and motors, and of what drives them."""
 
     joints: Saved
-    drive: tuple[Vector, Matrix]
+    drive: tuple[Vector, Matrix, Matrix]
     kicks: Vector | None
+    push: Vector
 
 
 class CompliantWorld:
@@ -66,6 +67,11 @@ class CompliantWorld:
         self._smooth = data.qacc_smooth
         self._damping: Vector = np.array(model.dof_damping)[self.dofs]
         self._kicks: Vector | None = None
+        self._push = np.zeros(len(self.dofs))
+        owners = [(number, joint) for number, arm in enumerate(arms) for joint in arm.elastic]
+        self._owner = [number for number, _ in owners]
+        self._own = [slice(self._owner.index(k), self._owner.index(k) + len(arm.elastic))
+                     for k, arm in enumerate(arms)]  # fmt: skip
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -95,6 +101,8 @@ class CompliantWorld:
             )
         self._drive.start(q, wanted)
         self._ctrl[self._motors] = wanted
+        self.joints.look()
+        self.show()
 
     def stiffest(self) -> Vector:
         """Return the stiffness that springs have at the joints' largest torques, (n,) [Nm/rad]."""
@@ -108,8 +116,31 @@ class CompliantWorld:
         return found
 
     def command(self) -> None:
-        """Have motors bring about what the arms want of their springs now."""
-        self._drive.command(self._qpos[self._positions], self._qvel[self.dofs], self._wanted())
+        """Have motors bring about what the arms want of their springs now, or what is asked."""
+        asked = np.concatenate([a.actuators.command[:, a.elastic] for a in self._arms], axis=1)
+        q, dq = self._qpos[self._positions], self._qvel[self.dofs]
+        self._drive.command(q, dq, self._wanted(), asked[:3])
+        push = asked[3]
+        if push.tobytes() != self._push.tobytes():  # others push, too
+            self._data.qfrc_applied[self.dofs] += push - self._push
+            self._push = push.copy()
+
+    def refusals(self) -> list[tuple[str, str]]:
+        """Return arms whose joints could not do what was asked since the last call, and why."""
+        refused = self._drive.asked.refused
+        found = [(self._arms[self._owner[joint]].name, why) for joint, why in refused.items()]
+        refused.clear()
+        return found
+
+    def show(self) -> None:
+        """Write what motors and springs do to the arms' states."""
+        found, modes = self.joints.as_stepped(), self.joints.mode_numbers
+        for arm, own in zip(self._arms, self._own):
+            to, at = arm.actuators, arm.elastic
+            to.mode[at] = modes[own]
+            to.reference[:, at], to.position[:, at] = found[:2, own], found[2:4, own]
+            to.velocity[:, at], to.torque[:, at] = found[4:6, own], found[6:8, own]
+            to.load[:, at] = found[8:, own]
 
     def step(self, steps: int) -> None:
         """Move on by some steps of MuJoCo, with controls of rigid joints as they are.
@@ -140,12 +171,13 @@ class CompliantWorld:
     def save(self) -> SavedSprings:
         """Return copies of all that changes."""
         kicks = None if self._kicks is None else self._kicks.copy()
-        return SavedSprings(self.joints.save(), self._drive.save(), kicks)
+        return SavedSprings(self.joints.save(), self._drive.save(), kicks, self._push.copy())
 
     def load(self, saved: SavedSprings) -> None:
         """Go back to what :meth:`save` has returned."""
         self.joints.restore(saved.joints)
         self._drive.restore(saved.drive)
+        self._push = saved.push.copy()
         self._kicks = None if saved.kicks is None else saved.kicks.copy()
 
     def _wanted(self) -> Vector:

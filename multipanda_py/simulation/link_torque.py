@@ -7,11 +7,15 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from multipanda_py.compliance.joints import CompliantJoints
 from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.compliance.motors import Motors
+from multipanda_py.simulation.asked_of_joints import AskedOfJoints
 from multipanda_py.state import Matrix, Vector
+
+_NONE = np.zeros(0, np.intp)
 
 
 def mode_of_laws(mode: OperationMode) -> OperationMode:
@@ -46,6 +50,7 @@ class LinkTorque:
 
     Attributes:
         joints: As given.
+        asked: What a controllet asks of them instead of torques.
 
     Thread: control.
     """
@@ -60,8 +65,9 @@ class LinkTorque:
     ) -> None:
         self.joints, self._period, self._preset = joints, period, preset
         self._modes = [mode_of_laws(mode) for mode in modes]
+        self.asked = AskedOfJoints(joints, self._modes)
         self._rigid = [j for j, mode in enumerate(self._modes) if mode.is_rigid]
-        self._sprung = [j for j, mode in enumerate(self._modes) if not mode.is_rigid]
+        self._follow = list(self._rigid), [j for j in range(len(modes)) if j not in self._rigid]
         moved = np.array([mode.has_motors for mode in self._modes])
         self._per_load, self._lead = np.zeros((2, 2, len(preset)))
         strength = np.full((2, len(preset)), np.inf)
@@ -76,14 +82,17 @@ class LinkTorque:
         self._most = joints.springs.exertable(preset, strength)
         self._deflection: Vector = np.zeros(len(preset))
         self._before: Matrix = np.zeros((2, len(preset)))
+        self._begins: NDArray[np.intp] = _NONE
 
-    def save(self) -> tuple[Vector, Matrix]:
+    def save(self) -> tuple[Vector, Matrix, Matrix]:
         """Return copies of all that changes."""
-        return self._deflection.copy(), self._before.copy()
+        return self._deflection.copy(), self._before.copy(), self.asked.save()
 
-    def restore(self, saved: tuple[Vector, Matrix]) -> None:
+    def restore(self, saved: tuple[Vector, Matrix, Matrix]) -> None:
         """Go back to what :meth:`save` has returned."""
         self._deflection, self._before = saved[0].copy(), saved[1].copy()
+        self.asked.restore(saved[2])
+        self._look()
 
     def reachable(self, q: Vector, torque: Vector) -> Vector:
         """Return what of torques springs and motors exert, (m,) [Nm]; all without springs."""
@@ -121,20 +130,24 @@ class LinkTorque:
         found[self._rigid] = 0.0
         return found
 
-    def command(self, q: Vector, dq: Vector, torque: Vector) -> None:
+    def command(self, q: Vector, dq: Vector, torque: Vector, asked: Matrix | None = None) -> None:
         """Ask for torques of links; what is no number, as in a world that diverges, for none new.
 
         Args:
             q: Where links are, (m,) [rad].
             dq: How fast, (m,) [rad/s].
             torque: What springs are to exert, (m,) [Nm].
+            asked: Of joints instead, as :class:`.AskedOfJoints` takes it, (3, m).
         """
         joints, springs = self.joints, self.joints.springs
         if not math.isfinite(sum((q + dq + torque).tolist())):
             return
-        if self._rigid:
-            joints.command("torque_command", torque[self._rigid], self._rigid)
-        if not self._sprung:
+        if asked is not None:
+            self._take(q, dq, asked)
+        rigid, sprung = self._follow
+        if rigid:
+            joints.command("torque_command", torque[rigid], rigid)
+        if not sprung:
             return
         ahead = q + 0.5 * self._period * dq
         equilibrium = springs.nearest_equilibrium(
@@ -145,7 +158,26 @@ class LinkTorque:
         if self._has_motors:
             loads = np.array(springs.torque(ahead, motors)[1:])
             rate = (motors - self._before) / self._period
+            rate[:, self._begins] = 0.0
+            self._begins = _NONE
             self._before = motors
             motors = motors + self._per_load * loads + self._lead * rate
-        joints.command("reference_1", motors[0, self._sprung], self._sprung)
-        joints.command("reference_2", motors[1, self._sprung], self._sprung)
+        joints.command("reference_1", motors[0, sprung], sprung)
+        joints.command("reference_2", motors[1, sprung], sprung)
+
+    def _take(self, q: Vector, dq: Vector, asked: Matrix) -> None:
+        """Have some joints follow other commands than a law's torque, or that again."""
+        begins = self.asked.take(q, dq, asked)
+        if begins is None:
+            return
+        if len(begins):
+            self._deflection[begins] = (self.joints.equilibrium - q)[begins]
+            self._begins = begins
+        self._look()
+
+    def _look(self) -> None:
+        """Find out which joints execute torques, and which of those through springs."""
+        led, direct = self.asked.led, self.asked.direct
+        by_law = np.array([not mode.is_rigid for mode in self._modes])
+        rigid, sprung = direct | ~(by_law | led), by_law & ~led
+        self._follow = np.flatnonzero(rigid).tolist(), np.flatnonzero(sprung).tolist()

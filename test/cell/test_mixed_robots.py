@@ -15,6 +15,10 @@ from multipanda_py.pose import Pose
 from multipanda_py.testing import StateMaker
 
 ARMS = {"left": {"position": [0, 0.5, 0]}, "right": {"model": "ur5e", "position": [0, -0.5, 0]}}
+LAWS = [
+    law for law in registry.built_in("controllets") if law not in ("hold", "actuator_commands")
+]
+"""For any arms: the last one needs springs."""
 
 
 def test_six_joints_beside_seven_hold_follow_joints_and_poses_and_stop(make_cell):
@@ -44,7 +48,7 @@ def test_six_joints_beside_seven_hold_follow_joints_and_poses_and_stop(make_cell
     np.testing.assert_allclose(cell.state("left").q, left, atol=1e-6)
 
 
-@pytest.mark.parametrize("law", sorted({*registry.built_in("controllets")} - {"hold"}))
+@pytest.mark.parametrize("law", LAWS)
 def test_admittance_of_six_joints_did_not_start(make_cell, law):
     """Its inner target had seven joints whatever the arm: no law may count on its arm's number."""
     needed = registry.find("controllets", law).min_arms
@@ -127,11 +131,7 @@ BOTH = ["left", "right"]
 @pytest.mark.parametrize("arms", [BOTH, BOTH[::-1]])
 @pytest.mark.parametrize(
     "law",
-    [
-        name
-        for name in sorted({*registry.built_in("controllets")} - {"hold"})
-        if registry.find("controllets", name).max_arms != 1
-    ],
+    [name for name in LAWS if registry.find("controllets", name).max_arms != 1],
 )
 def test_arms_of_six_and_of_seven_joints_were_refused_in_one_law(make_cell, law, arms):
     """Whatever the order, the arms rest where they are, and a push of one faults neither."""

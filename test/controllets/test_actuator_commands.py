@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands of springs and motors through a cell: every mode, what is refused, what holds."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+from springs_of_fr3 import springs
+
+from multipanda_py.compliance import CompliantJoints, CompliantRobot, OperationMode
+from multipanda_py.exceptions import ConfigurationError, ParameterRejected, TargetRejected
+from multipanda_py.loop.events import Event
+from multipanda_py.simulation.compliant_build import CompliantGroups
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+LAW = "commands"
+DAMPED = (20.0, 20.0, 15.0, 10.0, 1.5, 1.5, 0.8)
+MODES = [mode.name.lower() for mode in OperationMode]
+RIGHT = {"right": {"position": [0.0, -2.0, 0.0]}}
+STEP = {"torque_command": 0.5, "link_command": 0.2, "reference_1": 0.05, "reference_2": 0.05,
+        "equilibrium_position": 0.06, "stiffness_preset": 0.05, "motor_1_command": 0.4,
+        "motor_2_command": -0.2}  # fmt: skip
+
+
+def cell_of(make_cell, mode="configured", own="equilibrium_pid", damping=(0.0,) * 7, **law):
+    """Return a cell whose left arm is on springs, commanded in a mode."""
+    laws = {LAW: {"type": "actuator_commands", "arms": ["left"], "params": {"mode": mode}, **law},
+            "springy": {"type": "joint_impedance", "arms": ["left"]}}  # fmt: skip
+    return make_cell({"left": arm_on(springs(own), damping), **RIGHT}, laws, [LAW])
+
+
+def arm_on(actuators, damping=(0.0,) * 7):
+    damping, friction = list(damping), [0.0] * 7
+    return {"actuators": actuators, "hand": False, "joint_friction": friction,
+            "joint_damping": damping}  # fmt: skip
+
+
+def compliant(cell):
+    return cell.loop.backends[0]._compliant
+
+
+def plain_robot(cell, mode):
+    """Return the same arm without a cell, at rest, carried by its springs."""
+    groups = CompliantGroups([cell.config.arms["left"]])
+    joints = CompliantJoints(groups.springs, 7, groups.motors, mode)
+    robot = CompliantRobot(
+        copy.copy(cell.simulation.model), cell.descriptions["left"].joint_names, joints
+    )
+    robot.data.qpos[:] = cell.simulation.data.qpos
+    joints.reset(robot.q, robot.weight, groups.presets)
+    return robot
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_moves_an_arm_as_it_does_without_a_cell(make_cell, mode):
+    """Another road to the same joints, which has no loop, laws or shared memory."""
+    cell = cell_of(make_cell, mode)
+    robot = plain_robot(cell, mode)
+    cell.step(20)
+    start = cell.simulation.data.qpos[:7].copy()
+    np.testing.assert_allclose(robot.q, start, atol=1e-8)
+    steps = cell.loop.backends[0]._steps
+    wanted = {
+        name: robot.joints.commanded(name) + STEP[name] for name in OperationMode.of(mode).commands
+    }
+    cell.command_actuators("left", **wanted)
+    for name, values in wanted.items():
+        robot.joints.command(name, values)
+    for _ in range(60):
+        cell.step(1)
+        for _ in range(steps):
+            robot.step()
+    moved = np.abs(robot.q - start).max()
+    assert moved > 1e-3
+    assert not cell.state("left").fault
+    tolerance = 1e-6 if mode != "link_torque" else 0.02 * moved  # its weight is a cycle old
+    np.testing.assert_allclose(cell.simulation.data.qpos[:7], robot.q, atol=tolerance)
+    found = cell.actuators("left")
+    assert found.modes == (OperationMode.of(mode),) * 7
+    if OperationMode.of(mode).has_motors:
+        np.testing.assert_allclose(found.position, robot.joints.theta, atol=1e-3)
+
+
+def test_no_switch_and_no_change_of_mode_is_felt(make_cell):
+    cell = cell_of(make_cell, "equilibrium_pid")
+    data = cell.simulation.data
+    order = ("equilibrium", "spring_references", "link_torque", "motor_pid", "motor_torque",
+             "link_pid", "equilibrium_pid")  # fmt: skip
+    start, speeds = data.qpos[:7].copy(), []
+    for mode in order:
+        cell.set_parameters(LAW, {"mode": mode})
+        for _ in range(30):
+            cell.step(1)
+            speeds.append(np.abs(data.qvel[:7]).max())
+    cell.switch(["springy"], strictness="force_auto")
+    for _ in range(60):
+        cell.step(1)
+        speeds.append(np.abs(data.qvel[:7]).max())
+    assert max(speeds) < 2e-3
+    np.testing.assert_allclose(data.qpos[:7], start, atol=1e-4)
+    assert not [event.text for event in cell.events() if event.event.is_fault]
+
+
+@pytest.mark.parametrize("mode", ["link_torque", "link_pid", "motor_torque"])
+def test_joints_that_nobody_commands_are_held(make_cell, mode):
+    """A torque of its own would let an arm fall; a joint begins when it is commanded."""
+    cell = cell_of(make_cell, mode)
+    cell.simulation.apply_wrench("left_fr3_link6", [0.0, 0.0, -15.0])
+    start = cell.state("left").q.copy()
+    cell.step(200)
+    assert 1e-3 < np.abs(cell.state("left").q - start).max() < 0.1
+    cell.simulation.apply_wrench("left_fr3_link6")
+    cell.step(500)
+    np.testing.assert_allclose(cell.state("left").q, start, atol=2e-3)
+    assert set(cell.actuators("left").modes) == {OperationMode.MOTOR_PID}
+    name = OperationMode.of(mode).commands[0]
+    cell.command_actuators("left", **{name: {"joint7": 0.0}})
+    cell.step(5)
+    modes = cell.actuators("left").modes
+    assert modes[6] == OperationMode.of(mode)
+    assert set(modes[:6]) == {OperationMode.MOTOR_PID}
+
+
+def test_what_stands_is_carried_by_springs_as_their_equation_says(make_cell):
+    cell = cell_of(make_cell, "equilibrium", damping=DAMPED)
+    cell.command_actuators("left", stiffness_preset=0.3)
+    cell.command_actuators("left", equilibrium_position={"joint4": -2.25, "joint7": 0.7})
+    cell.step(1100)
+    found, data = cell.actuators("left"), cell.simulation.data
+    assert np.abs(data.qvel[:7]).max() < 3e-3
+    k, weight = np.array([7.8] * 4 + [1.4] * 3), data.qfrc_bias[:7]
+    lead = np.arcsinh(weight / (2.0 * k * math.cosh(5.0 * 0.3))) / 5.0
+    np.testing.assert_allclose(found.equilibrium - data.qpos[:7], lead, atol=2e-3)
+    assert found.equilibrium[[3, 6]].tolist() == pytest.approx([-2.25, 0.7], abs=1e-12)
+    np.testing.assert_allclose(found.preset, 0.3, atol=1e-12)
+    stiffness = 10.0 * k * math.cosh(1.5) * np.cosh(5.0 * lead)
+    np.testing.assert_allclose(found.stiffness, stiffness, rtol=1e-2)
+    np.testing.assert_allclose(found.torque, weight, atol=0.05)
+    np.testing.assert_allclose(found.load.sum(axis=0), found.torque, atol=0.05)
+
+
+def test_commands_of_single_joints_in_one_cycle_all_count(make_cell):
+    """A record that comes before the loop has taken the last one has to repeat it."""
+    cell = cell_of(make_cell, "equilibrium")
+    before = cell.actuators("left").equilibrium
+    for joint in range(1, 8):
+        cell.set_channel(
+            "left", "equilibrium_position", {f"joint{joint}": before[joint - 1] + 0.01 * joint}
+        )
+    cell.step(2)
+    expected = before + 0.01 * np.arange(1, 8)
+    np.testing.assert_allclose(cell.actuators("left").equilibrium, expected, atol=1e-12)
+
+
+def test_a_command_of_before_does_not_come_back_with_its_mode(make_cell):
+    cell = cell_of(make_cell, "equilibrium")
+    before = cell.actuators("left").equilibrium
+    cell.command_actuators("left", equilibrium_position={"joint7": before[6] + 0.2})
+    cell.step(300)
+    for mode in ("spring_references", "equilibrium"):
+        cell.set_parameters(LAW, {"mode": mode})
+        cell.command_actuators(
+            "left", **{OperationMode.of(mode).commands[0]: {"joint5": before[4]}}
+        )
+        if mode == "spring_references":
+            cell.command_actuators(
+                "left", reference_1={"joint7": before[6]}, reference_2={"joint7": before[6]}
+            )
+        cell.step(5)
+    assert cell.actuators("left").equilibrium[6] == pytest.approx(before[6], abs=1e-9)
+
+
+REFUSED = {
+    "of another mode": ({"reference_1": 0.1}, "joint1 is in mode 6 .equilibrium_pid., which"),
+    "beyond its presets": ({"stiffness_preset": 0.9}, "joint1: got 0.9, allowed 0 to 0.4"),
+    "not a number": ({"equilibrium_position": math.nan}, "allowed 7 finite numbers"),
+    "too few": ({"equilibrium_position": [0.1] * 6}, "got 6 numbers.*allowed 7 finite"),
+    "of no joint": ({"equilibrium_position": {"joint9": 0.1}}, "got 'joint9', allowed joints"),
+    "too strong a push": ({"external_torque": 1e3}, "got 1000, allowed -87 to 87"),
+    "one bad of two": ({"equilibrium_position": 0.0, "stiffness_preset": 7.0}, "got 7, allowed"),
+    "unknown": ({"references": 0.0}, "takes torque_command, .*got references"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_refused_is_said_and_counted_and_changes_nothing(make_cell, kind):
+    cell = cell_of(make_cell)
+    commands, reason = REFUSED[kind]
+    cell.step(3)
+    before, start = cell.rejected["left target"], cell.state("left").q
+    with pytest.raises(TargetRejected, match=reason):
+        cell.command_actuators("left", **commands)
+    cell.step(50)
+    assert cell.rejected["left target"] == before + 1
+    np.testing.assert_allclose(cell.state("left").q, start, atol=1e-8)
+
+
+def test_modes_with_motors_are_refused_where_there_are_no_parameters_of_them(make_cell):
+    own = springs("equilibrium")
+    own["wrist"]["motor"] = None
+    arms = {"left": {"actuators": own}, **RIGHT}
+    laws = {LAW: {"type": "actuator_commands", "arms": ["left"]}}
+    cell = make_cell(arms, laws, [LAW])
+    with pytest.raises(
+        ParameterRejected, match=r"mode: got motor_pid, .*joint5 of arm left has no"
+    ):
+        cell.set_parameters(LAW, {"mode": "motor_pid"})
+    cell.step(5)
+    assert set(cell.actuators("left").modes) == {OperationMode.EQUILIBRIUM}
+    laws[LAW]["params"] = {"mode": "motor_torque"}
+    with pytest.raises(
+        ConfigurationError, match=r"controllets\.commands\.params\.mode: got motor_t"
+    ):
+        make_cell(arms, laws)
+
+
+def test_an_arm_without_springs_takes_no_such_law(make_cell):
+    laws = {LAW: {"type": "actuator_commands"}}
+    with pytest.raises(ConfigurationError, match="commands motors and springs, which arm right"):
+        make_cell({"left": {"actuators": springs()}, **RIGHT}, laws)
+
+
+def test_a_push_from_outside_reaches_the_joint_under_any_command_and_ends_with_the_law(make_cell):
+    cell = cell_of(make_cell, "equilibrium", damping=DAMPED)
+    start = cell.state("left").q.copy()
+    cell.command_actuators("left", external_torque={"joint1": 4.0})
+    cell.step(900)
+    stiffness = cell.actuators("left").stiffness[0]
+    assert cell.state("left").q[0] - start[0] == pytest.approx(4.0 / stiffness, rel=0.03)
+    assert cell.state("left").tau_ext[0] == pytest.approx(4.0, abs=0.05)
+    assert cell.simulation.data.qfrc_applied[0] == 4.0
+    cell.hold()
+    cell.step(2)
+    assert not cell.simulation.data.qfrc_applied.any()
+
+
+def test_a_stream_that_pauses_ends_where_the_arm_is(make_cell):
+    cell = cell_of(make_cell, "motor_torque", target_timeout=0.05)
+    cell.step(1)
+    cell.command_actuators(
+        "left", motor_1_command={"joint7": 3.0}, motor_2_command={"joint7": 3.0}
+    )
+    cell.step(20)
+    assert cell.actuators("left").modes[6] == OperationMode.MOTOR_TORQUE
+    assert cell.state("left").dq[6] > 1e-3
+    cell.step(600)
+    assert [event.event for event in cell.events()] == [Event.TARGET_STALE]
+    assert set(cell.actuators("left").modes) == {OperationMode.MOTOR_PID}
+    assert np.abs(cell.state("left").dq).max() < 1e-3
+
+
+def test_a_stream_of_equilibria_that_pauses_leaves_motors_where_they_are(make_cell):
+    cell = cell_of(make_cell, "equilibrium_pid", target_timeout=0.01)
+    cell.step(1)
+    goal = cell.actuators("left").equilibrium[6] + 0.5
+    cell.command_actuators("left", equilibrium_position={"joint7": goal})
+    cell.step(300)
+    found = cell.actuators("left")
+    assert set(found.modes) == {OperationMode.EQUILIBRIUM_PID}
+    assert found.equilibrium[6] < goal - 0.1
+
+
+def test_a_torque_on_links_is_bounded_in_value_and_rate_as_that_of_any_law(make_cell):
+    cell = cell_of(make_cell, "link_torque")
+    cell.command_actuators("left", torque_command={"joint7": 11.0})
+    taus = []
+    for _ in range(30):
+        cell.step(1)
+        taus.append(cell.simulation.data.ctrl[6])
+    assert np.abs(np.diff(taus)).max() < 1.0 + 1e-6
+    assert max(taus) == pytest.approx(11.0, abs=0.1)
+
+
+def test_a_saved_state_goes_on_with_what_was_commanded(make_cell):
+    cell = cell_of(make_cell, "equilibrium_pid")
+    sim = cell.simulation
+    equilibrium = cell.actuators("left").equilibrium
+    cell.command_actuators("left", equilibrium_position=equilibrium + 0.05, external_torque=0.5)
+    cell.step(100)
+    saved = sim.save()
+
+    def run():
+        rows = []
+        for _ in range(60):
+            cell.step(1)
+            rows.append(np.concatenate([sim.data.qpos[:7], compliant(cell).joints.theta[0]]))
+        return np.array(rows)
+
+    sim.reset(saved)
+    first = run()
+    cell.step(17)
+    sim.reset(saved)
+    np.testing.assert_array_equal(run(), first)
+
+
+def test_a_joint_without_springs_is_held_beside_those_with(make_cell):
+    group = {"type": "sea", "joints": ["joint2", "joint7"], "params": {"stiffness": [500.0, 50.0]}}
+    laws = {LAW: {"type": "actuator_commands", "arms": ["left"]}}
+    cell = make_cell({"left": arm_on({"some": group}, DAMPED), **RIGHT}, laws, [LAW])
+    start = cell.state("left").q.copy()
+    cell.command_actuators("left", equilibrium_position={"joint7": start[6] + 0.1})
+    cell.step(900)
+    found = cell.actuators("left")
+    assert found.joints == ("joint2", "joint7")
+    moved = cell.state("left").q - start
+    assert moved[6] == pytest.approx(0.1, abs=2e-3)
+    assert np.abs(moved[[0, 2, 3, 4, 5]]).max() < 5e-3
+
+
+def test_modes_that_springs_cannot_go_on_with_end_in_a_hold_that_says_why(make_cell):
+    weak = springs("link_torque")
+    weak["shoulder"]["params"] |= {"k_1": 0.35, "k_2": 0.35}  # up to 29 Nm
+    laws = {LAW: {"type": "actuator_commands", "arms": ["left"]}}
+    cell = make_cell({"left": arm_on(weak), **RIGHT}, laws, [LAW])
+    cell.command_actuators("left", torque_command={"joint1": 40.0})
+    cell.step(45)
+    cell.set_parameters(LAW, {"mode": "equilibrium"})
+    cell.step(3)
+    assert cell.state("left").fault == "arm_stopped"
+    assert any("actuators of left" in event.text for event in cell.events())
+    cell.step(500)
+    assert set(cell.actuators("left").modes) == {OperationMode.LINK_TORQUE}
+    assert np.abs(cell.state("left").dq).max() < 0.05
