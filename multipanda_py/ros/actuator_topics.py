@@ -33,7 +33,7 @@ class ActuatorTopics:
     def __init__(self, node: Node, cell: Cell, plain_names: bool) -> None:
         self._cell = cell
         self._arms = {
-            index: _ArmTopics(node, cell, arm, plain_names)
+            index: _SprungArmTopics(node, cell, arm, plain_names)
             for index, arm in enumerate(cell.arms)
             if cell.descriptions[arm].actuated is not None
         }
@@ -47,7 +47,7 @@ class ActuatorTopics:
                     topics.send(found, stamp)
 
 
-class _ArmTopics:
+class _SprungArmTopics:
     """Topics of one arm, or of one of its joints.
 
     Args:
