@@ -13,8 +13,8 @@ from multipanda_py.extras import BRINGS
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "multipanda_py"
 CONTRACTS = {
-    "actuator", "actuator_contract", "actuator_state", "actuator_params", "backend", "channel", "context",
-    "controllet", "exceptions", "extras", "feature", "gripper_record",
+    "actuator", "actuator_contract", "actuator_params", "actuator_state", "backend", "channel",
+    "context", "controllet", "exceptions", "extras", "feature", "gripper_record",
     "handover", "joint_vectors", "limits", "parameter_set", "parameter_spec", "parameters", "pose",
     "registry", "report", "settings", "state", "targets",
 }  # fmt: skip
