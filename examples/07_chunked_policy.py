@@ -4,7 +4,7 @@
 As action chunking policies are run: each chunk is 1.6 s of poses, of which 0.8 s are used; the
 next one is asked for, from what is seen now, while the rest of this one plays, and takes over at
 the step at which it arrives. From one action to the next the law's reference goes by itself, at
-the pace of the policy: its governor is told how fast that is.
+the pace of the policy: its governor is told how fast that is, and at the end what it was before.
 
 Start the cell first (make sim), then: .venv/bin/python examples/07_chunked_policy.py
 """
@@ -15,17 +15,20 @@ import argparse
 import math
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import rclpy
 from geometry_msgs.msg import Point, Pose, PoseStamped
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
-from rcl_interfaces.srv import SetParameters
+from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
 
 RATE, HORIZON, USED = 10.0, 16, 8  # [Hz], actions of a chunk, and those that are used of it
 LATENCY = 0.15  # of the network [s]
 MARGIN = 1.1  # of the arms' speed over that of the policy, to begin and end each step
 RADIUS, TURN = 0.05, 4.0  # of the circle that it has learnt [m], time for one [s]
+SPEED = "governor.speed"
 Chunk = dict[int, dict[str, Pose]]
 
 
@@ -73,21 +76,33 @@ class Player(Node):
         self.chunk: Chunk = {}
         self.coming: Future[Chunk] | None = None
         self.next_step, self.used, self.chunks, self.waited = 0, 0, 0, 0
-        self.create_timer(1.0 / RATE, self.step)
+        self.timer = self.create_timer(1.0 / RATE, self.step)
 
-    def tell(self, law: str) -> None:
-        """Have the laws of the arms take nearly the time until the next action for each."""
-        speed = MARGIN * 2.0 * math.pi * RADIUS / TURN
-        value = ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=speed)
-        change = Parameter(name="governor.speed", value=value)
-        for arm in self.arms:
-            client = self.create_client(SetParameters, f"{arm}/{law}/set_parameters")
-            client.wait_for_service()
-            future = client.call_async(SetParameters.Request(parameters=[change]))
-            rclpy.spin_until_future_complete(self, future)
-            (result,) = future.result().results
+    def ask(self, kind: type, name: str, **fields: object) -> Any:
+        """Return the answer of a service."""
+        client = self.create_client(kind, name)
+        client.wait_for_service()
+        future = client.call_async(kind.Request(**fields))
+        rclpy.spin_until_future_complete(self, future)
+        return future.result()
+
+    def set_speeds(self, law: str, speeds: dict[str, ParameterValue]) -> None:
+        """Tell the laws of the arms how fast they go to a target."""
+        for arm, speed in speeds.items():
+            change = Parameter(name=SPEED, value=speed)
+            (result,) = self.ask(
+                SetParameters, f"{arm}/{law}/set_parameters", parameters=[change]
+            ).results
             if not result.successful:
                 self.get_logger().warning(f"{arm} moves in steps: {result.reason}")
+
+    def speeds(self, law: str) -> dict[str, ParameterValue]:
+        """Return how fast the laws of the arms go to a target now."""
+        services = {arm: f"{arm}/{law}/get_parameters" for arm in self.arms}
+        return {
+            arm: self.ask(GetParameters, service, names=[SPEED]).values[0]
+            for arm, service in services.items()
+        }
 
     def step(self) -> None:
         """Take a chunk that has come, ask for the next one in time, and publish one action."""
@@ -119,14 +134,23 @@ def main() -> None:
     parser.add_argument("--law", default="cartesian_impedance_controller")
     parser.add_argument("--steps", type=int, default=0, help="end after that many; 0: never")
     options = parser.parse_args()
-    rclpy.init()
+    rclpy.init(
+        signal_handler_options=SignalHandlerOptions.NO
+    )  # or Ctrl-C leaves no time to tidy up
     node = Player(options.arms)
-    node.tell(options.law)
+    before = node.speeds(options.law)
+    # Nearly the time until the next action for each.
+    speed = MARGIN * 2.0 * math.pi * RADIUS / TURN
+    value = ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=speed)
     try:
+        node.set_speeds(options.law, dict.fromkeys(options.arms, value))
         while not options.steps or node.next_step < options.steps:
             rclpy.spin_once(node, timeout_sec=0.1)
     except KeyboardInterrupt:
         pass
+    finally:
+        node.timer.cancel()
+        node.set_speeds(options.law, before)
     print(f"{node.next_step} actions out of {node.chunks} chunks, {node.waited} steps without one")
 
 

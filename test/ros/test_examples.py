@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import parameters_of
 import pytest
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from processes import PATIENCE
@@ -121,8 +122,16 @@ def test_hello_lifts_both_hands(cell, run, watch):
         np.testing.assert_allclose(moved, [0.0, 0.0, 0.05], atol=0.003)
 
 
-def test_chunks_of_actions_become_one_smooth_motion(cell, run, watch):
+def speeds(client):
+    nodes = [f"/{arm}/cartesian_impedance_controller" for arm in ARMS]
+    return [parameters_of.get(client, "governor.speed", node=node) for node in nodes]
+
+
+def test_chunks_of_actions_become_one_smooth_motion(cell, run, watch, client):
+    """It left the arms too slow for what came after it."""
+    before = speeds(client)
     said = run("07", "--steps", "50")
+    assert speeds(client) == before
     actions, chunks, _ = map(int, re.findall(r"\d+", said))
     assert (actions, 5 <= chunks <= 8) == (50, True), said
     for arm in ARMS:
