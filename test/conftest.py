@@ -31,19 +31,23 @@ settings.register_profile("any machine", deadline=None)  # how long an example t
 settings.load_profile("any machine")
 os.environ.setdefault("MULTIPANDA_FAULT_LOGS", "off")  # not into the home of who runs tests
 INLINE = {"actuators", "backends", "cell", "channels", "compliance", "config", "control",
-          "controllets", "dynamics", "features", "identification", "loop", "logs", "planning",
-          "robots", "shadow", "simulation",
-          "drivers/test_state", "fci_sim/test_lost_commands", "fci_sim/test_robot",
-          "fci_sim/test_wire", "fci_sim/test_world", "franka/test_parts", "ros/test_conversions",
-          "ros/test_crisp_names", "ros2_control/test_parts", "test/test_actuator_guide",
-          "test/test_arm_guide",
-          "test/test_backend_guide", "test/test_cli", "test/test_cpp_reference",
-          "test/test_extras", "test/test_guide", "test/test_instruction_counts",
-          "test/test_make_env", "test/test_packaging", "test/test_paper_tasks",
-          "test/test_parameter_reference", "test/test_parameters", "test/test_pose",
-          "test/test_pose_quaternion", "test/test_registry", "test/test_robustness_map",
-          "test/test_rooms", "test/test_site", "validation/test_sweep",
-          "view/test_rendering", "view/test_scene_view"}  # fmt: skip
+          "controllets", "dynamics", "features", "grippers", "identification", "loop", "logs",
+          "machine", "planning", "robots", "shadow", "simulation", "chaos/test_chaos",
+          "commands/test_robot_import", "drivers/test_state", "fci_sim/test_lost_commands",
+          "fci_sim/test_robot", "fci_sim/test_unusable_values", "fci_sim/test_wire",
+          "fci_sim/test_world", "franka/test_parts", "refinement/test_rounds", "ros/test_clock",
+          "ros/test_conversions", "ros/test_crisp_names", "ros/test_diagnostics",
+          "ros/test_end_within", "ros/test_graph_watch", "ros/test_held_off",
+          "ros/test_life_cycle_requests", "ros/test_outside_launch",
+          "ros2_control/test_joint_states", "ros2_control/test_parts", "test/test_actuator_guide",
+          "test/test_arm_guide", "test/test_backend_guide", "test/test_cli",
+          "test/test_cpp_reference", "test/test_examples", "test/test_extras", "test/test_guide",
+          "test/test_instruction_counts", "test/test_launch", "test/test_make_env",
+          "test/test_packaging", "test/test_paper_tasks", "test/test_parameter_reference",
+          "test/test_parameters", "test/test_pose", "test/test_pose_quaternion",
+          "test/test_registry", "test/test_robustness_map", "test/test_rooms", "test/test_site",
+          "test/test_start", "validation/test_sweep", "view/test_rendering",
+          "view/test_scene_view"}  # fmt: skip
 """Folders and files whose tests only compute, in this process or one that they wait for, but for
 those marked ``clock``: they may run beside one another."""
 WORKSPACE = {"config", "robots", "cell/test_cell", "ros/test_publishers", "ros/test_services",
