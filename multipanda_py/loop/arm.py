@@ -233,15 +233,14 @@ class Arm:
     def wanted(self) -> Vector:
         """Return this cycle's torque before it is bounded, (n,) [Nm]; ask once a cycle.
 
-        The torque of an arm that is released decays in the state itself; that of one that is not
-        under torque control is left to its backend.
+        The torque of an arm that is released decays; that of one that is not under torque control
+        is left to its backend.
         """
         if self.motion is not None:
             self.motion.step(None if self.owner.waits else self._command)
             return self.state.tau
-        if self.released:
-            self.state.tau *= self._decay
-            return self.state.tau
+        if self.released:  # not in place: how fast it decays is bounded, too
+            return np.multiply(self.state.tau, self._decay, out=self._blended)
         tau = self.owner.tau[self._slot]
         if self.blend_left > 0:
             share = self.blend_left / (self._blend_cycles + 1)

@@ -87,6 +87,20 @@ def test_an_arm_whose_state_was_no_number_once_glided_on_faster_and_faster(make_
     assert np.abs(cell.state("left").dq).max() < 0.02
 
 
+def test_a_torque_that_decayed_was_not_bound_to_the_rate_limit(make_cell):
+    """It was taken down in the place where the limit looks for the torque of before."""
+    arm = {"torque_rate": 100.0, "perturbation": {"payload": 2.0}}
+    cell = make_cell(arms={"left": arm}, active=[])
+    cell.step(500)
+    assert np.abs(cell.state("left").tau).max() > 5.0
+    break_measurements(cell)
+    cell.step(300)
+    _, rows = cell.rows()
+    tau = rows["arms"]["tau"][:, 0]
+    assert np.abs(np.diff(tau, axis=0)).max() <= 0.1 + 1e-9
+    assert np.abs(tau[-1]).max() < 0.1
+
+
 def test_after_a_reset_hold_braked_sooner_the_more_sound_states_were_counted_before_it(make_cell):
     cell = make_cell(active=[])
     cell.step(20)
