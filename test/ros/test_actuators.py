@@ -13,6 +13,7 @@ import pytest
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
+from std_srvs.srv import Trigger
 
 ROOT = Path(__file__).resolve().parents[2]
 SPACE, LAW = "/springs", "arm/actuator_commands_controller"
@@ -38,6 +39,7 @@ def node(tmp_path_factory, node_process):
 def arm(node, client):
     """The arm with its law of springs begun anew."""
     arm = Arm(client)
+    client.call(Trigger, f"{ARM}/error_recovery")
     client.switch(deactivate=[LAW], strictness=1, namespace=SPACE)
     arm.set_mode("configured")
     answer = client.switch([LAW], strictness=4, namespace=SPACE)
@@ -118,14 +120,14 @@ def test_arrays_for_all_joints_come_and_go_at_the_rate_of_the_cell(arm):
 def test_torques_of_motors_and_pushes_have_the_names_of_the_toolbox(arm):
     assert arm.set_mode("motor_torque").successful
     arm.send(
-        "joint_2/torque_m1_command", 0.6,
-        lambda: arm.newest(JointState, "joint_2/motor_1_state").effort[0] == pytest.approx(0.6),
+        "joint_2/torque_m1_command", 0.03,
+        lambda: arm.newest(JointState, "joint_2/motor_1_state").effort[0] == pytest.approx(0.03),
         "a torque",
     )  # fmt: skip
     assert arm.set_mode("equilibrium").successful
     here = arm.values("joint_1")[0]
     arm.send(
-        "joint_1/external_torque", 0.3,
+        "joint_1/external_torque", 0.06,
         lambda: abs(arm.values("joint_1")[0] - here) > 0.02, "a push",
     )  # fmt: skip
 
@@ -143,13 +145,13 @@ def test_what_is_refused_is_counted_and_said(arm, node, topic, data, reason):
     def told():
         return arm.client.diagnosis(f"{node.name}/arm")[1]
 
-    before, q = int(told()["refused targets"]), arm.values("joint_1")[0]
+    before, references = int(told()["refused targets"]), arm.values("joint_1")[2:4]
     arm.send(
         topic, data,
         lambda: int(told()["refused targets"]) > before and reason in told()["last refusal"],
         reason,
     )  # fmt: skip
-    assert arm.values("joint_1")[0] == pytest.approx(q, abs=0.05)
+    assert arm.values("joint_1")[2:4] == pytest.approx(references, abs=1e-9)
 
 
 def test_the_page_lists_these_topics(node, client):
