@@ -56,6 +56,7 @@ class _ArmCommands:
         direct: Joints whose link torque is commanded, (n,).
         asked: As :attr:`.ActuatorState.command` has it, (4, n).
         led: Joints that motors and springs drive as they are asked to, (n,); others are held.
+        leads_all: Whether all are.
         begins: Whether all are held for a cycle, from where modes go on.
     """
 
@@ -69,7 +70,7 @@ class _ArmCommands:
         self.asked: Matrix = np.full((4, n), np.nan)
         self.led, self.direct = np.zeros((2, n), bool)
         self.torque: Vector = np.zeros(n)
-        self.begins = True
+        self.begins, self.leads_all = True, False
         self.forget()
 
     def set_mode(self, mode: str) -> None:
@@ -107,6 +108,7 @@ class _ArmCommands:
             self.asked[0, joint] = mode
             self.asked[1 : 1 + len(numbers), joint] = numbers
         self.led = self.asked[0] != LAWS
+        self.leads_all = bool(self.led.all())
         self.direct = self.asked[0] == OperationMode.LINK_TORQUE
         self.torque = np.where(self.direct, self.asked[1], 0.0)
 
@@ -181,13 +183,13 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
                 self._hold_on(arm, state, target)
             np.copyto(target.q[arm], state.q, where=commands.led)
             np.multiply(commands.led, state.dq, out=target.dq[arm])
-        super().update(states, target, period)
+        if not all(commands.leads_all for commands in self._commands):
+            super().update(states, target, period)
         for commands, state, tau in zip(self._commands, states, self.tau):
             actuators = state.actuators
-            if actuators.command.size and commands.led.any():
+            if actuators.command.size:
                 torque = np.where(commands.direct, commands.torque, state.tau_J)
                 np.subtract(torque, actuators.carried, out=tau, where=commands.led)
-            if actuators.command.size:
                 actuators.command[:] = commands.asked
             if commands.begins:
                 commands.begins = False

@@ -323,3 +323,22 @@ def test_modes_that_springs_cannot_go_on_with_end_in_a_hold_that_says_why(make_c
     cell.step(500)
     assert set(cell.actuators("left").modes) == {OperationMode.LINK_TORQUE}
     assert np.abs(cell.state("left").dq).max() < 0.05
+
+
+def test_a_pivot_has_a_range_in_metres_and_a_single_motor_no_second_reference(make_cell):
+    groups = {
+        "pivots": {"type": "awas2", "joints": ["joint5", "joint7"], "preset": 0.03},
+        "springs": {"type": "sea", "joints": ["joint6"], "params": {"stiffness": 200.0}},
+    }
+    laws = {LAW: {"type": "actuator_commands", "arms": ["left"]}}
+    params = {LAW: {**laws[LAW], "params": {"mode": "spring_references"}}}
+    cell = make_cell({"left": arm_on(groups)}, params, [LAW])
+    with pytest.raises(TargetRejected, match=r"reference_2: joint5: got 0\.5, allowed 0 to 0\.04"):
+        cell.command_actuators("left", reference_2=0.5)
+    before = cell.actuators("left")
+    cell.command_actuators("left", reference_2={"joint5": 0.02, "joint6": 0.5})
+    cell.step(5)
+    found = cell.actuators("left")
+    np.testing.assert_allclose(found.position[1], [0.02, 0.0, 0.03], atol=1e-12)
+    np.testing.assert_allclose(found.position[0], before.position[0], atol=1e-12)
+    assert found.stiffness[0] < before.stiffness[0]

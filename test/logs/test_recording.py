@@ -185,3 +185,25 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(LogError, match="no log in this folder"):
         logs.read(tmp_path / "empty")
+
+
+def test_motors_behind_springs_are_in_rows_and_recordings_of_cells_that_have_some(tmp_path):
+    """Their commands are no numbers where nobody has commanded anything."""
+    cell = Cell.from_yaml("config/compliant/two_joints.yaml", placement="inline")
+    with cell:
+        cell.switch(["arm/actuator_commands_controller"], strictness="force_auto")
+        cell.recorder.start(tmp_path / "run.mcap")
+        cell.command_actuators("arm", equilibrium_position={"joint_1": 0.2})
+        cell.step(50)
+        cell.recorder.stop()
+        found, direct = cell.actuators("arm"), log_of_rows(cell.rows()[1], cell.config)
+    (read,) = logs.read(tmp_path / "run.mcap").arms.values()
+    for name in ("motor_position", "motor_load", "actuator_command", "actuator_mode"):
+        assert read[name].shape[1:] == direct.arms["arm"][name].shape[1:]
+        rows = direct.arms["arm"][name][-len(read.time) :]
+        np.testing.assert_array_equal(read[name], rows)
+    np.testing.assert_array_equal(read["motor_position"][-1], found.position)
+    assert read["actuator_mode"][-1].tolist() == [6, 6]
+    command = read["actuator_command"][-1]
+    assert command[:, 0].tolist()[:2] == [6.0, 0.2]
+    assert np.isnan(command[1:3, 1]).all()
