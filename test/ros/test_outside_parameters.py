@@ -6,6 +6,7 @@ from __future__ import annotations
 import parameters_of
 import pytest
 import yaml
+from outside import Outside
 from rcl_interfaces.srv import DescribeParameters
 
 from multipanda_py.commands import check
@@ -26,8 +27,11 @@ def lines(verb, *words):
 def dumped(shared_node, client, outside):
     """All parameters of the shared node's nodes, after one has changed: node, file."""
     assert parameters_of.put(client, node=f"/{LAW}", stiffness=STIFFNESS).successful
-    said = outside.ros2(*lines("dump", *(f"/{name}" for name in NODES)))
-    return {f"/{name}": yaml.safe_load(text) for name, text in zip(NODES, said)}
+    said = outside.ros2_beside(*lines("dump", *(f"/{name}" for name in NODES)))
+    parts = {f"/{name}": yaml.safe_load(text) for name, text in zip(NODES, said)}
+    for name, part in parts.items():  # or every test and every try would go by half a dump
+        assert list(part) == [name], part
+    return parts
 
 
 def test_what_is_dumped_was_no_cell_for_check_and_lost_the_laws_for_a_new_node(
@@ -59,7 +63,7 @@ def test_loading_what_was_dumped_failed_at_what_is_read_only(
         file = tmp_path / f"{number}.yaml"
         file.write_text(yaml.safe_dump({"/**": part[name]}))
         pairs.append(f"{name} {file}")
-    for said in outside.ros2(*lines("load", *pairs)):
+    for said in outside.ros2_beside(*lines("load", *pairs)):
         assert said.count("successful") == len(said.splitlines()) > 10, said
 
 
@@ -72,3 +76,24 @@ def test_every_parameter_of_the_cell_was_described_as_its_last(cell, client, out
     ).descriptors
     assert [one.name for one in described] == names
     assert all(one.read_only for one in described)
+
+
+TURN = """#!/bin/sh
+echo . >> {turns}
+case $(wc -l < {turns}) in
+1) echo '["/a: 1", "Wait for service timed out waiting for services for node /b", "/c: 3"]' ;;
+2) echo '["exit: Node not found"]' ;;
+*) echo '["/b: 2"]' ;;
+esac
+"""
+
+
+def test_what_was_not_found_once_was_taken_for_a_dump_by_every_test_and_every_try(tmp_path):
+    """A third of what a node announced was lost at a client's socket, and the client gave up."""
+    (tmp_path / "bin").mkdir()
+    python, turns = tmp_path / "bin" / "python", tmp_path / "turns"
+    python.write_text(TURN.format(turns=turns))
+    python.chmod(0o755)
+    assert Outside(tmp_path).ros2("a", "b", "c") == ["/a: 1", "/b: 2", "/c: 3"]
+    turns.write_text("")
+    assert "Node not found" in Outside(tmp_path).ros2("a", "b", "c", turns=2)[1]
