@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
+from multipanda_py.machine.outputs import open_closed_streams
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, a supervisor, and a terminal that is closed."""
 BEYOND_SIGNALS = 128
@@ -53,8 +55,12 @@ def take_signals(handler: Callable[[int, FrameType | None], None]) -> None:
 
 
 def end_at_once(program: str) -> None:
-    """Have signals end this process at once, in a line and with their code. Thread: main."""
+    """Have signals end this process at once, in a line and with their code. Thread: main.
+
+    From here on it has its three standard streams, too: see :func:`.open_closed_streams`.
+    """
     global _ending
+    open_closed_streams()
     _ending = program
     take_signals(_end)
 

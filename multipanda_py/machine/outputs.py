@@ -7,9 +7,31 @@ import contextlib
 import os
 import select
 import stat
+import sys
 from collections.abc import Sequence
 
 _LIMIT = select.PIPE_BUF
+
+
+def open_closed_streams() -> None:
+    """Open what of standard input, output and error was closed at the start, on nothing.
+
+    The next files and sockets would get their numbers, and whatever a library says would go into
+    them; rclpy's executor refuses to begin without a standard error. Thread: main, before
+    anything is opened.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.set_inheritable(number, True)
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(0, closefd=False)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 def never_wait_for_output(numbers: Sequence[int] = (1, 2)) -> None:

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from ament_index_python.packages import get_package_share_directory
+from launch.logging import get_logger
 
 from launch import LaunchContext
 from multipanda_py.config.cell_file import CellConfig
@@ -18,6 +19,8 @@ BOOLEAN = ["true", "false"]
 DISCOVERY = ["environment", "SUBNET", "LOCALHOST", "OFF"]
 Argument = tuple[str, str, str, Sequence[str] | None]
 """Name, default, what it is, what it may be."""
+_NEAR = 0.85
+"""How alike names are of which one is meant for the other, of 1."""
 _OF_LAUNCH = ("launch-prefix", "launch-prefix-filter")
 
 
@@ -40,6 +43,20 @@ def refuse_strangers(context: LaunchContext, known: Sequence[str]) -> None:
             raise ConfigurationError(
                 f"{word}: there is no such argument; {meant}known: {', '.join(known)}; nothing "
                 "is started"
+            )
+
+
+def warn_of_misspelt(context: LaunchContext, known: Sequence[str]) -> None:
+    """Warn of values that another launch file gives to names which nearly are arguments.
+
+    Launch hands on whatever it is given and calls nobody's attention to what nobody reads; some of
+    it is meant for others.
+    """
+    for name in context.launch_configurations:
+        if name not in known and (near := get_close_matches(name, known, n=1, cutoff=_NEAR)):
+            get_logger("multipanda_py").warning(
+                f"{name}: there is no such argument; near: {near[0]}, which is "
+                f"{context.launch_configurations.get(near[0])!r}"
             )
 
 

@@ -32,6 +32,7 @@ from multipanda_py.ros.launch_arguments import (
     Argument,
     cell_file,
     refuse_strangers,
+    warn_of_misspelt,
 )
 
 MOVE_GROUP, PLANNING = "moveit_ros_move_group", "moveit_ros_planning"
@@ -85,7 +86,9 @@ def make_launch_description(
     ]  # fmt: skip
 
     def actions(context: LaunchContext) -> list[Action]:
-        refuse_strangers(context, [name for name, *_ in arguments])
+        known = [name for name, *_ in arguments]
+        refuse_strangers(context, known)
+        warn_of_misspelt(context, known)
         chosen = {name: LaunchConfiguration(name).perform(context) for name, *_ in arguments}
         return [
             *_discovery(chosen["discovery_range"]),
@@ -211,6 +214,7 @@ def _node(chosen: Mapping[str, str], package: str, program: str = "", **more: An
     return Node(
         package=package,
         executable=program or package,
+        exec_name=program or package,  # else launch calls it by its prefix
         namespace=chosen["namespace"],
         output="screen",
         prefix=ends_with_launch,

@@ -117,12 +117,13 @@ def read_goal(
         raise GoalRefused(
             Result.INVALID_GOAL, "time_from_start: must start at 0 or later and grow"
         )
-    q = _gather(points, "positions", order)
+    q, dq, ddq = (
+        _gather(points, field, order, names)
+        for field in ("positions", "velocities", "accelerations")
+    )
     if q is None:
         raise GoalRefused(Result.INVALID_GOAL, "positions: got none")
-    rows = complete(
-        times, q, _gather(points, "velocities", order), _gather(points, "accelerations", order)
-    )
+    rows = complete(times, q, dq, ddq)
     stamp_ns = _nanoseconds(trajectory.header.stamp)
     ahead = 0.0
     if stamp_ns:
@@ -178,7 +179,9 @@ def _order(given: list[str], names: Sequence[str]) -> list[int]:
     return [given.index(name) for name in names]
 
 
-def _gather(points: Sequence[Any], field: str, order: list[int]) -> Matrix | None:
+def _gather(
+    points: Sequence[Any], field: str, order: list[int], names: Sequence[str]
+) -> Matrix | None:
     """Return one field of all points in joint order, (p, n), or None if all leave it out."""
     lists = [getattr(point, field) for point in points]
     if not any(len(values) for values in lists):
@@ -190,7 +193,15 @@ def _gather(points: Sequence[Any], field: str, order: list[int]) -> Matrix | Non
                 f"{field}: point {number} has {len(values)} numbers, allowed {len(order)}"
                 + ("" if field == "positions" else " in every point, or none in any"),
             )
-    return np.array([list(values) for values in lists])[:, order]
+    table = np.array([list(values) for values in lists])[:, order]
+    if not np.isfinite(table).all():
+        number, joint = np.argwhere(~np.isfinite(table))[0].tolist()
+        raise GoalRefused(
+            Result.INVALID_GOAL,
+            f"{field}: point {number} has {table[number, joint]:g} for {names[joint]}, allowed "
+            "finite numbers",
+        )
+    return table
 
 
 def _tolerances(field: str, given: Sequence[Any], names: Sequence[str]) -> Vector:

@@ -102,7 +102,7 @@ from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 def generate_launch_description():
     source = PythonLaunchDescriptionSource({file!r})
-    arguments = {{"use_rviz": "true"}}.items()
+    arguments = {{"use_rviz": "true", "confg_file": "quad_sim.yaml"}}.items()
     return LaunchDescription([DeclareLaunchArgument("rig"),
                               IncludeLaunchDescription(source, launch_arguments=arguments)])
 """
@@ -114,13 +114,15 @@ def test_arguments_of_a_launch_file_that_includes_ours_are_its_own(launch, tmp_p
     it = launch("rig:=a", package=(), file=str(parent))
     wait_until(lambda: it.process.poll() is not None, 20.0, lambda: it.log)
     assert "the package rviz2 is not installed" in it.log
-    assert "no such argument" not in it.log
+    assert "rig: there is no such argument" not in it.log
+    assert "confg_file: there is no such argument; near: config_file, which is '" in it.log
 
 
 def test_what_was_launched_ran_on_after_the_launch(launch, client):
     """Also: a cell by its bare name was not found, and robot_state_publisher is no must."""
     it = launch("config_file:=single_sim.yaml", "namespace:=launched", "cell_name:=another")
     it.wait_for("cell 'another' is active")
+    assert "[multimode_controller-1]" in it.log, "which of them says a line"
 
     def sends_tf():
         found = client.node.get_publishers_info_by_topic("/tf")

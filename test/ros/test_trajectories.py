@@ -191,7 +191,7 @@ def spoil(goal, case):
         return Result.INVALID_GOAL, "effort: is not followed"
     if case == "nan":
         points[2].positions[4] = float("nan")
-        return Result.INVALID_GOAL, "all finite"
+        return Result.INVALID_GOAL, "point 2 has nan for left_fr3_joint"
     if case == "outside limits":
         points[3].positions[3] = 0.2
         return Result.INVALID_GOAL, "joint 4 of left: point 3 has 0.2000 rad"
