@@ -36,6 +36,7 @@ PER_JOINT = {
 }
 POSTURE = ("nullspace.stiffness", "nullspace.damping")
 WEIGHT = ("nullspace.weights.", ".value")
+_SWITCHES = ("limit_error", "use_local_jacobian")
 REFUSED = {
     "use_operational_space": "switch to a law of type operational_space instead",
     "stop_commands": "switch to hold, or call the service stop, instead",
@@ -84,10 +85,10 @@ class CrispNames:
     def has(self, name: str, value: Any = 0.0) -> bool:
         """Return whether a name, with such a value, is one of these."""
         if name in self._own:  # CRISP has one number where the law has one per joint
-            return name in POSTURE and isinstance(value, (int, float))
+            return name in POSTURE and type(value) in (int, float)
         return (
             name in {*STIFFNESS, *DAMPING, *CLIP, *FLAGS, *PER_JOINT, *POSTURE, *REFUSED, *NOTHING}
-            or name in ("limit_error", "use_local_jacobian", "nullspace.projector_type")
+            or name in (*_SWITCHES, "nullspace.projector_type")
             or self._weighed(name) is not None
         )
 
@@ -124,6 +125,8 @@ class CrispNames:
         is_word = name in NOTHING or name == "nullspace.projector_type"
         if not is_word and not isinstance(value, (int, float, list)):
             raise ParameterRejected(f"{name}: got {value!r:.60}, allowed a number or a flag")
+        if isinstance(value, bool) and not (is_word or name in {*FLAGS, *REFUSED, *_SWITCHES}):
+            raise ParameterRejected(f"{name}: got {value}, allowed a number")
         if not is_word and isinstance(value, list) and name not in PER_JOINT:
             raise ParameterRejected(f"{name}: got {len(value)} numbers, allowed one")
         if name in STIFFNESS or name in DAMPING:

@@ -95,6 +95,14 @@ def test_one_number_stands_for_a_vector_of_joints(law):
     assert not law.names.has("nullspace.weights.elbow.value")
 
 
+def test_a_flag_was_taken_for_the_number_one(law):
+    """A wrong type gave every joint of the posture 1 Nm/rad."""
+    assert not law.names.has("nullspace.stiffness", True)
+    for name in ("task.k_pos_x", "task.error_clip.x", "nullspace.damping", "nullspace.max_tau"):
+        with pytest.raises(ParameterRejected, match=f"^{name}: got True, allowed a number"):
+            law.names.ours(name, True, law.values.get)
+
+
 def test_flags_frames_and_projectors(law):
     law.put(use_local_jacobian=True, use_coriolis_compensation=False)
     law.put(**{"nullspace__projector_type": "none", "joint_limit_repulsion__safe_range": 0.2})
