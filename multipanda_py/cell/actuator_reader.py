@@ -12,7 +12,6 @@ from multipanda_py.cell.names import CellNames
 from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.compliance.springs import JointSprings
 from multipanda_py.exceptions import ActuatorRefused
-from multipanda_py.simulation.compliant_build import CompliantGroups
 from multipanda_py.state import Matrix, Vector
 
 
@@ -97,6 +96,9 @@ class ActuatorReader:
     def _springs_of(self, arm: str) -> JointSprings:
         """Return the springs of an arm; made when first asked for."""
         if arm not in self._springs:
+            # Needs mujoco, which whoever has such an arm has: cells of other arms do without.
+            from multipanda_py.simulation.compliant_build import CompliantGroups
+
             groups = CompliantGroups([self._names.arm_config(arm)])
             self._springs[arm] = JointSprings(groups.springs, groups.count)
         return self._springs[arm]
