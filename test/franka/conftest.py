@@ -7,6 +7,7 @@ import importlib.util
 import os
 import select
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -134,34 +135,47 @@ def _power_cycle(sim, addresses):
     return sim, addresses
 
 
-@pytest.fixture(scope="session")
-def two_in_lockstep():
-    addresses = [unused_address(), unused_address()]
-    with FciSim(addresses, lockstep=True) as sim:
-        yield sim, addresses
+_ROBOTS = {}
+"""Robots that the tests of this folder share, by what they are."""
 
 
-@pytest.fixture(scope="session")
-def two_on_the_clock():
-    addresses = [unused_address(), unused_address()]
-    with FciSim(addresses, phases=[0.0, 0.5], priority=40 if _take_priority(0) else 0) as sim:
-        yield sim, addresses
+def _shared_robots(kind, **settings):
+    """Return two robots and their addresses, started when first asked for."""
+    if kind not in _ROBOTS:
+        addresses = [unused_address(), unused_address()]
+        sim = FciSim(addresses, **settings)
+        sim.start()
+        _ROBOTS[kind] = sim, addresses
+    return _ROBOTS[kind]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item, nextitem):
+    """End them with the last test of this folder: robots without clients take half a core."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+            while _ROBOTS:
+                _ROBOTS.popitem()[1][0].close()
 
 
 @pytest.fixture
-def lockstep(two_in_lockstep):
+def lockstep():
     """Two robots in lockstep that have just been switched on, and their addresses."""
-    return _power_cycle(*two_in_lockstep)
+    return _power_cycle(*_shared_robots("lockstep", lockstep=True))
 
 
 @pytest.fixture
-def clocked(two_on_the_clock):
+def clocked():
     """Two robots on the clock that have just been switched on, and their addresses.
 
     The test has a real-time priority, if the machine allows it, as a loop has.
     """
+    priority = 40 if _take_priority(0) else 0
+    robots = _shared_robots("clocked", phases=[0.0, 0.5], priority=priority)
     _take_priority(70)
-    yield _power_cycle(*two_on_the_clock)
+    yield _power_cycle(*robots)
     _take_priority(0)
 
 
