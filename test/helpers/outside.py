@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import sysconfig
@@ -23,20 +22,28 @@ ROOT = Path(__file__).resolve().parents[2]
 # Of the environment that runs the tests; theirs has its own.
 _OURS = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "PYTHONPATH")
 
-_NOT_FOUND = re.compile("Wait for service timed out|Node not found")
-
 _LINES = """
-import contextlib, io, json, shlex, sys
+import contextlib, io, json, re, shlex, sys
 from ros2cli.cli import main
-answers = []
-for line in json.loads(sys.argv.pop()):
+
+def run(line):
     sys.argv[:] = ["ros2", *shlex.split(line)]
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
         try:
             problem = main()
         except SystemExit as end:
             problem = end.code
-    answers.append(said.getvalue() + (f"exit: {problem}" if problem else ""))
+    return said.getvalue() + (f"exit: {problem}" if problem else "")
+
+lines = json.loads(sys.argv.pop())
+turns = int(sys.argv.pop())
+answers = []
+for line in lines:
+    for _ in range(turns):
+        answer = run(line)
+        if not re.search("Wait for service timed out|Node not found", answer):
+            break
+    answers.append(answer)
 print(json.dumps(answers))
 """
 
@@ -102,17 +109,9 @@ class Outside:
         waits five seconds at most.
         """
         self.needs_daemon_stopped = True
-        code, said = self.run("python", "-c", _LINES, json.dumps(lines), timeout=timeout)
+        code, said = self.run("python", "-c", _LINES, turns, json.dumps(lines), timeout=timeout)
         assert code == 0, said
-        answers = json.loads(said.splitlines()[-1])
-        missed = [place for place, answer in enumerate(answers) if _NOT_FOUND.search(answer)]
-        if missed and turns > 1:
-            again = self.ros2(
-                *(lines[place] for place in missed), timeout=timeout, turns=turns - 1
-            )
-            for place, answer in zip(missed, again):
-                answers[place] = answer
-        return answers
+        return json.loads(said.splitlines()[-1])
 
     def ros2_beside(self, *lines, processes=3):
         """Run lines of which none needs another, in some processes; return what each has said."""
