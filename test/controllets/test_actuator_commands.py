@@ -342,3 +342,26 @@ def test_a_pivot_has_a_range_in_metres_and_a_single_motor_no_second_reference(ma
     np.testing.assert_allclose(found.position[1], [0.02, 0.0, 0.03], atol=1e-12)
     np.testing.assert_allclose(found.position[0], before.position[0], atol=1e-12)
     assert found.stiffness[0] < before.stiffness[0]
+
+
+def test_one_law_may_have_arms_of_different_numbers_of_joints(make_cell):
+    arms = {
+        f"{name}_arm": {
+            "model": {"extra": f"config/compliant/{name}_extra.yaml", "name": name},
+            "hand": False,
+            "position": [0.0, place, 0.0],
+            "actuators": {"all": {"type": "qbmove", "preset": 0.6}},
+        }
+        for name, place in (("one_joint", 1.0), ("two_joints", -1.0))
+    }
+    laws = {LAW: {"type": "actuator_commands", "arms": list(arms)}}
+    cell = make_cell(arms, laws, [LAW])
+    cell.command_actuators("one_joint_arm", equilibrium_position=0.1)
+    cell.command_actuators("two_joints_arm", equilibrium_position=[0.2, -0.3])
+    cell.step(3)
+    found = [cell.actuators(arm).equilibrium.tolist() for arm in arms]
+    assert found == [pytest.approx([0.1], abs=1e-9), pytest.approx([0.2, -0.3], abs=1e-9)]
+    cell.set_parameters(LAW, {"mode": "link_torque"})
+    cell.command_actuators("two_joints_arm", torque_command={"joint_2": 0.01})
+    cell.step(3)
+    assert [int(mode) for mode in cell.actuators("two_joints_arm").modes] == [2, 0]
