@@ -49,6 +49,7 @@ class Backend(ABC, Generic[SettingsT]):
         time: Time of its world [s].
         warnings: What its user should know after :meth:`connect` or a recovery, in sentences;
             whoever reads clears it.
+        notices: The same while it runs; said as events, so each of them once.
     """
 
     Settings: ClassVar[type[Settings]] = Settings
@@ -87,6 +88,7 @@ class Backend(ABC, Generic[SettingsT]):
         self.settings = {index: cast(SettingsT, every[index].settings) for index in self.arms}
         self.period = 1.0 / config.cell.rate
         self.warnings: list[str] = []
+        self.notices: list[str] = []
         self._configured: list[tuple[int, str]] = []
 
     @classmethod

@@ -277,6 +277,8 @@ class Mujoco(Backend[FrankaSettings]):
             self.drives[i].measure(state)
         if self._compliant is not None:
             self._compliant.show()
+            if text := self._compliant.news():
+                self.notices.append(text)
         for pose, found in zip(self.objects, self._objects):
             pose[:] = found
         self.time = data.time

@@ -366,6 +366,10 @@ class ControlLoop:
                 continue
             for index, text in faults:
                 self._recoveries.stopped(index, text, now_ns)
+            if backend.notices:
+                for text in backend.notices:
+                    self._mailbox.report(Event.NOTICE, now_ns, -1, -1, text)
+                backend.notices.clear()
         for index, felt in self._estimates:
             if index in fresh and self._backend_of[index].is_new(index):
                 self._attempt(self._backend_of[index], now_ns, felt.update)

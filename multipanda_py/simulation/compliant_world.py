@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.compliance.joints import Saved
+from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.exceptions import BackendError
 from multipanda_py.simulation.compliant_arm import CompliantArm
 from multipanda_py.simulation.link_torque import LinkTorque
@@ -68,6 +69,7 @@ class CompliantWorld:
         self._damping: Vector = np.array(model.dof_damping)[self.dofs]
         self._kicks: Vector | None = None
         self._push = np.zeros(len(self.dofs))
+        self._said_in: tuple[OperationMode, ...] = ()
         owners = [(number, joint) for number, arm in enumerate(arms) for joint in arm.elastic]
         self._owner = [number for number, _ in owners]
         self._own = [slice(self._owner.index(k), self._owner.index(k) + len(arm.elastic))
@@ -131,6 +133,14 @@ class CompliantWorld:
         found = [(self._arms[self._owner[joint]].name, why) for joint, why in refused.items()]
         refused.clear()
         return found
+
+    def news(self) -> str:
+        """Return what steps cannot hold exactly, once for the modes of now; mostly nothing."""
+        joints = self.joints
+        if not joints.complaint or joints.modes == self._said_in:
+            return ""
+        self._said_in = joints.modes
+        return f"arms on springs ({', '.join(self.arms)}): {joints.complaint}"
 
     def show(self) -> None:
         """Write what motors and springs do to the arms' states."""

@@ -365,3 +365,18 @@ def test_one_law_may_have_arms_of_different_numbers_of_joints(make_cell):
     cell.command_actuators("two_joints_arm", torque_command={"joint_2": 0.01})
     cell.step(3)
     assert [int(mode) for mode in cell.actuators("two_joints_arm").modes] == [2, 0]
+
+
+def test_springs_that_are_made_too_stiff_for_the_steps_are_said_once(make_cell):
+    stiff = springs("equilibrium")
+    for group in stiff.values():
+        group["params"] |= {"preset_high": 2.4, "max_deflection": 3.0}
+    laws = {LAW: {"type": "actuator_commands", "arms": ["left"]}}
+    cell = make_cell({"left": arm_on(stiff)}, laws, [LAW])
+    cell.step(3)
+    assert not cell.events()
+    cell.command_actuators("left", stiffness_preset=2.4)
+    cell.step(3)
+    (said,) = [event.text for event in cell.events() if event.event is Event.NOTICE]
+    assert "arms on springs (left): springs" in said
+    assert "vibrate at" in said
