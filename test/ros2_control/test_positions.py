@@ -23,6 +23,7 @@ LAWS = {
     "bad": {"type": "unsteady_position"},
 }
 STEP = np.array([0.3, 0.1, -0.2, 0.1, 0.2, -0.3])
+LED = np.array([0.4, -0.4, -0.4, 0.4, 0.4, 0.4])  # up: near the floor no motion would begin
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +122,7 @@ def test_a_side_that_was_away_is_told_nothing_until_a_motion_begins_where_its_ar
     stands = rig.arm.tell(spoil="nothing")
     is_stopped(rig, "robot_silent")
     assert rig.arm.tell()["commands"] - stands["commands"] <= 1  # which was under way
-    led_to = q_of(rig) + 0.4
+    led_to = q_of(rig) + LED
     rig.arm.tell(put=led_to.tolist())
     rig.arm.tell(spoil="")
     before = rig.arm.tell()
