@@ -27,5 +27,5 @@ class Effort:
     parts: tuple[str, ...] = PARTS[:-1]
 
 
-QUICK = Effort(seconds=0.8, trials=6, rounds=1, parts=("hot", "paced", "wired"))
+QUICK = Effort(seconds=0.6, trials=6, rounds=1, parts=("hot", "paced", "wired"))
 """Under a minute on a quiet machine."""
