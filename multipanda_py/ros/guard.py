@@ -136,6 +136,21 @@ class GuardedNode(Node):
         create = partial(super().create_service, kind, name, qos_profile=REQUESTS)
         self.answers.serve(create, name, work)
 
+    def serve_waiting(self) -> None:
+        """Take the requests that are there, right after this node has got another executor.
+
+        An executor by events learns of each once, when it comes. Who learned of some and serves
+        this node no more takes that with it, and they would wait for ever. Thread: executor.
+        """
+        for service in list(self.services):
+            while True:
+                with service.handle:
+                    taken = service.handle.service_take_request(service.srv_type.Request)
+                if taken is None or taken[0] is None:
+                    break
+                response = service.callback(taken[0], service.srv_type.Response())
+                service.send_response(response, taken[1])
+
     def create_service(
         self, srv_type: Any, srv_name: str, callback: Callable[..., Any], **options: Any
     ) -> Any:

@@ -199,6 +199,7 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
                             f"freed {freed / 2**20:.1f} MiB that killed ROS processes had left"
                         )
                 executor.add_node(life.node)
+                life.node.serve_waiting()
                 if not life.wants_cell:
                     _wait(node, executor, life, signals)
                 elif failure := _serve(node, signals, started, executor, nodes, args, life):

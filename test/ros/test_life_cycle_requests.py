@@ -7,10 +7,11 @@ import time
 
 import pytest
 from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
+from lifecycle_msgs.srv import ChangeState, GetState
 
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.life_cycle import LifeCycle
+from multipanda_py.ros.running import make_executor
 from multipanda_py.testing import simple_cell
 
 ARMS = ("left", "right")
@@ -131,3 +132,34 @@ def test_a_shutdown_was_taken_back_by_an_activation_that_ended_after_it(life, ce
     assert Asked(life, "shutdown").run(cell)
     assert not one.run(cell)
     assert (life.state, life.ends) == ("finalized", True)
+
+
+def test_requests_that_came_while_a_cell_was_cleaned_up_were_never_answered(life, client):
+    """The executor that had learned of them ended with the cell; each later one answered an older.
+
+    So ``get_state`` was a minute late, or did not come.
+    """
+    name = f"{life.node.get_namespace()}cell_by_hand/get_state"
+    asks = client.node.create_client(GetState, name)
+    client.until(asks.service_is_ready, what="the service")
+    first, second = make_executor(), make_executor()
+    try:
+        first.add_node(life.node)
+        futures = [asks.call_async(GetState.Request())]
+
+        def turn():
+            first.spin_once(0.01)
+            return futures[0].done()
+
+        client.until(turn, what="an answer of the first executor")
+        futures += [asks.call_async(GetState.Request()) for _ in range(5)]
+        time.sleep(0.2)  # they come, and nobody looks
+        first.remove_node(life.node)
+        first.shutdown()
+        second.add_node(life.node)
+        life.node.serve_waiting()
+        client.until(lambda: all(future.done() for future in futures), 3.0, "all answers")
+    finally:
+        second.remove_node(life.node)
+        second.shutdown()
+        client.node.destroy_client(asks)
