@@ -17,6 +17,10 @@ Actuators = Sequence[tuple[Actuator[Any], Sequence[int]]]
 """Actuators, each with the joints that it drives, counted from 0."""
 
 
+_NEAR = 1e-6
+"""Share of the range of presets, for a slope."""
+
+
 class JointSprings:
     """The springs of n joints, in groups of one kind of actuator each.
 
@@ -30,6 +34,7 @@ class JointSprings:
         has_second: Whether a joint has a second motor, (n,).
         preset_low: Smallest presets, (n,).
         preset_high: Largest presets, (n,).
+        moves_pivots: Whether a second motor moves something else than a spring's end anywhere.
         are_damped: Whether there is damping between motors and joints anywhere.
 
     Raises:
@@ -55,6 +60,8 @@ class JointSprings:
         ).astype(bool)
         self.preset_low = self._each(lambda of, at: of.preset_low)
         self.preset_high = self._each(lambda of, at: of.preset_high)
+        self._pivots = self.has_second & ~self.is_antagonistic
+        self.moves_pivots = bool(self._pivots.any())
         self._reach = 0.999999 * self._each(lambda of, at: of.of["max_deflection"])
         self._coupled = any(of.is_coupled for of, _ in self._groups)
         self.are_damped = any(
@@ -103,6 +110,20 @@ class JointSprings:
         if not self._all_antagonistic:
             near[1] = np.where(self.is_antagonistic, near[1], theta[1])
         return self.stiffness(q, near)
+
+    def pivot_slopes(self, q: Vector, theta: Matrix) -> tuple[Vector, Vector]:
+        """Return how loads of second motors and torques of links grow with where these stand.
+
+        Of pivots only, between their stops; zero for other joints, (n,) each.
+        """
+        low, high = self.preset_low, self.preset_high
+        near = _NEAR * (high - low)
+        below, above = (np.minimum(np.maximum(theta[1] + way, low), high) for way in (-near, near))
+        before, after = (self.torque(q, np.array([theta[0], at])) for at in (below, above))
+        per = np.divide(
+            1.0, above - below, out=np.zeros_like(q), where=self._pivots & (above > below)
+        )
+        return (after.motor_2 - before.motor_2) * per, (after.link - before.link) * per
 
     def damping(self, theta: Matrix) -> Vector:
         """Return the damping between motors and joints, (n,) [Nm s/rad]."""

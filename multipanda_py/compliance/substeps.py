@@ -54,7 +54,14 @@ def choose_substeps(
     .. math:: \omega^2 \le \max_j \sum_k |C_{jk}|\, \sigma_k + \max_j \sigma_j / J_j
 
     since no eigenvalue of :math:`C \Sigma` is above the largest sum of a row, and what motors add
-    to it is at most their own.
+    to it is at most their own. A motor that moves a pivot s has a stiffness of its own and one
+    that mixes both: with its mass m,
+
+    .. math::
+        \omega^2 \le \max\left(\omega^2, \max_j \frac{1}{m_j}
+        \left|\frac{\partial F_j}{\partial s_j}\right|\right) + \max_j
+        \left|\frac{\partial \tau_j}{\partial s_j}\right|
+        \sqrt{\frac{1}{m_j} \left(\sum_k |C_{jk}| + \frac{1}{J_j}\right)}
 
     Args:
         springs: Between motors and links.
@@ -72,7 +79,10 @@ def choose_substeps(
     sigma += equations.gains[0, LINK]
     reach = np.abs(compliance)
     moving = (sigma * equations.lightness).ravel().tolist()
-    omega = math.sqrt(max(reach.dot(sigma).tolist()) + max(moving))
+    square = max(reach.dot(sigma).tolist()) + max(moving)
+    if springs.moves_pivots and equations.lightness[1].any():
+        square = _with_pivots(square, springs, equations, x, reach)
+    omega = math.sqrt(square)
     fastest = max(equations.fastest, *reach.dot(damping).tolist())
     wanted = duration * max(omega / SHARE, fastest / FAST_SHARE)
     if not math.isfinite(wanted):
@@ -99,3 +109,13 @@ def choose_substeps(
             softness = (held / omega) ** 2
             complaint += f"; they are softened by {softness:.2g}"
     return Plan(count, softness, complaint)
+
+
+def _with_pivots(
+    square: float, springs: JointSprings, equations: Equations, x: Matrix, reach: Matrix
+) -> float:
+    """Return the square of the frequency with what motors of pivots add to it."""
+    first, second = equations.lightness
+    own, mixed = springs.pivot_slopes(x[0], x[1:])
+    cross = np.abs(mixed) * np.sqrt(second * (reach.sum(axis=1) + first))
+    return float(max(square, *(np.abs(own) * second).tolist()) + max(cross.tolist()))

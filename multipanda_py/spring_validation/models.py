@@ -15,6 +15,9 @@ ALONG_THE_AXES = (0.0, -GRAVITY, 0.0)
 TIP = "tip"
 BOX = "box"
 BOX_EDGE, BOX_MASS, BOX_FRICTION = 0.265, 2.0, 0.23
+IMPRATIO = 100.0
+"""How much harder MuJoCo's friction is than its contacts. Friction gives way like a damper: a box
+that is pushed with four fifths of what holds it crept by 0.48 mm/s at 1, by 0.006 mm/s at 100."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,6 @@ def chain_model(
         )
     return mujoco.MjModel.from_xml_string(
         f'<mujoco><option timestep="{step}" integrator="implicitfast" cone="elliptic" '
-        f'gravity="{gravity[0]} {gravity[1]} {gravity[2]}"/>'
+        f'impratio="{IMPRATIO:g}" gravity="{gravity[0]} {gravity[1]} {gravity[2]}"/>'
         f"<worldbody>{world}{''.join(parts)}{tip}{'</body>' * len(links)}</worldbody></mujoco>"
     )
