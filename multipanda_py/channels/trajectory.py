@@ -19,7 +19,7 @@ from multipanda_py.targets import TRAJECTORY_POINTS
 if TYPE_CHECKING:
     from multipanda_py.config.sections import GateConfig
 
-LAWS = ("joint_trajectory", "joint_position")
+LAWS = ("joint_trajectory", "joint_position", "optimization_augmented")
 """Laws that say how a trajectory goes, as who sends one through the action wants to know."""
 REST = 1e-3
 """Fastest that a joint may be at the end of a trajectory [rad/s]."""

@@ -47,6 +47,11 @@ class BoundedPose:
         self.position[:] = state.position_ee_in_base
         self.rotation[:] = state.rotation_ee_in_base
 
+    def displace(self, error: Vector) -> None:
+        """Move at once by an error (6,) [m, rad] along and about the axes of the base."""
+        _add(self.position, error[:3], self.position)
+        self.rotation[:] = _dot(_exp3(error[3:]), self.rotation)
+
     def advance(self, position: Vector, rotation: Matrix, period: float) -> None:
         """Move towards a pose for one period."""
         step = _subtract(position, self.position, self._step)

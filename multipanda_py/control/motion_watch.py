@@ -100,6 +100,7 @@ class MotionWatch:
 
     Attributes:
         state: How the newest motion is doing.
+        presses: Whether the arm is meant to press on something: touching ends no motion then.
 
     Thread: control.
     """
@@ -115,7 +116,7 @@ class MotionWatch:
         self.state = MotionState.IDLE
         self._ends_as = MotionState.IDLE
         self._motions, self._largest, self._late = 0, 0.0, 0.0
-        self._blocked = 0.0
+        self._blocked, self.presses = 0.0, False
 
     def set_params(self, params: MotionParams, context: Context) -> None:
         """Take speed and tolerances over."""
@@ -202,7 +203,7 @@ class MotionWatch:
                 self._settle(state, goal_error, period)
             elif largest > self._path_least and self._leaves_path(error):
                 self._give_way(state, MotionState.PATH_TOLERANCE_VIOLATED)
-            elif self._meets_something(state):
+            elif not self.presses and self._meets_something(state):
                 self._give_way(state, MotionState.CONTACT)
             elif motion.rate < _STANDS or self._blocked:
                 self._wait(state, period)

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follow a plan, control contact forces, or both: optimization-augmented control."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from multipanda_py.channel import Channel
+from multipanda_py.context import Context
+from multipanda_py.control.augmented_params import AugmentedParams
+from multipanda_py.control.bounded_pose import BoundedPose
+from multipanda_py.control.cartesian_spring import CartesianSpring
+from multipanda_py.control.plan_integral import PlanIntegral
+from multipanda_py.control.pressing_team import PressingTeam
+from multipanda_py.controllets.joint_trajectory import JointTrajectory, JointTrajectoryParams
+from multipanda_py.handover import MAX_STEP, Handover
+from multipanda_py.report import Report
+from multipanda_py.state import ArmState, Vector
+from multipanda_py.targets import TrajectoryTarget
+
+_dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
+TETHER, TURN_TETHER = 0.15, 0.6
+"""Farthest that the reference pose may be ahead of the tool [m], [rad]."""
+
+
+@dataclass(frozen=True, eq=False)
+class OptimizationAugmentedParams(AugmentedParams, JointTrajectoryParams):
+    """Mode and gains of :class:`OptimizationAugmented`."""
+
+
+class AugmentedTarget(TrajectoryTarget):
+    """A plan for the joints, a pose for the tool, and the wrench that it exerts."""
+
+    channels: ClassVar[tuple[str | Channel, ...]] = (
+        *TrajectoryTarget.channels,
+        "pose",
+        "wrench",
+    )
+
+
+class OptimizationAugmented(JointTrajectory):
+    r"""Follow a plan of one to N arms, control the forces of their tools, or do both.
+
+    .. math::
+        \tau = \underbrace{M \ddot q_d + K e + K k_i \int e\,dt + D \dot e}_{\tau_{opt},\; e = q_d - q}
+        \quad\text{or}\quad
+        \tau = N \tau_{opt} + J^T \left( w F_{opt} + (1 - w) F_x - u (P f) + u F_c \right)
+
+    with :math:`F_{opt} = \Lambda J M^{-1} \tau_{opt}`, what the plan's torques do at the tool,
+    and :math:`N \tau_{opt} = \tau_{opt} - J^T F_{opt}`, what they do besides; the spring and
+    damper :math:`F_x` of :class:`.CartesianSpring` to the target pose; and the forces
+    :math:`F_c` along *u* of :class:`.PressingTeam`, along which neither plan nor spring have a
+    say (*f* is what they ask for there). The parameter ``mode`` says what counts:
+
+    ============  =========================================================================
+    optimization  the plan alone (w = 1, P = 0); wrenches that are asked for wait
+    hybrid        the plan, and forces along the wrenches that are asked for (w = 1)
+    force         the pose, and the same forces (w = 0); the plan keeps the posture only
+    ============  =========================================================================
+
+    A plan is a trajectory or a posture per arm, as for :class:`.JointTrajectory`, which has the
+    references, tolerances and reports; where a force is controlled, touching ends no motion.
+    Change the mode at any time, in contact, too: the plan, or the pose, begins where it exerts what
+    the other did, and *w* goes over within ``blend_time``. What was asked of the other is
+    forgotten, so ask after the change. Forces begin when all hands that are asked for one touch,
+    and end for all when one of them loses its contact. The integral neither runs along a
+    controlled force, nor into limits of torque.
+
+    Source: Özcan and Oguz, "An Optimization-Augmented Control Framework for Single and
+    Coordinated Multi-Arm Robotic Manipulation", Algorithm 1. Where it adds the torques of plan,
+    force and pose and assumes that motion is orthogonal to force, here that is seen to;
+    :math:`C \dot q` is the default feature ``coriolis``.
+    """
+
+    Params, Target = OptimizationAugmentedParams, AugmentedTarget
+    default_features: ClassVar[tuple[str, ...]] = (
+        "coriolis",
+        "joint_limits",
+        "collision_avoidance",
+    )
+    touches = ("things", "hands")
+    report_names = (
+        *JointTrajectory.report_names,
+        Report("force", "N", "with which hands press, mean of those that are asked to"),
+        Report("force error", "N", "largest, of what is asked for"),
+        Report("pressing", "", "1 while all hands press, 0 while none, between them while some"),
+    )
+    params: OptimizationAugmentedParams
+
+    def __init__(self, context: Context, params: OptimizationAugmentedParams) -> None:
+        n = context.n_arms
+        self._team = PressingTeam(context, params.gains())
+        self._integrals = [PlanIntegral(arm.limits, context.period) for arm in context.arms]
+        self._pose_springs = [CartesianSpring() for _ in range(n)]
+        self._poses = [BoundedPose() for _ in range(n)]
+        self._goals = [(np.zeros(3), np.eye(3)) for _ in range(n)]
+        self._wrenches = np.zeros((n, 6))
+        self._at_tool = context.joint_zeros()
+        self._states: Sequence[ArmState] = ()
+        self._mode, self._weight = params.mode, 1.0
+        super().__init__(context, params)
+
+    def on_parameters(self) -> None:
+        """Hand gains over, and go to another mode."""
+        super().on_parameters()
+        p, period = self.params, self.context.period
+        self._team.set_gains(p.gains(), p.blend_time)
+        for integral, stiffness in zip(self._integrals, self._stiffness):
+            integral.set_gains(p.integral_rate, stiffness, p.integral_share)
+        cycles = round(p.blend_time / period) if self._states else 0
+        for spring, pose in zip(self._pose_springs, self._poses):
+            spring.set_shape(p.position_damping_ratio, p.position_clip, False)
+            spring.set_stiffness(p.position_stiffness, cycles)
+            pose.set_bounds(p.position_speed, p.turn_speed, TETHER, TURN_TETHER)
+        if p.mode != self._mode:
+            was, self._mode = self._mode, p.mode
+            if self._states and p.mode == "force":
+                self._take_pose()
+            elif self._states and was == "force":
+                self._take_plan()
+
+    def on_activate(self, states: Sequence[ArmState], target: TrajectoryTarget) -> None:
+        """Hold the measured postures and poses, and press nothing."""
+        super().on_activate(states, target)
+        self._states, self._mode = states, self.params.mode
+        self._weight = 0.0 if self._mode == "force" else 1.0
+        self._team.reset()
+        for arm, state in enumerate(states):
+            self._integrals[arm].reset()
+            self._poses[arm].start(state)
+            self._keep_pose(arm)
+
+    def on_deactivate(self) -> None:
+        """Have no states any more."""
+        self._states = ()
+
+    def on_handover(
+        self,
+        states: Sequence[ArmState],
+        target: TrajectoryTarget,
+        handovers: Sequence[Handover],
+    ) -> str:
+        """Begin where joint springs, or those of the pose, press as before."""
+        words = super().on_handover(states, target, handovers)
+        for arm, (state, handover) in enumerate(zip(states, handovers)):
+            self._displace_pose(arm, state, handover.wrench_in_base)
+        return words
+
+    def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
+        """Begin a motion or a stop, go to a pose, or control a force."""
+        if channel == "pose":
+            position, rotation = self._goals[place]
+            pose = target.data["pose"][place]
+            position[:], rotation[:] = pose[:3], pose[3:].reshape(3, 3)
+        elif channel == "wrench":
+            self._team.aim(place, target.data["wrench"][place])
+        else:
+            super().on_target(channel, place, target)
+
+    def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
+        """Write the joint torques of every arm."""
+        team, goal = self._team, 0.0 if self._mode == "force" else 1.0
+        team.step(states, self._mode != "optimization")
+        for watch, hand in zip(self._watches, team.hands):
+            watch.presses = bool(hand.size) and not team.is_idle
+        super().update(states, target, period)
+        most = period / self.params.blend_time
+        self._weight += max(-most, min(most, goal - self._weight))
+        for arm, state in enumerate(states):
+            self._integrate(arm, state)
+        if self._weight < 1.0 or not team.is_idle:
+            self._mix(states, period)
+        self._report()
+
+    def _integrate(self, arm: int, state: ArmState) -> None:
+        """Add the integral part of the plan's torque."""
+        integral, tau = self._integrals[arm], self.tau[arm]
+        if self._weight == 1.0 and self.params.integral_rate > 0.0:
+            share = float(self._team.share[arm, arm])
+            direction = self._team.hands[arm].direction
+            integral.step(state, self._springs[arm].error, direction, share)
+        _add(tau, integral.torque, tau)
+
+    def _mix(self, states: Sequence[ArmState], period: float) -> None:
+        """Replace what the plan does at the tools by what the mode has there."""
+        weight, wrenches, freed = self._weight, self._wrenches, 1.0 - self._weight
+        for arm, state in enumerate(states):
+            tau, wrench = self.tau[arm], wrenches[arm]
+            of_plan = at_tool(state, tau)
+            _subtract(tau, of_plan.dot(state.jacobian, self._at_tool[arm]), tau)
+            _multiply(of_plan, weight, wrench)
+            if freed > 0.0:
+                pose = self._poses[arm]
+                pose.advance(*self._goals[arm], period)
+                pose.tie(state)
+                pull = self._pose_springs[arm].wrench(state, pose.position, pose.rotation)
+                wrench += freed * pull
+        self._team.across(wrenches)
+        self._team.add(wrenches)
+        for state, wrench, tau, part in zip(states, wrenches, self.tau, self._at_tool):
+            _add(tau, wrench.dot(state.jacobian, part), tau)
+
+    def _static(self, arm: int, state: ArmState) -> Vector:
+        """Return what spring and integral of the plan exert, (n,) [Nm]."""
+        spring = self._springs[arm]
+        pull: Vector = spring.stiffness_at(state).dot(self._motions[arm].q - state.q)
+        return pull + self._integrals[arm].torque
+
+    def _take_pose(self) -> None:
+        """Let springs of the poses begin where they exert what the plan does at the tools."""
+        for arm, state in enumerate(self._states):
+            if self._weight == 1.0:
+                self._poses[arm].start(state)
+                self._keep_pose(arm)
+                self._displace_pose(arm, state, at_tool(state, self._static(arm, state)))
+            self._motions[arm].stop()
+            self._watches[arm].reset()
+
+    def _take_plan(self) -> None:
+        """Let the plan begin where it exerts what the springs of the poses do.
+
+        Where it still has a share, it has the same reference as a moment ago.
+        """
+        if self._weight > 0.0:
+            return
+        for arm, state in enumerate(self._states):
+            motion, limits, spring = self._motions[arm], state.limits, self._springs[arm]
+            static = self._static(arm, state)
+            pose = self._poses[arm]
+            self._pose_springs[arm].measure(state, pose.position, pose.rotation)
+            pull = self._pose_springs[arm].spring_in_base() - at_tool(state, static)
+            wanted = static + pull.dot(state.jacobian)
+            stiffness = spring.stiffness_at(state)
+            step = spring.deflection(stiffness, wanted - self._integrals[arm].torque)
+            step /= max(1.0, float(np.abs(step).max()) / MAX_STEP)
+            posture = np.minimum(np.maximum(state.q + step, limits.lower), limits.upper)
+            motion.rest(posture, np.zeros(len(posture)))
+            self._watches[arm].reset()
+
+    def _keep_pose(self, arm: int) -> None:
+        """Stay at the reference pose."""
+        position, rotation = self._goals[arm]
+        position[:], rotation[:] = self._poses[arm].position, self._poses[arm].rotation
+
+    def _displace_pose(self, arm: int, state: ArmState, wrench: Vector) -> None:
+        """Move a reference pose to where its spring exerts a wrench (6,), and stay there."""
+        error, _ = self._pose_springs[arm].error_for(state, wrench)
+        pose = self._poses[arm]
+        pose.displace(error)
+        self._keep_pose(arm)
+
+    def _report(self) -> None:
+        """Report how hands press."""
+        hands = [hand for hand in self._team.hands if hand.size]
+        report, first = self.report, self._kept_at + 1
+        report[first : first + 3] = 0.0
+        if hands and not self._team.is_idle:
+            report[first] = sum([hand.felt for hand in hands]) / len(hands)
+            report[first + 1] = max([abs(hand.size - hand.felt) for hand in hands])
+            touching = sum([hand.touches for hand in hands]) / (1.0 + len(hands))
+            report[first + 2] = 1.0 if self._team.presses else touching
+
+
+def at_tool(state: ArmState, tau: Vector) -> Vector:
+    r"""Return the wrench :math:`\Lambda J M^{-1} \tau` at the tool, (6,) [N, Nm].
+
+    Unlike that of :func:`.tool_wrench` it takes all of the torques' motion of the tool away
+    near singular postures, too.
+    """
+    space = state.operational_space()
+    inertia = space.inertia if space.damping == 0.0 else space.projection_inertia()
+    wrench: Vector = inertia.dot(space.minv_jt.T.dot(tau))
+    return wrench
