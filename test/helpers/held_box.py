@@ -64,10 +64,11 @@ class HeldBox:
         mass: Of the box [kg].
         first: The law at work.
         right: Robot model of the right arm, one of ``BESIDE``; None for another FR3.
+        laws: That its cell has.
         arm: Settings of both arms.
     """
 
-    def __init__(self, make_cell, mass, first="force_pair", right=None, **arm):
+    def __init__(self, make_cell, mass, first="force_pair", right=None, laws=LAWS, **arm):
         arms = {
             name: {"position": list(base), "hand": False, "tool": ROD, "q_start": AT_BOX[name]}
             for name, base in BASES.items()
@@ -82,7 +83,7 @@ class HeldBox:
                     "mass": mass},
         }  # fmt: skip
         arms = {name: {**settings, **arm} for name, settings in arms.items()}
-        self.cell = make_cell(arms, LAWS, [first], objects=objects)
+        self.cell = make_cell(arms, laws, [first], objects=objects)
         sim = self.cell.simulation
         self.model, self.data = sim.model, sim.data
         self.model.opt.impratio = 1000.0  # else things creep down through dry friction: 0.4 mm/s

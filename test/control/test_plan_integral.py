@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The integral of a plan against sums written down by hand, and that it does not wind up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.control.plan_integral import PlanIntegral
+from multipanda_py.testing import PERIOD, StateMaker
+
+pytestmark = pytest.mark.inline
+
+READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
+STIFFNESS = np.array([600.0, 600, 600, 600, 250, 150, 50])
+NONE = np.zeros(6)
+
+
+@pytest.fixture
+def rig():
+    (state,) = StateMaker().at([READY])
+    integral = PlanIntegral(state.limits, PERIOD)
+    integral.set_gains(2.0, STIFFNESS, 0.1)
+    return integral, state
+
+
+def test_it_is_gain_times_stiffness_times_the_integral_of_the_error(rig):
+    integral, state = rig
+    error = np.linspace(-0.01, 0.01, 7)
+    for _ in range(50):
+        found = integral.step(state, error, NONE, 0.0)
+    assert found == pytest.approx(2.0 * STIFFNESS * 50 * PERIOD * error)
+
+
+def test_it_stays_within_its_share_of_the_torque_limits(rig):
+    integral, state = rig
+    for _ in range(3000):
+        found = integral.step(state, np.full(7, 0.1), NONE, 0.0)
+    assert found == pytest.approx(0.1 * state.limits.torque)
+    for _ in range(100):
+        found = integral.step(state, np.full(7, -0.1), NONE, 0.0)
+    assert (found < 0.1 * state.limits.torque - 0.5 * 2.0 * STIFFNESS * 0.1 * 0.1).all()
+
+
+def test_a_joint_that_gives_all_its_torque_integrates_only_back(rig):
+    integral, state = rig
+    state.tau[:] = 0.0
+    state.tau[1] = state.limits.torque[1]
+    found = integral.step(state, np.full(7, 0.01), NONE, 0.0)
+    assert found[1] == 0.0
+    assert (np.delete(found, 1) > 0.0).all()
+    assert integral.step(state, np.full(7, -0.01), NONE, 0.0)[1] < 0.0
+
+
+def test_what_a_contact_keeps_along_a_controlled_force_is_not_integrated(rig):
+    """Joints that are off along u alone, as a contact there holds them, and others in full."""
+    integral, state = rig
+    u = np.array([0.0, 0.6, -0.8, 0.0, 0.0, 0.0])
+    along = state.jacobian.T @ u
+    off = np.linalg.solve(state.mass, along)
+    found = integral.step(state, 0.01 * off, u, 1.0).copy()
+    assert found == pytest.approx(np.zeros(7), abs=1e-15)
+    error = np.linspace(-0.01, 0.01, 7)
+    across = error - off * (along @ error) / (along @ off)
+    found = integral.step(state, error, u, 1.0)
+    assert found == pytest.approx(2.0 * STIFFNESS * PERIOD * across)
+    assert along @ (found / STIFFNESS) == pytest.approx(0.0, abs=1e-15)

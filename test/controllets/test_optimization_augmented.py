@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Optimization-augmented control against dense equations, and on arms that hold a box."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from held_box import AT_BOX, BOTH, HeldBox
+
+from multipanda_py import registry
+from multipanda_py.exceptions import TargetRejected
+from multipanda_py.parameter_set import ParameterSet
+from multipanda_py.testing import PERIOD, StateMaker, check_contract
+
+LAW = "optimization_augmented"
+READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
+AUGMENTED = {"augmented": {"type": LAW, "arms": BOTH}}
+INWARD = {"left": np.array([0, -1.0, 0, 0, 0, 0]), "right": np.array([0, 1.0, 0, 0, 0, 0])}
+
+
+class Rig:
+    """A law on N arms whose states are made up."""
+
+    def __init__(self, n, law=LAW, **values):
+        self.maker = StateMaker(n)
+        law_class = registry.find("controllets", law)
+        self.set = ParameterSet(law_class.Params, robots=self.maker.robots)
+        self.values = {spec.name: spec.default for spec in self.set.specs} | values
+        self.law = law_class(self.maker.context, self.params())
+        self.target = law_class.Target(n, n_joints=self.maker.joints)
+        self.states = self.maker.at([READY + 0.05 * i for i in range(n)])
+        self.law.on_activate(self.states, self.target)
+
+    def params(self):
+        return self.set.decode(self.set.encode(self.values))
+
+    def change(self, **values):
+        self.values |= values
+        self.law.params = self.params()
+        self.law.on_parameters()
+
+    def press(self, wrenches):
+        for place, wrench in enumerate(wrenches):
+            self.target.data["wrench"][place][:] = wrench
+            self.law.on_target("wrench", place, self.target)
+
+    def feel(self, wrenches):
+        for state, wrench in zip(self.states, wrenches):
+            state.wrench_ext_in_base[:] = -np.asarray(wrench)
+
+    def step(self, cycles=1):
+        for _ in range(cycles):
+            self.law.update(self.states, self.target, PERIOD)
+        return [tau.copy() for tau in self.law.tau]
+
+    @property
+    def stiffness(self):
+        return np.diag(self.maker.context.arms[0].robot.figure("stiffness"))
+
+
+def parts(state, tau):
+    """Split joint torques into what they do at the tool, (6,), and the rest, densely."""
+    minv = np.linalg.inv(state.mass)
+    inertia = np.linalg.inv(state.jacobian @ minv @ state.jacobian.T)
+    wrench = inertia @ state.jacobian @ minv @ tau
+    return wrench, tau - state.jacobian.T @ wrench
+
+
+def outward(n, size):
+    """Wrenches of n hands in a row that press alternately along y and against it."""
+    found = np.zeros((n, 6))
+    found[:, 1] = [size * (1 if i % 2 == 0 else -1) for i in range(n)]
+    return found
+
+
+def expected_modes(n):
+    """What adds up to nothing of hands that stand in a row along the line they press in."""
+    if n == 1:
+        return np.eye(1)
+    signs = np.array([1.0 if i % 2 == 0 else -1.0 for i in range(n)])
+    return np.eye(n) - np.outer(signs, signs) / n
+
+
+@pytest.mark.inline
+def test_contract_with_four_arms():
+    check_contract(LAW, n_arms=4, seed=4)
+
+
+@pytest.mark.inline
+def test_a_plan_alone_is_followed_as_joint_trajectory_follows_it():
+    ours, theirs = Rig(2, integral_rate=0.0), Rig(2, "joint_trajectory")
+    rng = np.random.default_rng(3)
+    for rig in (ours, theirs):
+        rig.target.q[1][:] = READY + 0.2
+        rig.law.on_target("joint", 1, rig.target)
+    for _ in range(50):
+        q = [READY + 0.05 * i + rng.normal(size=7) * 0.01 for i in range(2)]
+        dq = rng.normal(size=(2, 7)) * 0.1
+        for rig in (ours, theirs):
+            rig.maker.at(q, dq)
+        for mine, other in zip(ours.step(), theirs.step()):
+            assert np.array_equal(mine, other)
+
+
+@pytest.mark.inline
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_hybrid_is_the_plan_without_the_controlled_forces_and_these(n):
+    rig = Rig(n, mode="hybrid", integral_rate=0.0)
+    wrenches = outward(n, 20.0)
+    rig.press(wrenches)
+    rig.feel(wrenches)
+    planned = [state.q.copy() for state in rig.states]
+    off = np.linspace(-0.01, 0.012, 7)
+    rig.maker.at([q + (1 + i) * off for i, q in enumerate(planned)])
+    found = rig.step(600)
+    assert rig.law.report[11] == 1.0
+    u = [wrench / 20.0 for wrench in wrenches]
+    asked = [rig.stiffness @ (q - s.q) for q, s in zip(planned, rig.states)]
+    split = [parts(state, tau) for state, tau in zip(rig.states, asked)]
+    along = np.array([w[0] @ axis for w, axis in zip(split, u)])
+    left = along - expected_modes(n) @ along
+    for place, (state, tau) in enumerate(zip(rig.states, found)):
+        of_plan, rest = split[place]
+        pushed = rig.law._team.hands[place].exerted
+        across = of_plan - along[place] * u[place]
+        wanted = across + (left[place] + pushed) * u[place]
+        assert tau == pytest.approx(rest + state.jacobian.T @ wanted, abs=1e-8)
+        assert pushed == pytest.approx(20.0, abs=4.0)
+
+
+@pytest.mark.inline
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_force_is_the_spring_of_the_pose_and_the_posture_of_the_plan(n):
+    rig = Rig(n, mode="force", integral_rate=0.0)
+    shift = np.array([0.02, -0.03, 0.01])
+    for place, state in enumerate(rig.states):
+        record = rig.target.data["pose"][place]
+        record[:3] = state.position_ee_in_base + shift
+        record[3:] = state.rotation_ee_in_base.ravel()
+        rig.law.on_target("pose", place, rig.target)
+    planned = [state.q.copy() for state in rig.states]
+    here = [state.position_ee_in_base.copy() for state in rig.states]
+    turned = [state.rotation_ee_in_base.copy() for state in rig.states]
+    off = np.linspace(-0.004, 0.005, 7)
+    rig.maker.at([q + off for q in planned])
+    found = rig.step(700)
+    for place, (state, tau) in enumerate(zip(rig.states, found)):
+        turn = turned[place] @ state.rotation_ee_in_base.T
+        angle = 0.5 * np.array(
+            [turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]
+        )
+        angle *= np.arcsin(np.linalg.norm(angle)) / np.linalg.norm(angle)
+        way = np.concatenate([here[place] + shift - state.position_ee_in_base, angle])
+        pull = np.array([600.0] * 3 + [30.0] * 3) * way
+        _, rest = parts(state, rig.stiffness @ (planned[place] - state.q))
+        assert tau == pytest.approx(rest + state.jacobian.T @ pull, abs=1e-6)
+
+
+@pytest.mark.inline
+def test_nobody_presses_until_all_touch():
+    rig = Rig(2, mode="hybrid")
+    wrenches = outward(2, 30.0)
+    rig.press(wrenches)
+    rig.feel(wrenches * [[0.1], [0.0]])
+    rig.step(500)
+    assert not rig.law._team.presses
+    assert 0.2 < rig.law.report[11] < 0.5
+    assert max(abs(hand.exerted) for hand in rig.law._team.hands) < 5.0
+    rig.feel(wrenches * 0.1)
+    rig.step(500)
+    assert rig.law.report[11] == 1.0
+    assert min(hand.exerted for hand in rig.law._team.hands) > 20.0
+
+
+@pytest.mark.inline
+def test_a_wrench_waits_for_its_mode():
+    rig = Rig(1)
+    rig.press(outward(1, 30.0))
+    rig.feel(outward(1, 30.0))
+    assert np.abs(rig.step(300)).max() < 1e-9
+    rig.change(mode="force")
+    rig.step(600)
+    assert rig.law.report[11] == 1.0
+
+
+@pytest.mark.inline
+@pytest.mark.parametrize("way", [("optimization", "force"), ("force", "hybrid", "optimization")])
+def test_torques_have_no_step_where_the_mode_changes(way):
+    """Held off the plan and pressing: nothing jumps, and the force across goes on."""
+    rig = Rig(2, mode=way[0])
+    rig.press(outward(2, 20.0))
+    rig.feel(outward(2, 20.0))
+    rig.maker.at([state.q + 0.004 for state in rig.states])
+    last = rig.step(800)
+    for mode in way[1:]:
+        rig.change(mode=mode)
+        for _ in range(800):
+            taus = rig.step()
+            step = max(np.abs(a - b).max() for a, b in zip(taus, last))
+            assert step < 0.25
+            last = taus
+
+
+@pytest.mark.inline
+def test_a_lost_contact_ends_the_forces_of_all_and_says_so():
+    rig = Rig(2, mode="hybrid")
+    wrenches = outward(2, 30.0)
+    rig.press(wrenches)
+    rig.feel(wrenches)
+    before = rig.step(800)
+    rig.feel(wrenches * [[1.0], [0.0]])
+    for _ in range(400):
+        taus = rig.step()
+        step = max(np.abs(a - b).max() for a, b in zip(taus, before))
+        assert step < 1.0
+        before = taus
+    (said,) = rig.maker.context.notices
+    assert said.startswith("contact lost: arm1 (asked for 30.0 N)")
+    assert rig.law._team.is_idle
+    assert all(hand.exerted == 0.0 for hand in rig.law._team.hands)
+    rig.feel(wrenches)
+    rig.step(300)
+    assert rig.law._team.is_idle
+    rig.press(wrenches)
+    rig.step(600)
+    assert rig.law.report[11] == 1.0
+
+
+
+class Carried(HeldBox):
+    """Two hands at a box under the law, and plans for them to carry it."""
+
+    def __init__(self, make_cell, mass=0.8, **arm):
+        super().__init__(make_cell, mass, "augmented", laws=AUGMENTED, **arm)
+        self.maker = StateMaker()
+        self.planned = {arm: np.array(AT_BOX[arm]) for arm in BOTH}
+        self.forces = []
+
+    def press(self, size, mode="hybrid"):
+        self.cell.set_parameters("augmented", {"mode": mode})
+        for arm in BOTH:
+            self.cell.set_target(arm, wrench=size * INWARD[arm])
+        for _ in range(80):
+            self.cell.step(50)
+            if self.cell.report("augmented")["pressing"] == 1.0:
+                break
+        self.cell.step(1000)
+
+    def shifted(self, arm, shift):
+        """Move a planned hand by (3,) [m] as it is turned, by Newton's method."""
+        (state,) = self.maker.at([self.planned[arm]])
+        goal, frame = state.position_ee_in_base + shift, state.rotation_ee_in_base.copy()
+        for _ in range(20):
+            turn = frame @ state.rotation_ee_in_base.T
+            angle = [turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]
+            error = np.concatenate([goal - state.position_ee_in_base, 0.5 * np.array(angle)])
+            (state,) = self.maker.at([state.q + np.linalg.pinv(state.jacobian) @ error])
+        assert np.abs(error).max() < 1e-9
+        return state.q.copy()
+
+    def carry(self, shift, waypoints, time=0.4):
+        """Go from waypoint to waypoint, at rest at each, and watch the forces."""
+        for _ in range(waypoints):
+            for arm in BOTH:
+                self.planned[arm] = self.shifted(arm, np.array(shift) / waypoints)
+                point = np.concatenate([[time], self.planned[arm], np.zeros(14)])
+                self.cell.follow(arm, [point])
+            for _ in range(round(time / 5e-3)):
+                self.cell.step(5)
+                self.forces.append([self.force(arm) for arm in BOTH])
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(
+    "wrong", [{}, {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}]
+)
+def test_two_hands_squeeze_and_carry_a_box_from_waypoint_to_waypoint(make_cell, wrong):
+    """The force stays, at the switches of waypoints, too."""
+    box = Carried(make_cell, perturbation=wrong) if wrong else Carried(make_cell)
+    box.press(20.0)
+    start = box.cell.objects()["box"].position
+    box.carry([0.03, 0.0, 0.09], 4)
+    box.cell.step(300)
+    moved = box.cell.objects()["box"].position - start
+    forces = np.array(box.forces)
+    assert moved == pytest.approx([0.03, 0.0, 0.09], abs=0.015)
+    assert forces.max() < 40.0
+    assert np.sqrt(np.square(forces - 20.0).mean(axis=0)).max() < 2.8
+
+
+@pytest.mark.sim
+def test_a_held_box_stays_where_modes_change(make_cell):
+    """And torques go on within the limit of their rate, without needing it."""
+    box = Carried(make_cell)
+    box.press(20.0)
+    box.carry([0.0, 0.0, 0.05], 2)
+    box.cell.step(400)
+    start = box.cell.objects()["box"].position
+    last = {arm: box.cell.state(arm).tau.copy() for arm in BOTH}
+    for mode in ("force", "hybrid"):
+        box.cell.set_parameters("augmented", {"mode": mode})
+        for _ in range(700):
+            box.cell.step(1)
+            for arm in BOTH:
+                tau = box.cell.state(arm).tau.copy()
+                assert np.abs(tau - last[arm]).max() < 0.5
+                last[arm] = tau
+        assert [box.force(arm) for arm in BOTH] == pytest.approx([20.0] * 2, rel=0.15)
+    moved = box.cell.objects()["box"].position - start
+    assert np.abs(moved).max() < 0.01
+
+
+@pytest.mark.sim
+def test_hands_stand_where_the_box_between_them_is_gone(make_cell):
+    box = Carried(make_cell)
+    box.press(25.0)
+    here = {arm: box.cell.pose(arm).position for arm in BOTH}
+    place = box.model.jnt_qposadr[box.model.body("box").jntadr[0]]
+    box.data.qpos[place : place + 3] = [2.0, 2.0, 0.5]
+    farthest = 0.0
+    for _ in range(100):
+        box.cell.step(10)
+        off = [np.linalg.norm(box.cell.pose(arm).position - here[arm]) for arm in BOTH]
+        farthest = max(farthest, *off)
+    assert farthest < 0.03
+    assert any("contact lost" in event.text for event in box.cell.events())
+    assert max(np.abs(box.cell.state(arm).dq).max() for arm in BOTH) < 0.02
+    assert box.cell.report("augmented")["pressing"] == 0.0
+
+
+@pytest.mark.sim
+def test_what_is_not_finite_is_refused_and_changes_nothing(make_cell):
+    box = Carried(make_cell)
+    for wrong in (np.nan, np.inf):
+        with pytest.raises(TargetRejected, match="finite"):
+            box.cell.set_target("left", wrench=[wrong, 0, 0, 0, 0, 0])
+        with pytest.raises(TargetRejected, match="finite"):
+            box.cell.follow("left", [np.full(22, wrong)])
+    box.cell.step(20)
+    assert max(np.abs(box.cell.state(arm).tau).max() for arm in BOTH) < 0.1
