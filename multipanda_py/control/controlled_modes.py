@@ -11,21 +11,21 @@ BALANCED = 0.3
 """Net wrench of hands that press with one newton each, from which they push what they hold
 about: antipodal to within 0.3 rad, or 0.3 of half the distance between them."""
 ASKED = 0.2
-"""Share of what is asked for that has to be beside the balanced forces to count as meant."""
+"""Share of what is asked for from which it counts as not balanced."""
 
 
 def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
     r"""Return the projector P on what is controlled of the forces of N hands, (N, N).
 
     .. math::
-        P = \begin{bmatrix} N & a \end{bmatrix} \begin{bmatrix} N & a \end{bmatrix}^T, \qquad
+        P = N N^T \;\text{if}\; N N^T a \approx a, \;\text{else}\; I, \qquad
         G N = 0, \quad G = \begin{bmatrix} u_1 & \dots \\ r_1 \times u_1 & \dots \end{bmatrix}
 
-    with the sizes *a* that are asked for, beside N and of unit length. What adds up to nothing
-    strains a thing between the hands and does not move it; what is asked for is meant. Any other
-    mix of forces would push the thing about, which the plan is to hold: two hands that press a
-    box from both sides are controlled by the mean of what both feel, and one hand on a table, or
-    two, each by its own.
+    with the sizes *a* that are asked for. What adds up to nothing strains a thing between the
+    hands and does not move it. Where that is what is asked for, any other mix of forces would
+    push the thing about, which the plan is to hold: two hands that press a box from both sides
+    are controlled by the mean of what both feel. Else what is pressed does not come along, as a
+    table, and each hand is controlled by its own.
 
     Args:
         wrenches: That the tools are to exert, along the axes of the world, zero for hands that
@@ -40,9 +40,9 @@ def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
     asked = sizes[presses] / np.linalg.norm(sizes[presses])
     modes = _balanced(wrenches[presses] / sizes[presses, None], positions[presses])
     beside = asked - modes.T @ (modes @ asked)
-    if np.linalg.norm(beside) > ASKED or not len(modes):
-        modes = np.vstack([modes, beside / np.linalg.norm(beside)])
-    projector[np.ix_(presses, presses)] = modes.T @ modes
+    is_balanced = np.linalg.norm(beside) < ASKED
+    mixed = modes.T @ modes if is_balanced else np.eye(len(presses))
+    projector[np.ix_(presses, presses)] = mixed
     return projector
 
 

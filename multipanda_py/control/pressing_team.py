@@ -57,11 +57,11 @@ class PressingTeam:
         self._context, self._period = context, context.period
         self.hands = [PressingHand(arm.name, context.period, gains) for arm in context.arms]
         self.share, self._modes, self._goal = (np.zeros((n, n)) for _ in range(3))
-        self._step, self._eye = np.zeros((n, n)), np.eye(n)
+        self._step = np.zeros((n, n))
         self._tails = np.zeros((n, 6))
         self._felt, self._speeds, self._along = np.zeros(n), np.zeros(n), np.zeros(n)
         self._frames = list(zip(context.rotations_base_in_world, context.positions_base_in_world))
-        self._release = self._fade = 1.0
+        self._fade = 1.0
         self.set_gains(gains, 1.0)
         self.reset()
 

