@@ -71,5 +71,5 @@ class PlanIntegral:
         if pushes.any():
             step[pushes] = 0.0
         torque = _add(self.torque, step, self.torque)
-        np.maximum(torque, -self._most, torque)
-        return np.minimum(torque, self._most, torque)
+        np.maximum(torque, -self._most, out=torque)
+        return np.minimum(torque, self._most, out=torque)

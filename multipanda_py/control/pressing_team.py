@@ -95,7 +95,7 @@ class PressingTeam:
             states: Of the arms.
             is_wanted: Whether the forces that are asked for are to be exerted now.
         """
-        asks = is_wanted and not self.is_lost and any([hand.size for hand in self.hands])
+        asks = is_wanted and not self.is_lost and any(hand.size for hand in self.hands)
         if asks:
             asks = self._turn()
         if not asks and not self._is_on and self.is_idle:
@@ -214,7 +214,7 @@ class PressingTeam:
         goal[:] = self._modes if asks else 0.0
         most = self._period / self._blend_time
         _subtract(goal, share, step)
-        np.maximum(np.minimum(step, most, step), -most, step)
+        np.maximum(np.minimum(step, most, out=step), -most, out=step)
         share += step
         _multiply(self._tails, self._fade, self._tails)
         if float(np.abs(self._tails).max()) < NOTHING:

@@ -24,6 +24,7 @@ from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointIm
 from multipanda_py.handover import Handover
 from multipanda_py.parameters import flag
 from multipanda_py.planning.joint_motion import JointMotion
+from multipanda_py.report import Report
 from multipanda_py.state import ArmState
 from multipanda_py.targets import TrajectoryTarget
 
@@ -83,7 +84,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     Params, Target = JointTrajectoryParams, TrajectoryTarget
     plans_motion = True
     default_features: ClassVar[tuple[str, ...]] = ("coriolis", "collision_avoidance")
-    report_names = (*MOTION_REPORTS, KEPT)
+    report_names: ClassVar[tuple[Report, ...]] = (*MOTION_REPORTS, KEPT)
     params: JointTrajectoryParams
 
     def __init__(self, context: Context, params: JointTrajectoryParams) -> None:

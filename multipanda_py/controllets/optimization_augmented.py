@@ -65,8 +65,8 @@ class OptimizationAugmented(JointTrajectory):
 
     A plan is a trajectory or a posture per arm, as for :class:`.JointTrajectory`, which has the
     references, tolerances and reports; where a force is controlled, touching ends no motion.
-    Change the mode at any time, in contact, too: the plan, or the pose, begins where it exerts what
-    the other did, and *w* goes over within ``blend_time``. What was asked of the other is
+    Change the mode at any time, in contact, too: the plan, or the pose, begins where it exerts
+    what the other did, and *w* goes over within ``blend_time``. What was asked of the other is
     forgotten, so ask after the change. Forces begin when all hands that are asked for one touch,
     and end for all when one of them loses its contact. The integral neither runs along a
     controlled force, nor into limits of torque.

@@ -113,6 +113,7 @@ def test_hybrid_is_the_plan_without_the_controlled_forces_and_these(n):
     planned = [state.q.copy() for state in rig.states]
     off = np.linspace(-0.01, 0.012, 7)
     rig.maker.at([q + (1 + i) * off for i, q in enumerate(planned)])
+    rig.feel(wrenches)
     found = rig.step(600)
     assert rig.law.report[11] == 1.0
     u = [wrench / 20.0 for wrench in wrenches]
@@ -191,6 +192,7 @@ def test_torques_have_no_step_where_the_mode_changes(way):
     rig.press(outward(2, 20.0))
     rig.feel(outward(2, 20.0))
     rig.maker.at([state.q + 0.004 for state in rig.states])
+    rig.feel(outward(2, 20.0))
     last = rig.step(800)
     for mode in way[1:]:
         rig.change(mode=mode)
@@ -224,7 +226,6 @@ def test_a_lost_contact_ends_the_forces_of_all_and_says_so():
     rig.press(wrenches)
     rig.step(600)
     assert rig.law.report[11] == 1.0
-
 
 
 class Carried(HeldBox):
