@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Search, and write the motion."""
     end_in_order()
-    check_output(options.output, ".csv", ".yaml")
+    check_output(options.output, ".csv", ".yaml", beside=[options.cell])
     if not 0.05 <= options.share <= 1.0:
         raise ConfigurationError(f"--share: got {options.share:g}, allowed 0.05 to 1")
     if not 0.0 <= options.margin <= 1.0:
@@ -110,6 +110,11 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
             raise ConfigurationError(f"--arm: got {options.arm!r}, but {options.cell} is one arm")
         arm = ArmDescription("arm", options.cell)
         return arm, Clearance(arm, options.margin)
+    if not Path(options.cell).exists():
+        raise ConfigurationError(
+            f"got {options.cell!r}, allowed a cell file that is there, or one of "
+            f"{', '.join(MODELS)}"
+        )
     config = CellConfig.from_yaml(options.cell)
     name = arm_of(config.arms, options.arm)
     arm = describe_arm(name, config.arms[name])

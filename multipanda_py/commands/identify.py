@@ -27,6 +27,7 @@ from multipanda_py.identification.identify import (
     identify,
 )
 from multipanda_py.identification.motion import MeasuredMotion
+from multipanda_py.logs import Log
 from multipanda_py.logs.doubts import known_robot
 from multipanda_py.logs.measured import motion_of
 from multipanda_py.logs.plots import SUFFIXES
@@ -82,13 +83,15 @@ def run(options: argparse.Namespace) -> int:
     if not 0.05 <= options.held_out <= 0.5:
         raise ConfigurationError(f"--held-out: got {options.held_out:g}, allowed 0.05 to 0.5")
     if options.output is not None:
-        check_output(options.output)
+        check_output(options.output, beside=[*options.logs, options.cell, options.parameters])
     elif not options.load:
         raise ConfigurationError("-o: missing: the file to write")
     if options.load:
         _refuse_what_a_load_has_not(options)
     if options.plot is not None:
-        check_output(options.plot, *SUFFIXES, option="--plot")
+        check_output(
+            options.plot, *SUFFIXES, option="--plot", beside=[*options.logs, options.output]
+        )
         pyplot()  # refused now, and not after minutes
     arm, load = _arm(options)
     motions = _motions(options, arm)
@@ -169,8 +172,7 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
     motions = []
     for i, path in enumerate(options.logs):
         log = read(path)
-        name = options.arm if options.arm in log.arms else None
-        one = log.the_arm(name)
+        one = log.the_arm(_name_in(log, options))
         if known_robot(one) not in (None, arm.robot.name) and arm.robot.name in MODELS:
             raise IdentificationRefused(
                 f"{path}: {one.arm} is a {one.robot}, not a {arm.robot.name}: say which it is"
@@ -184,6 +186,21 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
             motion = replace(motion, joints=None)
         motions.append(motion)
     return motions
+
+
+def _name_in(log: Log, options: argparse.Namespace) -> str | None:
+    """Return the name of the arm in a log; None if it is the only one there.
+
+    Raises:
+        IdentificationRefused: If the log is of another arm of the same cell.
+    """
+    asked: str | None = options.arm
+    if options.cell is None or asked in log.arms:
+        return asked  # of the log, as there is nothing else that it could be of
+    known = CellConfig.from_yaml(options.cell).arms
+    if asked is not None and (others := [name for name in log.arms if name in known]):
+        raise IdentificationRefused(f"{log.where}: is of {', '.join(others)}, not of {asked}")
+    return None
 
 
 def _report(found: Identified) -> None:

@@ -7,16 +7,21 @@ import argparse
 import math
 from collections.abc import Collection
 
-from multipanda_py.exceptions import UnknownName
+from multipanda_py.exceptions import ConfigurationError, UnknownName
+
+CELL_FILES = (".yaml", ".yml")
 
 
 def arm_of(arms: Collection[str], name: str | None) -> str:
     """Return the arm that ``--arm`` names, or the only one.
 
     Raises:
-        UnknownName: If there is none of this name, or several and none is named.
+        UnknownName: If there is none of this name.
+        ConfigurationError: If there are several and none is named.
     """
     arm = name or (next(iter(arms)) if len(arms) == 1 else "")
+    if not arm:
+        raise ConfigurationError(f"--arm: missing, allowed one of {', '.join(arms)}")
     if arm not in arms:
         raise UnknownName("--arm: arm", arm, tuple(arms))
     return arm

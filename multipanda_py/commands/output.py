@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from multipanda_py.exceptions import ConfigurationError
@@ -25,17 +26,20 @@ def complain(text: str) -> None:
     sys.stderr.flush()
 
 
-def check_output(path: Path, *suffixes: str, option: str = "--output") -> Path:
+def check_output(
+    path: Path, *suffixes: str, option: str = "--output", beside: Iterable[str | Path | None] = ()
+) -> Path:
     """Return where a file is to go, for commands that take minutes until they write it.
 
     Args:
         path: Of the file.
         suffixes: Those that it may have, in small letters; any if none is named.
         option: That gave it.
+        beside: Files of the same command, read or written, which it may not be.
 
     Raises:
-        ConfigurationError: If it has none of the suffixes, if any are named, or is a folder, or
-            nothing can be written there.
+        ConfigurationError: If it has none of the suffixes, if any are named, or is a folder or
+            one of the other files, or nothing can be written there.
     """
     folder = path.absolute().parent
     allowed = " ".join(("a file", " or ".join(suffixes))).strip()
@@ -46,9 +50,18 @@ def check_output(path: Path, *suffixes: str, option: str = "--output") -> Path:
         raise ConfigurationError(f"{wrong}: its suffix is {path.suffix!r}")
     if not folder.is_dir():
         raise ConfigurationError(f"{wrong}: there is no folder {folder}")
+    if any(other and _is_same(path, Path(other)) for other in beside):
+        raise ConfigurationError(
+            f"{option}: got {path}, which this command has another use for; allowed another file"
+        )
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise ConfigurationError(f"{option}: got {path}, which may not be written")
     return path
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Return whether two paths are of one file, there or not."""
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -7,11 +7,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from multipanda_py.commands.options import seed
-from multipanda_py.commands.output import OK, say
+from multipanda_py.commands.options import CELL_FILES, seed
+from multipanda_py.commands.output import OK, check_output, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.changed_cell import changed_text
 from multipanda_py.config.parameter_file import merged
+from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.machine.whole_file import replacing
 from multipanda_py.perturbation import TYPICAL, PerturbationSpec
 
@@ -32,7 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the twin, whole or not at all."""
+    target = check_output(Path(options.output), *CELL_FILES, beside=[options.cell, options.spec])
     config = CellConfig.from_yaml(options.cell)
+    if not any(arm.backend == "mujoco" for arm in config.arms.values()):
+        raise ConfigurationError(
+            f"{options.cell}: got a cell of real arms, which are what they are; allowed one with "
+            "simulated arms"
+        )
     spec = PerturbationSpec.from_yaml(options.spec or TYPICAL)
     spec.draw(config, options.seed)  # refused here if a number is out of bounds
     values = spec.values_for(config, options.seed)
@@ -45,7 +52,6 @@ def run(options: argparse.Namespace) -> int:
     used = spec.seed if options.seed is None else options.seed
     head = f"# A twin of {Path(options.cell).name}, seed {used}."
     text = changed_text(options.cell, change, head)
-    target = Path(options.output)
     with replacing(target) as partial:
         partial.write_text(text, encoding="utf-8")
         CellConfig.from_yaml(partial)

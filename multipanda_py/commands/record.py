@@ -75,12 +75,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _own(options: argparse.Namespace) -> Recorded:
     own = Cell.from_yaml(options.file)
-    path = options.output or _default(own.config.cell.name)
+    path = new_file(options.output or _default(own.config.cell.name))  # before any arm is met
     arm, law, points = "", "", None
     if options.motion is not None:  # refused before anything moves
         arm = arm_of(own.arms, options.arm)
         points = read_motion(options.motion, arm, own.config.arms[arm])
-        new_file(path)
     with own as cell:
         if cell.config.cell.placement == "inline":
             raise ConfigurationError(

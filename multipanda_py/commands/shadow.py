@@ -99,7 +99,8 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigurationError("--namespace is for --ros")
     refuse_namespace(options.namespace)
     if options.output is not None:
-        check_output(options.output, *(() if options.learn else SUFFIXES))
+        beside = [*options.logs, options.twin, options.band]
+        check_output(options.output, *(() if options.learn else SUFFIXES), beside=beside)
         if not options.learn:
             pyplot()  # refused now, and not after the log
     band = Band.from_yaml(options.band) if options.band else None

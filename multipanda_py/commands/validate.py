@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from multipanda_py.commands.options import add_recover, count, positive, seed
+from multipanda_py.commands.options import CELL_FILES, add_recover, count, positive, seed
 from multipanda_py.commands.output import FAILED, OK, check_output, complain, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.extras import pyplot
@@ -16,7 +16,6 @@ from multipanda_py.validation import TASKS, validate
 from multipanda_py.validation.report import summary_lines, write_report
 
 SUMMARY = "Measure how far a simulated twin is from an arm, or from another simulation, by tasks."
-_CELLS = (".yaml", ".yml")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,9 +53,10 @@ def run(options: argparse.Namespace) -> int:
     end_in_order()
     pyplot()  # refused now, and not after minutes
     target = check_output(Path(options.output), ".html")
+    check_output(target.with_suffix(".json"))
     twin = CellConfig.from_yaml(options.twin)
     plant: CellConfig | Log
-    if Path(options.plant).suffix in _CELLS:
+    if Path(options.plant).suffix.lower() in CELL_FILES:
         plant = CellConfig.from_yaml(options.plant)
     else:
         plant = read(options.plant)

@@ -174,4 +174,5 @@ def _averaged(values: Matrix, window: int) -> Matrix:
 
 
 def _rms(values: Matrix) -> Vector:
-    return np.asarray(np.sqrt(np.mean(values**2, axis=0)))
+    with np.errstate(over="ignore"):  # of numbers that are none, which is said elsewhere
+        return np.asarray(np.sqrt(np.mean(values**2, axis=0)))

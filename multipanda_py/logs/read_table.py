@@ -74,10 +74,12 @@ def table_of(path: Path) -> pd.DataFrame:
 
 def _arm(table: pd.DataFrame, name: str, path: Path, robot: str | None) -> ArmLog:
     names = {str(column).strip(): column for column in table.columns}
+    if not len(table):
+        raise LogError(f"{path}: a log without a sample")
     clock = next((names[key] for key in names if key.lower() in _TIMES), None)
     if clock is None:
         raise LogError(f"{path}: no column with the time, allowed 'time' [s]; got {_list(names)}")
-    groups, alone = _grouped(names)
+    groups, alone = _grouped(names, path)
     if "q" not in groups:
         raise LogError(f"{path}: no joint positions, allowed q1, q2 ... [rad]; got {_list(names)}")
     found = {key: _numbers(table, columns, path) for key, columns in groups.items()}
@@ -94,8 +96,12 @@ def _arm(table: pd.DataFrame, name: str, path: Path, robot: str | None) -> ArmLo
     return ArmLog(name, robot, names_of_joints, found["time"], found["q"]).with_columns(found)
 
 
-def _grouped(names: dict[str, Any]) -> tuple[dict[str, list[Any]], dict[str, Any]]:
-    """Return the columns that are numbered, by what they are and in their order, and others."""
+def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+    """Return the columns that are numbered, by what they are and in their order, and others.
+
+    Raises:
+        LogError: If there are two of one joint, or none of one between others.
+    """
     numbered: dict[str, dict[int, Any]] = {}
     alone: dict[str, Any] = {}
     for text, column in names.items():
@@ -104,7 +110,19 @@ def _grouped(names: dict[str, Any]) -> tuple[dict[str, list[Any]], dict[str, Any
             alone[text] = column
             continue
         name = match["name"].rstrip("_")
-        numbered.setdefault(_NAMES.get(name.lower(), name), {})[int(match["number"])] = column
+        of_name = numbered.setdefault(_NAMES.get(name.lower(), name), {})
+        if (other := of_name.setdefault(int(match["number"]), column)) is not column:
+            raise LogError(f"{path}: columns {other} and {text} are of one joint, allowed one")
+    for text in alone:
+        first, dot, _ = text.rpartition(".")  # what pandas makes of a name that is there again
+        if dot and first in names and _JOINTED.match(first):
+            raise LogError(f"{path}: column {first} is there twice, allowed once")
+    for name in (key for key in JOINT_COLUMNS if key in numbered):
+        there = sorted(numbered[name])
+        lacking = sorted(set(range(there[0], there[-1])) - set(there))
+        if lacking or there[0] > 1:
+            number = lacking[0] if lacking else 1
+            raise LogError(f"{path}: no column of joint {number} of {name}, only {_list(there)}")
     groups = {name: [found[k] for k in sorted(found)] for name, found in numbered.items()}
     return groups, alone
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from multipanda_py.extras import needed
 from multipanda_py.machine.whole_file import replacing
 from multipanda_py.perturbation import PerturbationSpec
 from multipanda_py.validation.quantities import QUANTITIES
-from multipanda_py.validation.validate import validate
+from multipanda_py.validation.tasks import make_task
+from multipanda_py.validation.validate import check_sides, validate
 
 Row = dict[str, Any]
 
@@ -56,13 +58,16 @@ def sweep(
         How many rows the table has.
 
     Raises:
-        ValidationRefused: If there is no folder for it, or no plant could be compared with the
-            twin; the table, which is there then, says why.
+        ValidationRefused: If the twin cannot do a task or has real arms, if there is no folder
+            for the table, or no plant could be compared with the twin; the table, which is there
+            then, says why.
         ConfigurationError: If the plants cannot be drawn, or a file cannot be written.
         MissingExtra: If joblib, pandas or pyarrow is missing.
     """
     joblib, table = needed("joblib"), needed("pandas")
     needed("pyarrow")  # which writes the table, in the end
+    for number in tasks:
+        check_sides(make_task(number, seconds=seconds), config, config)
     for seed in seeds:  # refused before hours have gone by
         spec.draw(config, seed)
     asked = [list(tasks), seconds, repeats, sorted(laws)]
@@ -94,7 +99,7 @@ def sweep(
     for part in folder.iterdir():
         part.unlink()
     folder.rmdir()
-    if not any(row["law"] for row in rows):
+    if all(math.isnan(row.get("worst q", math.nan)) for row in rows):
         raise ValidationRefused(f"{target}: no plant was compared: {rows[0]['faults']}")
     return len(rows)
 

@@ -18,7 +18,7 @@ from multipanda_py.robots import MODELS
 from multipanda_py.validation.compare import Comparison, compare
 from multipanda_py.validation.measured_force import with_measured_force
 from multipanda_py.validation.record import Run, TaskCell
-from multipanda_py.validation.surroundings import wanted, with_tools_of
+from multipanda_py.validation.surroundings import has_real_arms, wanted, with_tools_of
 from multipanda_py.validation.task import Task
 from multipanda_py.validation.tasks import TASKS, make_task
 from multipanda_py.validation.thresholds import check_thresholds
@@ -93,12 +93,17 @@ def laws_of(number: int, laws: Sequence[str]) -> Sequence[str]:
 
 
 def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
-    """Refuse cells on which a task cannot be done, or arms that do not fit.
+    """Refuse cells on which a task cannot be done, arms that do not fit, and a twin that is real.
 
     Raises:
         ValidationRefused: With the reason.
     """
     names = task.names(twin)
+    if has_real_arms(twin, task):
+        raise ValidationRefused(
+            f"task {task.number}: the twin has real arms among {', '.join(names)}, which would "
+            "move; allowed simulated ones"
+        )
     scene = task.scene(twin)
     if isinstance(plant, Log):
         _check_log(task, plant, scene)

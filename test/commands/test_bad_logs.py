@@ -247,6 +247,17 @@ def test_a_log_of_others_joints_is_refused_by_name(excited, tmp_path, capsys):
     assert "got 7 joints, allowed 6, which a ur5e has" in refusal(line, tmp_path, capsys)
 
 
+def test_another_arm_of_the_cell_was_identified_as_the_one_that_was_named(
+    excited, tmp_path, capsys
+):
+    log = tmp_path / "run.csv"
+    excited.assign(arm="left").to_csv(log, index=False)
+    line = ["identify", str(log), "--arm", "right", "-o", str(tmp_path / "robot.yaml")]
+    assert "no arm 'right'; there are left" in refusal(line, tmp_path, capsys)
+    line += ["--cell", "config/dual_sim.yaml"]
+    assert "is of left, not of right" in refusal(line, tmp_path, capsys)
+
+
 def test_a_robot_file_that_is_not_physical_is_refused_by_whoever_reads_the_cell(
     excited, tmp_path, capsys
 ):

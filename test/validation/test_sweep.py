@@ -82,8 +82,29 @@ def test_a_sweep_does_not_go_on_with_plants_of_other_identified_parameters(tmp_p
 
 
 def test_a_sweep_in_which_no_plant_could_be_compared_does_not_end_as_if_all_were_well(tmp_path):
-    target, said = tmp_path / "sweep.parquet", []
-    with pytest.raises(ValidationRefused, match=r"no plant was compared: task 5 .* got a cell"):
-        sweep(CELL, SPEC, [1], target, [5], seconds=0.5, say=said.append)
-    assert "got a cell with 1 arm" in said[-1]
+    """Each arm stops at once: it carries what its thresholds take for a collision."""
+    target = tmp_path / "sweep.parquet"
+    low = {"upper_torque_thresholds": [5.0] * 7}
+    cell = CellConfig.from_dict({"arms": {"arm": {"franka": low}}})
+    heavy = PerturbationSpec.from_dict({"arms": {"all": {"perturbation": {"payload": 5.0}}}})
+    with pytest.raises(ValidationRefused, match="no plant was compared: plant, repeat 1, after 0"):
+        sweep(cell, heavy, [1], target, [1], seconds=0.5)
     assert len(pandas.read_parquet(target)) == 1
+
+
+@pytest.mark.inline
+@pytest.mark.parametrize(
+    ("arm", "task", "seconds", "words"),
+    [
+        ({}, 5, 0.5, "got a cell with 1 arm, allowed 2"),
+        ({}, 1, 1e9, "allowed 0.5 to 600 s"),
+        ({"backend": "franka", "robot_ip": "127.0.0.1"}, 1, 0.5, "the twin has real arms among"),
+    ],
+)
+def test_a_sweep_that_cannot_be_did_all_plants_and_wrote_a_table_of_refusals(
+    arm, task, seconds, words, tmp_path
+):
+    cell = CellConfig.from_dict({"arms": {"arm": arm}})
+    with pytest.raises(ValidationRefused, match=words):
+        sweep(cell, SPEC, [1, 2], tmp_path / "sweep.parquet", [task], seconds=seconds)
+    assert not list(tmp_path.iterdir())

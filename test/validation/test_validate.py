@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 ONE = {"arms": {"arm": {"position": [0.0, 0.0, 0.0]}}}
 TWO = {"arms": {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}}
+REAL = {"backend": "franka", "robot_ip": "127.0.0.1"}
 
 
 def cell(data=ONE, **arm):
@@ -166,6 +167,7 @@ def test_the_same_seed_gives_the_same_run_and_another_one_other_noise():
         (lambda: validate(cell(), cell(), [1], repeats=0), "repeats: got 0"),
         (lambda: validate(cell(), cell(), [1], seconds=float("nan")), "allowed 0.5 to 600 s"),
         (lambda: validate(cell(), cell(model="ur5e"), [1]), "with 7 joints"),
+        (lambda: validate(cell(), cell(**REAL), [1]), "the twin has real arms among arm, which"),
         (lambda: make_task(3, "impedance"), "law: got 'impedance', allowed ufic, plain_pi"),
         (lambda: validate(Log({}), cell(), [1, 2]), "a log is of one task: got 2"),
     ],
