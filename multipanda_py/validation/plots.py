@@ -47,6 +47,8 @@ def quantity_plots(found: Comparison, arm: str) -> str:
             _widen(axis, SPAN * quantity.ceiling)
             axis.grid(alpha=0.3)
             axis.tick_params(labelsize=7)
+            axis.ticklabel_format(axis="y", scilimits=(-2, 4))  # long numbers reach other panels
+            axis.yaxis.get_offset_text().set_size(7)
     axes[0, 0].set_title("plant solid, twin dashed", size=9)
     axes[0, 1].set_title("difference", size=9)
     for axis in axes[-1]:
@@ -62,14 +64,14 @@ def force_plots(found: Sequence[Comparison]) -> str:
     )
     for column, one in zip(axes.T, found):
         tanks = False
-        for side, style in (("plant", "-"), ("twin", "--")):
+        for offset, (side, style) in enumerate((("plant", "-"), ("twin", "--"))):
             force = one.series["force"][side]
             how = ", as it measures" if side in one.measured else ""
             for k, values in enumerate(np.transpose(force["force"])):
                 if len(values):
                     arm = f" {k + 1}" if len(force["force"][0]) > 1 else ""
                     column[0].plot(
-                        force["time"], values, style, lw=1.0, color=COLORS[k],
+                        force["time"], values, style, lw=1.0, color=COLORS[2 * k + offset],
                         label=f"{side}{arm}{how}",
                     )  # fmt: skip
             if side == "twin":
@@ -82,7 +84,10 @@ def force_plots(found: Sequence[Comparison]) -> str:
                 )  # fmt: skip
         column[0].set_title(f"{one.law}: force on the tool [N]", size=9)
         column[1].set_title("energy of tanks [J]" if tanks else "no tanks", size=9)
-        column[1].set_xlabel("time [s]", size=8)
+        column[1 if tanks else 0].set_xlabel("time [s]", size=8)
+        if not tanks:  # an empty panel says nothing
+            column[1].set_axis_off()
+            column[0].tick_params(labelbottom=True)
         for axis in column:
             axis.grid(alpha=0.3)
             axis.tick_params(labelsize=7)
