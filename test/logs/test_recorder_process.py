@@ -101,5 +101,6 @@ def test_an_arm_goes_through_the_motion_of_a_file_while_it_is_recorded(tmp_path,
     assert (np.ptp(log.q, axis=0) > 0.08).all()
     motion.write_text("time,q1\n0,0\n")
     capsys.readouterr()
-    assert main(["record", str(own), "--motion", str(motion), "-o", str(out)]) == 1
+    again = str(tmp_path / "again.mcap")
+    assert main(["record", str(own), "--motion", str(motion), "-o", again]) == 1
     assert "allowed finite numbers in columns" in capsys.readouterr().err
