@@ -232,4 +232,4 @@ def test_a_folder_is_refused_before_anything_is_read(tmp_path, capsys):
         assert "in a folder that is there" in said
         assert ("--plot" if "--plot" in given else "--output") in said
     assert main(["perturb", "config/single_sim.yaml", "-o", "."]) == 1
-    assert "got a folder, allowed a file" in capsys.readouterr().err
+    assert "it is a folder itself" in capsys.readouterr().err
