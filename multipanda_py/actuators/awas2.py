@@ -57,7 +57,8 @@ class Awas2(Actuator[Awas2Params]):
 
     def on_parameters(self) -> None:
         """Refuse a pivot that gets to the end of the lever."""
-        lever, high = self.of["lever"], self.preset_high
+        lever = self._lever = self.of["lever"]
+        high = self.preset_high
         for joint in np.flatnonzero(high >= lever):
             raise self.refused(
                 f"preset_high of joint {joint + 1}: got {high[joint]:g}, allowed less than the "
@@ -68,19 +69,23 @@ class Awas2(Actuator[Awas2Params]):
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
         """Return the lever's torque, and the force on its pivot as the second motor's load."""
         s, phi = self._between_stops(theta_2), theta_1 - q
-        d, lever = self.clipped(phi), self.of["lever"]
-        left, beyond = lever - s, phi - d
+        d, left = self.clipped(phi), self._lever - s
         ratio, sine, cosine = s / left, np.sin(d), np.cos(d)
         push = self._scale * ratio * sine
         torque = push * ratio * cosine
-        # Beyond the stops the pivot does not follow: they take the force.
-        rise = lever / left / left * (s == theta_2)
-        return ElasticTorque(torque, torque, push * rise * (sine + (beyond + beyond) * cosine))
+        rise, reach = self._lever / left / left, sine
+        # Most of the time nothing is beyond its limits, which is cheaper to see than to reckon.
+        if d.tobytes() != phi.tobytes():
+            beyond = phi - d
+            reach = sine + (beyond + beyond) * cosine
+        if s.tobytes() != theta_2.tobytes():
+            rise = rise * (s == theta_2)  # the pivot does not follow: its stops take the force
+        return ElasticTorque(torque, torque, push * rise * reach)
 
     def link_stiffness(self, q: Vector, theta_1: Vector, theta_2: Vector) -> Vector:
         """Return that of the lever."""
         s, phi = self._between_stops(theta_2), theta_1 - q
-        c = self._scale * np.square(s / (self.of["lever"] - s))
+        c = self._scale * np.square(s / (self._lever - s))
         found: Vector = c * np.cos(2.0 * self.clipped(phi)) * self.within(phi)
         return found
 

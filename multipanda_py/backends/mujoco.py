@@ -277,8 +277,7 @@ class Mujoco(Backend[FrankaSettings]):
             self.drives[i].measure(state)
         if self._compliant is not None:
             self._compliant.show()
-            if text := self._compliant.news():
-                self.notices.append(text)
+            self.notices += self._compliant.news()
         for pose, found in zip(self.objects, self._objects):
             pose[:] = found
         self.time = data.time

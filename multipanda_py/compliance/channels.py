@@ -87,7 +87,7 @@ def _refuse(
 
     What is for a second motor has no effect where there is none: arrays are for all joints alike.
     """
-    joints, low, high = asked.actuated, -np.inf, np.inf
+    joints, low, high, unit = asked.actuated, -np.inf, np.inf, "Nm"
     if joints is None:
         return
     if name != EXTERNAL_TORQUE and name not in mode.commands:
@@ -99,11 +99,12 @@ def _refuse(
     is_pivot = has_second and not joints.are_antagonistic[place]
     if (name == "stiffness_preset" and has_second) or (name == "reference_2" and is_pivot):
         low, high = float(joints.preset_low[place]), float(joints.preset_high[place])
+        unit = joints.preset_units[place]
     elif name in ("torque_command", EXTERNAL_TORQUE):
         high = float(asked.limits.torque[joints.places[place]])
         low = -high
     if not low <= number <= high:
-        raise TargetRejected(f"{where}: got {number:g}, allowed {low:g} to {high:g}")
+        raise TargetRejected(f"{where}: got {number:g}, allowed {low:g} to {high:g} {unit}")
 
 
 def _channel(name: str) -> Channel:

@@ -26,6 +26,8 @@ from multipanda_py.state import Matrix, Vector
 
 ModeName: TypeAlias = "OperationMode | int | str"
 """A mode, its number or its name."""
+BeyondStops: TypeAlias = dict[tuple[int, int], tuple[float, float, float]]
+"""By joint and motor, both counted from 0: what one is told, and where its stops are."""
 _BOUNDED = 1e-6
 """Torques that springs miss by less are not bounded, relative to 1 Nm."""
 
@@ -77,7 +79,7 @@ class CommandedJoints(Readings):
 
     @property
     def refused(self) -> int:
-        """How many commands were refused."""
+        """How many commands, and changes of modes, were refused."""
         return self._commands.refused
 
     def reset(
@@ -113,15 +115,20 @@ class CommandedJoints(Readings):
 
         Raises:
             ActuatorRefused: If there is no such mode, it needs parameters of motors that were not
-                given, or springs cannot exert what the link is driven with; nothing changes.
+                given, or springs cannot exert what the link is driven with; nothing changes but
+                ``refused``, which counts.
         """
-        new, at = OperationMode.of(mode), joints_of(joints, self.n_joints)
-        modes = list(self.modes)
-        for joint in at:
-            modes[joint] = new
-        self._refuse_without_motors(modes)
-        changed = np.array([j for j in at if self.modes[j] is not new], dtype=np.intp)
-        self._take_over(modes, changed, self.link_torque)
+        try:
+            new, at = OperationMode.of(mode), joints_of(joints, self.n_joints)
+            modes = list(self.modes)
+            for joint in at:
+                modes[joint] = new
+            self._refuse_without_motors(modes)
+            changed = np.array([j for j in at if self.modes[j] is not new], dtype=np.intp)
+            self._take_over(modes, changed, self.link_torque)
+        except ActuatorRefused:
+            self._commands.refused += 1
+            raise
 
     def command(self, name: str, values: ArrayLike, joints: Sequence[int] | None = None) -> None:
         """Take a command of the mode that joints are in.
@@ -145,6 +152,18 @@ class CommandedJoints(Readings):
     def commanded(self, name: str) -> Vector:
         """Return the last good command of a name, (n,)."""
         return self._commands.values[name].copy()
+
+    def beyond_stops(self) -> BeyondStops:
+        """Return motors that are told to go beyond their stops, which hold them."""
+        if self._motors is None:
+            return {}
+        aim, low, high = self._aim[1:], self._motors.low, self._motors.high
+        told = np.array([mode.takes_references for mode in self.modes])
+        beyond = np.array([told, told & self.springs.has_second]) & ((aim < low) | (aim > high))
+        return {
+            (joint, motor): (aim[motor, joint], low[motor, joint], high[motor, joint])
+            for motor, joint in np.argwhere(beyond).tolist()
+        }
 
     def command_link_torque(self, torque: ArrayLike, preset: ArrayLike | None = None) -> None:
         """Have springs exert torques on links, as a law of torques commands them.

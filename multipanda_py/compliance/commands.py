@@ -23,7 +23,7 @@ class Commands:
 
     Attributes:
         values: By name, (n,) each.
-        refused: How many commands were refused.
+        refused: How many commands, and changes of modes, were refused.
 
     Thread: control.
     """
@@ -108,7 +108,7 @@ class Commands:
         for place in np.flatnonzero(bounded & ((values < low) | (values > high))):
             raise ActuatorRefused(
                 f"{name} of joint {at[place] + 1}: got {values[place]:g}, allowed {low[place]:g} "
-                f"to {high[place]:g}"
+                f"to {high[place]:g} {springs.preset_units[at[place]]}"
             )
 
 
@@ -120,8 +120,14 @@ def joints_of(joints: Sequence[int] | None, n_joints: int) -> NDArray[np.intp]:
     """
     if joints is None:
         return np.arange(n_joints)
-    at = np.atleast_1d(np.asarray(joints, dtype=np.intp))
+    allowed = f"allowed whole numbers from 0 to {n_joints - 1}"
+    try:
+        at = np.atleast_1d(np.asarray(joints))
+    except ValueError:  # lists of different lengths
+        raise ActuatorRefused(f"joints: got {joints!r:.60}, {allowed}") from None
+    if at.size and (at.dtype.kind not in "iu" or at.ndim > 1):
+        raise ActuatorRefused(f"joints: got {joints!r:.60}, {allowed}")
     for joint in at:
         if not 0 <= joint < n_joints:
-            raise ActuatorRefused(f"joints: got {joint}, allowed 0 to {n_joints - 1}")
-    return at
+            raise ActuatorRefused(f"joints: got {joint}, {allowed}")
+    return at.astype(np.intp)

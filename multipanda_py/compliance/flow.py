@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -63,11 +65,18 @@ class Flow:
         self._rates = np.zeros((4, 7 * n))
         self._rate_rows = list(self._rates)
         self._motion_rates = [row[: 6 * n] for row in self._rates]
-        self._motor_rates = self._rates[:, 4 * n : 6 * n]
+        self._motor_rates = list(self._rates[:, 4 * n : 6 * n])
         self._step, self.change = np.zeros(6 * n), np.zeros(7 * n)
         self._kept, self._over = np.zeros(6 * n), np.zeros(6 * n)
+        self._all_free = np.ones(2 * n)
         self._free: NDArray[np.float64] | None = None
         self._n = n
+        # Where motors are among links and motors: in motions, changes, and what crosses a limit.
+        self._theta, self._speed = self._of_motors(self._motion)
+        self._past_stop, self._too_fast = self._of_motors(self._over)
+        self._way, self._fastest = self.change[n : 3 * n], self._most[4 * n :]
+        self._is_top, self._is_bottom = np.zeros((2, 6 * n), dtype=bool)
+        self._tops, self._bottoms = map(self._of_motors, (self._is_top, self._is_bottom))
 
     @property
     def rates(self) -> Vector:
@@ -82,7 +91,7 @@ class Flow:
 
     def look_for_limits(self) -> None:
         """Find out anew which motors are at limits; for states that were put together."""
-        self._free = np.ones(2 * self._n)
+        self._free = self._all_free
 
     def begin(self) -> None:
         """Compute the rates at the state of now, and let friction slip."""
@@ -110,7 +119,8 @@ class Flow:
                 np.add(self._motion, step, out=self._stage_motion)
                 self._evaluate(stage + 1)
                 if self._free is not None:
-                    self._motor_rates[stage + 1] *= self._free
+                    row = self._motor_rates[stage + 1]
+                    np.multiply(row, self._free, out=row)
             weights.dot(self._rates, out=change)
             if equations.integrates:
                 equations.integrate(dt, self.x + 0.5 * change[: 3 * self._n].reshape(3, -1))
@@ -130,14 +140,15 @@ class Flow:
         if not over.dot(over):
             return
         self._motion[:] = kept
-        n = self._n
-        theta, speed, at_stop = self._motion[n : 3 * n], self._motion[4 * n :], over[n : 3 * n]
-        speed[at_stop * speed > 0.0] = 0.0
+        past, most = self._past_stop, dt * self._fastest
         # No further in the step than at the largest velocity.
-        way, most = self.change[n : 3 * n], dt * self._most[4 * n :]
-        excess = way - np.clip(way, -most, most)
-        theta -= np.where((over[4 * n :] != 0.0) & (at_stop == 0.0), excess, 0.0)
-        self._free = np.ones(2 * n)
+        excess = self._way - np.minimum(np.maximum(self._way, -most), most)
+        excess *= self._too_fast != 0.0
+        if past.dot(past):
+            self._speed *= past * self._speed <= 0.0
+            excess *= past == 0.0
+        self._theta -= excess
+        self._free = self._all_free
 
     def _evaluate(self, stage: int) -> None:
         raw, bounded = self._raw, self._bounded
@@ -149,9 +160,16 @@ class Flow:
 
     def _hold_at_limits(self) -> None:
         """Take accelerations beyond limits from motors that are at them."""
-        n, rates = self._n, self._motor_rates[0]
-        top, bottom = self._motion >= self._most, self._motion <= self._least
-        up, down = (at[n : 3 * n] | at[4 * n :] for at in (top, bottom))
+        rates = self._motor_rates[0]
+        np.greater_equal(self._motion, self._most, out=self._is_top)
+        np.less_equal(self._motion, self._least, out=self._is_bottom)
+        up, down = self._tops[0] | self._tops[1], self._bottoms[0] | self._bottoms[1]
         held = (up & (rates > 0.0)) | (down & (rates < 0.0))
-        rates[held] = 0.0
-        self._free = (~held).astype(np.float64) if (up | down).any() else None
+        free: NDArray[np.float64] = 1.0 - held
+        np.multiply(rates, free, out=rates)
+        self._free = free if np.count_nonzero(up | down) else None
+
+    def _of_motors(self, motion: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return what of positions and velocities, (6n,), is the motors', (2n,) each."""
+        n = self._n
+        return motion[n : 3 * n], motion[4 * n :]

@@ -69,6 +69,13 @@ class OperationMode(IntEnum):
         return self in (OperationMode.EQUILIBRIUM, OperationMode.EQUILIBRIUM_PID)
 
     @property
+    def takes_references(self) -> bool:
+        """Whether it is commanded where motors are to be, by the actuator's map or at once."""
+        return self.takes_equilibrium or self in (
+            OperationMode.SPRING_REFERENCES, OperationMode.MOTOR_PID
+        )  # fmt: skip
+
+    @property
     def commands(self) -> tuple[str, ...]:
         """Names of what may be commanded."""
         return _COMMANDS[self]

@@ -34,6 +34,7 @@ class JointSprings:
         has_second: Whether a joint has a second motor, (n,).
         preset_low: Smallest presets, (n,).
         preset_high: Largest presets, (n,).
+        preset_units: Of presets, of each joint; an empty text where there are none.
         moves_pivots: Whether a second motor moves something else than a spring's end anywhere.
         are_damped: Whether there is damping between motors and joints anywhere.
 
@@ -60,6 +61,8 @@ class JointSprings:
         ).astype(bool)
         self.preset_low = self._each(lambda of, at: of.preset_low)
         self.preset_high = self._each(lambda of, at: of.preset_high)
+        units = {joint: actuator.preset_unit for actuator, at in self._groups for joint in at}
+        self.preset_units = tuple(units[joint] for joint in range(n_joints))
         self._pivots = self.has_second & ~self.is_antagonistic
         self.moves_pivots = bool(self._pivots.any())
         self._reach = 0.999999 * self._each(lambda of, at: of.of["max_deflection"])

@@ -30,12 +30,14 @@ def actuated_joints(arm: ArmConfig) -> ActuatedJoints | None:
             found[place] = (
                 group.mode, group.motor is not None, bool(springs.preset_unit),
                 springs.is_antagonistic, springs.preset_low[number], springs.preset_high[number],
+                springs.preset_unit,
             )  # fmt: skip
     if not found:
         return None
     order = sorted(found)
-    modes, motors, second, antagonistic, low, high = zip(*(found[place] for place in order))
+    modes, motors, second, antagonistic, low, high, units = zip(*(found[place] for place in order))
     return ActuatedJoints(
         tuple(names[place] for place in order), np.array(order), modes, np.array(motors),
         np.array(second), np.array(antagonistic), np.array(low), np.array(high),
+        units,
     )  # fmt: skip

@@ -132,9 +132,7 @@ def _group_faults(where: str, group: ActuatorConfig, n_joints: int) -> Iterator[
         if motor is None:
             continue
         lists |= {f"{key}.{own}": getattr(motor, own) for own in MotorConfig.model_fields}
-        low, high = motor.low, motor.high
-        if isinstance(low, float) and isinstance(high, float) and low >= high:
-            yield f"{where}.{key}.low: got {low:g}, allowed less than high, {high:g}"
+        yield from _reversed_stops(f"{where}.{key}", motor, n_joints)
     lists |= {
         f"link_pid.{key}": getattr(group.link_pid, key) for key in LinkPidConfig.model_fields
     }
@@ -149,3 +147,14 @@ def _group_faults(where: str, group: ActuatorConfig, n_joints: int) -> Iterator[
                 f"{where}.{key}: got {len(values)} numbers, allowed one or {n_joints}, one for "
                 "each joint of the group"
             )
+
+
+def _reversed_stops(where: str, motor: MotorConfig, n_joints: int) -> Iterator[str]:
+    """Yield a fault for a lower stop that is not below the upper one."""
+    try:
+        low, high = (np.broadcast_to(stops, n_joints) for stops in (motor.low, motor.high))
+    except ValueError:  # another number of them, as is said
+        return
+    for joint in np.flatnonzero(low >= high)[:1]:
+        whose = f" for joint {joint + 1} of the group" if n_joints > 1 else ""
+        yield f"{where}.low: got {low[joint]:g}{whose}, allowed less than high, {high[joint]:g}"

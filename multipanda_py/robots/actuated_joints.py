@@ -22,6 +22,7 @@ class ActuatedJoints:
         are_antagonistic: Whether both motors pull against each other, (m,).
         preset_low: Smallest stiffness presets, (m,) [rad, or m where that is their unit].
         preset_high: Largest ones, (m,).
+        preset_units: Their units; an empty text where there are none.
     """
 
     names: tuple[str, ...]
@@ -32,3 +33,4 @@ class ActuatedJoints:
     are_antagonistic: NDArray[np.bool_]
     preset_low: NDArray[np.float64]
     preset_high: NDArray[np.float64]
+    preset_units: tuple[str, ...]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.actuator_state import LAWS
+from multipanda_py.compliance.commanded import BeyondStops
 from multipanda_py.compliance.joints import CompliantJoints
 from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.exceptions import ActuatorRefused
@@ -27,6 +28,7 @@ class AskedOfJoints:
         led: Joints that follow commands of motors and springs, not a law's torque, (m,).
         direct: Those of them whose torque is commanded, bounded like a law's, (m,).
         refused: Why a joint did not change its mode, by its number; whoever reads clears it.
+        stopped: Motors that have been told to go beyond a stop; whoever reads clears it.
 
     Thread: control.
     """
@@ -38,6 +40,8 @@ class AskedOfJoints:
         self.led: NDArray[np.bool_] = np.zeros(joints.n_joints, bool)
         self.direct: NDArray[np.bool_] = np.zeros(joints.n_joints, bool)
         self.refused: dict[int, str] = {}
+        self.stopped: BeyondStops = {}
+        self._beyond: BeyondStops = {}
 
     def save(self) -> Matrix:
         """Return a copy of what is asked."""
@@ -103,3 +107,8 @@ class AskedOfJoints:
                 self._joints.command(name, values[name], at)
             except ActuatorRefused as error:
                 self.refused[at[0]] = str(error)
+        if found:
+            told = self._joints.beyond_stops().items()
+            beyond = {motor: what for motor, what in told if self.led[motor[0]]}
+            new = {motor: what for motor, what in beyond.items() if motor not in self._beyond}
+            self.stopped, self._beyond = self.stopped | new, beyond

@@ -134,13 +134,25 @@ class CompliantWorld:
         refused.clear()
         return found
 
-    def news(self) -> str:
-        """Return what steps cannot hold exactly, once for the modes of now; mostly nothing."""
-        joints = self.joints
-        if not joints.complaint or joints.modes == self._said_in:
-            return ""
-        self._said_in = joints.modes
-        return f"arms on springs ({', '.join(self.arms)}): {joints.complaint}"
+    def news(self) -> list[str]:
+        """Return what is to be said once; mostly nothing.
+
+        That is what steps cannot hold exactly in the modes of now, and commands beyond a stop.
+        """
+        joints, stopped, found = self.joints, self._drive.asked.stopped, list[str]()
+        if joints.complaint and joints.modes != self._said_in:
+            self._said_in = joints.modes
+            found.append(f"arms on springs ({', '.join(self.arms)}): {joints.complaint}")
+        names = [name for arm in self._arms for name in arm.joint_names] if stopped else []
+        for (joint, motor), (told, low, high) in stopped.items():
+            unit = joints.springs.preset_units[joint] if motor else "rad"
+            found.append(
+                f"actuators of {self._arms[self._owner[joint]].name}: {names[joint]}: motor "
+                f"{motor + 1}: got {told:.4g}, which its stop bounds, allowed {low:g} to {high:g} "
+                f"{unit}"
+            )
+        stopped.clear()
+        return found
 
     def show(self) -> None:
         """Write what motors and springs do to the arms' states."""

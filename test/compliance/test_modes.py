@@ -166,7 +166,7 @@ def test_what_is_read_is_what_the_equations_say():
         ("equilibrium_position", [0.1, 0.2, 0.3], "got 3 numbers, allowed one or 2"),
         ("equilibrium_position", "high", "numbers"),
         ("equilibrium_position", float("inf"), "finite"),
-        ("stiffness_preset", 0.7, "joint 1: got 0.7, allowed 0 to 0.6"),
+        ("stiffness_preset", 0.7, "joint 1: got 0.7, allowed 0 to 0.6 rad"),
         ("stiffness_preset", [0.1, -0.1], "joint 2: got -0.1"),
         ("motor_1_command", 1.0, r"mode 3 \(equilibrium\), which takes equilibrium_position"),
         ("reference_1", 1.0, "mode 3"),
@@ -189,12 +189,50 @@ def test_a_bad_command_is_refused_counted_and_changes_nothing(name, value, said)
 def test_a_pivot_is_not_told_to_go_beyond_its_lever():
     """5 cm would be where the stiffness is infinite."""
     joints = joints_of(Awas2)
-    with pytest.raises(ActuatorRefused, match=r"stiffness_preset of joint 1: got 0.05, allowed 0"):
+    with pytest.raises(
+        ActuatorRefused, match=r"preset of joint 1: got 0.05, allowed 0 to 0.04 m$"
+    ):
         joints.command("stiffness_preset", 0.05)
     joints.set_mode(2)
     with pytest.raises(ActuatorRefused, match=r"reference_2 of joint 1"):
         joints.command("reference_2", 0.05)
     assert joints.refused == 2
+
+
+@pytest.mark.parametrize(
+    ("joints", "said"),
+    [
+        ([0.5], r"got \[0.5\], allowed whole numbers from 0 to 1"),
+        (["a"], r"got \['a'\], allowed whole"),
+        ("a", r"got 'a', allowed whole"),
+        (True, r"got True, allowed whole"),
+        ([[0], [1]], r"got \[\[0\], \[1\]\], allowed whole"),
+        ([[0], [0, 1]], r"allowed whole"),
+        ([2], r"got 2, allowed whole numbers from 0 to 1"),
+        ([-1], r"got -1, allowed"),
+        ([2**70], r"allowed whole"),
+    ],
+)
+def test_half_a_joint_was_the_first_one_and_a_letter_was_not_counted(joints, said):
+    """0.5 was cut to 0; "a" raised numpy's error."""
+    of = joints_of(Qbmove, n=2)
+    for refuse in (lambda: of.command("equilibrium_position", 0.3, joints),
+                   lambda: of.set_mode(2, joints)):  # fmt: skip
+        with pytest.raises(ActuatorRefused, match=said):
+            refuse()
+    assert of.refused == 2
+    assert not of.commanded("equilibrium_position").any()
+    assert set(of.modes) == {OperationMode.EQUILIBRIUM}
+    of.command("equilibrium_position", 0.3, np.array([1], dtype=np.uint8))
+    assert of.commanded("equilibrium_position").tolist() == [0.0, 0.3]
+
+
+def test_a_change_of_mode_that_is_refused_counts_as_a_command_does():
+    joints = CompliantJoints([(Sea(1), [0])], 1)
+    for mode in (5, 9, "soft"):
+        with pytest.raises(ActuatorRefused):
+            joints.set_mode(mode)
+    assert joints.refused == 3
 
 
 @pytest.mark.parametrize("mode", [4, 5, 6])

@@ -175,11 +175,11 @@ def test_a_command_of_before_does_not_come_back_with_its_mode(make_cell):
 
 REFUSED = {
     "of another mode": ({"reference_1": 0.1}, "joint1 is in mode 6 .equilibrium_pid., which"),
-    "beyond its presets": ({"stiffness_preset": 0.9}, "joint1: got 0.9, allowed 0 to 0.4"),
+    "beyond its presets": ({"stiffness_preset": 0.9}, "joint1: got 0.9, allowed 0 to 0.4 rad$"),
     "not a number": ({"equilibrium_position": math.nan}, "allowed 7 finite numbers"),
     "too few": ({"equilibrium_position": [0.1] * 6}, "got 6 numbers.*allowed 7 finite"),
     "of no joint": ({"equilibrium_position": {"joint9": 0.1}}, "got 'joint9', allowed joints"),
-    "too strong a push": ({"external_torque": 1e3}, "got 1000, allowed -87 to 87"),
+    "too strong a push": ({"external_torque": 1e3}, "got 1000, allowed -87 to 87 Nm"),
     "one bad of two": ({"equilibrium_position": 0.0, "stiffness_preset": 7.0}, "got 7, allowed"),
     "unknown": ({"references": 0.0}, "takes torque_command, .*got references"),
 }  # fmt: skip
@@ -234,6 +234,24 @@ def test_a_push_from_outside_reaches_the_joint_under_any_command_and_ends_with_t
     cell.hold()
     cell.step(2)
     assert not cell.simulation.data.qfrc_applied.any()
+
+
+@pytest.mark.parametrize("mode", ["spring_references", "motor_pid"])
+def test_a_reference_beyond_a_stop_was_bounded_without_a_word(make_cell, mode):
+    own = springs()
+    own["wrist"]["motor"] |= {"low": -6.0, "high": [6.0, 6.0, 1.0]}
+    laws = {LAW: {"type": "actuator_commands", "arms": ["left"], "params": {"mode": mode}}}
+    cell = make_cell({"left": arm_on(own, DAMPED)}, laws, [LAW])
+    cell.step(2)
+    for reference in (1.03, 1.05, 0.95):
+        cell.command_actuators("left", reference_1={"joint7": reference})
+        cell.step(60)
+        assert cell.actuators("left").position[0, 6] <= 1.0
+    said = [event.text for event in cell.events() if event.event is Event.NOTICE]
+    assert said == [
+        "actuators of left: left_fr3_joint7: motor 1: got 1.03, which its stop bounds, allowed "
+        "-6 to 1 rad"
+    ]
 
 
 def test_a_stream_that_pauses_ends_where_the_arm_is(make_cell):
