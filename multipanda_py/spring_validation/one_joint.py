@@ -20,13 +20,15 @@ from multipanda_py.spring_validation.motion import (
     offset,
     robot_of,
 )
-from multipanda_py.state import Vector
+from multipanda_py.state import Matrix, Vector
 
 STEP_ANGLE = 0.8
 KINDS = {
     "sea": (0.0, 0.0), "awas2": (0.005, 0.04), "bavs": (0.001, 0.22), "qbmove": (0.2, 0.6),
 }  # fmt: skip
 """Soft and stiff presets of the paper [m for awas2, else rad]."""
+ON_THE_WAY = {"sea": 0.2, "awas2": 0.2, "bavs": 1.0, "qbmove": 1.0}
+"""How much of a step is drawn before its rest: springs of 200 Hz would be a block of color [s]."""
 SEA_STIFFNESS = (200.0, 400.0)
 """Soft and stiff [Nm/rad]."""
 CHIRP_ANGLE, SLOWEST, FASTEST = 0.15, 0.5, 6.0
@@ -41,7 +43,7 @@ def steps(quick: bool) -> ExperimentResult:
     model = chain_model([replace(PENDULUM, damping=0.02, friction=0.0)])
     panels, figures, sags, errors = [], {}, {}, []
     for kind, presets in KINDS.items():
-        curves = []
+        motions = {}
         for k, (name, preset) in enumerate(zip(PRESETS, presets)):
             params = {"stiffness": SEA_STIFFNESS[k]} if kind == "sea" else None
             springs = registry.find("actuators", kind)(1, params)
@@ -54,9 +56,16 @@ def steps(quick: bool) -> ExperimentResult:
             errors.append(abs(springs.equilibrium_for(rest, weight, preset)[0] - STEP_ANGLE))
             sags[kind, name] = STEP_ANGLE - rest
             figures[f"{kind} {name} sag rad"] = STEP_ANGLE - rest
-            curves.append(Curve(name, motion.time, motion.q[:, 0]))
-        aim = Curve("commanded", np.array([0.0, seconds]), np.full(2, STEP_ANGLE), "k:")
-        panels.append(Panel(kind, "q [rad]", (*reversed(curves), aim)))
+            motions[name] = motion
+        for part, begin, end in (
+            ("on the way", 0.0, ON_THE_WAY[kind]), ("at rest", 0.8 * seconds, seconds)
+        ):  # fmt: skip
+            aim = Curve("commanded", np.array([begin, end]), np.full(2, STEP_ANGLE), "k:")
+            drawn = [
+                Curve(name, *_between(motion, motion.q, begin, end))
+                for name, motion in reversed(motions.items())
+            ]
+            panels.append(Panel(f"{kind}, {part}", "q [rad]", (*drawn, aim)))
     soft = sorted(KINDS, key=lambda kind: -sags[kind, "soft"])
     stiffer = all(sags[kind, "stiff"] < sags[kind, "soft"] for kind in KINDS)
     checks = (
@@ -82,7 +91,8 @@ def chirp(quick: bool) -> ExperimentResult:
     """Sweep the equilibrium from 0.5 to 6 Hz, soft and stiff."""
     seconds = 5.0 if quick else 20.0
     rise = (FASTEST - SLOWEST) / seconds
-    panels, peaks, bands = [], {}, {}
+    panels, responses, peaks, bands = [], [], {}, {}
+    figures: dict[str, float] = {}
     for name, preset in PRESETS.items():
         springs = identified(1)
         robot = robot_of(chain_model([PENDULUM], step=2e-3), springs, preset)
@@ -94,25 +104,41 @@ def chirp(quick: bool) -> ExperimentResult:
         peaks[name] = float(np.abs(motion.equilibrium - motion.q).max())
         frequency, gain = gains(motion, rise)
         bands[name] = bandwidth(frequency, gain)
+        top = int(np.argmax(gain))
+        figures |= {
+            f"{name} peak deflection rad": peaks[name], f"{name} sweep ends Hz": frequency[-1],
+            f"{name} largest gain": gain[top], f"{name} largest gain at Hz": frequency[top],
+        }  # fmt: skip
+        if bands[name] < math.inf:
+            figures[f"{name} bandwidth Hz"] = bands[name]
         panels += [
-            Panel(f"{name}: link and equilibrium", "angle [rad]", (
-                Curve("equilibrium of the motors", motion.time, motion.equilibrium[:, 0]),
-                Curve("link", motion.time, motion.q[:, 0]),
-            )),
+            Panel(f"{name}, {part}", "angle [rad]", tuple(
+                Curve(label, *_between(motion, angles, begin, end))
+                for label, angles in (("equilibrium of the motors", motion.equilibrium),
+                                      ("link", motion.q))
+            ))
+            for part, begin, end in (
+                ("beginning of the sweep", 0.0, 0.2 * seconds),
+                ("end of it", seconds - 1.0, seconds),
+            )
+        ]  # fmt: skip
+        responses.append(
             Panel(f"{name}: amplitude of the link over that commanded", "gain", (
                 Curve("gain", frequency, gain, ".-"),
-                Curve("-3 dB", frequency[[0, -1]], np.full(2, _FELL * gain[0]), "k:"),
-            ), "frequency [Hz]"),
-        ]  # fmt: skip
-    figures = {f"{name} peak deflection rad": peak for name, peak in peaks.items()}
-    figures |= {f"{name} bandwidth Hz": band for name, band in bands.items()}
+                Curve("3 dB below the first one", frequency[[0, -1]],
+                      np.full(2, _FELL * gain[0]), "k:"),
+            ), "frequency [Hz]")
+        )  # fmt: skip
+    said = ", ".join(
+        f"{name} {band:.2f} Hz" if band < math.inf
+        else f"{name} above {figures[f'{name} sweep ends Hz']:.2f} Hz, where the sweep ends"
+        for name, band in bands.items()
+    )  # fmt: skip
     checks = (
         Check("soft springs deflect more than stiff ones",
               ", ".join(f"{name} {peak:.3f} rad" for name, peak in peaks.items()),
               peaks["soft"] > peaks["stiff"]),
-        Check("soft springs have the smaller bandwidth",
-              ", ".join(f"{name} {band:.2f} Hz" for name, band in bands.items()),
-              bands["soft"] < bands["stiff"]),
+        Check("soft springs have the smaller bandwidth", said, bands["soft"] < bands["stiff"]),
     )  # fmt: skip
     return ExperimentResult(
         "chirp", "Frequency response of one qbMove",
@@ -120,7 +146,7 @@ def chirp(quick: bool) -> ExperimentResult:
         "paper's first joint, damping 0.065 Nm s/rad and friction 0.025 Nm of the link.",
         "Peak deflections are similar in simulation and reality, soft and stiff; bandwidths "
         "differ a little, for damping and friction of the link are not tuned.",
-        checks, tuple(panels), figures,
+        checks, (*panels, *responses), figures,
     )  # fmt: skip
 
 
@@ -141,10 +167,18 @@ def gains(motion: SpringMotion, rise: float) -> tuple[Vector, Vector]:
 
 
 def bandwidth(frequency: Vector, gain: Vector) -> float:
-    """Return where the gain falls for good 3 dB below its first one [Hz]; the last if nowhere."""
+    """Return where the gain falls for good 3 dB below its first one [Hz]; inf if nowhere."""
     gain = gain / gain[0]
     last = int(np.flatnonzero(gain >= _FELL)[-1])
     if last + 1 == len(gain):
-        return float(frequency[-1])
+        return math.inf
     share = (gain[last] - _FELL) / (gain[last] - gain[last + 1])
     return float(frequency[last] + share * (frequency[last + 1] - frequency[last]))
+
+
+def _between(
+    motion: SpringMotion, angles: Matrix, begin: float, end: float
+) -> tuple[Vector, Vector]:
+    """Return times and angles of the first joint from a moment to another."""
+    rows = (motion.time >= begin) & (motion.time <= end)
+    return motion.time[rows], angles[rows, 0]

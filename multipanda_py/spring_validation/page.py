@@ -7,6 +7,7 @@ import html
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from multipanda_py.extras import pyplot
 from multipanda_py.logs.plots import COLORS
@@ -15,7 +16,12 @@ from multipanda_py.spring_validation.finding import ExperimentResult
 from multipanda_py.validation.plots import png
 from multipanda_py.validation.report import STYLE, image, table
 
-_POINTS = 1500
+_POINTS = 4000
+_LEGEND = {
+    "loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "fontsize": 7, "frameon": False,
+    "handlelength": 1.6, "columnspacing": 1.2, "borderaxespad": 0.1,
+}  # fmt: skip
+"""Above the axes: inside it covers curves."""
 SOURCE = (
     "Mengacci et al., An open-source ROS-Gazebo toolbox for simulating robots with compliant "
     "actuators, Frontiers in Robotics and AI 8, 2021"
@@ -29,8 +35,18 @@ def picture(found: ExperimentResult) -> str:
         MissingExtra: If matplotlib is missing.
     """
     plots = pyplot()
+    return png(drawn(found, plots), plots)
+
+
+def drawn(found: ExperimentResult, plots: Any) -> Any:
+    """Return a figure with all panels of an experiment.
+
+    Args:
+        found: The experiment.
+        plots: ``matplotlib.pyplot``.
+    """
     rows = (len(found.panels) + 1) // 2
-    figure, axes = plots.subplots(rows, 2, figsize=(11.0, 3.0 * rows), squeeze=False)
+    figure, axes = plots.subplots(rows, 2, figsize=(11.0, 3.1 * rows), squeeze=False)
     for axis, panel in zip(axes.flat, found.panels):
         colors = iter(COLORS)
         for curve in panel.curves:
@@ -40,15 +56,16 @@ def picture(found: ExperimentResult) -> str:
                 curve.x[::every], curve.y[::every], curve.style, lw=1.1, ms=4, label=curve.label,
                 **color,
             )  # fmt: skip
-        axis.set_title(panel.title, size=9)
+        axis.set_title(panel.title, size=9, pad=18)
         axis.set_xlabel(panel.x_label, size=8)
         axis.set_ylabel(panel.y_label, size=8)
         axis.tick_params(labelsize=7)
         axis.grid(alpha=0.3)
-        axis.legend(fontsize=7)
+        axis.ticklabel_format(useOffset=False)
+        axis.legend(ncol=len(panel.curves), **_LEGEND)
     for axis in axes.flat[len(found.panels) :]:
         axis.set_visible(False)
-    return png(figure, plots)
+    return figure
 
 
 def page(found: Sequence[ExperimentResult], quick: bool) -> str:

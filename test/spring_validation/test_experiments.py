@@ -14,11 +14,13 @@ import pytest
 
 from multipanda_py.cli import main
 from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.extras import pyplot
 from multipanda_py.spring_validation import EXPERIMENTS, learn
 from multipanda_py.spring_validation.learning import minimum_jerk
 from multipanda_py.spring_validation.models import FIVE_LINKS, PENDULUM, TWO_LINKS, chain_model
 from multipanda_py.spring_validation.motion import SpringMotion, identified, offset, robot_of
 from multipanda_py.spring_validation.one_joint import bandwidth, gains
+from multipanda_py.spring_validation.page import drawn
 from multipanda_py.spring_validation.pushing import START, closed_loop_ik, tip_at, weights
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
@@ -97,8 +99,29 @@ def test_bandwidth_is_that_of_a_known_filter():
     assert bandwidth(at, gain) == pytest.approx(2.0 * math.sqrt(2.0 * 1.0625 - 1.0), rel=0.02)
 
 
-def test_a_gain_that_does_not_fall_has_the_last_frequency():
-    assert bandwidth(np.array([1.0, 2.0]), np.array([1.0, 0.9])) == 2.0
+def test_the_end_of_the_sweep_was_taken_for_a_bandwidth():
+    assert bandwidth(np.array([1.0, 2.0]), np.array([1.0, 0.9])) == math.inf
+    found = EXPERIMENTS["chirp"](True)
+    assert "stiff bandwidth Hz" not in found.figures
+    assert 1.0 < found.figures["soft bandwidth Hz"] < 3.0
+    assert "stiff above" in found.checks[1].found
+
+
+def test_springs_of_200_hz_were_drawn_as_a_block_and_legends_covered_curves():
+    """Of one of at most sixty swings, each is some pixels wide."""
+    plots = pyplot()
+    for name in ("steps", "chirp"):
+        found = EXPERIMENTS[name](True)
+        for panel in found.panels:
+            for curve in panel.curves:
+                turns = np.count_nonzero(np.diff(np.sign(np.diff(curve.y))))
+                assert turns <= 2 * 60 or np.ptp(curve.y) < 0.01, (name, panel.title)
+        figure = drawn(found, plots)
+        figure.canvas.draw()
+        for axis in figure.axes[: len(found.panels)]:
+            legend, inside = axis.get_legend().get_window_extent(), axis.get_window_extent()
+            assert legend.y0 >= inside.y1 - 1.0
+        plots.close(figure)
 
 
 def test_closed_loop_kinematics_lead_the_tip_along_the_path():
