@@ -34,7 +34,7 @@ class AugmentedParams:
         doc="gain of the plan's integral over its stiffness; 0 leaves it as it is",
     )  # fmt: skip
     integral_share: float = number(
-        0.1, low=0, high=0.5, doc="share of the torque limits that the integral may have"
+        0.1, low=0, high=0.3, doc="share of the torque limits that the integral may have"
     )
     # Bounds of the force part as of the other laws: stable on 1e3 to 1e5 N/m on a late arm.
     force_kp: float = number(0.2, low=0, high=0.5, doc="proportional gain on the force error")
@@ -57,7 +57,7 @@ class AugmentedParams:
         doc="contact is looked for within twice that along the force",
     )  # fmt: skip
     release_time: float = number(
-        0.03, unit="s", low=0.001, high=10, doc="with which forces fade when a contact is lost"
+        0.03, unit="s", low=0.001, high=0.1, doc="with which forces fade when a contact is lost"
     )
     tank_gain: float = number(
         200.0, low=0, high=1e4, doc="K_p of the initial energy K_p F_d^2 / 2 of a force"

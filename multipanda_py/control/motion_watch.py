@@ -50,6 +50,8 @@ class MotionState(IntEnum):
     GOAL_TOLERANCE_VIOLATED = 4
     BLOCKED = 5
     CONTACT = 6
+    CONTACT_LOST = 7
+    MODE_CHANGED = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +179,11 @@ class MotionWatch:
         """Come to rest on the way, as the motion of another arm has ended before its goal."""
         self._motion.stop()
         self._ends_as = MotionState.IDLE
+
+    def end(self, reason: MotionState) -> None:
+        """Say why a motion that the law has stopped ended, if one was under way."""
+        if self.state is MotionState.RUNNING:
+            self.state = reason
 
     def forget(self) -> None:
         """Report the end of the last motion no more."""

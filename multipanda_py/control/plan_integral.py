@@ -17,15 +17,19 @@ class PlanIntegral:
     r"""Integrate the error of joints behind a plan, where the plan is to be reached.
 
     .. math::
-        \dot I = k_i K (e - s\, M^{-1} J_u^T \Lambda_u J_u e), \qquad |I_j| \le I_{max,j}
+        \dot I = k_i \beta K (e - s\, M^{-1} J_u^T \Lambda_u J_u e), \qquad |I_j| \le I_{max,j},
+        \qquad \beta_j = \min(1, \zeta_j) \min(1, \sqrt{K_j / K_{0,j}})
 
     with the share *s* that a controlled force has of its direction *u*: there, where a contact
     keeps the tool from the plan for good, the integral would grow without an end and fight the
-    one of the force. A joint that gives all its torque integrates only back.
+    one of the force. Springs softer than the default :math:`K_0`, or less damped, bear only an
+    integral that is as much slower, by :math:`\beta`; else they swing. A joint that gives all its
+    torque integrates only back.
 
     Args:
         limits: Of the joints.
         period: Cycle time [s].
+        usual: Default stiffness K_0, (n,) [Nm/rad].
 
     Attributes:
         torque: I, (n,) [Nm].
@@ -33,16 +37,17 @@ class PlanIntegral:
     Thread: control.
     """
 
-    def __init__(self, limits: ArmLimits, period: float) -> None:
+    def __init__(self, limits: ArmLimits, period: float, usual: Vector) -> None:
         n = limits.n_joints
         self._period, self._full = period, SATURATED * limits.torque
-        self._torque_limit = limits.torque
+        self._torque_limit, self._usual = limits.torque, usual
         self.torque, self._step = np.zeros(n), np.zeros(n)
         self._gain, self._most = np.zeros(n), np.zeros(n)
 
-    def set_gains(self, rate: float, stiffness: Vector, share: float) -> None:
-        """Set k_i [1/s], K (n,) [Nm/rad], and the share of torque limits that I may have."""
-        _multiply(stiffness, rate * self._period, self._gain)
+    def set_gains(self, rate: float, stiffness: Vector, ratio: Vector, share: float) -> None:
+        """Set k_i [1/s], K (n,) [Nm/rad], its damping ratios, and the share that I may have."""
+        slow = np.minimum(ratio, 1.0) * np.minimum(np.sqrt(stiffness / self._usual), 1.0)
+        _multiply(stiffness, rate * self._period * slow, self._gain)
         _multiply(self._torque_limit, share, self._most)
 
     def reset(self) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -36,7 +36,9 @@ class PressingTeam:
     waits with a small force. Then all *press*, from that force on. When one of them loses its
     contact, the force parts of all are frozen and fade within ``release_time``, P fades out, and
     the plan or the springs have the hands; a new force may be asked for then. The same happens,
-    within ``blend_time``, when a force is withdrawn or turns by much.
+    within ``blend_time``, when a force is withdrawn or turns by much. Before that
+    :attr:`on_release` is called, for plan and springs to ask for nothing along those forces: a
+    hand that was to press, and stood off its plan for it, stays where it is.
 
     Args:
         context: Of the law.
@@ -47,6 +49,8 @@ class PressingTeam:
         hands: Of the arms, in order.
         presses: Whether all hands have touched, and press.
         is_lost: Whether a contact was lost, and no force was asked for since.
+        on_release: Called with the numbers of the hands that are released, while P is still
+            what it was.
         is_idle: No force is asked for now, and none is left of an earlier one.
 
     Thread: control.
@@ -62,6 +66,7 @@ class PressingTeam:
         self._felt, self._speeds, self._along = np.zeros(n), np.zeros(n), np.zeros(n)
         self._frames = list(zip(context.rotations_base_in_world, context.positions_base_in_world))
         self._fade = 1.0
+        self.on_release: Callable[[Sequence[int]], None] = _ignore
         self.set_gains(gains, 1.0)
         self.reset()
 
@@ -114,12 +119,17 @@ class PressingTeam:
 
     def across(self, wrenches: Matrix) -> None:
         """Take out of wrenches (N, 6) what they do along controlled forces, in place."""
+        for hand, wrench, part in zip(self.hands, wrenches, self.controlled(wrenches)):
+            if part:
+                _subtract(wrench, part * hand.direction, wrench)
+
+    def controlled(self, wrenches: Matrix) -> list[float]:
+        """Return what wrenches (N, 6) do along controlled forces, P f, per hand [N]."""
         along = self._along
         for place, hand in enumerate(self.hands):
             along[place] = _dot(hand.direction, wrenches[place])
-        for hand, wrench, part in zip(self.hands, wrenches, self.share.dot(along).tolist()):
-            if part:
-                _subtract(wrench, part * hand.direction, wrench)
+        parts: list[float] = self.share.dot(along).tolist()
+        return parts
 
     def add(self, wrenches: Matrix) -> None:
         """Add the force parts to wrenches on the tools along the axes of the bases, (N, 6)."""
@@ -194,10 +204,12 @@ class PressingTeam:
             if hand.size:
                 hand.press(state, *numbers)
             elif hand.exerted:  # withdrawn from this one only
+                self.on_release([hands.index(hand)])
                 self._drop(hand, tail, self._blend_time)
 
     def _let_go(self, time: float) -> None:
         """Freeze the force parts, and let them fade."""
+        self.on_release(range(len(self.hands)))
         for hand, tail in zip(self.hands, self._tails):
             self._drop(hand, tail, time)
         self._is_on = self.presses = False
@@ -225,8 +237,8 @@ class PressingTeam:
         self.is_lost = True
         words = ", ".join(f"{hand.name} (asked for {hand.size:.1f} N)" for hand in lost)
         self._context.notify(
-            f"contact lost: {words}; force control has ended for all {len(self.hands)} and plan "
-            "or springs hold the hands; ask for the forces anew"
+            f"contact lost: {words}; force control has ended for all {len(self.hands)} arms, "
+            "which stop and hold; ask for the forces anew"
         )
 
     def _go_astray(self, astray: Sequence[PressingHand]) -> None:
@@ -234,5 +246,9 @@ class PressingTeam:
         words = ", ".join(hand.name for hand in astray)
         self._context.notify(
             f"no contact found: {words}, within {2.0 * self._gains.loss_distance:.3f} m; nothing "
-            "is pressed, and plan or springs hold the hands; ask for the forces anew, nearer"
+            "is pressed, and the arms stop and hold; ask for the forces anew, nearer"
         )
+
+
+def _ignore(places: Sequence[int]) -> None:
+    """Do nothing when hands are released."""

@@ -14,6 +14,7 @@ from multipanda_py.context import Context
 from multipanda_py.control.augmented_params import AugmentedParams
 from multipanda_py.control.bounded_pose import BoundedPose
 from multipanda_py.control.cartesian_spring import CartesianSpring
+from multipanda_py.control.motion_watch import MotionState
 from multipanda_py.control.plan_integral import PlanIntegral
 from multipanda_py.control.pressing_team import PressingTeam
 from multipanda_py.controllets.joint_trajectory import JointTrajectory, JointTrajectoryParams
@@ -68,8 +69,9 @@ class OptimizationAugmented(JointTrajectory):
     Change the mode at any time, in contact, too: the plan, or the pose, begins where it exerts
     what the other did, and *w* goes over within ``blend_time``. What was asked of the other is
     forgotten, so ask after the change. Forces begin when all hands that are asked for one touch,
-    and end for all when one of them loses its contact. The integral neither runs along a
-    controlled force, nor into limits of torque.
+    and end for all when one of them loses its contact: then all arms stop and hold where they
+    are, and plans end as *contact lost*. The integral neither runs along a controlled force, nor
+    into limits of torque.
 
     Source: Özcan and Oguz, "An Optimization-Augmented Control Framework for Single and
     Coordinated Multi-Arm Robotic Manipulation", Algorithm 1. Where it adds the torques of plan,
@@ -95,7 +97,11 @@ class OptimizationAugmented(JointTrajectory):
     def __init__(self, context: Context, params: OptimizationAugmentedParams) -> None:
         n = context.n_arms
         self._team = PressingTeam(context, params.gains())
-        self._integrals = [PlanIntegral(arm.limits, context.period) for arm in context.arms]
+        self._team.on_release = self._release
+        self._integrals = [
+            PlanIntegral(arm.limits, context.period, np.array(arm.robot.figure("stiffness")))
+            for arm in context.arms
+        ]
         self._pose_springs = [CartesianSpring() for _ in range(n)]
         self._poses = [BoundedPose() for _ in range(n)]
         self._goals = [(np.zeros(3), np.eye(3)) for _ in range(n)]
@@ -110,8 +116,9 @@ class OptimizationAugmented(JointTrajectory):
         super().on_parameters()
         p, period = self.params, self.context.period
         self._team.set_gains(p.gains(), p.blend_time)
-        for integral, stiffness in zip(self._integrals, self._stiffness):
-            integral.set_gains(p.integral_rate, stiffness, p.integral_share)
+        ratios = self.context.per_arm(p.damping_ratio)
+        for integral, stiffness, ratio in zip(self._integrals, self._stiffness, ratios):
+            integral.set_gains(p.integral_rate, stiffness, ratio, p.integral_share)
         cycles = round(p.blend_time / period) if self._states else 0
         for spring, pose in zip(self._pose_springs, self._poses):
             spring.set_shape(p.position_damping_ratio, p.position_clip, False)
@@ -219,7 +226,7 @@ class OptimizationAugmented(JointTrajectory):
                 self._keep_pose(arm)
                 self._displace_pose(arm, state, at_tool(state, self._static(arm, state)))
             self._motions[arm].stop()
-            self._watches[arm].reset()
+            self._watches[arm].end(MotionState.MODE_CHANGED)
 
     def _take_plan(self) -> None:
         """Let the plan begin where it exerts what the springs of the poses do.
@@ -229,18 +236,54 @@ class OptimizationAugmented(JointTrajectory):
         if self._weight > 0.0:
             return
         for arm, state in enumerate(self._states):
-            motion, limits, spring = self._motions[arm], state.limits, self._springs[arm]
             static = self._static(arm, state)
-            pose = self._poses[arm]
-            self._pose_springs[arm].measure(state, pose.position, pose.rotation)
-            pull = self._pose_springs[arm].spring_in_base() - at_tool(state, static)
-            wanted = static + pull.dot(state.jacobian)
-            stiffness = spring.stiffness_at(state)
-            step = spring.deflection(stiffness, wanted - self._integrals[arm].torque)
-            step /= max(1.0, float(np.abs(step).max()) / MAX_STEP)
-            posture = np.minimum(np.maximum(state.q + step, limits.lower), limits.upper)
-            motion.rest(posture, np.zeros(len(posture)))
-            self._watches[arm].reset()
+            pull = self._pull(arm, state) - at_tool(state, static)
+            self._displace_plan(arm, state, static + pull.dot(state.jacobian))
+            self._watches[arm].end(MotionState.MODE_CHANGED)
+
+    def _release(self, places: Sequence[int]) -> None:
+        """Let plans and poses exert nothing along the forces of released hands.
+
+        After a lost contact all stop there. Else a motion under way goes on, as does a goal.
+        """
+        team, states, is_lost = self._team, self._states, self._team.is_lost
+        statics = [self._static(arm, state) for arm, state in enumerate(states)]
+        if self._weight > 0.0 or self._mode != "force":
+            of_plan = np.array([at_tool(state, tau) for state, tau in zip(states, statics)])
+            parts = team.controlled(of_plan)
+            for arm in places:
+                if is_lost or not self._motions[arm].moving:
+                    part = parts[arm] * team.hands[arm].direction
+                    wanted = statics[arm] - part.dot(states[arm].jacobian)
+                    self._displace_plan(arm, states[arm], wanted)
+        if self._weight < 1.0 or self._mode == "force":
+            pulls = np.array([self._pull(arm, state) for arm, state in enumerate(states)])
+            parts = team.controlled(pulls)
+            for arm in places:
+                goal = [part.copy() for part in self._goals[arm]]
+                self._poses[arm].start(states[arm])
+                rest = pulls[arm] - parts[arm] * team.hands[arm].direction
+                self._displace_pose(arm, states[arm], rest)
+                if not is_lost:
+                    self._goals[arm][0][:], self._goals[arm][1][:] = goal
+        if is_lost:
+            for watch in self._watches:
+                watch.end(MotionState.CONTACT_LOST)
+
+    def _displace_plan(self, arm: int, state: ArmState, static: Vector) -> None:
+        """Move a plan's reference to where its spring and integral exert torques (n,)."""
+        motion, limits, spring = self._motions[arm], state.limits, self._springs[arm]
+        wanted = static - self._integrals[arm].torque
+        step = spring.deflection(spring.stiffness_at(state), wanted)
+        step /= max(1.0, float(np.abs(step).max()) / MAX_STEP)
+        posture = np.minimum(np.maximum(state.q + step, limits.lower), limits.upper)
+        motion.rest(posture, motion.dq.copy())
+
+    def _pull(self, arm: int, state: ArmState) -> Vector:
+        """Return the wrench of the spring of a pose on the tool, (6,) [N, Nm]."""
+        pose, spring = self._poses[arm], self._pose_springs[arm]
+        spring.measure(state, pose.position, pose.rotation)
+        return spring.spring_in_base().copy()
 
     def _keep_pose(self, arm: int) -> None:
         """Stay at the reference pose."""

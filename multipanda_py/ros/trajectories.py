@@ -316,6 +316,9 @@ class _Follower:
         elif state is MotionState.BLOCKED:
             text = "an obstacle is in the way; stopped in front of it"
             self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, text)
+        elif state in (MotionState.CONTACT_LOST, MotionState.MODE_CHANGED):
+            words = state.name.lower().replace("_", " ")
+            self._finish("abort", Result.PATH_TOLERANCE_VIOLATED, f"{words}; the arms hold")
         else:
             text = f"largest error {largest:.4f} {unit}; not within the goal tolerance in time"
             self._finish("abort", Result.GOAL_TOLERANCE_VIOLATED, text)

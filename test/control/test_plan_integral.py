@@ -19,8 +19,8 @@ NONE = np.zeros(6)
 @pytest.fixture
 def rig():
     (state,) = StateMaker().at([READY])
-    integral = PlanIntegral(state.limits, PERIOD)
-    integral.set_gains(2.0, STIFFNESS, 0.1)
+    integral = PlanIntegral(state.limits, PERIOD, STIFFNESS)
+    integral.set_gains(2.0, STIFFNESS, np.ones(7), 0.1)
     return integral, state
 
 
