@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from multipanda_py.control.cartesian_gains import MAX_STIFFNESS
 from multipanda_py.control.force_control import ForceGains
 from multipanda_py.control.force_params import TANK_LOW
-from multipanda_py.control.modal_damping import LEAST_RATIO
 from multipanda_py.parameters import choice, number, vector
 from multipanda_py.state import Vector
 
 MODES = ("optimization", "force", "hybrid")
 """What counts: the plan, a pose and forces, or the plan and forces."""
+
+MOST = (3000.0,) * 3 + (200.0,) * 3
+"""Stiffest spring across a force: stiffer ones shake a late hand on what is hard
+[N/m, Nm/rad]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,7 @@ class AugmentedParams:
         doc="contact is looked for within twice that along the force",
     )  # fmt: skip
     release_time: float = number(
-        0.03, unit="s", low=0.001, high=0.1, doc="with which forces fade when a contact is lost"
+        0.01, unit="s", low=0.001, high=0.05, doc="with which forces fade when a contact is lost"
     )
     tank_gain: float = number(
         200.0, low=0, high=1e4, doc="K_p of the initial energy K_p F_d^2 / 2 of a force"
@@ -67,11 +69,11 @@ class AugmentedParams:
         2.0, unit="W", low=0, high=100, doc="allowance of a force for work on friction"
     )
     position_stiffness: Vector = vector(
-        600, 600, 600, 30, 30, 30, unit="N/m, Nm/rad", low=0, high=MAX_STIFFNESS,
+        600, 600, 600, 30, 30, 30, unit="N/m, Nm/rad", low=0, high=MOST,
         doc="of the pose, in mode force, along the axes of the base",
     )  # fmt: skip
     position_damping_ratio: Vector = vector(
-        1, 1, 1, 1, 1, 1, low=LEAST_RATIO, high=5, doc="of the same; 1 is critically damped"
+        1, 1, 1, 1, 1, 1, low=0.5, high=5, doc="of the same; 1 is critically damped"
     )
     position_clip: Vector = vector(
         0.1, 0.1, 0.1, 0.4, 0.4, 0.4, unit="m, rad", low=1e-4, high=10,

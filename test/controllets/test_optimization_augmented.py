@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from contact_rig import LATE, ContactRig
 from held_box import AT_BOX, BOTH, HeldBox
 
 from multipanda_py import registry
+from multipanda_py.control.motion_watch import MotionState
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.parameter_set import ParameterSet
 from multipanda_py.testing import PERIOD, StateMaker, check_contract
@@ -339,3 +341,52 @@ def test_what_is_not_finite_is_refused_and_changes_nothing(make_cell):
             box.cell.follow("left", [np.full(22, wrong)])
     box.cell.step(20)
     assert max(np.abs(box.cell.state(arm).tau).max() for arm in BOTH) < 0.1
+
+
+@pytest.mark.sim
+@pytest.mark.robustness
+@pytest.mark.parametrize("mode", ["hybrid", "force"])
+def test_a_hand_whose_wall_is_gone_stops_though_its_plan_goes_on_into_it(mode):
+    """Of a late arm that presses with 60 N; it went 4 cm on, at 0.46 m/s, and to its plan."""
+    late = {"perturbation": {**LATE, "inertia_scale": 1.2}}
+    rig = ContactRig(1e4, 0.001, {"mode": mode}, late, law=LAW)
+    try:
+        rig.step(50)
+        rig.press(60.0)
+        rig.step(1700)
+        lower = rig.cell.state("arm").q + np.array([0.0, 0.08, 0.0, 0.0, 0.0, 0.0, 0.0])
+        rig.cell.follow("arm", [np.concatenate([[0.6], lower, np.zeros(14)])])
+        before, _ = rig.step(400)
+        assert before[-100:] == pytest.approx(60.0, abs=3.0)
+        rig.floor -= 1.0
+        _, heights = rig.step(800)
+        way = heights - heights[0]
+        assert way.min() > -0.025
+        assert np.abs(np.diff(heights)).max() / PERIOD < 0.35
+        assert abs(way[-1]) < 0.01
+        assert rig.cell.report("arm/law")["state"] == MotionState.CONTACT_LOST
+        assert [event.text for event in rig.cell.events() if "contact lost" in event.text]
+    finally:
+        rig.close()
+
+
+@pytest.mark.inline
+def test_a_force_that_ends_leaves_the_hands_where_they_are():
+    """Hands stood off their plan for it: this went on to press with what the plan asks for."""
+    rig = Rig(2, mode="hybrid", integral_rate=0.0)
+    wrenches = outward(2, 20.0)
+    rig.press(wrenches)
+    rig.feel(wrenches)
+    rig.step()
+    rig.maker.at([state.q + np.array([0.02, 0, 0, 0, 0, 0, 0]) for state in rig.states])
+    rig.feel(wrenches)
+    before = rig.step(600)
+    rig.press(np.zeros((2, 6)))
+    for _ in range(3000):
+        taus = rig.step()
+        assert max(np.abs(a - b).max() for a, b in zip(taus, before)) < 0.25
+        before = taus
+    assert rig.law._team.is_idle
+    found = [parts(state, tau)[0][1] for state, tau in zip(rig.states, taus)]
+    signs = np.array([1.0, -1.0])
+    assert signs @ found == pytest.approx(0.0, abs=0.01)  # of what was controlled
