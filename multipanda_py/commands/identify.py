@@ -28,7 +28,7 @@ from multipanda_py.identification.identify import (
 )
 from multipanda_py.identification.motion import MeasuredMotion
 from multipanda_py.logs import Log
-from multipanda_py.logs.doubts import known_robot
+from multipanda_py.logs.doubts import known_robot, unrecorded
 from multipanda_py.logs.measured import motion_of
 from multipanda_py.logs.plots import SUFFIXES
 from multipanda_py.logs.read_table import TABLES
@@ -172,6 +172,8 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
     motions = []
     for i, path in enumerate(options.logs):
         log = read(path)
+        for sentence in unrecorded(log):
+            complain(f"note: {sentence}")
         one = log.the_arm(_name_in(log, options))
         if known_robot(one) not in (None, arm.robot.name) and arm.robot.name in MODELS:
             raise IdentificationRefused(

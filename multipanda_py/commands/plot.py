@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from multipanda_py.commands.output import OK, complain, say
-from multipanda_py.logs.doubts import doubts
+from multipanda_py.logs.doubts import doubts, unrecorded
 from multipanda_py.logs.plots import SUFFIXES, draw
 from multipanda_py.logs.reading import read
 
@@ -27,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Draw it, and say what is odd about it."""
     log = read(options.logs, robot=options.robot)
+    for sentence in unrecorded(log):
+        complain(f"note: {sentence}")
     for arm in log.arms.values():
         for sentence in doubts(arm, moves=False):  # a picture may well show an arm at rest
             complain(f"note: {sentence}")

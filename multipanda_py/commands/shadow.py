@@ -7,6 +7,8 @@ import argparse
 import json
 from pathlib import Path
 
+import numpy as np
+
 from multipanda_py.commands.options import positive
 from multipanda_py.commands.output import check_output, complain, say
 from multipanda_py.commands.shadow_live import follow_live
@@ -16,7 +18,7 @@ from multipanda_py.config.node_names import refuse_namespace
 from multipanda_py.exceptions import ConfigurationError, ShadowRefused
 from multipanda_py.extras import pyplot
 from multipanda_py.logs import ArmLog, Log, read
-from multipanda_py.logs.doubts import holes, mistaken
+from multipanda_py.logs.doubts import holes, mistaken, unrecorded
 from multipanda_py.logs.plots import SUFFIXES
 from multipanda_py.robots import MODELS
 from multipanda_py.shadow.arm_shadow import Shadowed
@@ -116,7 +118,7 @@ def _learn(options: argparse.Namespace) -> int:
         log = read(path, robot=None)
         config, named = _twin(options, log)
         shadow = CellShadow(config, arms=tuple(named))
-        _doubt(shadow, named)
+        _doubt(shadow, log, named)
         shadow.follow(named)
         if strange := shadow.strangeness():
             raise ShadowRefused(f"{path}: {strange[0]}")
@@ -130,7 +132,7 @@ def _log(options: argparse.Namespace, band: Band | None) -> int:
     log = read(options.logs)
     config, named = _twin(options, log)
     shadow = CellShadow(config, band, tuple(named), options.update)
-    _doubt(shadow, named)
+    _doubt(shadow, log, named)
     for alarm in shadow.follow(named):
         say(f"{alarm.time:9.2f} s  {alarm}")
     for line in shadow.lines():
@@ -141,18 +143,22 @@ def _log(options: argparse.Namespace, band: Band | None) -> int:
     return end(shadow)
 
 
-def _doubt(shadow: CellShadow, named: dict[str, ArmLog]) -> None:
+def _doubt(shadow: CellShadow, log: Log, named: dict[str, ArmLog]) -> None:
     """Refuse what is not of the arms that are described; say what is lacking.
 
     Raises:
-        ShadowRefused: Another robot, other units, swapped columns.
+        ShadowRefused: Another robot, other units, swapped columns, no sample that is one.
     """
-    for name, log in named.items():
+    for sentence in unrecorded(log):
+        complain(f"note: {sentence}")
+    for name, arm in named.items():
         robot = shadow.arms[name].robot.name
-        found = mistaken(log, robot if robot in MODELS else None)
+        found = mistaken(arm, robot if robot in MODELS else None)
+        if not np.isfinite(arm.q).all(axis=1).any():
+            found = [f"{arm.arm}: no sample has positions that are numbers"]
         if found:
             raise ShadowRefused(found[0])
-        for sentence in holes(log):
+        for sentence in holes(arm):
             complain(f"note: {sentence}")
 
 

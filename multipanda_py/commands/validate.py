@@ -11,6 +11,7 @@ from multipanda_py.commands.output import FAILED, OK, check_output, complain, sa
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.extras import pyplot
 from multipanda_py.logs import Log, read
+from multipanda_py.logs.doubts import unrecorded
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.validation import TASKS, validate
 from multipanda_py.validation.report import summary_lines, write_report
@@ -60,6 +61,8 @@ def run(options: argparse.Namespace) -> int:
         plant = CellConfig.from_yaml(options.plant)
     else:
         plant = read(options.plant)
+        for sentence in unrecorded(plant):
+            complain(f"note: {sentence}")
     fewest = min(len(plant.arms), len(twin.arms))
     chosen = options.task or [n for n, task in TASKS.items() if task.arms <= fewest]
     found = validate(

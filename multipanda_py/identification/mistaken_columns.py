@@ -36,6 +36,8 @@ ALIKE = 0.8
 """Correlation of signals that are one."""
 SHORTEST_RUN = 8
 """Samples of a run whose slope is looked at."""
+PERIODS = (2e-5, 0.2)
+"""Time between samples that any log of an arm has [s]."""
 
 
 def other_joints(joints: Sequence[str], robot: Robot) -> list[str]:
@@ -51,6 +53,17 @@ def other_joints(joints: Sequence[str], robot: Robot) -> list[str]:
     if all(a == b or a.endswith(f"_{b}") or b.endswith(f"_{a}") for a, b in zip(joints, own)):
         return []
     return [f"got joints {', '.join(joints)}, allowed {', '.join(own)}, which a {robot.name} has"]
+
+
+def wrong_times(time: Vector) -> list[str]:
+    """Return whether times are no seconds: no arm is measured that often, or that seldom."""
+    period = float(np.median(np.diff(time))) if len(time) > 1 else PERIODS[1]
+    if PERIODS[0] <= period <= PERIODS[1]:
+        return []
+    return [
+        f"time: got a sample every {period:.3g} s, allowed {PERIODS[0]:g} to {PERIODS[1]:g}: is "
+        "it in milliseconds, or in another unit?"
+    ]
 
 
 def wrong_positions(q: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
@@ -105,6 +118,12 @@ def wrong_velocities(
     slope = _averaged(np.vstack([np.gradient(q[r], time[r], axis=0) for r in runs]), window)
     given = _averaged(np.vstack([dq[r] for r in runs]), window)
     size = _rms(given)
+    if len(zero := np.flatnonzero(~dq.any(axis=0) & (_rms(slope) > MOVES))):
+        names = ", ".join(joints[int(k)] for k in zero)
+        return [
+            f"dq of {names} is zero throughout, while q changes: leave columns of dq out that "
+            "nobody measured"
+        ]
     odd = np.flatnonzero((size > MOVES) & (_rms(given - slope) > APART * size))
     if not len(odd):
         return []
@@ -162,8 +181,8 @@ def still(q: Matrix, joints: Sequence[str]) -> list[str]:
 def correlations(a: Matrix, b: Matrix) -> Matrix:
     """Return the correlation of every column with every other one, (n, n); nan for constants."""
     one, other = (x - x.mean(axis=0) for x in (a, b))
-    lengths = np.outer(np.linalg.norm(one, axis=0), np.linalg.norm(other, axis=0))
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        lengths = np.outer(np.linalg.norm(one, axis=0), np.linalg.norm(other, axis=0))
         found: Matrix = (one.T @ other) / lengths
     return found
 

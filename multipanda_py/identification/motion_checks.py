@@ -17,6 +17,7 @@ from multipanda_py.identification.mistaken_columns import (
     saturated,
     still,
     wrong_positions,
+    wrong_times,
     wrong_torques,
     wrong_velocities,
 )
@@ -54,6 +55,7 @@ def _doubts(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> Ite
     if given is None or len(given) != columns:  # nobody says
         given = (*own[:columns], *["?"] * (columns - len(own)))
     yield from other_joints(given, robot)
+    yield from wrong_times(motion.time)
     yield from wrong_positions(motion.q, own, limits)
     yield from wrong_torques(motion.tau, own, limits)
     yield from saturated(motion.tau, own, limits)

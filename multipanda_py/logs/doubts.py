@@ -12,10 +12,12 @@ from multipanda_py.identification.mistaken_columns import (
     saturated,
     still,
     wrong_positions,
+    wrong_times,
     wrong_torques,
     wrong_velocities,
 )
 from multipanda_py.logs.arm_log import JOINT_COLUMNS, ArmLog
+from multipanda_py.logs.log import Log
 from multipanda_py.robots import MODELS
 
 _LACKING = 0.05
@@ -67,6 +69,8 @@ def mistaken(log: ArmLog, robot: str | None = None) -> list[str]:
     name = robot or known_robot(log)
     if found := _of_another_robot(log, name):
         return found
+    if found := wrong_times(log.time):  # velocities would only repeat it
+        return [f"{log.arm}: {sentence}" for sentence in found]
     numbers = np.hstack([log[column] for column in JOINT_COLUMNS if column in log.names])
     fine = np.isfinite(numbers).all(axis=1)
     if not fine.any():
@@ -82,6 +86,16 @@ def mistaken(log: ArmLog, robot: str | None = None) -> list[str]:
         if log.tau is not None:
             found += wrong_torques(log.tau, log.joints, limits)
     return [f"{log.arm}: {sentence}" for sentence in found]
+
+
+def unrecorded(log: Log) -> list[str]:
+    """Return what a recording says that it has not: its end, rows that were lost."""
+    found = []
+    if torn := log.about.get("torn"):
+        found.append(f"{log.where}: has no end: {torn}")
+    if (dropped := log.about.get("dropped", "0")) != "0":
+        found.append(f"{log.where}: {dropped} rows came too fast to be recorded")
+    return found
 
 
 def known_robot(log: ArmLog) -> str | None:

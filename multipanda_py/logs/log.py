@@ -93,10 +93,11 @@ def joined_logs(logs: Sequence[Log]) -> Log:
         return logs[0]
     names = dict.fromkeys(name for log in logs for name in log.arms)
     arms = {name: joined([log.arms[name] for log in logs if name in log.arms]) for name in names}
+    torn = {"torn": said for log in logs if (said := log.about.get("torn"))}
     return Log(
         arms,
         tuple(path for log in logs for path in log.source),
-        logs[0].about,
+        {**logs[0].about, **torn},
         logs[0].cell,
         logs[0].marks,
     )

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -13,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.exceptions import LogError
+from multipanda_py.exceptions import LogError, MultipandaError
 from multipanda_py.extras import needed
 
 _MAGIC = b"\x89MCAP0\r\n"
@@ -65,7 +67,7 @@ def read_blocks(path: Path) -> McapContent:
     """Return everything that is in a file; what was torn off at its end is left out.
 
     Raises:
-        LogError: If it is no MCAP file.
+        LogError: If it is no MCAP file, or is damaged.
         OSError: If it cannot be read.
     """
     content = McapContent()
@@ -74,12 +76,10 @@ def read_blocks(path: Path) -> McapContent:
         for code, data in _records(file, path, content, topics):
             if code != _CHUNK:
                 continue
-            chunk = needed("mcap.records").Chunk.read(_stream(data))
-            try:
-                raw = _decompressed(chunk)
-            except Exception as error:  # of the library that it is compressed with
-                raise LogError(f"{path}: a chunk is damaged: {error}") from error
+            raw = _chunk(data, path)
             for number, times, block in _blocks(raw):
+                if number not in topics:
+                    raise LogError(f"{path}: is damaged: messages of a channel {number} of none")
                 content.messages.setdefault(topics[number], []).append(block)
                 content.times.setdefault(topics[number], []).append(times)
     return content
@@ -95,10 +95,12 @@ def _records(
     """Yield chunks; everything before and between them goes to the content."""
     if file.read(len(_MAGIC)) != _MAGIC:
         raise LogError(f"{path}: is no MCAP file")
-    records = needed("mcap.records")
+    end = os.fstat(file.fileno()).st_size
     schemas: dict[int, Any] = {}
     while len(head := file.read(9)) == 9:
         code, length = struct.unpack("<BQ", head)
+        if length > end - file.tell():  # torn, or no length at all
+            return
         if code == _FOOTER:
             content.is_whole = True
             return
@@ -109,29 +111,65 @@ def _records(
             yield code, b""
             return
         data = file.read(length)
-        if len(data) < length:
+        if len(data) < length:  # it became shorter meanwhile
             return
-        if code == _SCHEMA:
-            schema = records.Schema.read(_stream(data))
-            schemas[schema.id] = schema
-        elif code == _CHANNEL:
-            channel = records.Channel.read(_stream(data))
-            found = schemas.get(channel.schema_id)
-            text = (found.name, found.data.decode()) if found else ("", "")
-            content.schemas[channel.topic] = text
-            if topics is not None:
-                topics[channel.id] = channel.topic
-        elif code == _METADATA:
-            content.about.update(records.Metadata.read(_stream(data)).metadata)
-        elif code == _ATTACHMENT:
-            attachment = records.Attachment.read(_stream(data))
-            content.attachments[attachment.name] = attachment.data
-        else:
+        if code == _CHUNK:
             yield code, data
+            continue
+        try:
+            _keep(code, data, content, schemas, topics)
+        except MultipandaError:
+            raise
+        except Exception as error:  # the library's, of any bytes that are not as they were
+            raise LogError(f"{path}: is damaged: record {code}: {error}") from error
+
+
+def _keep(
+    code: int,
+    data: bytes,
+    content: McapContent,
+    schemas: dict[int, Any],
+    topics: dict[int, str] | None,
+) -> None:
+    """Put what is no chunk into the content."""
+    records = needed("mcap.records")
+    if code == _SCHEMA:
+        schema = records.Schema.read(_stream(data))
+        schemas[schema.id] = schema
+    elif code == _CHANNEL:
+        channel = records.Channel.read(_stream(data))
+        found = schemas.get(channel.schema_id)
+        text = (found.name, found.data.decode()) if found else ("", "")
+        content.schemas[channel.topic] = text
+        if topics is not None:
+            topics[channel.id] = channel.topic
+    elif code == _METADATA:
+        content.about.update(records.Metadata.read(_stream(data)).metadata)
+    else:
+        attachment = records.Attachment.read(_stream(data))
+        content.attachments[attachment.name] = attachment.data
 
 
 def _stream(data: bytes) -> Any:
     return needed("mcap.data_stream").ReadDataStream(BytesIO(data))
+
+
+def _chunk(data: bytes, path: Path) -> bytes:
+    """Return the messages of a chunk.
+
+    Raises:
+        LogError: If they are not what was written.
+    """
+    try:
+        chunk = needed("mcap.records").Chunk.read(_stream(data))
+        raw = _decompressed(chunk)
+    except MultipandaError:
+        raise
+    except Exception as error:  # of the library that it is compressed with
+        raise LogError(f"{path}: a chunk is damaged: {error}") from error
+    if chunk.uncompressed_crc and zlib.crc32(raw) != chunk.uncompressed_crc:
+        raise LogError(f"{path}: a chunk is damaged: its checksum is another one")
+    return raw
 
 
 def _decompressed(chunk: Any) -> bytes:

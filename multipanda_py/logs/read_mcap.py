@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.exceptions import LogError
+from multipanda_py.exceptions import LogError, MultipandaError
 from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.logs.events_topic import EVENTS
 from multipanda_py.logs.from_records import ArmFacts, arm_log_of_records
@@ -37,11 +37,21 @@ def read_mcap(path: Path) -> Log:
     """Read a recording: whole, or of a recorder that was killed.
 
     Raises:
-        LogError: If it cannot be read, or has no row.
+        LogError: If it cannot be read, is damaged, or has no row.
     """
     content = read_blocks(path)
     if CYCLES not in content.messages:
         raise LogError(f"{path}: nothing was recorded in it")
+    try:
+        return _log(content, path)
+    except MultipandaError:
+        raise
+    except Exception as error:  # of any bytes that are not what was written
+        what = f"{type(error).__name__}: {error}"
+        raise LogError(f"{path}: is damaged, or of another version: {what}") from error
+
+
+def _log(content: McapContent, path: Path) -> Log:
     cycles = _records(content, CYCLES)
     facts = [ArmFacts(**arm) for arm in json.loads(content.about["arms"])]
     laws = tuple(json.loads(content.about["laws"]))

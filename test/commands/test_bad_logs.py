@@ -8,6 +8,7 @@ import pytest
 import yaml
 from measured_arm import some_motion
 
+from multipanda_py.cell import Cell
 from multipanda_py.cli import main
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.identification.arm_regressor import ArmRegressor
@@ -85,7 +86,18 @@ SPOILS = {
     "too short": lambda t: t[:80],
     "no torque": lambda t: t.drop(columns=TAU),
     "no time": lambda t: t.drop(columns=["time"]),
+    "milliseconds": lambda t: changed(t, ["time"], lambda x: 1e3 * x),
+    "one a second": lambda t: t[::100],
+    "velocities nobody measured": lambda t: changed(t, DQ, lambda x: 0.0 * x),
+    "huge": lambda t: changed(t, Q, lambda x: 1e300 * x),
+    "no numbers at all": lambda t: changed(t, Q, lambda x: np.nan * x),
 }  # fmt: skip
+MORE = {
+    "milliseconds": "time: got a sample every",
+    "one a second": "allowed 2e-05 to 0.2: is it in milliseconds",
+    "velocities nobody measured": "is zero throughout, while q changes",
+    "huge": "joint1",
+}
 IDENTIFY = {
     "gaps": "too short: 0 s in runs of more than a second between",
     "clock set back": "time has to increase from sample to sample",
@@ -101,6 +113,8 @@ IDENTIFY = {
     "too short": "too short",
     "no torque": "torque",
     "no time": "no column with the time",
+    "no numbers at all": "q: not finite in 2101 of 2101 samples",
+    **MORE,
 }
 LEARN = {
     "clock set back": "time has to increase from sample to sample",
@@ -113,6 +127,8 @@ LEARN = {
     "too short": "too short to learn from",
     "no torque": "neither commanded nor measured torques",
     "no time": "no column with the time",
+    "no numbers at all": "no sample has positions that are numbers",
+    **MORE,
 }
 VALIDATE = {
     "gaps": "s lie in 10 gaps",
@@ -124,6 +140,8 @@ VALIDATE = {
     "text": "are no numbers",
     "six joints": "got 6 joints, allowed 7",
     "no time": "no column with the time",
+    "no numbers at all": "q of joint1 is nan at",
+    **{key: MORE[key] for key in ("milliseconds", "velocities nobody measured")},
 }
 
 
@@ -176,6 +194,8 @@ ODD = {
     "mNm": "is it in mNm?",
     "cut off": "joint2: the torque is cut off at",
     "no number": "tau of joint2 is nan at",
+    "no numbers at all": "q of joint1 is nan at",
+    **{key: MORE[key] for key in MORE if key != "one a second"},
 }
 """What a picture may well show: it is drawn, and said."""
 
@@ -237,6 +257,25 @@ def test_no_arm_begins_a_motion_that_is_none(case, tmp_path, capsys):
         said = refusal(line, tmp_path, capsys)
         assert words in said
         assert str(path) in said
+
+
+def test_a_recording_without_an_end_is_used_and_said(tmp_path, capsys, monkeypatch):
+    """Its recorder was killed, or still writes: nobody said that the rest was not there."""
+    pytest.importorskip("mcap")
+    monkeypatch.setattr("multipanda_py.commands.plot.draw", lambda log, output: [])
+    path = tmp_path / "run.mcap"
+    with Cell.from_yaml(TWIN, placement="inline") as cell:
+        cell.recorder.start(path)
+        cell.step(2000)
+        cell.recorder.stop()
+    path.write_bytes(path.read_bytes()[:-2000])
+    band = ["shadow", "--learn", str(path), "-o", str(tmp_path / "band.yaml")]
+    compared = ["validate", "--plant", str(path), "--twin", TWIN, "--task", "1", "--seconds", "1",
+                "--repeats", "1", "-o", str(tmp_path / "report.html")]  # fmt: skip
+    for line in (["plot", str(path)], compared, ["identify", str(path), "-o", "r.yaml"], band):
+        main(line)
+        said = capsys.readouterr().err
+        assert f"note: {path}: has no end: its recorder was killed, or is still at work" in said
 
 
 def test_a_log_of_others_joints_is_refused_by_name(excited, tmp_path, capsys):

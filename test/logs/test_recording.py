@@ -187,6 +187,44 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         logs.read(tmp_path / "empty")
 
 
+MAGIC = b"\x89MCAP0\r\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        MAGIC + b"\x05" + b"\xff" * 8 + b"xx",  # a record of 2^64 bytes: no memory for it
+        MAGIC + b"\x03" + (1 << 40).to_bytes(8, "little") + b"xx",
+        MAGIC + b"\x03" + (2).to_bytes(8, "little") + b"\xff\xff",
+        MAGIC,
+    ],
+)
+def test_bytes_that_are_no_records_are_refused(data, tmp_path):
+    (tmp_path / "run.mcap").write_bytes(data)
+    with pytest.raises(LogError, match=r"run\.mcap: "):
+        logs.read(tmp_path / "run.mcap")
+
+
+def test_a_byte_that_is_another_one_is_told_or_changes_no_row(recorded, tmp_path):
+    """One in a definition or a channel ended the program with what Python says of it."""
+    path, _, rows, _ = recorded
+    data, rng = path.read_bytes(), np.random.default_rng(0)
+    changed, refused = tmp_path / "changed.mcap", 0
+    places = [*rng.integers(0, 4000, 40), *rng.integers(0, len(data), 20)]
+    for place in map(int, places):
+        changed.write_bytes(data[:place] + bytes([data[place] ^ 0x91]) + data[place + 1 :])
+        try:
+            left = logs.read(changed).arms["left"]
+        except LogError as error:
+            assert str(changed) in str(error)
+            refused += 1
+        except KeyError:
+            pass  # the arm is called otherwise now
+        else:
+            np.testing.assert_array_equal(left.q, rows["arms"]["q"][: len(left), 0])
+    assert refused > 20
+
+
 def test_motors_behind_springs_are_in_rows_and_recordings_of_cells_that_have_some(tmp_path):
     """Their commands are no numbers where nobody has commanded anything."""
     cell = Cell.from_yaml("config/compliant/two_joints.yaml", placement="inline")
