@@ -24,6 +24,9 @@ ENDS = 1.5
 SAMPLES = 5.0
 """In a period of the cutoff, of what is kept; a log has as many, or the filter takes nothing."""
 
+LEAST_CUTOFF = 0.1
+"""[Hz]."""
+
 
 @dataclass(frozen=True, eq=False)
 class Stack:
@@ -110,8 +113,12 @@ def stack(
         cutoff: Of the filter of torques and regressors [Hz].
 
     Raises:
-        IdentificationRefused: If a log has too few samples for the cutoff.
+        IdentificationRefused: If a log has too few samples for the cutoff, or nothing is below it.
     """
+    if cutoff < LEAST_CUTOFF:
+        raise IdentificationRefused(
+            f"got a cutoff of {cutoff:g} Hz, allowed from {LEAST_CUTOFF:g} Hz"
+        )
     n = regressor.arm.n_joints
     rows, tau, slope, dq, time, parts, rates = [], [], [], [], [], [], []
     for motion in motions:

@@ -93,7 +93,7 @@ def joined_logs(logs: Sequence[Log]) -> Log:
         return logs[0]
     names = dict.fromkeys(name for log in logs for name in log.arms)
     arms = {name: joined([log.arms[name] for log in logs if name in log.arms]) for name in names}
-    torn = {"torn": said for log in logs if (said := log.about.get("torn"))}
+    torn = next(({"torn": log.about["torn"]} for log in logs if "torn" in log.about), {})
     return Log(
         arms,
         tuple(path for log in logs for path in log.source),

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from multipanda_py.exceptions import LogError
+from multipanda_py.exceptions import LogError, UnknownName
 from multipanda_py.logs.log import Log, joined_logs
 from multipanda_py.logs.read_bag import BAGS, read_bag
 from multipanda_py.logs.read_mcap import is_ours, read_mcap
 from multipanda_py.logs.read_table import TABLES, read_table
+from multipanda_py.robots import MODELS
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -31,6 +32,8 @@ def read(paths: Paths, robot: str | None = None) -> Log:
     files = [paths] if isinstance(paths, str | Path) else list(paths)
     if not files:
         raise LogError("no log to read: got none, allowed one or more files")
+    if robot is not None and robot not in MODELS:
+        raise UnknownName("robot", robot, list(MODELS))
     return joined_logs([_read_one(Path(path), robot) for path in files])
 
 

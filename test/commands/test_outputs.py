@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 from pathlib import Path
 
@@ -54,3 +55,27 @@ def test_nothing_is_begun_that_cannot_be_written(files, line, words, capsys):
     assert len(said) == 1, said
     assert words in said[0]
     assert {path: path.read_bytes() for path in files.iterdir() if path.is_file()} == before
+
+
+@pytest.fixture
+def full_disk():
+    """No file of this process becomes longer than 500 bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "perturb single_sim.yaml -o twin.yaml",
+        "plot run.csv -o run.png",
+        "excite fr3 --evaluations 3 -o motion.csv",
+    ],
+)
+def test_a_disk_that_is_full_is_said_and_leaves_nothing_half(files, line, full_disk, capsys):
+    before = sorted(files.iterdir())
+    full_disk()
+    assert main(line.split()) == 1
+    assert f"{line.split()[-1]}: cannot be written: " in capsys.readouterr().err
+    assert sorted(files.iterdir()) == before

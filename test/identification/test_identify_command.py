@@ -156,6 +156,9 @@ def test_a_cutoff_above_what_a_log_has_is_refused(log, tmp_path, capsys):
     assert main(["identify", str(run), "-o", str(target), "--cutoff", "100"]) == 1
     said = capsys.readouterr().err
     assert "got a cutoff of 100 Hz for 250 samples a second, allowed up to 50 Hz" in said
+    assert main(["identify", str(run), "-o", str(target), "--cutoff", "1e-9"]) == 1
+    said = capsys.readouterr().err  # the filter had a singular matrix
+    assert "got a cutoff of 1e-09 Hz, allowed from 0.1 Hz" in said
     assert not target.exists()
 
 

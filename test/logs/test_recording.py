@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from multipanda_py import Cell, logs
-from multipanda_py.exceptions import LogError
+from multipanda_py.exceptions import LogError, UnknownName
 from multipanda_py.logs.file_sink import FileSink
 from multipanda_py.logs.from_rows import log_of_rows
 
@@ -34,6 +34,11 @@ def recorded(tmp_path_factory):
         found = cell.recorder.stop()
         rows = cell.rows(begin)[1]
         yield path, found, rows, cell.config
+
+
+def test_a_robot_that_is_none_is_refused_where_the_log_says_one_too(recorded):
+    with pytest.raises(UnknownName, match="robot 'fr4'"):
+        logs.read(recorded[0], robot="fr4")
 
 
 def test_what_is_read_is_what_the_rows_were(recorded):
@@ -214,13 +219,11 @@ def test_a_byte_that_is_another_one_is_told_or_changes_no_row(recorded, tmp_path
     for place in map(int, places):
         changed.write_bytes(data[:place] + bytes([data[place] ^ 0x91]) + data[place + 1 :])
         try:
-            left = logs.read(changed).arms["left"]
-        except LogError as error:
-            assert str(changed) in str(error)
+            left = logs.read(changed).arms.get("left")
+        except LogError:
             refused += 1
-        except KeyError:
-            pass  # the arm is called otherwise now
-        else:
+            continue
+        if left is not None:  # it may be called otherwise now
             np.testing.assert_array_equal(left.q, rows["arms"]["q"][: len(left), 0])
     assert refused > 20
 
