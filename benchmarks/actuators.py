@@ -6,8 +6,8 @@
 
 Cells of one arm and of two run for ten seconds in a process of their own, each with its law, and a
 target that moves. Angles are those of links whose inertia is 0.00232 kg m^2, at steps of 1 ms.
-Times are medians and the fastest of short bursts, which is what a quiet machine takes; the first
-line says how busy this one was.
+Times of steps are processor time, medians and the fastest of short bursts, which is what a quiet
+machine takes; the first line says how busy this one was.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ def energy(stiffness: float, gravity: float, seconds: int) -> str:
 
 
 def microseconds(of: Callable[[], None]) -> Vector:
-    """Return the median and the least time that a call takes in short bursts [us]."""
+    """Return the median and the least processor time that a call takes in short bursts [us]."""
     times = []
     for _ in range(BURSTS):
-        begin = time.perf_counter()
+        begin = time.process_time()
         for _ in range(BURST):
             of()
-        times.append((time.perf_counter() - begin) / BURST * 1e6)
+        times.append((time.process_time() - begin) / BURST * 1e6)
     return np.array([np.median(times), min(times)])
 
 

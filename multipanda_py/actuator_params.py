@@ -80,9 +80,12 @@ def numbers_of_joints(what: str, value: ArrayLike, n_joints: int) -> Vector:
         ActuatorRefused: If there is another number of them, or one is none.
     """
     try:
-        values = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ActuatorRefused(f"{what}: got {value!r:.60}, allowed numbers") from None
+        given = np.asarray(value)
+    except ValueError:  # lists of different lengths
+        given = np.array(None)
+    if given.dtype.kind not in "fiu":  # no flags, and no text that looks like a number
+        raise ActuatorRefused(f"{what}: got {value!r:.60}, allowed numbers")
+    values = given.astype(np.float64)
     if values.shape not in ((), (n_joints,)):
         raise ActuatorRefused(f"{what}: got {values.size} numbers, allowed one or {n_joints}")
     return np.broadcast_to(values, (n_joints,)).copy()

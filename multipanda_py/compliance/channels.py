@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.channel import AskedOfArm, Channel, finite_numbers
-from multipanda_py.compliance.mode import ALIASES, COMMANDS, OperationMode
+from multipanda_py.compliance.mode import ALIASES, COMMANDS, LARGEST_COMMAND, OperationMode
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.robots.actuated_joints import ActuatedJoints
 from multipanda_py.state import Vector
@@ -87,7 +87,8 @@ def _refuse(
 
     What is for a second motor has no effect where there is none: arrays are for all joints alike.
     """
-    joints, low, high, unit = asked.actuated, -np.inf, np.inf, "Nm"
+    joints, low, high = asked.actuated, -LARGEST_COMMAND, LARGEST_COMMAND
+    unit = _MEANING[name][0].split(",")[0]
     if joints is None:
         return
     if name != EXTERNAL_TORQUE and name not in mode.commands:

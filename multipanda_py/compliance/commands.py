@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multipanda_py.actuator_params import finite_numbers
-from multipanda_py.compliance.mode import ALIASES, COMMANDS, OperationMode
+from multipanda_py.compliance.mode import ALIASES, COMMANDS, LARGEST_COMMAND, OperationMode
 from multipanda_py.compliance.springs import JointSprings
 from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.state import Vector
@@ -79,8 +79,8 @@ class Commands:
         joints: Sequence[int] | None,
         modes: Sequence[OperationMode],
     ) -> tuple[str, NDArray[np.intp], Vector]:
-        name = ALIASES.get(name, name)
-        if name not in self.values:
+        name = ALIASES.get(name, name) if isinstance(name, str) else name
+        if not isinstance(name, str) or name not in self.values:
             raise ActuatorRefused(
                 f"command: got {name!r:.40}, allowed {', '.join((*COMMANDS, *ALIASES))}"
             )
@@ -93,6 +93,11 @@ class Commands:
                     f"({modes[joint].name.lower()}), which takes {taken}"
                 )
         numbers = finite_numbers(name, values, len(at))
+        for place in np.flatnonzero(np.abs(numbers) > LARGEST_COMMAND):
+            raise ActuatorRefused(
+                f"{name} of joint {at[place] + 1}: got {numbers[place]:g}, allowed "
+                f"{-LARGEST_COMMAND:g} to {LARGEST_COMMAND:g}"
+            )
         if name == "stiffness_preset" or name == "reference_2":
             self._refuse_beyond_presets(name, at, numbers)
             numbers = np.where(self._springs.has_second[at], numbers, 0.0)

@@ -10,6 +10,9 @@ from multipanda_py.exceptions import ActuatorRefused
 ALIASES = {"torque_m1_command": "motor_1_command", "torque_m2_command": "motor_2_command"}
 """Other names of commands: those in the toolbox's code, beside those in its paper."""
 
+LARGEST_COMMAND = 1e6
+"""More is refused: there is no such angle or torque, and squares of it must be finite."""
+
 
 class OperationMode(IntEnum):
     """What is commanded, by the numbers of the ROS-Gazebo toolbox (Mengacci et al., 2021).

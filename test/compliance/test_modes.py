@@ -164,13 +164,19 @@ def test_what_is_read_is_what_the_equations_say():
     [
         ("equilibrium_position", float("nan"), "finite"),
         ("equilibrium_position", [0.1, 0.2, 0.3], "got 3 numbers, allowed one or 2"),
-        ("equilibrium_position", "high", "numbers"),
+        ("equilibrium_position", "high", "got 'high', allowed numbers"),
+        ("equilibrium_position", "1", "got '1', allowed numbers"),
+        ("equilibrium_position", True, "got True, allowed numbers"),
+        ("equilibrium_position", [[0.1], [0.1, 0.2]], "allowed numbers"),
+        ("equilibrium_position", 10**400, "allowed numbers"),
+        ("equilibrium_position", [0.0, 1e308], "joint 2: got 1e.308, allowed -1e.06 to 1e.06"),
         ("equilibrium_position", float("inf"), "finite"),
         ("stiffness_preset", 0.7, "joint 1: got 0.7, allowed 0 to 0.6 rad"),
         ("stiffness_preset", [0.1, -0.1], "joint 2: got -0.1"),
         ("motor_1_command", 1.0, r"mode 3 \(equilibrium\), which takes equilibrium_position"),
         ("reference_1", 1.0, "mode 3"),
         ("reference_3", 1.0, "got 'reference_3', allowed torque_command"),
+        (["reference_1"], 1.0, "got .'reference_1'., allowed torque_command"),
     ],
 )
 def test_a_bad_command_is_refused_counted_and_changes_nothing(name, value, said):

@@ -176,6 +176,9 @@ def test_a_command_of_before_does_not_come_back_with_its_mode(make_cell):
 REFUSED = {
     "of another mode": ({"reference_1": 0.1}, "joint1 is in mode 6 .equilibrium_pid., which"),
     "beyond its presets": ({"stiffness_preset": 0.9}, "joint1: got 0.9, allowed 0 to 0.4 rad$"),
+    "beyond all joints": (
+        {"equilibrium_position": 1e308}, "joint1: got 1e.308, allowed -1e.06 to 1e.06 rad$"
+    ),
     "not a number": ({"equilibrium_position": math.nan}, "allowed 7 finite numbers"),
     "too few": ({"equilibrium_position": [0.1] * 6}, "got 6 numbers.*allowed 7 finite"),
     "of no joint": ({"equilibrium_position": {"joint9": 0.1}}, "got 'joint9', allowed joints"),
