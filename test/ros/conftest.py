@@ -208,15 +208,34 @@ def client(ros):
     client.close()
 
 
-@pytest.fixture(scope="session")
+_SHARED = []
+"""The node that tests of this folder share, once one has asked for it."""
+
+
+@pytest.fixture(scope="module")
 def shared_node(tmp_path_factory):
-    node = NodeProcess(tmp_path_factory.mktemp("node"))
+    if not _SHARED:
+        _SHARED.append(NodeProcess(tmp_path_factory.mktemp("node")))
+        _SHARED[0].wait_for("is active")
+    return _SHARED[0]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item, nextitem):
+    """End it with the last test of this folder: idle, it takes more than a third of a core."""
     try:
-        yield node.wait_for("is active")
+        return (yield)
     finally:
+        if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+            _end_shared_node()
+
+
+def _end_shared_node():
+    while _SHARED:
+        node = _SHARED.pop()
         code = node.end()
-    assert code == 0, node.log
-    assert "Traceback" not in node.log, node.log
+        assert code == 0, node.log
+        assert "Traceback" not in node.log, node.log
 
 
 @pytest.fixture
