@@ -163,5 +163,10 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         """Return the share of a reference's joint velocity (n,) [rad/s] that it may have."""
         return min((pacer.pace(arm, dq) for pacer in self.pacers), default=1.0)
 
+    def in_the_way(self, arm: int, dq: Vector) -> str:
+        """Return in words what :meth:`pace` keeps a reference from, or that nobody knows."""
+        words = filter(None, (pacer.in_the_way(arm, dq) for pacer in self.pacers))
+        return "; ".join(words) or "something that a feature knows of"
+
     def on_deactivate(self) -> None:
         """Forget what must not survive until the next activation. Thread: control."""

@@ -145,6 +145,17 @@ class Feature(Generic[ParamsT]):
         """
         return 1.0
 
+    def in_the_way(self, arm: int, dq: Vector) -> str:
+        """Return in words what lets :meth:`pace` return next to nothing; empty if it does not.
+
+        Args:
+            arm: As for :meth:`pace`.
+            dq: The same.
+
+        Thread: control, once when a motion has ended because of it.
+        """
+        return ""
+
     @property
     def is_projected(self) -> bool:
         """Whether all that :meth:`add` adds went through the dynamically consistent projector.

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.said_ends import SaidEnds
 from multipanda_py.parameters import JointVector, joint_vector, number
 from multipanda_py.planning.joint_motion import JointMotion
 from multipanda_py.report import Report
@@ -95,10 +97,14 @@ class MotionWatch:
     what stopped it. One that waits for an obstacle for longer than ``goal_time`` ends *blocked*,
     one that meets something in *contact*.
 
+    How one ends before its goal is an event, once: what a stream of postures meets is one thing.
+
     Args:
         motion: Of the arm.
-        n_joints: Of the arm.
+        context: Of its law.
         place: Of the arm in its law.
+        in_the_way: Says what :meth:`.Controllet.pace` keeps a velocity (n,) [rad/s] of the arm
+            from.
 
     Attributes:
         state: How the newest motion is doing.
@@ -107,8 +113,16 @@ class MotionWatch:
     Thread: control.
     """
 
-    def __init__(self, motion: JointMotion, n_joints: int, place: int = 0) -> None:
-        self._motion, self._place = motion, place
+    def __init__(
+        self,
+        motion: JointMotion,
+        context: Context,
+        in_the_way: Callable[[Vector], str],
+        place: int = 0,
+    ) -> None:
+        self._motion, self._place, n_joints = motion, place, context.joints[place]
+        self._said = SaidEnds(context, place)
+        self._in_the_way = in_the_way
         self._to_goal = np.zeros(n_joints)
         self._felt, self._slack = np.zeros(n_joints), np.zeros(n_joints)
         self._contact = (0, 0.0)
@@ -150,6 +164,7 @@ class MotionWatch:
         self.state = self._ends_as = MotionState.IDLE
         self._motions, self._largest = 0, 0.0
         self._contact = (0, 0.0)
+        self._said.forget()
 
     def begin(self, channel: str, target: TrajectoryTarget) -> None:
         """Begin a motion, or a stop."""
@@ -200,6 +215,7 @@ class MotionWatch:
             report: Of the law, whose first names are :data:`MOTION_REPORTS`.
         """
         motion = self._motion
+        self._said.cycles += 1
         to_goal = _subtract(motion.goal, state.q, self._to_goal).tolist()
         goal_error = max(max(to_goal), -min(to_goal))
         if self.state is MotionState.RUNNING:
@@ -209,9 +225,12 @@ class MotionWatch:
             if not motion.moving:
                 self._settle(state, goal_error, period)
             elif largest > self._path_least and self._leaves_path(error):
+                joint, size, most = _worst(error, self._path_bound)
                 self._give_way(state, MotionState.PATH_TOLERANCE_VIOLATED)
+                self._said.away(joint, size, most, "path", "on the way")
             elif not self.presses and self._meets_something(state):
                 self._give_way(state, MotionState.CONTACT)
+                self._said.contact(*self._contact)
             elif motion.rate < _STANDS or self._blocked:
                 self._wait(state, period)
         report[0], report[1] = motion.time + self._late, motion.duration
@@ -223,7 +242,9 @@ class MotionWatch:
         """Count for how long an obstacle has been in the way."""
         self._blocked = self._blocked + period if self._motion.rate < _STANDS else 0.0
         if self._blocked > self._goal_time:
+            words = self._in_the_way(self._motion.own_dq)
             self._give_way(state, MotionState.BLOCKED)
+            self._said.blocked(words, self._goal_time)
 
     def _meets_something(self, state: ArmState) -> bool:
         """Whether something beyond the thresholds is in the way; a stop goes on regardless."""
@@ -251,10 +272,19 @@ class MotionWatch:
         if self._ends_as is MotionState.IDLE or (np.abs(self._to_goal) <= self._goal_bound).all():
             self.state = self._ends_as
         elif self._late > self._goal_time:
+            joint, size, most = _worst(self._to_goal, self._goal_bound)
             self._give_way(state, MotionState.GOAL_TOLERANCE_VIOLATED)
+            self._said.away(joint, size, most, "goal", f"{self._goal_time:g} s after the end")
         else:
             self._late += period
 
     def _give_way(self, state: ArmState, reason: MotionState) -> None:
         self.state = reason
         self._motion.give_way(state.q, state.dq)
+
+
+def _worst(error: Vector, bound: Vector) -> tuple[int, float, float]:
+    """Return the joint that is beyond its bound the most, from 1, by how much, and the bound."""
+    size = np.abs(error)
+    joint = int((size / bound).argmax())
+    return joint + 1, float(size[joint]), float(bound[joint])

@@ -40,7 +40,7 @@ class JointPosition(Controllet[TrajectoryTarget, MotionParams]):
 
     def __init__(self, context: Context, params: MotionParams) -> None:
         self._motion = JointMotion(context.arms[0].limits)
-        self._watch = MotionWatch(self._motion, context.n_joints)
+        self._watch = MotionWatch(self._motion, context, partial(self.in_the_way, 0))
         self._error, self._pace = np.zeros(context.n_joints), partial(self.pace, 0)
         super().__init__(context, params)
 

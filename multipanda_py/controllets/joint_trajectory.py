@@ -95,8 +95,8 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         self._planned = context.joint_zeros()
         joints = context.joints
         self._watches = [
-            MotionWatch(motion, n, place)
-            for place, (motion, n) in enumerate(zip(self._motions, joints))
+            MotionWatch(motion, context, partial(self.in_the_way, place), place)
+            for place, motion in enumerate(self._motions)
         ]
         self._first_joint = np.cumsum([0, *joints]).tolist()
         self._reports = np.zeros((context.n_arms, len(MOTION_REPORTS)))

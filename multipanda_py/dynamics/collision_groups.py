@@ -42,6 +42,11 @@ class Solid:
     names: tuple[str, ...] = ()
     radius: float = math.inf
 
+    def __str__(self) -> str:
+        name = self.names[-1]
+        is_link = self.own_joint > 0 and "/" not in name
+        return f"{name} link {self.own_joint}" if is_link else name
+
     def against(self, other: Solid) -> list[Solid]:
         """Return what to measure of a capsule against another solid: its ends too, if flat.
 
@@ -78,6 +83,7 @@ class Group:
             ``floor`` or ``floor_hand``.
         first: Number of the first body: arms, then movable objects, then the world.
         second: Number of the second body.
+        solids: Of every pair.
         pairs: For every pair the number of the joint in its arm that either solid moves with.
         links: The numbers of these joints, of the first solids and of the second.
         results: For every pair coal's live result; none before :meth:`build`.
@@ -106,7 +112,7 @@ class Group:
         self.is_touched, self.is_foreseen = is_touched, True
         self.movers = (first, second) if movers is None else movers
         self.held, self.free = held, free
-        self._solids = pairs
+        self.solids = pairs
         self._geometry: Any = None
         self._data: Any = None
         self.pairs = [(a.own_joint, b.own_joint) for a, b in pairs]
@@ -120,15 +126,15 @@ class Group:
         """Make what computes the distances, at the start or when it is needed first."""
         self._geometry = geometry = pin.GeometryModel()
         at: dict[int, int] = {}
-        for solid in (solid for pair in self._solids for solid in pair):
+        for solid in (solid for pair in self.solids for solid in pair):
             if id(solid) not in at:
                 at[id(solid)] = geometry.addGeometryObject(
                     pin.GeometryObject(str(len(at)), solid.joint, solid.placement, solid.shape)
                 )
-        for a, b in self._solids:
+        for a, b in self.solids:
             geometry.addCollisionPair(pin.CollisionPair(at[id(a)], at[id(b)]))
         self._data = geometry.createData()
-        self.results = [self._data.distanceResults[i] for i in range(len(self._solids))]
+        self.results = [self._data.distanceResults[i] for i in range(len(self.solids))]
 
     def counts(self, held: Grasps) -> bool:
         """Return whether the group is one while ``held`` is in the hands."""
@@ -155,6 +161,6 @@ class Group:
 
     def _at_least(self, data: Any) -> float:
         """Return how far balls around the solids are apart [m], negative where there are none."""
-        a, b = self._solids[0]  # finite radii are those of things, each on a joint of its own
+        a, b = self.solids[0]  # finite radii are those of things, each on a joint of its own
         centres = [data.oMi[solid.joint].translation.tolist() for solid in (a, b)]
         return math.dist(*centres) - a.radius - b.radius

@@ -28,14 +28,22 @@ class Pair:
         arms: Numbers of the arms that move one or both of them.
         gradients: Derivative of the distance by their joints, (n,) [m/rad] each.
         is_near: Whether it matters for the bodies themselves, or only for what is ahead of them.
+        place: Its group, and its number there.
     """
 
-    __slots__ = ("arms", "begin", "distance", "gradients", "is_near", "rate")
+    __slots__ = ("arms", "begin", "distance", "gradients", "is_near", "place", "rate")
 
-    def __init__(self, distance: float, rate: float, begin: float, is_near: bool = True) -> None:
+    def __init__(
+        self, distance: float, rate: float, begin: float, is_near: bool, place: tuple[Group, int]
+    ) -> None:
         self.distance, self.rate, self.begin, self.is_near = distance, rate, begin, is_near
+        self.place = place
         self.arms: list[int] = []
         self.gradients: list[Vector] = []
+
+    def __str__(self) -> str:
+        group, number = self.place
+        return " and ".join(map(str, group.solids[number]))
 
 
 class NearPairs:
@@ -109,7 +117,7 @@ class NearPairs:
                     rate += _product(wrench, twist_of[group.movers[1]][joints[1]])
                 is_near = distance < max(begin, self._reach(-rate))
                 if is_near or distance < in_any_case:
-                    pair = Pair(distance, rate, begin, is_near)
+                    pair = Pair(distance, rate, begin, is_near, (group, index))
                     found.append(self._pair(group, joints, wrench, pair))
         return found
 

@@ -129,6 +129,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         self._near = Proximity(context, self._barrier.reach)
         self._pairs: list[Pair] = []
         self._ahead = 0.0
+        self._slowest: Pair | None = None
         self._states: Sequence[ArmState] = ()
         sizes = [arm.n_joints for arm in (*context.arms, *context.other_arms)]
         self._masses = [eigenpy.LLT(np.eye(size)) for size in sizes]
@@ -184,8 +185,16 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             if ahead is not None:
                 distance += min(0.0, float(_dot(gradient, ahead)))
             allowed = max(barrier.allowed(distance, end)[0], 0.0)
-            share = min(share, allowed / speed)
+            if allowed < share * speed:
+                share, self._slowest = allowed / speed, pair
         return share
+
+    def in_the_way(self, arm: int, dq: Vector) -> str:
+        """Name the pair that slows a reference down most, and how far it is apart."""
+        self._slowest = None
+        self.pace(arm, dq)
+        pair = self._slowest
+        return f"{pair} are {max(pair.distance, 0.0):.3f} m apart" if pair else ""
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float

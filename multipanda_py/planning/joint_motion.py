@@ -245,6 +245,11 @@ class JointMotion:
         self.duration = max(duration, self._blend_end)
         self.moving = True
 
+    @property
+    def own_dq(self) -> Vector:
+        """Velocity that the path would have if nothing slowed it down, (n,) [rad/s]."""
+        return self._own_dq
+
     def allowed(self, pace: Callable[[Vector], float]) -> float:
         """Return the rate that ``pace`` allows the path's own velocity; 1 at rest."""
         return pace(self._own_dq) if self.moving else 1.0
