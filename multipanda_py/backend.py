@@ -237,6 +237,19 @@ class Backend(ABC, Generic[SettingsT]):
         """
         raise BackendError(f"{type(self).__name__}: moves no things")
 
+    def inside(self, record: Vector) -> tuple[str, float] | None:
+        """Return which arm a thing would be inside of, more than it is when it touches; or None.
+
+        Args:
+            record: As that of :meth:`place`.
+
+        Returns:
+            Name of the arm and how deep [m]; None also if nobody knows.
+
+        Thread: control.
+        """
+        return None
+
     def spawn(self, record: Vector) -> tuple[str, float] | None:
         """Put an absent thing into the scene, unless something is there; see :meth:`place`.
 

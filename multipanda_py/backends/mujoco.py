@@ -358,6 +358,11 @@ class Mujoco(Backend[FrankaSettings]):
         self.world.set_pose(self._things[thing], pose, record[8:])
         self._show(thing)
 
+    def inside(self, record: Vector) -> tuple[str, float] | None:
+        """Return which arm a thing would be inside of, and how deep."""
+        pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
+        return self._presence.overlap(int(record[0]), pose, only_arms=True)
+
     def spawn(self, record: Vector) -> tuple[str, float] | None:
         """Put an absent thing into the scene, unless something is there."""
         thing = int(record[0])

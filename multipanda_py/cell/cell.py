@@ -315,6 +315,14 @@ class Cell(Closing):
         """Ask for :meth:`remove` and return at once; see :meth:`entry_answer`."""
         return self._entries.ask_remove(thing)
 
+    def ask_move(self, thing: str, pose: Pose, twist: ArrayLike = AT_REST) -> EntryRequest:
+        """Ask to put a thing elsewhere, but not into an arm; see :meth:`.Entries.ask_move`."""
+        return self._entries.ask_move(thing, pose, twist)
+
+    def ended_by(self, name: str, since: float) -> str:
+        """Return what has ended a controllet, in words: see :meth:`.Switcher.ended_by`."""
+        return self._switcher.ended_by(name, since)
+
     def entry_answer(self, request: EntryRequest) -> bool:
         """Return whether it is so now; see :meth:`.Entries.answer`."""
         return self._entries.answer(request)

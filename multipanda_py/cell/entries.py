@@ -14,7 +14,7 @@ from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.config.describe import first_real_arm, movable_things, surroundings
 from multipanda_py.exceptions import SimulationRefused, UnknownName
-from multipanda_py.loop.mailbox import ENTRY, Entry
+from multipanda_py.loop.mailbox import ENTRY, Change, Entry
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
@@ -25,16 +25,16 @@ AT_REST = (0.0,) * 6
 
 @dataclass(frozen=True)
 class EntryRequest:
-    """What the loop has been asked to bring into the scene, or to take out of it.
+    """What the loop has been asked to bring into the scene, out of it, or elsewhere.
 
     Attributes:
         thing: Its name.
-        comes: Whether it is to come.
+        change: What is to become of it.
         number: Of the record.
     """
 
     thing: str
-    comes: bool
+    change: Change
     number: int
 
 
@@ -108,6 +108,13 @@ class Entries:
         """Do as :meth:`remove` and return at once; see :meth:`answer`."""
         return self._ask(thing, self._exit(thing))
 
+    def ask_move(self, thing: str, pose: Pose, twist: ArrayLike = AT_REST) -> EntryRequest:
+        """Ask to put a thing that is there elsewhere, as for :meth:`spawn`; see :meth:`answer`.
+
+        It is refused if it would be more than 1 mm inside an arm.
+        """
+        return self._ask(thing, self._entry(thing, pose, twist, Change.MOVE))
+
     def answer(self, request: EntryRequest) -> bool:
         """Return whether it is so now.
 
@@ -120,19 +127,20 @@ class Entries:
             return False
         if answer[0] > request.number:
             raise SimulationRefused(f"{request.thing}: a newer request has replaced this one")
-        self._look(request.thing, request.comes, answer[1:])
-        return (request.thing in self._reader.objects()) == request.comes  # in the newest row too
+        self._look(request.thing, request.change, answer[1:])
+        is_there = request.thing in self._reader.objects()
+        return is_there == (request.change is not Change.REMOVE)  # in the newest row too
 
     def withdraw(self, request: EntryRequest) -> str:
         """Give a request up; return in words whether it still may come about."""
         slot = self._connection.mailbox.entries[self._movable.index(request.thing)]
-        what = "spawn" if request.comes else "remove"
+        what = request.change.name.lower()
         return given_up(self._connection.withdraw(slot, request.number, what))
 
     def _change(self, thing: str, record: Vector) -> None:
         if self._names.config.cell.placement == "inline":
             answer = self._connection.loop.change_thing(record)
-            self._look(thing, bool(record[0]), np.array(answer))
+            self._look(thing, Change(int(record[0])), np.array(answer))
             return
         request = self._ask(thing, record)
         wait_or_withdraw(
@@ -145,32 +153,36 @@ class Entries:
 
     def _ask(self, thing: str, record: Vector) -> EntryRequest:
         slot = self._connection.mailbox.entries[self._movable.index(thing)]
-        return EntryRequest(thing, bool(record[0]), self._connection.post(slot, record))
+        return EntryRequest(thing, Change(int(record[0])), self._connection.post(slot, record))
 
-    def _entry(self, thing: str, pose: Pose | None, twist: ArrayLike) -> Vector:
-        self._check("spawn", thing)
+    def _entry(
+        self, thing: str, pose: Pose | None, twist: ArrayLike, change: Change = Change.SPAWN
+    ) -> Vector:
+        self._check(change, thing)
         own = self._names.config.objects[thing]
         place = Pose.from_rpy(own.position, own.rpy) if pose is None else pose
         if not isinstance(place, Pose):
             raise SimulationRefused(f"{thing}: pose: got {pose!r:.60}, allowed a Pose")
         motion = checked_twist(thing, twist)
         index = self._movable.index(thing)
-        return np.array([1.0, index, *place.position, *place.quaternion_xyzw, *motion])
+        return np.array([change, index, *place.position, *place.quaternion_xyzw, *motion])
 
     def _exit(self, thing: str) -> Vector:
-        self._check("remove", thing)
+        self._check(Change.REMOVE, thing)
         record = np.zeros(ENTRY)
         record[1] = self._movable.index(thing)
         return record
 
-    def _check(self, what: str, thing: str) -> None:
+    def _check(self, change: Change, thing: str) -> None:
+        what = change.name.lower()
         if real := first_real_arm(self._names.config):
             raise SimulationRefused(f"{what}: got {real}, allowed simulated ones")
         if thing not in self._movable:
             raise UnknownName("thing that moves", thing, tuple(self._movable))
 
-    def _look(self, thing: str, comes: bool, answer: Vector) -> None:
+    def _look(self, thing: str, change: Change, answer: Vector) -> None:
         """Raise what the loop refuses."""
+        what = change.name.lower()
         outcome, other = Entry(int(answer[0])), self._around[int(answer[1])]
         if outcome is Entry.PRESENT:
             raise SimulationRefused(
@@ -178,7 +190,8 @@ class Entries:
                 f"{', '.join(self.absent) or 'there are none'}"
             )
         if outcome is Entry.ABSENT:
-            raise SimulationRefused(f"remove: got {thing}, which is absent already")
+            already = " already" if change is Change.REMOVE else ", allowed what is in the scene"
+            raise SimulationRefused(f"{what}: got {thing}, which is absent{already}")
         if outcome is Entry.HELD:
             raise SimulationRefused(
                 f"remove: got {thing}, which {other} holds, allowed what no hand holds: open the "
@@ -186,7 +199,7 @@ class Entries:
             )
         if outcome is Entry.INSIDE:
             raise SimulationRefused(
-                f"spawn: {thing} would be inside {other}: got {1e3 * answer[2]:.1f} mm, allowed "
+                f"{what}: {thing} would be inside {other}: got {1e3 * answer[2]:.1f} mm, allowed "
                 "1 mm"
             )
 

@@ -42,6 +42,7 @@ class PendingSwitch:
         rule: How to treat what cannot be done.
         timeout: How long the loop may take [s].
         is_stop: Whether this ends everything that is active.
+        why: What it is for, in words, if not for itself.
     """
 
     def __init__(
@@ -52,10 +53,11 @@ class PendingSwitch:
         rule: Strictness,
         timeout: float,
         is_stop: bool = False,
+        why: str = "",
     ) -> None:
         self._turn, self._box = turn, turn.connection.mailbox
         self._activate, self._deactivate, self._rule = tuple(activate), tuple(deactivate), rule
-        self._timeout, self._is_stop = timeout, is_stop
+        self._timeout, self._is_stop, self._why = timeout, is_stop, why
         self._asked_ns = time.monotonic_ns()
         self._deadline = time.monotonic() + timeout
         self._tries = self._number = self._events = 0
@@ -191,6 +193,8 @@ class PendingSwitch:
         is_sure = not self._is_stop or (before is None and not turn.silence_reason())
         if is_sure and not plan.activated and not plan.deactivated:
             return self._result(0.0)
+        now, reason = time.monotonic(), self._reason()
+        turn.ended.update(dict.fromkeys(plan.deactivated, (now, reason)))
         self._tries += 1
         self._events = box.words[Word.EVENTS]
         head = [ANY_EPOCH if self._is_stop else epoch, self._asked_ns]
@@ -201,6 +205,13 @@ class PendingSwitch:
         if self._is_stop:
             turn.stop_number = self._number
         return None
+
+    def _reason(self) -> str:
+        """Say what ends the controllets that it deactivates."""
+        if self._is_stop:
+            return "a stop of all arms"
+        asked = ", ".join(self._activate)
+        return self._why or (f"a switch to {asked}" if asked else "a switch that asked for it")
 
     def _refuse_after_stop(self) -> NoReturn:
         changed = "" if self._stopped else "; nothing has changed"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.counts import Counts
@@ -28,6 +28,8 @@ class SwitchTurn:
         open: The request that the loop has not answered yet.
         stop_number: Of the last stop that was written for the loop.
         stops: How many were asked for: what was asked for before them is not carried out.
+        ended: When the last switch was asked for that ends a controllet [s, of time.monotonic],
+            and which, by the controllet's name.
     """
 
     specs: Sequence[InstanceSpec]
@@ -40,6 +42,7 @@ class SwitchTurn:
     open: PendingSwitch | None = None
     stop_number: int = 0
     stops: int = 0
+    ended: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def unready(self) -> dict[str, str]:
         """Return why instances cannot be activated, by name."""

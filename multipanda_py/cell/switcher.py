@@ -119,7 +119,8 @@ class Switcher:
         specs = [spec for arm in arms for spec in self._names.specs_of(arm)]
         laws = dict.fromkeys(spec.name for spec in specs if not spec.is_hold)
         self._resting.update(arms)
-        return self.ask_switch((), tuple(laws), Strictness.AUTO)
+        why = f"a request that {' and '.join(arms)} be inactive"
+        return PendingSwitch(self._turn, (), tuple(laws), Strictness.AUTO, 1.0, why=why)
 
     def wake(self, arm: str) -> None:
         """Let an arm take laws again; what it does is not changed.
@@ -197,6 +198,20 @@ class Switcher:
         except SwitchRejected:
             self._stop(0.0).look()  # whoever cannot say how long to wait wants arms to stop, too
             raise
+
+    def ended_by(self, name: str, since: float) -> str:
+        """Return what has ended a controllet, in words.
+
+        Args:
+            name: Of an instance that is not active any more.
+            since: When it was, of time.monotonic [s].
+
+        Returns:
+            The switch that was asked for since then; empty if there was none, and the loop has
+            ended it by itself: its events say why.
+        """
+        when, reason = self._turn.ended.get(name, (since, ""))
+        return reason if when > since else ""
 
     def _stop(self, timeout: float) -> PendingSwitch:
         return PendingSwitch(self._turn, (), (), Strictness.BEST_EFFORT, timeout, is_stop=True)

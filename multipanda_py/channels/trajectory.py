@@ -28,6 +28,9 @@ MAX_TOLERANCE = 7.0
 MAX_DELAY = 10.0
 """How long after its arrival a motion may begin [s]: enough to start arms together; an arm that
 moves an hour later because two clocks differ is a danger."""
+MAX_DURATION = 3600.0
+"""Longest trajectory [s]; a longer one is a mistake in its times, such as nanoseconds for
+seconds, and would have the arm for ever."""
 STILL = 0.02
 """Fastest joint of an arm that begins to move later: it has to rest until then [rad/s]."""
 MAX_GOAL_TIME = 3600.0
@@ -63,8 +66,9 @@ def check_trajectory(
     many turns as the points say.
 
     Raises:
-        TargetRejected: If times do not increase, the path leaves the limits at or between the
-            points, it does not end at rest, or a first point that comes at once is far.
+        TargetRejected: If times do not increase, or take too long, the path leaves the limits at
+            or between the points, it does not end at rest, or a first point that comes at once
+            is far.
     """
     n = limits.n_joints
     row_size = 1 + 3 * n
@@ -87,6 +91,11 @@ def check_trajectory(
         )
     if rows[0, 0] < 0 or (np.diff(rows[:, 0]) <= 0).any():
         raise TargetRejected(f"{state.name}: trajectory: times must start at 0 or later and grow")
+    if rows[-1, 0] > MAX_DURATION:
+        raise TargetRejected(
+            f"{state.name}: trajectory: got {rows[-1, 0]:g} s from the start to the last point, "
+            f"allowed {MAX_DURATION:g} s"
+        )
     turned = limits.nearest(rows[0, 1 : 1 + n], state.q) - rows[0, 1 : 1 + n]
     rows[:, 1 : 1 + n] += turned
     for number, row in enumerate(rows):

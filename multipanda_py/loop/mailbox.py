@@ -41,7 +41,8 @@ PLACED = 1 + 7 + 6
 """Floats of a request to put a thing elsewhere: its number among the movable ones, position and
 quaternion x y z w in the world, linear velocity and angular velocity in its own axes."""
 ENTRY = 1 + PLACED
-"""Floats of a request to bring a thing into the scene or out of it: 1 or 0, then as above."""
+"""Floats of a request to bring a thing into the scene, out of it, or elsewhere: a :class:`Change`,
+then as above."""
 ENTRY_ANSWER = 4
 """Floats of the answer: number of the request, an :class:`Entry`, what is in the way (its place
 in :func:`.surroundings`), and how deep [m]."""
@@ -78,8 +79,16 @@ class SwitchStatus(IntEnum):
     FAILED = 3
 
 
+class Change(IntEnum):
+    """What is asked for of a thing."""
+
+    REMOVE = 0
+    SPAWN = 1
+    MOVE = 2
+
+
 class Entry(IntEnum):
-    """The loop's answer to a thing that is to come or go."""
+    """The loop's answer to a thing that is to come, go, or be elsewhere."""
 
     DONE = 0
     PRESENT = 1

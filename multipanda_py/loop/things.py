@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,9 +11,10 @@ from numpy.typing import NDArray
 
 from multipanda_py.backend import Backend
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import surroundings
+from multipanda_py.config.describe import movable_things, surroundings
 from multipanda_py.loop.arm import Arm
-from multipanda_py.loop.mailbox import Entry, Mailbox
+from multipanda_py.loop.events import Event
+from multipanda_py.loop.mailbox import Change, Entry, Mailbox
 from multipanda_py.state import Vector
 
 _DONE = (Entry.DONE, 0, 0.0)
@@ -21,8 +23,9 @@ _DONE = (Entry.DONE, 0, 0.0)
 class Things:
     """Do with things what the owner asks for, and answer.
 
-    What a hand holds does not go, and nothing comes to where something else is: the answer says
-    what is in the way.
+    What a hand holds does not go, nothing comes to where something else is, and nothing moves to
+    where an arm is: the answer says what is in the way. Who wants no answer may put things there,
+    and it is reported: what is inside an arm pushes it away, as hard as it is deep.
 
     Args:
         config: The cell.
@@ -48,6 +51,7 @@ class Things:
     ) -> None:
         self._arms, self._mailbox, self._present = arms, mailbox, present
         self._around, self.taken = surroundings(config), 0
+        self._movable = movable_things(config)
         self.backend = next((b for b in backends if b.keeps_time), backends[0])
 
     def take(self) -> None:
@@ -60,30 +64,39 @@ class Things:
         for thing, slot in enumerate(box.placed):
             if (record := slot.take()) is not None and self._present[thing]:
                 self.taken += 1
+                if found := self.backend.inside(record):
+                    text = (
+                        f"{self._movable[thing]} is put {1e3 * found[1]:.1f} mm inside {found[0]}"
+                    )
+                    self._mailbox.report(Event.NOTICE, time.monotonic_ns(), -1, -1, text)
                 self.backend.place(record)
 
     def change(self, record: Vector) -> tuple[Entry, int, float]:
-        """Bring a thing in or take it out.
+        """Bring a thing in, take it out, or put it elsewhere.
 
         Args:
-            record: Whether it is to come, then as of :meth:`.Backend.place`.
+            record: A :class:`.Change`, then as of :meth:`.Backend.place`.
 
         Returns:
             As an answer in the mailbox has it, without the number: what became of it, what is in
             the way (its place in :func:`.surroundings`), and how deep [m].
         """
-        comes, thing = bool(record[0]), int(record[1])
-        if comes == bool(self._present[thing]):
-            return (Entry.PRESENT if comes else Entry.ABSENT), 0, 0.0
-        if comes:
-            if found := self.backend.spawn(record[1:]):
-                return Entry.INSIDE, self._around.index(found[0]), found[1]
-        else:
+        change, thing = Change(int(record[0])), int(record[1])
+        if (change is Change.SPAWN) == bool(self._present[thing]):
+            return (Entry.PRESENT if change is Change.SPAWN else Entry.ABSENT), 0, 0.0
+        if change is Change.REMOVE:
             for arm in self._arms:
                 if arm.state.holds.item() == thing + 1:
                     return Entry.HELD, 1 + arm.index, 0.0
             self.backend.remove(thing)
-        self._present[thing] = comes
+        else:
+            spawns, put = change is Change.SPAWN, record[1:]
+            found = self.backend.spawn(put) if spawns else self.backend.inside(put)
+            if found:
+                return Entry.INSIDE, self._around.index(found[0]), found[1]
+            if not spawns:
+                self.backend.place(put)
+        self._present[thing] = change is not Change.REMOVE
         return _DONE
 
     def skip(self) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from multipanda_py.cell import Cell
+from multipanda_py.cell.entries import ENTRY_TIMEOUT, EntryRequest
 from multipanda_py.exceptions import SimulationRefused
 from multipanda_py.pose import Pose
+from multipanda_py.ros.deferred_responses import Work, until
 
 WORLD = "world"
 
@@ -27,3 +30,20 @@ def pose_in_world(frame: str, pose: Any) -> Pose:
         raise SimulationRefused(f"header.frame_id: got {frame!r:.60}, allowed {WORLD}")
     place, turn = pose.position, pose.orientation
     return Pose.from_quaternion((place.x, place.y, place.z), (turn.x, turn.y, turn.z, turn.w))
+
+
+def until_entered(cell: Cell, request: EntryRequest) -> Work:
+    """Wait for what becomes of a thing, and raise what the loop refuses.
+
+    Raises:
+        SimulationRefused: If the loop does.
+        LoopTimeout: If it does not answer in time.
+    """
+    yield from until(
+        cell,
+        lambda: cell.entry_answer(request) or None,
+        f"what becomes of {request.thing}",
+        # A paused loop answers too, though it has been silent for long.
+        ENTRY_TIMEOUT,
+        lambda: cell.withdraw_entry(request),
+    )

@@ -17,9 +17,14 @@ from simulation_interfaces.srv import (
 )
 
 from multipanda_py.cell import Cell
-from multipanda_py.exceptions import MultipandaError, SimulationRefused, UnknownName
+from multipanda_py.exceptions import (
+    LoopTimeout,
+    MultipandaError,
+    SimulationRefused,
+    UnknownName,
+)
 from multipanda_py.ros.deferred_responses import Work
-from multipanda_py.ros.entities import WORLD, pose_in_world, refuse
+from multipanda_py.ros.entities import WORLD, pose_in_world, refuse, until_entered
 from multipanda_py.ros.guard import GuardedNode
 
 MISSING = (
@@ -34,7 +39,7 @@ class SimulationServices:
     """Services ``{get,set}_simulation_state``, ``step_simulation``, ``{get,set}_entity_state``.
 
     Entities are the things of the cell file that have a mass and are in the scene; poses are in
-    ``world``.
+    ``world``. Nothing is put into an arm, which it would throw aside.
 
     Args:
         node: Offers them.
@@ -49,7 +54,7 @@ class SimulationServices:
         node.create_service(GetEntityState, "get_entity_state", self._get_entity)
         node.serve(SetSimulationState, "set_simulation_state", self._set_state)
         node.serve(StepSimulation, "step_simulation", self._step)
-        node.create_service(SetEntityState, "set_entity_state", self._set_entity)
+        node.serve(SetEntityState, "set_entity_state", self._set_entity)
         if find_spec("simulation_interfaces.srv._spawn_entity") is None:
             node.get_logger().warning(MISSING)
         else:
@@ -112,17 +117,20 @@ class SimulationServices:
         response.result.result = Result.RESULT_OK
         return response
 
-    def _set_entity(self, request: Any, response: Any) -> Any:
+    def _set_entity(self, request: Any, response: Any) -> Work:
+        result, cell = response.result, self._cell
         try:
             target = pose_in_world(request.state.header.frame_id, request.state.pose)
             speed, spin = request.state.twist.linear, request.state.twist.angular
             # MuJoCo has the angular velocity of a free body in its own axes.
             own = target.rotation.T @ (spin.x, spin.y, spin.z)
-            self._world.ask_pose(request.entity, target, (speed.x, speed.y, speed.z, *own))
+            asked = cell.ask_move(request.entity, target, (speed.x, speed.y, speed.z, *own))
+            yield from until_entered(cell, asked)
         except UnknownName as error:
-            refuse(response.result, Result.RESULT_NOT_FOUND, error)
+            refuse(result, Result.RESULT_NOT_FOUND, error)
+        except LoopTimeout as error:
+            refuse(result, Result.RESULT_OPERATION_FAILED, error)
         except MultipandaError as error:
-            refuse(response.result, SetEntityState.Response.INVALID_POSE, error)
+            refuse(result, SetEntityState.Response.INVALID_POSE, error)
         else:
-            response.result.result = Result.RESULT_OK
-        return response
+            result.result = Result.RESULT_OK

@@ -11,7 +11,6 @@ from simulation_interfaces.msg import Bounds, Result, Spawnable
 from simulation_interfaces.srv import DeleteEntity, GetSpawnables, SpawnEntity
 
 from multipanda_py.cell import Cell
-from multipanda_py.cell.entries import ENTRY_TIMEOUT, EntryRequest
 from multipanda_py.config.describe import movable_things
 from multipanda_py.exceptions import (
     LoopTimeout,
@@ -19,8 +18,8 @@ from multipanda_py.exceptions import (
     TargetRejected,
     UnknownName,
 )
-from multipanda_py.ros.deferred_responses import Work, until
-from multipanda_py.ros.entities import pose_in_world, refuse
+from multipanda_py.ros.deferred_responses import Work
+from multipanda_py.ros.entities import pose_in_world, refuse, until_entered
 from multipanda_py.ros.guard import GuardedNode
 
 _WRONG = SpawnEntity.Response
@@ -59,7 +58,7 @@ class SpawnServices:
             thing = self._choose(request)
             header = request.initial_pose.header
             pose = pose_in_world(header.frame_id, request.initial_pose.pose)
-            yield from self._wait(self._cell.ask_spawn(thing, pose))
+            yield from until_entered(self._cell, self._cell.ask_spawn(thing, pose))
         except _Refused as error:
             refuse(result, error.code, error)
         except UnknownName as error:
@@ -74,7 +73,7 @@ class SpawnServices:
     def _delete(self, request: Any, response: Any) -> Work:
         result = response.result
         try:
-            yield from self._wait(self._cell.ask_remove(request.entity))
+            yield from until_entered(self._cell, self._cell.ask_remove(request.entity))
         except UnknownName as error:
             refuse(result, Result.RESULT_NOT_FOUND, error)
         except LoopTimeout as error:
@@ -85,17 +84,6 @@ class SpawnServices:
             refuse(result, code, error)
         else:
             result.result = Result.RESULT_OK
-
-    def _wait(self, request: EntryRequest) -> Work:
-        cell = self._cell
-        yield from until(
-            cell,
-            lambda: cell.entry_answer(request) or None,
-            f"what becomes of {request.thing}",
-            # A paused loop answers too, though it has been silent for long.
-            ENTRY_TIMEOUT,
-            lambda: cell.withdraw_entry(request),
-        )
 
     def _choose(self, request: Any) -> str:
         """Return the thing that a request asks for."""

@@ -96,6 +96,7 @@ class _FollowedGoal:
         before: Motions that the controllet had begun before.
         number: Of this motion, or 0 until the loop has begun it.
         canceled_at: Motions that the controllet had begun when it was canceled, -1 before.
+        asked: When it was accepted [s].
         deadline: Until when it has to begin [s].
     """
 
@@ -103,7 +104,8 @@ class _FollowedGoal:
         self.handle, self.points, self.before = handle, points, before
         self.number = 0
         self.canceled_at = -1
-        self.deadline = time.monotonic() + ahead + PATIENCE
+        self.asked = time.monotonic()
+        self.deadline = self.asked + ahead + PATIENCE
 
 
 class _Starts:
@@ -278,8 +280,10 @@ class _Follower:
             goal.number = motions
         if self._name not in self._cell.active or motions < goal.before:
             fault = next(filter(None, (self._cell.state(arm).fault for arm in self._arms)), "")
-            reason = f"{self._name} was deactivated{f' after a fault: {fault}' if fault else ''}"
-            self._finish("abort", Result.INVALID_GOAL, reason)
+            what = self._cell.ended_by(self._name, goal.asked)
+            by = f"by {what or 'the loop, whose events say why'}"
+            how = f"after a fault: {fault}" if fault else by
+            self._finish("abort", Result.INVALID_GOAL, f"{self._name} was deactivated {how}")
         elif canceling and goal.canceled_at >= 0:
             if motions > goal.canceled_at and state is not MotionState.RUNNING:
                 self._finish("canceled", Result.SUCCESSFUL, "stopped on request")

@@ -68,6 +68,7 @@ class Presence:
             for arm in arms
         }
         """MuJoCo's numbers of all links of an arm."""
+        self._is_link = np.array([self._owner[body] in arms for body in model.geom_bodyid])
         self._is_plane = model.geom_type == int(mujoco.mjtGeom.mjGEOM_PLANE)
         for thing, is_present in enumerate(present.tolist()):
             self._set(thing, bool(is_present))
@@ -76,8 +77,13 @@ class Presence:
         """Return whether a body, by MuJoCo's number, is in the scene; links always are."""
         return body not in self._bodies or self._model.body_gravcomp[body] == 0.0
 
-    def overlap(self, thing: int, pose: Pose) -> tuple[str, float] | None:
-        """Return what an absent thing would be inside of somewhere, and how deep [m].
+    def overlap(self, thing: int, pose: Pose, only_arms: bool = False) -> tuple[str, float] | None:
+        """Return what a thing would be inside of somewhere, and how deep [m].
+
+        Args:
+            thing: An absent one, or any if only arms count.
+            pose: In the world.
+            only_arms: Whether things and the floor do not count.
 
         Returns:
             Name of an arm, a thing or ``floor`` with the largest depth; None if none is deeper
@@ -92,6 +98,8 @@ class Presence:
         near = self._is_plane | (far < model.geom_rbound[geom])
         solid = (model.geom_contype | model.geom_conaffinity) != 0
         deepest, found = DEEP, -1
+        if only_arms:
+            solid &= self._is_link
         for other in np.flatnonzero(near & solid).tolist():
             depth = -mujoco.mj_geomDistance(model, data, geom, other, _NEAR, None)
             if depth > deepest:

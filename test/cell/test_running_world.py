@@ -89,6 +89,28 @@ def test_a_thing_that_was_put_elsewhere_falls_from_there(paused):
     assert np.allclose(fallen.rotation, place.rotation, atol=1e-6)
 
 
+def test_a_thing_that_was_put_into_an_arm_threw_it_aside_and_nobody_said_why(paused):
+    """Who asks is refused; who does not is told."""
+    elbow = Pose(np.array([0.0, 0.0, 0.3]), np.eye(3))
+    request = paused.ask_move("ball", elbow)
+    with pytest.raises(SimulationRefused, match=r"ball would be inside left: got [0-9.]+ mm"):
+        paused.wait(lambda: paused.entry_answer(request), 10.0, "an answer")
+    assert paused.objects()["ball"].position[1] == 1.0
+    aside = Pose(np.array([0.3, 1.2, 0.8]), np.eye(3))
+    request = paused.ask_move("ball", aside)
+    paused.wait(lambda: paused.entry_answer(request), 10.0, "an answer")
+    assert paused.objects()["ball"].position.tolist() == [0.3, 1.2, 0.8]
+    assert paused.events() == []
+    number = paused.world.ask_pose("ball", elbow)
+    paused.wait(lambda: paused.world.is_placed("ball", number), 10.0, "the ball there")
+    (event,) = paused.events()
+    assert event.text.startswith("ball is put ")
+    assert event.text.endswith(" mm inside left")
+    request = paused.ask_move("spare", aside)
+    with pytest.raises(SimulationRefused, match="move: got spare, which is absent, allowed what"):
+        paused.wait(lambda: paused.entry_answer(request), 10.0, "an answer")
+
+
 def test_things_come_and_go_while_the_loop_runs_and_arms_follow():
     with Cell(config()) as cell:
         q, epoch = cell.state("left").q, int(cell.row()["epoch"])

@@ -60,12 +60,16 @@ def test_a_thing_is_put_elsewhere_by_service(paused, client):
     def put(entity, frame="world", **place):
         state = EntityState()
         state.header.frame_id = frame
-        state.pose.position.x, state.pose.position.z = 0.1, 1.5
+        state.pose.position.x, state.pose.position.z = place.get("x", 0.1), place.get("z", 1.5)
+        state.pose.position.y = place.get("y", 0.0)
         state.pose.orientation.w = place.get("w", 1.0)
         return client.call(SetEntityState, "/set_entity_state", entity=entity, state=state).result
 
     assert put("table").result == Result.RESULT_NOT_FOUND
     assert "header.frame_id: got 'map', allowed world" in put("box", "map").error_message
+    inside = put("box", z=0.1, x=0.0, y=0.3)  # the left arm's base; was done, and threw it aside
+    assert inside.result == SetEntityState.Response.INVALID_POSE
+    assert "move: box would be inside left: got " in inside.error_message
     assert put("box", w=0.0).result == SetEntityState.Response.INVALID_POSE
     before = client.call(GetEntityState, "/get_entity_state", entity="box").state.pose
     assert before.position.x > 0.5, "nothing has changed"
