@@ -200,6 +200,16 @@ class MotionWatch:
         if self.state is MotionState.RUNNING:
             self.state = reason
 
+    def lose(self, q: Vector, dq: Vector) -> None:
+        """Come to rest from commands that do not keep up with the motion, which ends by that.
+
+        Args:
+            q: Commanded positions, (n,) [rad].
+            dq: Commanded velocities, (n,) [rad/s].
+        """
+        self._motion.rest(q, dq)
+        self.end(MotionState.PATH_TOLERANCE_VIOLATED)
+
     def forget(self) -> None:
         """Report the end of the last motion no more."""
         if self.state is not MotionState.RUNNING:

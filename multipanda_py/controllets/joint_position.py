@@ -16,6 +16,10 @@ from multipanda_py.planning.joint_motion import JointMotion
 from multipanda_py.state import ArmState
 from multipanda_py.targets import TrajectoryTarget
 
+MOST_BEHIND = 0.04
+"""How far commands may be from their path, in time at full speed [s]; the loop takes a position
+that is 0.05 s away for a jump."""
+
 
 class JointPosition(Controllet[TrajectoryTarget, MotionParams]):
     r"""Command the reference of :class:`.JointMotion` to the robot's own joint controller.
@@ -27,7 +31,9 @@ class JointPosition(Controllet[TrajectoryTarget, MotionParams]):
     within the joint limits may be any distance away. How motions end is as with
     ``joint_trajectory`` (:class:`.MotionWatch`): tolerances, obstacles that features know of,
     contact, in which the reference comes to rest where the arm is. An arm under position control
-    presses as hard as its servo does until then.
+    presses as hard as its servo does until then. A path may ask for more acceleration than the arm
+    has; where its commands, which keep the limits, get too far away from it, the motion ends as
+    beyond its path tolerance, and the reference comes to rest from what is commanded.
     """
 
     Params, Target = MotionParams, TrajectoryTarget
@@ -42,6 +48,7 @@ class JointPosition(Controllet[TrajectoryTarget, MotionParams]):
         self._motion = JointMotion(context.arms[0].limits)
         self._watch = MotionWatch(self._motion, context, partial(self.in_the_way, 0))
         self._error, self._pace = np.zeros(context.n_joints), partial(self.pace, 0)
+        self._farthest = MOST_BEHIND * context.arms[0].limits.velocity
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -62,6 +69,9 @@ class JointPosition(Controllet[TrajectoryTarget, MotionParams]):
         """Write the joint positions."""
         motion, state = self._motion, states[0]
         motion.advance(period, self._pace)
+        q, dq, _ = state.joint_command
+        if (np.abs(np.subtract(motion.q, q, self._error)) > self._farthest).any():
+            self._watch.lose(q, dq)
         self.command[0][:] = motion.q
         np.subtract(motion.q, state.q, self._error)
         self._watch.judge(state, self._error, period, self.report)

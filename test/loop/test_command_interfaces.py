@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.cli import main
+from multipanda_py.control.motion_watch import STATE, MotionState
 from multipanda_py.exceptions import ConfigurationError, SwitchRejected
 from multipanda_py.robots import MODELS
 from multipanda_py.testing import simple_cell
@@ -339,3 +340,32 @@ def test_an_arm_whose_encoders_say_nonsense_stops_all_the_same(monkeypatch):
         within_limits(commands[:, 0], MODELS["fr3"].limits)
         assert not commands[-1, 1].any()
         assert np.abs(cell.simulation.data.qvel[:7]).max() < 0.02
+
+
+@pytest.mark.parametrize("rate", [250.0, 1000.0])
+@pytest.mark.parametrize("share", [1.2, 1.9])
+def test_a_path_of_more_acceleration_than_an_arm_has_once_ended_in_a_jump(make_cell, rate, share):
+    """Samplers may ask for up to twice the limit; commands fell behind, and the loop refused."""
+    cell = make_cell(
+        arms={"arm": {}}, controllets={"moves": {"type": "joint_position", "features": [""]}},
+        active=["arm/moves"], rate=rate,
+    )  # fmt: skip
+    cell.step(round(0.1 * rate))
+    begin, limits, time = cell.state("arm").q, MODELS["fr3"].limits, 0.42
+    way = share * limits.acceleration[0] * time**2 / 5.78 * np.eye(7)[0]
+    s = np.linspace(0.0, 1.0, 9)[:, None]
+    parts = (
+        s * time,
+        begin + (10 * s**3 - 15 * s**4 + 6 * s**5) * way,
+        (30 * s**2 - 60 * s**3 + 30 * s**4) * way / time,
+        (60 * s - 180 * s**2 + 120 * s**3) * way / time**2,
+    )
+    cell.follow("arm", np.hstack(parts))
+    cell.step(round(1.2 * rate))
+    assert not cell.state("arm").fault, [str(event) for event in cell.events()]
+    assert np.abs(cell.state("arm").dq).max() < 1e-3
+    ends = MotionState.DONE if share < 1.5 else MotionState.PATH_TOLERANCE_VIOLATED
+    assert cell.report("arm/moves").value(STATE) == ends
+    cell.set_target("arm", q=begin + way)  # it goes on
+    cell.step(round(3.0 * rate))
+    np.testing.assert_allclose(cell.state("arm").q, begin + way, atol=2e-3)
