@@ -40,6 +40,7 @@ class Instance:
         command: Where it writes what its arms take instead of torques, per arm; None for torques,
             and for hold, whose arms brake.
         is_new: Whether it has not been updated since its activation.
+        is_sound: Whether law and features have taken the last parameters without an error.
         tau: Torques of the last update, per arm (n,) [Nm].
         notices: What the law or a feature wants reported, until it has been.
 
@@ -59,6 +60,7 @@ class Instance:
         self.spec = spec
         self.states = [states[arm].for_readers() for arm in spec.arms]
         self.active = False
+        self.is_sound = True
         self.is_new = self.waits = False
         self._period = context.period
         self.notices: list[str] = context.notices
@@ -161,7 +163,7 @@ class Instance:
         flat = self._parameter_mail.take()
         if flat is None:
             return
-        self._idle = False
+        self._idle = self.is_sound = False
         values = self.spec.decode(flat)
         self._law.params = values[0]
         self._law.on_parameters()
@@ -170,6 +172,7 @@ class Instance:
         if switches != self._features.wanted:
             self._restore_goals()
             self._features.switch(switches, self.states, self._target)
+        self.is_sound = True
 
     def take_targets(self, now_ns: int) -> bool:
         """Copy new targets in; return False if one was not finite and was left out.

@@ -96,6 +96,8 @@ class Ownership:
     def _activate(self, instance: Instance) -> str:
         """Activate an instance; return why it cannot be, or an empty string."""
         arms = [] if instance.spec.is_hold else [self._arms[i] for i in instance.spec.arms]
+        if arms and not instance.is_sound:
+            return f"{instance.spec.name}: it failed to take its parameters; set others first"
         for arm in arms:
             if arm.fault:
                 return (
@@ -325,12 +327,15 @@ class Ownership:
             instance.notices.clear()
 
     def attempt(self, instance: Instance, step: Callable[[], None], now_ns: int) -> None:
-        """Run a step of an instance that may raise; if it does, its arms hold."""
+        """Run a step of an instance that may raise; if it does, the arms that it has hold."""
         try:
             step()
         except BaseException as error:
             pass_interrupt(error)
-            self.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
+            if instance.active:
+                self.fail(instance, Event.CONTROLLET_ERROR, error_text(error), now_ns)
+            else:  # its arms are another law's
+                self.report(Event.CONTROLLET_ERROR, instance, error_text(error), now_ns)
 
     def fail(
         self,

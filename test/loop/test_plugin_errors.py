@@ -147,6 +147,25 @@ def test_words_of_a_handover_that_are_none_ended_the_loop_after_the_switch(make_
     cell.switch(["left/odd"])
 
 
+def test_parameters_that_an_idle_law_cannot_take_latched_a_fault_on_the_arm_of_another(make_cell):
+    """And the other law went on with an arm that had one."""
+    cell = make_cell(controllets=LAWS, active=["left/joint", "right/joint"])
+    cell.step(2)
+    cell.set_parameters("left/odd", {"fault": "init"})
+    cell.step(2)
+    (event,) = cell.events()
+    assert (event.event, event.arm) == (Event.CONTROLLET_ERROR, "")
+    assert event.controllet == "left/odd"
+    assert not cell.state("left").fault
+    assert cell.active == ("left/joint", "right/joint")
+    with pytest.raises(SwitchRejected, match="left/odd: it failed to take its parameters; set"):
+        cell.switch(["left/odd"], strictness=Strictness.FORCE_AUTO)
+    cell.set_parameters("left/odd", {"fault": "none"})
+    cell.switch(["left/odd"], strictness=Strictness.FORCE_AUTO)
+    cell.step(2)
+    assert "left/odd" in cell.active
+
+
 @pytest.mark.parametrize(
     ("fault", "raised"), [("init", "RuntimeError"), ("activate", "RuntimeError"),
                           ("exit", "SystemExit")],
