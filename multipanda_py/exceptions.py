@@ -62,6 +62,10 @@ class SettingsRejected(MultipandaError, ValueError):
     """Refuse settings of a robot, by the loop or by the robot; it keeps those it has."""
 
 
+class PlanRejected(MultipandaError, ValueError):
+    """Refuse to plan: what was asked for cannot be understood, or the start is not allowed."""
+
+
 class TareRejected(MultipandaError, ValueError):
     """Refuse to tare an arm, or to undo that; it feels as before."""
 
