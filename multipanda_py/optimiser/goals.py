@@ -109,7 +109,7 @@ class Orientation(Objective):
 class Axis(Objective):
     r"""How an axis of a frame leans from a direction in another, two numbers [rad].
 
-    .. math:: e = \theta \frac{[u, v]^T (a \times d)}{\sin \theta}, \qquad
+    .. math:: e = \frac{\theta}{\sin \theta} [u, v]^T a, \qquad
         \theta = \operatorname{atan2}(|a \times d|, a \cdot d)
 
     with u, v across the direction d. It is the angle, not the sine: an axis that points the
@@ -143,11 +143,13 @@ class Axis(Objective):
         moved = -skew(axis) @ (into @ (f.jacobian[:, 3:] - b.jacobian[:, 3:]))
         side, along = axis @ self._across.T, axis @ self._direction
         sine = np.sqrt((side * side).sum(1))
+        opposite = (sine < 1e-6) & (along < 0.0)  # every way there is as good: take one
+        side = np.where(opposite[:, None], [1e-6, 0.0], side)
+        sine = np.where(opposite, 1e-6, sine)
         angle = np.arctan2(sine, along)
-        small = sine < 1e-6
+        small = (sine < 1e-6) & ~opposite
         safe = np.where(small, 1.0, sine)
-        ratio = np.where(small & (along > 0.0), 1.0, angle / safe)  # angle by sine
-        ratio = np.where(small & (along < 0.0), np.pi, ratio)
+        ratio = np.where(small, 1.0, angle / safe)  # angle by sine
         # d(ratio) = (d(angle) sine - angle d(sine)) / sine^2; d(angle) = along d(sine) - sine d(along)
         d_side, d_along = self._across @ moved, (self._direction @ moved)
         d_sine = np.einsum("si,sij->sj", side, d_side) / safe[:, None]

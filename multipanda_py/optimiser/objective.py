@@ -67,7 +67,7 @@ class Numbers(Objective):
     def check(self, scene: Scene) -> None:
         """Refuse names that the scene has no numbers for."""
         for name in self.of:
-            scene._known("arm or movable thing", name, [*scene.columns])
+            scene.known("arm or movable thing", name, [*scene.columns])
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
         """Return the numbers, and which they are."""

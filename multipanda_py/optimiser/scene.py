@@ -114,7 +114,7 @@ class Scene:
         """
         x = self.start.copy()
         for name, posture in postures.items():
-            at = self.columns[self._known("arm", name, [*self.arms])]
+            at = self.columns[self.known("arm", name, [*self.arms])]
             try:
                 q = np.asarray(posture, dtype=np.float64)
             except (TypeError, ValueError):
@@ -124,7 +124,7 @@ class Scene:
                 raise PlanRejected(f"posture of {name}: got {q}, allowed {n} finite numbers")
             x[at] = q
         for name, pose in (poses or {}).items():
-            at = self.columns[self._known("movable thing", name, self.movable)]
+            at = self.columns[self.known("movable thing", name, self.movable)]
             turn = self.things[name].rotation.T @ pose.rotation
             x[at] = [*pose.position, *log3(turn[None])[0]]
         x.flags.writeable = False
@@ -137,11 +137,11 @@ class Scene:
 
     def posture(self, x: Vector, arm: str) -> Vector:
         """Return the joint positions of an arm in slices, (..., n) [rad, m]."""
-        return x[..., self.columns[self._known("arm", arm, [*self.arms])]]
+        return x[..., self.columns[self.known("arm", arm, [*self.arms])]]
 
     def pose(self, x: Vector, thing: str) -> Pose:
         """Return the pose of a movable thing in the world in one slice."""
-        found = x[self.columns[self._known("movable thing", thing, self.movable)]]
+        found = x[self.columns[self.known("movable thing", thing, self.movable)]]
         return Pose(found[:3], self.things[thing].rotation @ exp3(found[None, 3:])[0])
 
     def add_frame(self, name: str, on: str, pose: Pose) -> None:
@@ -177,7 +177,7 @@ class Scene:
         Raises:
             UnknownName: If it does not.
         """
-        return self._known("frame", name, self.frame_names)
+        return self.known("frame", name, self.frame_names)
 
     @staticmethod
     def _check(name: str) -> str:
@@ -186,7 +186,7 @@ class Scene:
         return name
 
     @staticmethod
-    def _known(what: str, name: str, known: Sequence[str]) -> str:
+    def known(what: str, name: str, known: Sequence[str]) -> str:
         if name not in known:
             raise UnknownName(what, name, tuple(known))
         return name
