@@ -82,8 +82,6 @@ class _Search:
         found = []
         for number, (term, (residual, _)) in enumerate(zip(self.terms, point.values)):
             if not term.is_cost:
-                if len(self.multipliers) <= number:
-                    break
                 residual = term.outside(residual + self.multipliers[number] / self.stiffness)
             found.append(residual)
         return found
