@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Solids of arms and things, as their distances are measured along a path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, product
+
+import coal
+import numpy as np
+from typing import Any
+
+from multipanda_py.optimiser.scene import WORLD, Scene
+from multipanda_py.state import Vector
+
+NEIGHBOURS = 3
+"""Links of one arm with fewer joints than this between them are not measured: they are always
+close, and two joints apart they never touch but for rounded corners."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solid:
+    """A capsule, or a box or cylinder as coal knows it.
+
+    Attributes:
+        body: Arm or thing.
+        frame: What it moves with.
+        start: One end of the axis in the frame, (3,) [m]; of other solids their centre.
+        end: The other end, (3,) [m].
+        radius: Around the axis; of other solids of a ball around them [m].
+        joint: Number of the joint of its arm that it moves with; -1 of things.
+        shape: What coal measures, None for a capsule or ball.
+    """
+
+    body: str
+    frame: str
+    start: Vector
+    end: Vector
+    radius: float
+    joint: int = -1
+    shape: Any = None
+
+
+def solids_of(scene: Scene, body: str) -> list[Solid]:
+    """Return the solids of an arm or a thing."""
+    if body in scene.things:
+        return [_thing(scene, body)]
+    arm = scene.arms[body]
+    numbers = {arm.prefix + link.name: at for at, link in enumerate(arm.robot.links)}
+    return [
+        Solid(
+            body,
+            f"{body}/{link.removeprefix(arm.prefix)}",
+            np.array(capsule.start),
+            np.array(capsule.end),
+            capsule.radius,
+            numbers.get(link, arm.n_joints),
+        )
+        for link, capsules in arm.capsules.items()
+        for capsule in capsules
+    ]
+
+
+def _thing(scene: Scene, name: str) -> Solid:
+    thing = scene.things[name]
+    size, nothing = thing.size, np.zeros(3)
+    if thing.shape == "box":
+        shape = coal.Box(*(2.0 * half for half in size))
+        return Solid(name, name, nothing, nothing, float(np.linalg.norm(size)), shape=shape)
+    if thing.shape == "cylinder":
+        shape = coal.Cylinder(size[0], 2.0 * size[1])
+        return Solid(name, name, nothing, nothing, float(np.hypot(*size)), shape=shape)
+    half = np.array([0.0, 0.0, size[1] if thing.shape == "capsule" else 0.0])
+    return Solid(name, name, -half, half, size[0])
+
+
+def pairs_between(scene: Scene, first: str, second: str) -> list[tuple[Solid, Solid]]:
+    """Return the pairs of solids to measure between two bodies, or within one arm.
+
+    What no number of a slice moves is left out.
+    """
+    if first == second:
+        found = [
+            (a, b)
+            for a, b in combinations(solids_of(scene, first), 2)
+            if abs(a.joint - b.joint) >= NEIGHBOURS
+        ]
+    else:
+        found = [*product(solids_of(scene, first), solids_of(scene, second))]
+    moves = {body: body in scene.columns for body in (first, second, WORLD)}
+    return [
+        (a, b)
+        for a, b in found
+        if (moves[a.body] and a.joint != 0) or (moves[b.body] and b.joint != 0)
+    ]
