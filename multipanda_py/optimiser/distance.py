@@ -12,7 +12,7 @@ from multipanda_py.optimiser.kinematics import Placement, Slices
 from multipanda_py.optimiser.objective import Objective
 from multipanda_py.optimiser.scene import Scene
 from multipanda_py.optimiser.segments import closest_points
-from multipanda_py.optimiser.solids import Solid, pairs_between
+from multipanda_py.optimiser.solids import PathSolid, pairs_between
 from multipanda_py.state import Matrix, Vector
 
 AHEAD = 0.1
@@ -84,7 +84,7 @@ class Distance(Objective):
             if by_coal:
                 self._measure(slices, number, near[:, number], distance, normal, on_a, on_b)
         near &= distance < self.margin + AHEAD
-        for number in np.flatnonzero(near.any(0)):
+        for number in np.flatnonzero(near.any(0)).tolist():
             rows = np.flatnonzero(near[:, number])
             n_a = normal[rows, number]
             a, b = (placed[f] for f in self._frame[number])
@@ -101,7 +101,7 @@ class Distance(Objective):
         request, result = coal.DistanceRequest(), coal.DistanceResult()
         solids = self.pairs[number]
         shapes = [_shape(solid) for solid in solids]
-        for row in np.flatnonzero(near):
+        for row in np.flatnonzero(near).tolist():
             poses = [_pose(slices.frames[solid.frame], row, solid) for solid in solids]
             result.clear()
             distance[row, number] = coal.distance(
@@ -123,13 +123,13 @@ def _rate(placed: Placement, rows: np.ndarray, points: Matrix, normal: Matrix) -
     return rate
 
 
-def _shape(solid: Solid) -> Any:
+def _shape(solid: PathSolid) -> Any:
     if solid.shape is not None:
         return solid.shape
     return coal.Capsule(solid.radius, float(np.linalg.norm(solid.end - solid.start)))
 
 
-def _pose(placed: Placement, row: int, solid: Solid) -> Any:
+def _pose(placed: Placement, row: int, solid: PathSolid) -> Any:
     """Return where coal has a solid: a capsule's axis is its z."""
     rotation, axis = placed.rotation[row], solid.end - solid.start
     centre = placed.position[row] + rotation @ (0.5 * (solid.start + solid.end))

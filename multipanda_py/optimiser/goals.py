@@ -13,7 +13,7 @@ from multipanda_py.optimiser.kinematics import Slices
 from multipanda_py.optimiser.objective import Objective
 from multipanda_py.optimiser.rotations import left_jacobian_inverse, log3, skew
 from multipanda_py.optimiser.scene import WORLD
-from multipanda_py.pose import Pose as _Pose
+from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
 
@@ -45,7 +45,7 @@ def relative_turn(
     return error, left_jacobian_inverse(error) @ into @ turned
 
 
-class Pose(Objective):
+class PoseGoal(Objective):
     """Where a frame is in another, position [m] and rotation vector [rad], six numbers.
 
     Args:
@@ -56,13 +56,13 @@ class Pose(Objective):
 
     unit: ClassVar[str] = "m, rad"
 
-    def __init__(self, frame: str, pose: _Pose, base: str = WORLD) -> None:
+    def __init__(self, frame: str, pose: Pose, base: str = WORLD) -> None:
         self.pose, self.frames = pose, (frame, base)
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
         """Return what is left to the pose."""
         point, moved = relative_point(slices, *self.frames)
-        turn, turned = relative_turn(slices, *self.frames, self.pose.rotation)
+        turn, turned = relative_turn(slices, self.frames[0], self.frames[1], self.pose.rotation)
         numbers = np.concatenate([point - self.pose.position, turn], 1)
         return numbers, np.concatenate([moved, turned], 1)
 
@@ -98,12 +98,12 @@ class Orientation(Objective):
 
     unit: ClassVar[str] = "rad"
 
-    def __init__(self, frame: str, pose: _Pose, base: str = WORLD) -> None:
+    def __init__(self, frame: str, pose: Pose, base: str = WORLD) -> None:
         self.rotation, self.frames = pose.rotation, (frame, base)
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
         """Return what is left to the orientation."""
-        return relative_turn(slices, *self.frames, self.rotation)
+        return relative_turn(slices, self.frames[0], self.frames[1], self.rotation)
 
 
 class Axis(Objective):
@@ -150,7 +150,8 @@ class Axis(Objective):
         small = (sine < 1e-6) & ~opposite
         safe = np.where(small, 1.0, sine)
         ratio = np.where(small, 1.0, angle / safe)  # angle by sine
-        # d(ratio) = (d(angle) sine - angle d(sine)) / sine^2; d(angle) = along d(sine) - sine d(along)
+        # d(ratio) = (d(angle) sine - angle d(sine)) / sine^2, with
+        # d(angle) = along d(sine) - sine d(along)
         d_side, d_along = self._across @ moved, (self._direction @ moved)
         d_sine = np.einsum("si,sij->sj", side, d_side) / safe[:, None]
         d_angle = along[:, None] * d_sine - sine[:, None] * d_along
@@ -160,7 +161,7 @@ class Axis(Objective):
         return value, ratio[:, None, None] * d_side + side[..., None] * d_ratio[:, None]
 
 
-class RelativePose(Pose):
+class RelativePose(PoseGoal):
     """Hold one frame in another rigidly, however it is grasped: as in the slice before.
 
     Six numbers per slice [m/s, rad/s]; with a ``pose`` of what is about held, turns from it are
@@ -175,8 +176,8 @@ class RelativePose(Pose):
     unit: ClassVar[str] = "m/s, rad/s"
     order = 1
 
-    def __init__(self, frame: str, base: str, pose: _Pose | None = None) -> None:
-        super().__init__(frame, pose or _Pose.identity(), base)
+    def __init__(self, frame: str, base: str, pose: Pose | None = None) -> None:
+        super().__init__(frame, pose or Pose.identity(), base)
 
 
 def _triple(what: str, values: ArrayLike) -> Vector:

@@ -113,7 +113,11 @@ class Kinematics:
         jacobians = np.zeros((len(links), n_slices, 6, width))
         own = jacobians[..., columns]
         postures = np.ascontiguousarray(x[:, columns])
-        compute, update, jacobian = pin.computeJointJacobians, pin.updateFramePlacement, pin.getFrameJacobian
+        compute, update, jacobian = (
+            pin.computeJointJacobians,
+            pin.updateFramePlacement,
+            pin.getFrameJacobian,
+        )
         for number, q in enumerate(postures):
             compute(model, data, q)
             for place, (_, frame) in enumerate(links):

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.exceptions import PlanRejected
-from multipanda_py.optimiser.kinematics import Slices
-from multipanda_py.optimiser.objective import Numbers
+from multipanda_py.optimiser.objective import SliceNumbers
 from multipanda_py.optimiser.scene import Scene
-from multipanda_py.state import Matrix, Vector
+from multipanda_py.state import Vector
 
 
-class JointLimits(Numbers):
+class WithinLimits(SliceNumbers):
     """Keep joints within their limits [rad, m].
 
     Args:
@@ -32,7 +31,8 @@ class JointLimits(Numbers):
     def columns(self, scene: Scene) -> np.ndarray:
         """Return the places of the joints that have limits."""
         columns = super().columns(scene)
-        return columns[np.isfinite(scene.velocity[columns])]
+        limited: np.ndarray = columns[np.isfinite(scene.velocity[columns])]
+        return limited
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector]:
         """Return the limits of positions."""
@@ -40,7 +40,7 @@ class JointLimits(Numbers):
         return scene.lower[columns] + self.margin, scene.upper[columns] - self.margin
 
 
-class VelocityLimits(JointLimits):
+class VelocityLimits(WithinLimits):
     """Keep speeds of joints within a share of their limits [rad/s, m/s].
 
     Args:
@@ -79,7 +79,7 @@ class AccelerationLimits(VelocityLimits):
         return scene.acceleration
 
 
-class Smoothness(Numbers):
+class Smoothness(SliceNumbers):
     r"""Ask for small rates, :math:`\int |d^k x / dt^k|^2 dt` as a cost.
 
     Args:
@@ -99,14 +99,14 @@ class Smoothness(Numbers):
         self.order = order
 
 
-class Rest(Numbers):
+class Rest(SliceNumbers):
     """Ask for no velocity: arms that stop, a thing that nobody moves [rad/s, m/s]."""
 
     unit: ClassVar[str] = "rad/s, m/s"
     order = 1
 
 
-class Near(Numbers):
+class Near(SliceNumbers):
     """Ask for a posture of an arm, or what else its numbers are [rad, m].
 
     Args:
@@ -133,4 +133,3 @@ class Near(Numbers):
     def bounds(self, scene: Scene) -> tuple[Vector, Vector]:
         """Return the goal, twice."""
         return self._goal, self._goal
-

@@ -72,9 +72,7 @@ class NormalEquations:
         banded[0] += damping
         gradient: Vector = self.gradient.reshape(-1)
         try:
-            step: Matrix = self._cholesky(
-                banded, -gradient, lower=True, check_finite=False
-            )
+            step: Matrix = self._cholesky(banded, -gradient, lower=True, check_finite=False)
         except self._error:
             return None
         return step.reshape(self.gradient.shape) if np.isfinite(step).all() else None

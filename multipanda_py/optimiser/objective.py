@@ -49,7 +49,7 @@ class Objective(ABC):
             scene.frame(name)
 
 
-class Numbers(Objective):
+class SliceNumbers(Objective):
     """Numbers of a slice as they are: joints of arms, places of things.
 
     Args:

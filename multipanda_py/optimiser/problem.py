@@ -12,7 +12,7 @@ from multipanda_py.exceptions import PlanRejected
 from multipanda_py.optimiser.objective import Objective
 from multipanda_py.optimiser.scene import Scene
 from multipanda_py.optimiser.solution import Solution
-from multipanda_py.optimiser.solver import Settings, solve
+from multipanda_py.optimiser.solver import SolverSettings, solve
 from multipanda_py.optimiser.term import Kind, Term, make_term
 from multipanda_py.state import Matrix
 
@@ -97,9 +97,7 @@ class Problem:
         objective.check(self.scene)
         first, last = self._range(phases, at)
         self.terms.append(
-            make_term(
-                self.scene, objective, kind, (first, last), self.period, scale, aim, order
-            )
+            make_term(self.scene, objective, kind, (first, last), self.period, scale, aim, order)
         )
         return self
 
@@ -125,7 +123,9 @@ class Problem:
             raise PlanRejected(f"phase: got {phase}, allowed 0 to {self.phases}")
         return round(phase * self._each)
 
-    def solve(self, settings: Settings | None = None, *, start: ArrayLike | None = None) -> Solution:
+    def solve(
+        self, settings: SolverSettings | None = None, *, start: ArrayLike | None = None
+    ) -> Solution:
         """Find the path.
 
         Args:
@@ -150,4 +150,6 @@ class Problem:
                     f"path to begin with: got {given.shape}, allowed {path.shape} finite numbers"
                 )
             path = given.copy()
-        return solve(self.scene, self.terms, path, self.period, self._each, settings or Settings())
+        return solve(
+            self.scene, self.terms, path, self.period, self._each, settings or SolverSettings()
+        )

@@ -23,13 +23,15 @@ def skew(vectors: Vector) -> Matrix:
 
 def exp3(vectors: Vector) -> Matrix:
     """Return the rotation matrices of rotation vectors, (s, 3) to (s, 3, 3)."""
-    result: Matrix = needed("scipy.spatial.transform").Rotation.from_rotvec(vectors).as_matrix()
+    rotation = needed("scipy.spatial.transform").Rotation  # takes nothing that is read-only
+    result: Matrix = rotation.from_rotvec(np.array(vectors)).as_matrix()
     return result
 
 
 def log3(rotations: Matrix) -> Vector:
     """Return the rotation vectors of rotation matrices, of angles up to pi, (s, 3)."""
-    result: Vector = needed("scipy.spatial.transform").Rotation.from_matrix(rotations).as_rotvec()
+    rotation = needed("scipy.spatial.transform").Rotation
+    result: Vector = rotation.from_matrix(np.array(rotations)).as_rotvec()
     return result
 
 

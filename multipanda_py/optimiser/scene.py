@@ -187,6 +187,11 @@ class Scene:
 
     @staticmethod
     def known(what: str, name: str, known: Sequence[str]) -> str:
+        """Return a name that is known.
+
+        Raises:
+            UnknownName: If it is not.
+        """
         if name not in known:
             raise UnknownName(what, name, tuple(known))
         return name

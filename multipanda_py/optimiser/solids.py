@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations, product
+from typing import Any
 
 import coal
 import numpy as np
-from typing import Any
 
 from multipanda_py.optimiser.scene import WORLD, Scene
 from multipanda_py.state import Vector
@@ -19,7 +19,7 @@ close, and two joints apart they never touch but for rounded corners."""
 
 
 @dataclass(frozen=True, eq=False)
-class Solid:
+class PathSolid:
     """A capsule, or a box or cylinder as coal knows it.
 
     Attributes:
@@ -41,14 +41,14 @@ class Solid:
     shape: Any = None
 
 
-def solids_of(scene: Scene, body: str) -> list[Solid]:
+def solids_of(scene: Scene, body: str) -> list[PathSolid]:
     """Return the solids of an arm or a thing."""
     if body in scene.things:
         return [_thing(scene, body)]
     arm = scene.arms[body]
     numbers = {arm.prefix + link.name: at for at, link in enumerate(arm.robot.links)}
     return [
-        Solid(
+        PathSolid(
             body,
             f"{body}/{link.removeprefix(arm.prefix)}",
             np.array(capsule.start),
@@ -61,20 +61,22 @@ def solids_of(scene: Scene, body: str) -> list[Solid]:
     ]
 
 
-def _thing(scene: Scene, name: str) -> Solid:
+def _thing(scene: Scene, name: str) -> PathSolid:
     thing = scene.things[name]
     size, nothing = thing.size, np.zeros(3)
     if thing.shape == "box":
         shape = coal.Box(*(2.0 * half for half in size))
-        return Solid(name, name, nothing, nothing, float(np.linalg.norm(size)), shape=shape)
+        return PathSolid(name, name, nothing, nothing, float(np.linalg.norm(size)), shape=shape)
     if thing.shape == "cylinder":
         shape = coal.Cylinder(size[0], 2.0 * size[1])
-        return Solid(name, name, nothing, nothing, float(np.hypot(*size)), shape=shape)
+        return PathSolid(
+            name, name, nothing, nothing, float(np.hypot(size[0], size[1])), shape=shape
+        )
     half = np.array([0.0, 0.0, size[1] if thing.shape == "capsule" else 0.0])
-    return Solid(name, name, -half, half, size[0])
+    return PathSolid(name, name, -half, half, size[0])
 
 
-def pairs_between(scene: Scene, first: str, second: str) -> list[tuple[Solid, Solid]]:
+def pairs_between(scene: Scene, first: str, second: str) -> list[tuple[PathSolid, PathSolid]]:
     """Return the pairs of solids to measure between two bodies, or within one arm.
 
     What no number of a slice moves is left out.

@@ -18,7 +18,7 @@ from multipanda_py.state import Matrix
 
 
 @dataclass(frozen=True)
-class Settings:
+class SolverSettings:
     """When to be content, and when to give up.
 
     Attributes:
@@ -55,7 +55,7 @@ class _Point:
 
 
 @dataclass(eq=False)
-class _Search:
+class _PathSearch:
     """One run of the solver: kinematics, terms, multipliers."""
 
     scene: Scene
@@ -126,7 +126,12 @@ class _Search:
 
 
 def solve(
-    scene: Scene, terms: Sequence[Term], path: Matrix, period: float, each: int, settings: Settings
+    scene: Scene,
+    terms: Sequence[Term],
+    path: Matrix,
+    period: float,
+    each: int,
+    settings: SolverSettings,
 ) -> Solution:
     r"""Minimise the costs between the bounds.
 
@@ -146,7 +151,7 @@ def solve(
         settings: Tolerance and limits.
     """
     until = time.monotonic() + settings.time
-    search = _Search(scene, terms, len(path))
+    search = _PathSearch(scene, terms, len(path))
     point = search.at(path)
     search.begin(point)
     damping, stuck, iterations = 1e-6, 0, 0
@@ -174,7 +179,7 @@ def solve(
     return _solution(search, point, period, each, settings, iterations, ended)
 
 
-def _advance(search: _Search, point: _Point, damping: float) -> tuple[_Point, float, float]:
+def _advance(search: _PathSearch, point: _Point, damping: float) -> tuple[_Point, float, float]:
     """Return the next path, by how much it moved at most, and the damping to go on with."""
     value = search.value(point)
     for _ in range(8):
@@ -198,7 +203,7 @@ def _advance(search: _Search, point: _Point, damping: float) -> tuple[_Point, fl
 
 
 def _solution(
-    search: _Search, point: _Point, period: float, each: int, settings: Settings,
+    search: _PathSearch, point: _Point, period: float, each: int, settings: SolverSettings,
     iterations: int, ended: Ended,
 ) -> Solution:  # fmt: skip
     violations = []
@@ -218,7 +223,7 @@ def _solution(
     path = point.path
     path.flags.writeable = False
     return Solution(
-        search.scene, path, period * np.arange(1, len(path) + 1), not violations,
+        search.scene, path, period * np.arange(1.0, len(path) + 1.0), not violations,
         tuple(violations), search.violation(point), cost, iterations,
         ended if violations else "solved",
     )  # fmt: skip

@@ -8,15 +8,15 @@ import pinocchio as pin
 import pytest
 
 from multipanda_py.optimiser.contacts import Slides, Stays, Touches
-from multipanda_py.optimiser.goals import Axis, Orientation, Pose, Position, RelativePose
+from multipanda_py.optimiser.goals import Axis, Orientation, PoseGoal, Position, RelativePose
 from multipanda_py.optimiser.kinematics import Kinematics
 from multipanda_py.optimiser.motion import (
     AccelerationLimits,
-    JointLimits,
     Near,
     Rest,
     Smoothness,
     VelocityLimits,
+    WithinLimits,
 )
 from multipanda_py.optimiser.rotations import exp3, left_jacobian, left_jacobian_inverse, log3
 from multipanda_py.optimiser.scene import Scene
@@ -26,8 +26,8 @@ from multipanda_py.robots import ArmDescription, SceneObject
 pytestmark = pytest.mark.inline
 PLACE = Placed.from_rpy([0.4, 0.1, 0.5], (0.3, -0.4, 0.8))
 OBJECTIVES = [
-    Pose("left/tool", PLACE),
-    Pose("left/tool", PLACE, "box"),
+    PoseGoal("left/tool", PLACE),
+    PoseGoal("left/tool", PLACE, "box"),
     Position("right/link5", [0.1, 0.2, 0.3], "left/tool"),
     Orientation("box", PLACE, "right/tool"),
     Axis("left/tool", [0, 0, 1], [0, 1, -0.3]),
@@ -36,7 +36,7 @@ OBJECTIVES = [
     Touches("left/tool", "box/side"),
     Stays("left/tool", "box"),
     Slides("right/tool", "box/side"),
-    JointLimits(),
+    WithinLimits(),
     VelocityLimits("left"),
     AccelerationLimits("right", share=0.5),
     Smoothness(order=3),

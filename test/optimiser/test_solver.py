@@ -7,26 +7,26 @@ import numpy as np
 import pytest
 
 from multipanda_py.exceptions import PlanRejected, UnknownName
-from multipanda_py.optimiser.goals import Pose, Position, RelativePose
+from multipanda_py.optimiser.goals import PoseGoal, Position, RelativePose
 from multipanda_py.optimiser.kinematics import Kinematics
 from multipanda_py.optimiser.motion import (
-    JointLimits,
     Near,
     Rest,
     Smoothness,
     VelocityLimits,
+    WithinLimits,
 )
 from multipanda_py.optimiser.normal_equations import NormalEquations
 from multipanda_py.optimiser.problem import Problem
 from multipanda_py.optimiser.scene import Scene
-from multipanda_py.optimiser.solver import Settings
+from multipanda_py.optimiser.solver import SolverSettings
 from multipanda_py.optimiser.term import make_term
 from multipanda_py.pose import Pose as Placed
 from multipanda_py.robots import ArmDescription, SceneObject
 
 pytestmark = pytest.mark.inline
-EXACT = Settings(step=1e-7, violation=1e-7, time=20.0)
-PATIENT = Settings(time=20.0)
+EXACT = SolverSettings(step=1e-7, violation=1e-7, time=20.0)
+PATIENT = SolverSettings(time=20.0)
 
 
 def one_arm():
@@ -42,15 +42,15 @@ def carry(slices=9, reach=0.3):
     goal = Placed(np.array([0.45, 0.0, 0.4 + reach]), np.eye(3))
     problem = Problem(scene, 1, slices, 4.0)
     problem.add(Smoothness(), "cost", scale=0.3)
-    problem.add(JointLimits()).add(VelocityLimits())
+    problem.add(WithinLimits()).add(VelocityLimits())
     start = Kinematics(scene, ["left/tool", "right/tool"]).place(scene.start[None]).frames
     for arm in ("left", "right"):
         tool = start[f"{arm}/tool"]
         held = Placed(tool.position[0], tool.rotation[0]).inverse() @ scene.pose(
             scene.start, "box"
         )
-        problem.add(Pose("box", held, f"{arm}/tool"))
-    problem.add(Pose("box", goal), at=1).add(Rest(), at=1)
+        problem.add(PoseGoal("box", held, f"{arm}/tool"))
+    problem.add(PoseGoal("box", goal), at=1).add(Rest(), at=1)
     return problem, goal
 
 
@@ -92,7 +92,10 @@ def test_banded_equations_are_the_dense_ones(order):
     n, size = 6, scene.size
     path = scene.start + rng.uniform(-0.3, 0.3, (n, size))
     before = np.tile(scene.start, (3, 1))
-    objectives = [(Smoothness(order=max(order, 1)), None), (Position("left/tool", [0.4, 0, 0.5]), order)]
+    objectives = [
+        (Smoothness(order=max(order, 1)), None),
+        (Position("left/tool", [0.4, 0, 0.5]), order),
+    ]
     equations = NormalEquations(n, size, 3)
     kinematics = Kinematics(scene, ["left/tool", "world"])
 
@@ -132,7 +135,8 @@ def test_two_arms_carry_a_box_and_neither_lets_go(slices):
     scene = problem.scene
     for arm in ("left", "right"):
         q, limits = found.posture(arm), scene.arms[arm].limits
-        assert (q > limits.lower - 1e-4).all() and (q < limits.upper + 1e-4).all()
+        assert (q > limits.lower - 1e-4).all()
+        assert (q < limits.upper + 1e-4).all()
     frames = Kinematics(scene, ["left/tool", "right/tool"]).place(found.path).frames
     apart = np.linalg.norm(frames["left/tool"].position - frames["right/tool"].position, axis=1)
     assert np.ptp(apart) < 3e-4
@@ -180,8 +184,8 @@ def test_poses_of_random_postures_are_reached(seed):
     tool = Kinematics(scene, ["left/tool"]).place(q[None]).frames["left/tool"]
     goal = Placed(tool.position[0], tool.rotation[0])
     problem = Problem(scene, 1, 10, 4.0)
-    problem.add(Smoothness(), "cost").add(JointLimits()).add(Rest(), at=1)
-    problem.add(Pose("left/tool", goal), at=1)
+    problem.add(Smoothness(), "cost").add(WithinLimits()).add(Rest(), at=1)
+    problem.add(PoseGoal("left/tool", goal), at=1)
     found = problem.solve(PATIENT)
     assert found.is_feasible, found.reason
     tool = Kinematics(scene, ["left/tool"]).place(found.path[-1:]).frames["left/tool"]
@@ -209,7 +213,7 @@ def test_a_hand_that_grasps_somewhere_carries_on_rigidly():
 @pytest.mark.parametrize(
     ("ask", "error"),
     [
-        (lambda p: p.add(Pose("nothing", Placed.identity())), UnknownName),
+        (lambda p: p.add(PoseGoal("nothing", Placed.identity())), UnknownName),
         (lambda p: p.add(Near("left", [1.0])), PlanRejected),
         (lambda p: p.add(Near("left", [np.nan] * 7)), PlanRejected),
         (lambda p: p.add(Rest("table")), UnknownName),
