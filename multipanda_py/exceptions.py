@@ -136,3 +136,7 @@ class IdentificationRefused(MultipandaError, ValueError):
 
 class ShadowRefused(MultipandaError, ValueError):
     """Refuse what a twin cannot follow, or a band that is none, in a sentence."""
+
+
+class TaskFailed(MultipandaError, RuntimeError):
+    """Report why a subtask came to nothing."""

@@ -29,8 +29,8 @@ def _siblings(cell: type[BaseModel], path: Sequence[int | str]) -> list[str]:
     section, keys = cell, iter(path[:-1])
     for key in keys:
         annotation = section.model_fields[str(key)].annotation
-        if get_origin(annotation) is dict:
-            next(keys, None)  # a name that the user has given
+        if get_origin(annotation) in (dict, list):
+            next(keys, None)  # a name that the user has given, or a number
         section = next(_sections_in(annotation))
     return list(section.model_fields)
 

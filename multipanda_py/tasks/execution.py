@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One try of a subtask on a running cell, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from multipanda_py.cell import Cell
+from multipanda_py.exceptions import TaskFailed
+from multipanda_py.state import Vector
+from multipanda_py.tasks.events import What
+from multipanda_py.tasks.law_handle import LawHandle
+from multipanda_py.tasks.planner import Planner
+from multipanda_py.tasks.sections import Mode, Subtask
+from multipanda_py.tasks.seen import Seen
+from multipanda_py.tasks.subtask_plan import SubtaskPlan
+from multipanda_py.tasks.task_file import TaskFile
+
+Phase: TypeAlias = Literal["begin", "touch", "plan", "move", "done"]
+REPLANS = 5
+"""Most plans that one try may have after its first."""
+OUT_OF_BAND = 0.3
+"""How long a force may be out of its band before the motion stops for it [s]."""
+
+
+class Execution:
+    """Touch what is to be pressed, plan, move, and say when it is done.
+
+    A motion is planned anew, from where everything is then, when a thing is not where the plan
+    has it; when a force is out of its band, the motion stops, and is planned anew once the force
+    is back.
+
+    Args:
+        cell: A started cell, with the law active.
+        task: Checked for it.
+        subtask: Of the task.
+        mode: In which it is done.
+        planner: Of the task.
+        prepared: A plan that was made ahead, if there is one.
+        tell: Called with what happens.
+
+    Attributes:
+        phase: What it is doing.
+        plan: The plan that it goes by, None until there is one.
+        replans: How often it was made anew.
+
+    Thread: the one that steps it.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        task: TaskFile,
+        subtask: Subtask,
+        mode: Mode,
+        planner: Planner,
+        prepared: Future[SubtaskPlan] | None,
+        tell: Callable[[What, str], None],
+    ) -> None:
+        self.subtask, self.mode = subtask, mode
+        self._law = LawHandle(cell, task.law)
+        self._cell, self._planner, self._tell = cell, planner, tell
+        self._presses = mode != "optimization"
+        points = task.points(subtask, cell.config)
+        self._points = points if self._presses else []
+        self._carried = {point.thing for point in self._points}
+        bases = {goal.base for goal in subtask.goals} | {point.thing for point in points}
+        self._watched = bases & {name for name in cell.objects()}
+        self.phase: Phase = "begin"
+        self.plan: SubtaskPlan | None = None
+        self._asked = prepared
+        self._is_prepared = prepared is not None
+        self.replans = 0
+        self._began = cell.time
+        self._since = self._moved_at = cell.time
+        self._motions = 0
+
+    @property
+    def share(self) -> float:
+        """How much of the motion is over, 0 to 1."""
+        if self.phase == "done":
+            return 1.0
+        if self.phase != "move":
+            return 0.0
+        return min(1.0, (self._cell.time - self._moved_at) / self.subtask.duration)
+
+    def step(self) -> bool:
+        """Go on; return whether the subtask is done.
+
+        Raises:
+            TaskFailed: If it cannot be done, or takes too long.
+            PlanRejected: If there is no plan.
+            TargetRejected: If the cell does not take what was planned.
+        """
+        time = self._cell.time
+        if time - self._began > self.subtask.timeout:
+            raise TaskFailed(
+                f"not done after {self.subtask.timeout:g} s, in phase {self.phase}"
+                + self._law.words()
+            )
+        seen = self._law.look()
+        for name in (*self._watched, *self._carried):
+            seen.pose(name)  # or it is not there
+        if self._presses and self.phase != "begin":
+            self._law.press(self._points, self.subtask.force, seen)
+        getattr(self, f"_{self.phase}")(seen, time)
+        return self.phase == "done"
+
+    def halt(self) -> None:
+        """Stop the motion and go on pressing; :meth:`step` plans anew."""
+        self._law.stop(self.mode)
+        self._asked, self._is_prepared = None, False
+        self._go("begin" if self.phase == "begin" else "touch")
+
+    def wait(self, time: float) -> None:
+        """Leave time that was spent waiting out of the time that the try may take [s]."""
+        self._began += time
+
+    def _go(self, phase: Phase) -> None:
+        self.phase, self._since = phase, self._cell.time
+
+    def _begin(self, seen: Seen, time: float) -> None:
+        """Change the mode, and let go of what is not to be pressed any more."""
+        self._law.set_mode(self.mode)
+        self._law.release({point.arm for point in self._points})
+        self._go("touch")
+
+    def _touch(self, seen: Seen, time: float) -> None:
+        """Wait until all hands press with their forces, or at once where none does."""
+        if self._presses:
+            if self._law.is_pressing(self.subtask.force_band * self.subtask.force):
+                if time - self._since < self.subtask.settle:
+                    return
+                self._tell("touching", self._law.forces())
+            else:
+                self._since = time
+                if said := self._law.lost():
+                    raise TaskFailed(said)
+                return
+        self._go("plan")
+
+    def _plan(self, seen: Seen, time: float) -> None:
+        """Take the plan that was made ahead, if it begins here, or ask for one."""
+        if self._asked is None:
+            self._asked = self._planner.ask(self.subtask, self.mode, seen)
+        if not self._asked.done():
+            return
+        asked, self._asked = self._asked, None
+        if self._is_prepared:
+            self._is_prepared = False
+            if asked.exception() is not None:
+                return  # from where it was expected to begin; ask again from here
+            why = seen.far_from(asked.result().start, self._concerned, 0.01)
+            if why:
+                self._tell("replanned", why)
+                return
+        self.plan = asked.result()
+        self._tell("planned", self.plan.words)
+        self._motions = self._law.motions
+        self._law.go(self.plan)
+        self._moved_at = time
+        self._go("move")
+
+    @property
+    def _concerned(self) -> set[str]:
+        return self._watched | self._carried
+
+    def _move(self, seen: Seen, time: float) -> None:
+        """Watch the motion until it is at its goals."""
+        plan = self.plan
+        if plan is None:
+            raise TaskFailed("got no plan to move by")
+        if self._presses:
+            if said := self._law.lost():
+                raise TaskFailed(said)
+            if self._law.is_pressing(self.subtask.force_band * self.subtask.force):
+                self._since = time
+            elif time - self._since > OUT_OF_BAND:
+                self._again(f"force out of its band: {self._law.forces()}")
+                self.halt()
+                return
+        if why := self._elsewhere(plan, seen, time - self._moved_at):
+            self._again(why)
+            self._go("plan")
+            return
+        if plan.postures and not self._law.has_ended(self._motions):
+            return
+        if self._is_there(plan, seen):
+            self._go("done")
+
+    def _again(self, why: str) -> None:
+        """Count a new plan.
+
+        Raises:
+            TaskFailed: If there have been too many.
+        """
+        self.replans += 1
+        if self.replans > REPLANS:
+            raise TaskFailed(f"planned anew {REPLANS} times: {why}")
+        self._tell("replanned", why)
+
+    def _elsewhere(self, plan: SubtaskPlan, seen: Seen, time: float) -> str:
+        """Say which thing is not where the plan has it; empty if all are."""
+        if not plan.postures:
+            return ""
+        for name in sorted(self._concerned):
+            off: Vector = seen.pose(name).position - plan.expected(name, time).position
+            if (distance := float(np.linalg.norm(off))) > self.subtask.moved:
+                return f"{name} is {distance:.3f} m from where the plan has it"
+        return ""
+
+    def _is_there(self, plan: SubtaskPlan, seen: Seen) -> bool:
+        """Return whether all goals are reached."""
+        errors = [goal.errors(seen) for goal in plan.goals]
+        return all(
+            distance <= self.subtask.tolerance and angle <= self.subtask.turn_tolerance
+            for distance, angle in errors
+        )

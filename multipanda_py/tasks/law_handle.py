@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a task asks of its law, and what the law says."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from multipanda_py.cell import Cell
+from multipanda_py.channels.trajectory import Trajectory
+from multipanda_py.control.motion_watch import MOTIONS, STATE, MotionState
+from multipanda_py.exceptions import TaskFailed
+from multipanda_py.loop.events import Event
+from multipanda_py.report import Report
+from multipanda_py.state import Vector
+from multipanda_py.tasks.contact_points import ContactPoint
+from multipanda_py.tasks.sections import WORLD, Mode
+from multipanda_py.tasks.seen import Seen, look
+from multipanda_py.tasks.subtask_plan import SubtaskPlan
+
+PRESSING = Report("pressing")
+FORCE = Report("force", "N")
+FORCE_ERROR = Report("force error", "N")
+TURNED = 0.01
+"""Turn from which on a direction is told anew [rad]; the law turns to it by itself."""
+
+
+class LawHandle:
+    """Speak with an active ``optimization_augmented`` law.
+
+    Args:
+        cell: A started cell.
+        law: Name of the controllet.
+
+    Attributes:
+        arms: That it has.
+    """
+
+    def __init__(self, cell: Cell, law: str) -> None:
+        self._cell, self._name = cell, law
+        self.arms = cell.spec(law).config.arms
+        self._told: dict[str, Vector] = {}
+        self._notice = ""
+        self._has_pressed = False
+
+    def look(self) -> Seen:
+        """Return where everything is now."""
+        for event in self._cell.events():
+            if event.event is Event.NOTICE and event.controllet in ("", self._name):
+                self._notice = event.text
+        return look(self._cell, self.arms)
+
+    def set_mode(self, mode: Mode) -> None:
+        """Change the mode, if it is another one."""
+        if self._cell.parameters(self._name)["mode"] != mode:
+            self._cell.set_parameters(self._name, {"mode": mode})
+
+    def release(self, pressing: Collection[str]) -> None:
+        """Ask for no force of hands that are not to press."""
+        for arm in self.arms:
+            if arm not in pressing:
+                self._cell.set_target(arm, wrench=np.zeros(6))
+
+    def press(self, points: Sequence[ContactPoint], force: float, seen: Seen) -> None:
+        """Ask hands for their forces, along the normals of the thing as it is turned now."""
+        for point in points:
+            direction = seen.pose(point.thing).rotation @ point.inward
+            told = self._told.get(point.arm)
+            if told is not None and np.linalg.norm(direction - told) < TURNED:
+                continue
+            self._told[point.arm] = direction
+            wrench = np.concatenate([force * direction, np.zeros(3)])
+            self._cell.set_target(point.arm, wrench=wrench, frame=WORLD)
+
+    def go(self, plan: SubtaskPlan) -> None:
+        """Begin a plan.
+
+        Raises:
+            TargetRejected: If the cell does not take it.
+        """
+        if plan.postures:
+            self._cell.follow_together(
+                self._name, {arm: Trajectory(plan.points(arm)) for arm in self.arms}
+            )
+        for arm, pose in plan.tools.items():
+            self._cell.set_target(arm, pose, frame=WORLD)
+
+    def stop(self, mode: Mode) -> None:
+        """Let the arms stay where they are; forces go on."""
+        if mode == "force":
+            for arm in self.arms:
+                self._cell.set_target(arm, self._cell.pose(arm))
+        else:
+            self._cell.follow_together(self._name, {arm: Trajectory([]) for arm in self.arms})
+
+    @property
+    def motions(self) -> int:
+        """How many motions there were."""
+        return round(self._cell.report(self._name).value(MOTIONS))
+
+    def has_ended(self, before: int) -> bool:
+        """Return whether the motion after so many is at its end.
+
+        Raises:
+            TaskFailed: If it ended before its goal.
+        """
+        report = self._cell.report(self._name)
+        if round(report.value(MOTIONS)) == before:
+            return False
+        state = MotionState(round(report.value(STATE)))
+        if state > MotionState.DONE:
+            words = state.name.lower().replace("_", " ")
+            raise TaskFailed(f"motion ended before its goal: {words}{self.words()}")
+        return state is not MotionState.RUNNING
+
+    def is_pressing(self, band: float) -> bool:
+        """Return whether all hands press, each with its force within a band [N]."""
+        report = self._cell.report(self._name)
+        if report.value(PRESSING) < 1.0:
+            return False
+        self._has_pressed = True
+        return report.value(FORCE_ERROR) <= band
+
+    def lost(self) -> str:
+        """Say that a contact was lost, or is not to be found; empty if not."""
+        if self._has_pressed and self._cell.report(self._name).value(PRESSING) < 1.0:
+            return self._notice or "contact lost"
+        return self._notice if self._notice.startswith("no contact found") else ""
+
+    def forces(self) -> str:
+        """Say with how much hands press."""
+        report = self._cell.report(self._name)
+        return (
+            f"{report.value(FORCE):.1f} N, at most {report.value(FORCE_ERROR):.1f} N off"
+        )
+
+    def words(self) -> str:
+        """Return what the law gave notice of last, to be added to a reason."""
+        return f" ({self._notice})" if self._notice else ""

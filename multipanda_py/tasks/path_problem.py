@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A subtask as a problem of the optimiser of paths."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms, describe_objects
+from multipanda_py.exceptions import PlanRejected
+from multipanda_py.optimiser.goals import Axis, Orientation, Pose, Position
+from multipanda_py.optimiser.kinematics import Kinematics
+from multipanda_py.optimiser.motion import JointLimits, Rest, Smoothness, VelocityLimits
+from multipanda_py.optimiser.problem import Problem
+from multipanda_py.optimiser.scene import Scene
+from multipanda_py.optimiser.solver import Settings
+from multipanda_py.pose import Pose as Placed
+from multipanda_py.tasks.contact_points import ContactPoint
+from multipanda_py.tasks.sections import Subtask
+from multipanda_py.tasks.seen import TOOL, Seen
+from multipanda_py.tasks.subtask_plan import SubtaskPlan
+from multipanda_py.tasks.wanted import Wanted
+
+LIMIT_MARGIN = 0.05
+"""From the joints' position limits [rad]: a law that gives way is not at them at once."""
+SPEED_SHARE = 0.7
+"""Of the joints' speed limits, for what replaces the plan between its slices."""
+
+
+def plan_by_path(
+    subtask: Subtask,
+    points: Sequence[ContactPoint],
+    goals: Sequence[Wanted],
+    start: Seen,
+    config: CellConfig,
+    settings: Settings,
+) -> SubtaskPlan:
+    """Find the path of all arms of a subtask; things that are pressed on stay in their hands.
+
+    Args:
+        subtask: Of a checked task.
+        points: Where its hands press, none if they press on nothing.
+        goals: At the end.
+        start: Where everything is at the beginning.
+        config: The cell.
+        settings: Limits of the search.
+
+    Raises:
+        PlanRejected: If there is no such path, with the constraints that are not met.
+
+    Thread: any.
+    """
+    scene = scene_of(config, start, {point.thing for point in points})
+    problem = Problem(scene, 1, subtask.slices, subtask.duration)
+    problem.add(Smoothness(), "cost", scale=0.3)
+    problem.add(JointLimits(margin=LIMIT_MARGIN)).add(VelocityLimits(share=SPEED_SHARE))
+    problem.add(Rest(*scene.arms), at=1)
+    for point in points:
+        tool = point.arm + TOOL
+        held = start.pose(tool).inverse() @ start.pose(point.thing)
+        problem.add(Pose(point.thing, held, tool))
+    for goal in goals:
+        if goal.position is not None:
+            problem.add(Position(goal.frame, goal.position, goal.base), at=1)
+        if goal.rotation is not None:
+            turned = Placed(np.zeros(3), goal.rotation)
+            problem.add(Orientation(goal.frame, turned, goal.base), at=1)
+        if goal.direction is not None:
+            problem.add(Axis(goal.frame, [0.0, 0.0, 1.0], goal.direction, goal.base), at=1)
+    found = problem.solve(settings)
+    if not found.is_feasible:
+        raise PlanRejected(f"{subtask.name}: no path: {found.reason}")
+    tools = [arm + TOOL for arm in scene.arms]
+    frames = Kinematics(scene, tools).place(found.path[-1:]).frames
+    end = Seen(
+        {arm: found.posture(arm)[-1] for arm in scene.arms},
+        {
+            arm: Placed(frames[tool].position[0], frames[tool].rotation[0])
+            for arm, tool in zip(scene.arms, tools)
+        },
+        {**start.things, **{name: found.pose(name) for name in scene.movable}},
+    )
+    return SubtaskPlan(
+        start,
+        end,
+        goals,
+        found.reason,
+        found.times,
+        {arm: found.posture(arm) for arm in scene.arms},
+        {
+            name: [found.pose(name, number) for number in range(subtask.slices)]
+            for name in scene.movable
+        },
+    )
+
+
+def scene_of(config: CellConfig, seen: Seen, carried: Collection[str]) -> Scene:
+    """Return arms and things where they are; only what is carried is movable."""
+    things = [
+        replace(
+            thing,
+            position=seen.things[thing.name].position,
+            rotation=seen.things[thing.name].rotation,
+            mass=thing.mass if thing.name in carried else 0.0,
+            present=True,
+        )
+        for thing in describe_objects(config)
+        if thing.name in seen.things
+    ]
+    arms = [arm for arm in describe_arms(config) if arm.name in seen.postures]
+    return Scene(arms, things, seen.postures)

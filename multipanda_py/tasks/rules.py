@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of a task file that span several of its parts, and those of its cell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_objects
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.tasks.contact_points import contact_points
+from multipanda_py.tasks.sections import WORLD, Contact, Goal, Subtask, proposed_mode
+from multipanda_py.tasks.seen import TOOL
+
+LAW = "optimization_augmented"
+"""Type of the law that does tasks."""
+
+
+def task_faults(contacts: dict[str, Contact], subtasks: list[Subtask]) -> Iterator[str]:
+    """Yield what is wrong with a task, whatever its cell."""
+    count = Counter(subtask.name for subtask in subtasks)
+    for name, number in count.items():
+        if number > 1:
+            yield f"subtasks: got the name {name} {number} times, allowed once"
+    for number, subtask in enumerate(subtasks):
+        where = f"subtasks.{number} ({subtask.name})"
+        for fault in _subtask_faults(contacts, subtask):
+            yield f"{where}: {fault}"
+
+
+def _subtask_faults(contacts: dict[str, Contact], subtask: Subtask) -> Iterator[str]:
+    mode = proposed_mode(subtask)
+    unknown = [name for name in subtask.contacts if name not in contacts]
+    for name in unknown:
+        yield f"contacts: got {name!r}, allowed {', '.join(contacts) or 'none: there are no contacts'}"
+    if mode is None:
+        yield "got neither goals nor contacts, allowed one of them at least"
+    if subtask.force > 0.0 and not subtask.contacts:
+        yield f"force: got {subtask.force:g} N and no contacts, allowed with contacts"
+    if mode in ("force", "hybrid") and not (subtask.contacts and subtask.force > 0.0):
+        yield f"mode: got {mode} without contacts and a force, allowed optimization"
+    if mode == "hybrid" and not subtask.goals:
+        yield "mode: got hybrid without goals, allowed force"
+    if mode == "optimization" and subtask.force > 0.0:
+        yield f"force: got {subtask.force:g} N in mode optimization, allowed 0"
+    pressing = [contacts[name] for name in subtask.contacts if name in contacts]
+    hands = Counter(arm for contact in pressing for arm in contact.arms)
+    for arm, number in hands.items():
+        if number > 1:
+            yield f"contacts: got {arm} {number} times, allowed once"
+    held = {contact.thing for contact in pressing} if subtask.force > 0.0 else set()
+    without_plan = mode == "force" or subtask.on_failure.then == "force"
+    for number, goal in enumerate(subtask.goals):
+        for fault in _goal_faults(goal, held, hands if subtask.force > 0.0 else Counter()):
+            yield f"goals.{number}: {fault}"
+        if without_plan and goal.points is not None:
+            yield f"goals.{number}: points: got one, allowed position, by and rpy in mode force"
+    if subtask.on_failure.then == "force" and not subtask.force:
+        yield "on_failure.then: got force where nothing is pressed, allowed stop"
+    frames = Counter(goal.frame for goal in subtask.goals)
+    for frame, number in frames.items():
+        if number > 1:
+            yield f"goals: got {frame} {number} times, allowed once"
+
+
+def _goal_faults(goal: Goal, held: set[str], hands: Counter[str]) -> Iterator[str]:
+    if goal.position is not None and goal.by is not None:
+        yield "got position and by, allowed one of them"
+    if goal.rpy is not None and goal.points is not None:
+        yield "got rpy and points, allowed one of them"
+    if goal.position is None and goal.by is None and goal.rpy is None and goal.points is None:
+        yield "got nothing, allowed position, by, rpy and points"
+    if goal.points is not None and np.linalg.norm(goal.points) < 1e-6:
+        yield f"points: got {goal.points}, allowed a direction"
+    if goal.base == goal.frame:
+        yield f"base: got {goal.base} for itself, allowed world or a thing"
+    if goal.base in held and goal.base != goal.frame:
+        yield f"base: got {goal.base}, which is carried, allowed world or what stays"
+    if goal.frame.endswith(TOOL):
+        if goal.frame.removesuffix(TOOL) in hands:
+            yield f"frame: got {goal.frame}, whose hand presses on a thing; allowed the thing"
+    elif goal.frame not in held:
+        yield (
+            f"frame: got {goal.frame!r}, allowed an arm's tool (ARM/tool) or a thing that is "
+            f"pressed on: {', '.join(sorted(held)) or 'none is'}"
+        )
+
+
+def cell_faults(
+    law: str, contacts: dict[str, Contact], subtasks: list[Subtask], config: CellConfig
+) -> Iterator[str]:
+    """Yield what of a task its cell does not have."""
+    laws = {one.name: one for one in config.instances() if one.type == LAW}
+    if law not in laws:
+        known = ", ".join(laws) or f"none: the cell has no controllet of type {LAW}"
+        yield f"law: got {law!r}, allowed {known}"
+        return
+    arms, things = laws[law].arms, {thing.name: thing for thing in describe_objects(config)}
+    for name, contact in contacts.items():
+        for arm in contact.arms:
+            if arm not in arms:
+                yield f"contacts.{name}.arms: got {arm!r}, allowed {', '.join(arms)} (of {law})"
+        if contact.thing not in things:
+            yield (
+                f"contacts.{name}.thing: got {contact.thing!r}, allowed "
+                f"{', '.join(things) or 'none: the cell has no objects'}"
+            )
+            continue
+        try:
+            contact_points(contact, things[contact.thing])
+        except ConfigurationError as error:
+            yield f"contacts.{name}.{error}"
+    for number, subtask in enumerate(subtasks):
+        for place, goal in enumerate(subtask.goals):
+            where = f"subtasks.{number} ({subtask.name}): goals.{place}"
+            if goal.base not in (WORLD, *things):
+                yield f"{where}.base: got {goal.base!r}, allowed {', '.join((WORLD, *things))}"
+            tools = [arm + TOOL for arm in arms]
+            if goal.frame not in (*tools, *things):
+                yield f"{where}.frame: got {goal.frame!r}, allowed {', '.join((*tools, *things))}"
+            elif goal.frame in things and things[goal.frame].mass == 0.0:
+                yield f"{where}.frame: got {goal.frame}, which is fixed; allowed one with a mass"

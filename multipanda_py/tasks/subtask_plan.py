@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan of one subtask: a path of all joints, or poses where nobody plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from multipanda_py.planning.trajectory import complete
+from multipanda_py.pose import Pose
+from multipanda_py.state import Matrix, Vector
+from multipanda_py.tasks.contact_points import ContactPoint
+from multipanda_py.tasks.seen import TOOL, Seen
+from multipanda_py.tasks.wanted import Wanted
+
+
+@dataclass(frozen=True, eq=False)
+class SubtaskPlan:
+    """How a subtask is to go.
+
+    Attributes:
+        start: Where everything was when it was made, or expected to be.
+        end: Where everything is to be after it.
+        goals: What is to be reached.
+        words: What came of planning, in a sentence.
+        times: Of the path's slices since its start, (slices,) [s].
+        postures: Path of every arm, (slices, n) [rad, m]; empty without a plan.
+        things: Poses of the things that are carried in all slices, in the world.
+        tools: Poses that tools go to without a plan, in the world, by arm.
+    """
+
+    start: Seen
+    end: Seen
+    goals: Sequence[Wanted]
+    words: str = ""
+    times: Vector = field(default_factory=lambda: np.zeros(0))
+    postures: Mapping[str, Matrix] = field(default_factory=dict)
+    things: Mapping[str, Sequence[Pose]] = field(default_factory=dict)
+    tools: Mapping[str, Pose] = field(default_factory=dict)
+
+    def points(self, arm: str) -> Matrix:
+        """Return the trajectory of an arm, as :meth:`.Cell.follow` takes it."""
+        times = np.concatenate([[0.0], self.times])
+        path = np.vstack([self.start.postures[arm], self.postures[arm]])
+        return complete(times, path)[1:]
+
+    def expected(self, thing: str, time: float) -> Pose:
+        """Return where a thing is to be at a time since the motion began [s]."""
+        way = self.things.get(thing)
+        if way is None:
+            return self.start.pose(thing)
+        places = [self.start.pose(thing), *way]
+        times = np.concatenate([[0.0], self.times])
+        after = min(int(np.searchsorted(times, time)), len(times) - 1)
+        before = max(after - 1, 0)
+        share = (time - times[before]) / max(times[after] - times[before], 1e-9)
+        share = min(max(share, 0.0), 1.0)
+        between = places[before].position * (1.0 - share) + places[after].position * share
+        return places[before if share < 0.5 else after].at(between)
+
+
+def plan_by_poses(
+    points: Sequence[ContactPoint], goals: Sequence[Wanted], start: Seen
+) -> SubtaskPlan:
+    r"""Return where tools go without a plan: with the things that they hold, as they hold them.
+
+    .. math:: T_{tool} = T^*_{thing} T_{thing}^{-1} T_{tool}
+    """
+    tools: dict[str, Pose] = {}
+    things = dict(start.things)
+    for goal in goals:
+        there = goal.in_world(start)
+        if goal.frame.endswith(TOOL):
+            tools[goal.frame.removesuffix(TOOL)] = there
+            continue
+        things[goal.frame] = there
+        way = there @ start.pose(goal.frame).inverse()
+        for point in points:
+            if point.thing == goal.frame:
+                tools[point.arm] = way @ start.tools[point.arm]
+    end = replace(start, tools={**start.tools, **tools}, things=things)
+    return SubtaskPlan(start, end, goals, "without a plan", tools=tools)
