@@ -32,7 +32,7 @@ settings.load_profile("any machine")
 os.environ.setdefault("MULTIPANDA_FAULT_LOGS", "off")  # not into the home of who runs tests
 INLINE = {"actuators", "backends", "cell", "channels", "compliance", "config", "control",
           "controllets", "dynamics", "features", "grippers", "identification", "loop", "logs",
-          "machine", "planning", "robots", "shadow", "simulation", "chaos/test_chaos",
+          "machine", "planning", "robots", "shadow", "simulation", "tasks", "chaos/test_chaos",
           "commands/test_robot_import", "drivers/test_state", "fci_sim/test_lost_commands",
           "fci_sim/test_robot", "fci_sim/test_unusable_values", "fci_sim/test_wire",
           "fci_sim/test_world", "franka/test_parts", "refinement/test_rounds", "ros/test_clock",

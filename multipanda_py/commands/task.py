@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do a task of several steps."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from multipanda_py.cell import Cell
+from multipanda_py.commands.film import open_film
+from multipanda_py.commands.options import pixels, positive
+from multipanda_py.commands.output import FAILED, OK, check_output, complain, say
+from multipanda_py.commands.render import newest_row
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.machine.interruption import end_in_order
+from multipanda_py.tasks import TaskFile, TaskRunner
+
+SUMMARY = "Do a task of several steps: plan, press, carry, as its file says."
+FPS = 25.0
+SUFFIXES = (".mp4", ".gif", ".webp")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="FILE", help="the task file")
+    parser.add_argument("--cell", metavar="CELL", help="a cell file instead of the task's own")
+    parser.add_argument(
+        "--lockstep", action="store_true",
+        help="as fast as the machine can, and the same on every machine; simulated arms only",
+    )  # fmt: skip
+    parser.add_argument(
+        "--check", action="store_true", help="say what is wrong with the file, and move nothing"
+    )
+    parser.add_argument(
+        "--film", type=Path, metavar="OUT", help="of it, mp4, gif or webp; in lockstep"
+    )
+    parser.add_argument("--width", type=pixels, default=640, metavar="N", help="of the film")
+    parser.add_argument("--height", type=pixels, default=360, metavar="N", help="of the film")
+    parser.add_argument("--fps", type=positive, default=FPS, help="of the film")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do the task."""
+    task = TaskFile.from_yaml(options.file)
+    path = options.cell or task.cell
+    if not path:
+        raise ConfigurationError(f"{options.file}: cell: missing; or give --cell")
+    film = options.film
+    if film is not None:
+        check_output(film, *SUFFIXES, option="--film")
+    inline = options.lockstep or film is not None
+    cell = Cell.from_yaml(path, placement="inline" if inline else None)
+    task.check(cell.config)
+    if options.check:
+        say(f"{options.file}: {len(task.subtasks)} subtasks for {path}")
+        return OK
+    end_in_order()
+    with cell:
+        runner = TaskRunner(cell, task, lambda event: say(f"{event}"))
+        try:
+            is_done = runner.run() if film is None else filmed(runner, options)
+        finally:
+            runner.close()
+    if not is_done:
+        complain(f"multipanda task: {runner.reason}; all arms hold")
+    return OK if is_done else FAILED
+
+
+def filmed(runner: TaskRunner, options: argparse.Namespace) -> bool:
+    """Do the task and make a film of it; return whether it was done."""
+    # Not above: MuJoCo takes half a second that no other command has to wait for.
+    from multipanda_py.view.rendering import Renderer
+    from multipanda_py.view.scene_view import SceneView
+
+    cell, pictures = runner.cell, 0
+    view = SceneView(cell.config)
+    with (
+        Renderer(view.model, options.width, options.height) as renderer,
+        open_film(options.film, options.fps) as film,
+    ):
+
+        def take() -> None:
+            nonlocal pictures
+            if cell.time * options.fps >= pictures:
+                view.show(newest_row(cell))
+                film.append(renderer.frame(view.data, "overview"))
+                pictures += 1
+
+        is_done = runner.run(take)
+    say(f"{options.film}: {pictures} pictures")
+    return is_done

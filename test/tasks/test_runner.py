@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks in lockstep: two arms that lift a box, and what becomes of them when something is wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from held_box import AT_BOX, BASES, BOTH, ROD
+
+from multipanda_py.exceptions import ConfigurationError, TaskFailed
+from multipanda_py.pose import Pose
+from multipanda_py.tasks import TaskFile, TaskRunner
+
+LAWS = {"augmented": {"type": "optimization_augmented", "arms": BOTH}}
+TABLE = {"shape": "box", "size": [0.2, 0.3, 0.02], "position": [0.5, 0, 0.28]}
+BOX = {"shape": "box", "size": [0.06, 0.095, 0.1], "position": [0.5, 0, 0.4], "mass": 0.8}
+SIDES = {"thing": "box", "arms": BOTH, "side": "+y"}
+HELD = {"contacts": ["sides"], "force": 25.0, "settle": 0.05, "duration": 0.6}
+SQUEEZE = {**HELD, "name": "squeeze"}
+LIFT = {**HELD, "name": "lift", "goals": [{"frame": "box", "by": [0.0, 0.0, 0.04]}]}
+PUT_DOWN = {**HELD, "name": "put_down", "goals": [{"frame": "box", "by": [0.0, 0.0, -0.04]}]}
+LEAVE = {"name": "leave", "contacts": ["sides"], "distance": 0.03, "duration": 0.6}
+
+
+class Doing:
+    """A task on a cell of two arms with rods beside a box."""
+
+    def __init__(self, make_cell, *subtasks, **box):
+        arms = {
+            name: {"position": list(base), "hand": False, "tool": ROD, "q_start": AT_BOX[name]}
+            for name, base in BASES.items()
+        }
+        objects = {"table": TABLE, "box": {**BOX, **box}}
+        self.cell = make_cell(arms, LAWS, ["augmented"], objects=objects)
+        task = {"name": "lift_box", "law": "augmented", "contacts": {"sides": SIDES}}
+        self.runner = TaskRunner(
+            self.cell, TaskFile.from_dict({**task, "subtasks": list(subtasks)})
+        )
+        self.runner.start()
+
+    @property
+    def box(self):
+        return self.cell.objects()["box"].position
+
+    def until(self, condition, timeout=30.0):
+        """Go on until something is the case, or the task is over."""
+        end = self.cell.time + timeout
+        while self.runner.is_going and not condition():
+            assert self.cell.time < end, [str(event) for event in self.runner.events]
+            self.runner.step()
+            self.cell.step(10)
+
+    def finish(self):
+        self.until(lambda: False)
+        return self.runner.state == "done"
+
+    def said(self, what, subtask=None):
+        return [
+            event.text
+            for event in self.runner.events
+            if event.what == what and subtask in (None, event.subtask)
+        ]
+
+    @property
+    def holds(self):
+        return set(self.cell.active) == {f"{arm}/hold" for arm in BOTH}
+
+
+@pytest.mark.sim
+def test_two_arms_squeeze_lift_put_down_and_leave(make_cell):
+    doing = Doing(make_cell, SQUEEZE, LIFT, PUT_DOWN, LEAVE)
+    start = doing.box
+    doing.until(lambda: doing.said("done", "lift"))
+    assert doing.box - start == pytest.approx([0.0, 0.0, 0.04], abs=0.012)
+    assert doing.cell.simulation.contact_force("box", "table") == pytest.approx([0, 0, 0], abs=1e-9)
+    assert 0.4 < doing.runner.progress < 0.8
+    assert doing.finish(), doing.runner.reason
+    doing.cell.step(300)
+    assert doing.box - start == pytest.approx([0.0, 0.0, 0.0], abs=0.008)
+    for arm in BOTH:  # 3 cm in front of their sides
+        tool = doing.cell.pose(arm).position + BASES[arm]
+        assert abs(tool[1] - doing.box[1]) == pytest.approx(0.095 + 0.03, abs=0.01)
+    assert doing.runner.progress == 1.0
+    order = [e.subtask for e in doing.runner.events if e.what == "done"]
+    assert order == ["squeeze", "lift", "put_down", "leave", ""]
+
+
+@pytest.mark.sim
+def test_a_task_in_lockstep_is_the_same_to_the_last_bit(make_cell):
+    runs = []
+    for _ in range(2):
+        doing = Doing(make_cell, SQUEEZE, LIFT)
+        assert doing.finish(), doing.runner.reason
+        runs.append((doing.box.tolist(), [str(event) for event in doing.runner.events]))
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.sim
+def test_aborted_arms_hold_and_nothing_goes_on(make_cell):
+    doing = Doing(make_cell, SQUEEZE, LIFT)
+    doing.until(lambda: doing.said("planned", "lift"))
+    doing.runner.abort("enough")
+    assert doing.runner.state == "aborted"
+    assert doing.runner.reason == "lift: enough"
+    assert doing.holds
+    here = {arm: doing.cell.state(arm).q for arm in BOTH}
+    doing.cell.step(500)
+    doing.runner.step()
+    for arm in BOTH:
+        assert np.abs(doing.cell.state(arm).q - here[arm]).max() < 0.05
+    with pytest.raises(TaskFailed, match="is aborted"):
+        doing.runner.start()
+
+
+@pytest.mark.sim
+def test_a_paused_box_stays_up_and_goes_on_when_resumed(make_cell):
+    doing = Doing(make_cell, SQUEEZE, LIFT)
+    start = doing.box
+    doing.until(lambda: doing.box[2] > start[2] + 0.015)
+    doing.runner.pause()
+    doing.cell.step(300)
+    waits = doing.box
+    for _ in range(40):
+        doing.runner.step()
+        doing.cell.step(10)
+    assert doing.box == pytest.approx(waits, abs=0.003)
+    assert waits[2] > start[2] + 0.005
+    doing.runner.resume()
+    assert doing.finish(), doing.runner.reason
+    assert doing.said("paused") == doing.said("resumed") == [""]
+
+
+@pytest.mark.sim
+def test_the_fault_of_an_arm_ends_the_task_in_hold(make_cell):
+    doing = Doing(make_cell, SQUEEZE, LIFT)
+    doing.until(lambda: doing.said("planned", "lift"))
+    law = next(i for i in doing.cell.loop._owners.active if i.spec.name == "augmented")._law
+    law.update, kept = None, law.update
+    doing.cell.step(1)
+    law.update = kept
+    doing.runner.step()
+    assert doing.runner.state == "failed"
+    assert "has the fault" in doing.runner.reason
+    assert doing.holds
+
+
+@pytest.mark.sim
+def test_a_law_that_is_switched_off_ends_the_task(make_cell):
+    doing = Doing(make_cell, SQUEEZE)
+    doing.cell.hold()
+    doing.runner.step()
+    assert doing.runner.state == "failed"
+    assert "somebody has switched" in doing.runner.reason
+
+
+@pytest.mark.sim
+def test_a_thing_that_moves_away_is_followed(make_cell):
+    """Measured on the way, and planned anew."""
+    away = {**LEAVE, "duration": 0.8, "distance": 0.05}
+    doing = Doing(make_cell, away)
+    doing.until(lambda: doing.said("planned"))
+    doing.cell.step(200)
+    moved = Pose(doing.box + [0.05, 0.0, 0.0], np.eye(3))
+    doing.cell.simulation.set_pose("box", moved)
+    assert doing.finish(), doing.runner.reason
+    assert any("box is 0.05" in text for text in doing.said("replanned"))
+    for arm in BOTH:
+        tool = doing.cell.pose(arm).position + BASES[arm]
+        assert tool[0] == pytest.approx(doing.box[0], abs=0.011)
+
+
+@pytest.mark.sim
+def test_a_box_that_is_taken_away_fails_after_its_retries_and_arms_hold(make_cell):
+    lift = {**LIFT, "on_failure": {"retry": 1}, "timeout": 3.0}
+    doing = Doing(make_cell, SQUEEZE, lift)
+    doing.until(lambda: doing.said("planned", "lift"))
+    doing.cell.step(100)
+    doing.cell.simulation.set_pose("box", Pose(np.array([1.5, 1.5, 0.1]), np.eye(3)))
+    assert not doing.finish()
+    assert len(doing.said("retry")) == 1
+    assert "contact" in doing.said("retry")[0]
+    assert doing.runner.state == "failed"
+    assert doing.holds
+
+
+@pytest.mark.sim
+def test_a_goal_out_of_reach_is_said_and_arms_hold(make_cell):
+    doing = Doing(make_cell, SQUEEZE, {**LIFT, "goals": [{"frame": "box", "by": [0, 0, 1.9]}]})
+    assert not doing.finish()
+    assert "no path" in doing.runner.reason
+    assert "is off by" in doing.runner.reason
+    assert doing.holds
+
+
+@pytest.mark.sim
+def test_force_alone_lifts_where_there_is_no_plan(make_cell):
+    """In a fifth of a second nobody lifts a box by 20 cm, but the pose of the hands leads it up."""
+    fast = {"goals": [{"frame": "box", "by": [0, 0, 0.2]}], "duration": 0.2, "tolerance": 0.03}
+    doing = Doing(make_cell, SQUEEZE, {**LIFT, **fast, "on_failure": {"then": "force"}})
+    start = doing.box
+    assert doing.finish(), doing.runner.reason
+    assert "no path" in doing.said("fallback")[0]
+    assert doing.box[2] - start[2] > 0.165
+
+
+@pytest.mark.sim
+def test_force_alone_lifts_where_no_plan_is_wanted(make_cell):
+    """The pose of the hands leads the box up between them."""
+    doing = Doing(make_cell, SQUEEZE, {**LIFT, "mode": "force", "tolerance": 0.02})
+    start = doing.box
+    assert doing.finish(), doing.runner.reason
+    assert doing.said("planned", "lift") == ["without a plan"]
+    assert doing.box[2] - start[2] > 0.018
+
+
+def test_a_task_of_another_cell_does_not_begin(make_cell):
+    cell = make_cell()
+    task = {"name": "t", "law": "augmented", "subtasks": [SQUEEZE], "contacts": {"sides": SIDES}}
+    with pytest.raises(ConfigurationError, match="the cell has no controllet of type"):
+        TaskRunner(cell, TaskFile.from_dict(task))
