@@ -187,6 +187,7 @@ class Execution:
             self._again(why)
             self._go("plan")
             return
+        self._law.lead(plan, time - self._moved_at)
         if plan.postures and not self._law.has_ended(self._motions):
             return
         if self._is_there(plan, seen):

@@ -83,7 +83,14 @@ class LawHandle:
             self._cell.follow_together(
                 self._name, {arm: Trajectory(plan.points(arm)) for arm in self.arms}
             )
-        for arm, pose in plan.tools.items():
+
+    def lead(self, plan: SubtaskPlan, time: float) -> None:
+        """Lead tools on their ways without a plan, at a time since their start [s].
+
+        Raises:
+            TargetRejected: If a tool does not come along.
+        """
+        for arm, pose in plan.led(time).items():
             self._cell.set_target(arm, pose, frame=WORLD)
 
     def stop(self, mode: Mode) -> None:

@@ -12,6 +12,7 @@ from multipanda_py.planning.trajectory import complete
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 from multipanda_py.tasks.contact_points import ContactPoint
+from multipanda_py.tasks.lead import Lead
 from multipanda_py.tasks.seen import TOOL, Seen
 from multipanda_py.tasks.wanted import Wanted
 
@@ -28,7 +29,7 @@ class SubtaskPlan:
         times: Of the path's slices since its start, (slices,) [s].
         postures: Path of every arm, (slices, n) [rad, m]; empty without a plan.
         things: Poses of the things that are carried in all slices, in the world.
-        tools: Poses that tools go to without a plan, in the world, by arm.
+        leads: Ways of the tools without a plan, by arm.
     """
 
     start: Seen
@@ -38,7 +39,16 @@ class SubtaskPlan:
     times: Vector = field(default_factory=lambda: np.zeros(0))
     postures: Mapping[str, Matrix] = field(default_factory=dict)
     things: Mapping[str, Sequence[Pose]] = field(default_factory=dict)
-    tools: Mapping[str, Pose] = field(default_factory=dict)
+    leads: Mapping[str, Lead] = field(default_factory=dict)
+
+    def led(self, time: float) -> dict[str, Pose]:
+        """Return where tools are to be, in the world, at a time since the start [s].
+
+        All are on their ways for as long as the one that takes longest.
+        """
+        whole = max((lead.time for lead in self.leads.values()), default=0.0)
+        share = min(1.0, time / whole) if whole > 0.0 else 1.0
+        return {arm: lead.at(share) for arm, lead in self.leads.items()}
 
     def points(self, arm: str) -> Matrix:
         """Return the trajectory of an arm, as :meth:`.Cell.follow` takes it."""
@@ -64,21 +74,18 @@ class SubtaskPlan:
 def plan_by_poses(
     points: Sequence[ContactPoint], goals: Sequence[Wanted], start: Seen
 ) -> SubtaskPlan:
-    r"""Return where tools go without a plan: with the things that they hold, as they hold them.
-
-    .. math:: T_{tool} = T^*_{thing} T_{thing}^{-1} T_{tool}
-    """
-    tools: dict[str, Pose] = {}
+    """Return where tools go without a plan: with the things that they hold, as they hold them."""
+    leads: dict[str, Lead] = {}
     things = dict(start.things)
     for goal in goals:
-        there = goal.in_world(start)
+        there, here = goal.in_world(start), start.pose(goal.frame)
         if goal.frame.endswith(TOOL):
-            tools[goal.frame.removesuffix(TOOL)] = there
+            leads[goal.frame.removesuffix(TOOL)] = Lead(here, there, Pose.identity())
             continue
         things[goal.frame] = there
-        way = there @ start.pose(goal.frame).inverse()
         for point in points:
             if point.thing == goal.frame:
-                tools[point.arm] = way @ start.tools[point.arm]
+                leads[point.arm] = Lead(here, there, here.inverse() @ start.tools[point.arm])
+    tools = {arm: lead.at(1.0) for arm, lead in leads.items()}
     end = replace(start, tools={**start.tools, **tools}, things=things)
-    return SubtaskPlan(start, end, goals, "without a plan", tools=tools)
+    return SubtaskPlan(start, end, goals, "without a plan", leads=leads)
