@@ -69,7 +69,7 @@ class Execution:
         self._points = points if self._presses else []
         self._carried = {point.thing for point in self._points}
         bases = {goal.base for goal in subtask.goals} | {point.thing for point in points}
-        self._watched = bases & {name for name in cell.objects()}
+        self._watched = bases & set(cell.objects())
         self.phase: Phase = "begin"
         self.plan: SubtaskPlan | None = None
         self._asked = prepared

@@ -138,9 +138,7 @@ class LawHandle:
     def forces(self) -> str:
         """Say with how much hands press."""
         report = self._cell.report(self._name)
-        return (
-            f"{report.value(FORCE):.1f} N, at most {report.value(FORCE_ERROR):.1f} N off"
-        )
+        return f"{report.value(FORCE):.1f} N, at most {report.value(FORCE_ERROR):.1f} N off"
 
     def words(self) -> str:
         """Return what the law gave notice of last, to be added to a reason."""

@@ -34,8 +34,9 @@ def task_faults(contacts: dict[str, Contact], subtasks: list[Subtask]) -> Iterat
 def _subtask_faults(contacts: dict[str, Contact], subtask: Subtask) -> Iterator[str]:
     mode = proposed_mode(subtask)
     unknown = [name for name in subtask.contacts if name not in contacts]
+    known = ", ".join(contacts) or "none: there are no contacts"
     for name in unknown:
-        yield f"contacts: got {name!r}, allowed {', '.join(contacts) or 'none: there are no contacts'}"
+        yield f"contacts: got {name!r}, allowed {known}"
     if mode is None:
         yield "got neither goals nor contacts, allowed one of them at least"
     if subtask.force > 0.0 and not subtask.contacts:

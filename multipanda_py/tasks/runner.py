@@ -154,8 +154,7 @@ class TaskRunner:
         self.start()
         while self.is_going:
             self.step()
-            until = self.cell.time + TICK
-            self.cell.wait(lambda until=until: self.cell.time >= until - 1e-9, SILENCE, "a cycle")
+            self._wait(self.cell.time + TICK)
             if tick is not None:
                 tick()
         return self.state == "done"
@@ -185,6 +184,10 @@ class TaskRunner:
         """End what plans, and the task if it still runs."""
         self.abort("closed")
         self._planner.close()
+
+    def _wait(self, until: float) -> None:
+        """Let the controlled world go on until a time [s]."""
+        self.cell.wait(lambda: self.cell.time >= until - 1e-9, SILENCE, "a cycle")
 
     def _begin(self, number: int, mode: Mode | None = None) -> None:
         """Begin a subtask, for the first time or again."""

@@ -16,7 +16,10 @@ WORLD = "world"
 
 
 class Goal(Section):
-    """Where a frame is to be at the end of a subtask: all of it, or what is said of it."""
+    """Where a frame is to be at the end of a subtask: all of it, or what is said of it.
+
+    Of a tool what is not said is free; a thing keeps its orientation if none is said.
+    """
 
     frame: str
     """``ARM/tool``, or a thing that the arms hold."""

@@ -91,4 +91,6 @@ def _given(subtask: Subtask, seen: Seen) -> Iterator[Wanted]:
         rotation = None
         if goal.rpy is not None:
             rotation = Pose.from_rpy(np.zeros(3), goal.rpy).rotation
+        elif direction is None and not goal.frame.endswith(TOOL):  # a full box is not to lean
+            rotation = (seen.pose(goal.base).inverse() @ seen.pose(goal.frame)).rotation
         yield Wanted(goal.frame, goal.base, position, rotation, direction)
