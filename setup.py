@@ -44,6 +44,7 @@ setup(
                 "config/compliant",
                 "config/compliant",
                 "config/layouts",
+                "config/tasks",
                 *sorted(glob("config/crisp/*")),
                 *sorted(glob("config/moveit/*")),
                 "launch",

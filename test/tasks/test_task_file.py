@@ -17,7 +17,7 @@ from multipanda_py.tasks.contact_points import contact_points
 from multipanda_py.tasks.sections import Contact, Goal, Recourse, Subtask, proposed_mode
 
 CONFIG = Path(__file__).parents[2] / "config"
-EXAMPLE = CONFIG / "carry_box_task.yaml"
+EXAMPLE = CONFIG / "tasks" / "carry_box.yaml"
 GOOD = {
     "name": "carry",
     "law": "augmented",

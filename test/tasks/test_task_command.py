@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``multipanda task``: progress, exit codes, and one line for what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from multipanda_py.cli import main
+
+CONFIG = Path(__file__).parents[2] / "config"
+EXAMPLE = CONFIG / "tasks" / "carry_box.yaml"
+
+
+def near(tmp_path, *changes):
+    """Return the example's approach alone, as a file beside the cell's."""
+    text = EXAMPLE.read_text().replace("../box_task_sim.yaml", str(CONFIG / "box_task_sim.yaml"))
+    text = text[: text.index("  - name: squeeze")].replace("duration: 1.5", "duration: 0.4")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    file = tmp_path / "task.yaml"
+    file.write_text(text)
+    return str(file)
+
+
+@pytest.mark.sim
+def test_a_task_is_done_with_progress(tmp_path, capsys):
+    assert main(["task", near(tmp_path), "--lockstep"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "started: carry_box" in lines[0]
+    assert any("approach: planned: solved" in line for line in lines)
+    assert lines[-1].endswith("done")
+
+
+@pytest.mark.sim
+def test_a_task_that_fails_says_why_and_that_arms_hold(tmp_path, capsys):
+    file = near(tmp_path, ("distance: 0.015", "distance: 0.5"))
+    assert main(["task", file, "--lockstep"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("multipanda task: approach: ")
+    assert "no path" in line
+    assert line.endswith("all arms hold")
+
+
+def test_a_file_is_checked_without_a_motion(tmp_path, capsys):
+    assert main(["task", near(tmp_path), "--check"]) == 0
+    assert "1 subtasks" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("law: augmented", "law: other"), "law: got 'other', allowed augmented"),
+        (("side: +y", "side: +w"), "contacts.sides.side: got '+w'"),
+        ((str(CONFIG / "box_task_sim.yaml"), ""), "cell: missing; or give --cell"),
+    ],
+)
+def test_what_is_wrong_is_one_line(tmp_path, capsys, change, said):
+    assert main(["task", near(tmp_path, change), "--check"]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_one_line(tmp_path, capsys):
+    assert main(["task", str(tmp_path / "none.yaml")]) == 1
+    assert "cannot be read" in capsys.readouterr().err
