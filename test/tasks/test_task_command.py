@@ -54,7 +54,7 @@ def test_a_file_is_checked_without_a_motion(tmp_path, capsys):
     [
         (("law: augmented", "law: other"), "law: got 'other', allowed augmented"),
         (("side: +y", "side: +w"), "contacts.sides.side: got '+w'"),
-        ((str(CONFIG / "box_task_sim.yaml"), ""), "cell: missing; or give --cell"),
+        ((str(CONFIG / "box_task_sim.yaml"), '""'), "cell: missing; or give --cell"),
     ],
 )
 def test_what_is_wrong_is_one_line(tmp_path, capsys, change, said):
