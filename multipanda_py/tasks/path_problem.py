@@ -11,18 +11,18 @@ import numpy as np
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, describe_objects
 from multipanda_py.exceptions import PlanRejected
-from multipanda_py.optimiser.goals import Axis, Orientation, Pose, Position
+from multipanda_py.optimiser.goals import Axis, Orientation, PoseGoal, Position
 from multipanda_py.optimiser.kinematics import Kinematics
-from multipanda_py.optimiser.motion import JointLimits, Rest, Smoothness, VelocityLimits
+from multipanda_py.optimiser.motion import Rest, Smoothness, VelocityLimits, WithinLimits
 from multipanda_py.optimiser.problem import Problem
 from multipanda_py.optimiser.scene import Scene
-from multipanda_py.optimiser.solver import Settings
-from multipanda_py.pose import Pose as Placed
+from multipanda_py.optimiser.solver import SolverSettings
+from multipanda_py.pose import Pose
 from multipanda_py.tasks.contact_points import ContactPoint
 from multipanda_py.tasks.sections import Subtask
 from multipanda_py.tasks.seen import TOOL, Seen
 from multipanda_py.tasks.subtask_plan import SubtaskPlan
-from multipanda_py.tasks.wanted import Wanted
+from multipanda_py.tasks.wanted import GoalPlace
 
 LIMIT_MARGIN = 0.05
 """From the joints' position limits [rad]: a law that gives way is not at them at once."""
@@ -33,10 +33,10 @@ SPEED_SHARE = 0.7
 def plan_by_path(
     subtask: Subtask,
     points: Sequence[ContactPoint],
-    goals: Sequence[Wanted],
+    goals: Sequence[GoalPlace],
     start: Seen,
     config: CellConfig,
-    settings: Settings,
+    settings: SolverSettings,
 ) -> SubtaskPlan:
     """Find the path of all arms of a subtask; things that are pressed on stay in their hands.
 
@@ -56,17 +56,17 @@ def plan_by_path(
     scene = scene_of(config, start, {point.thing for point in points})
     problem = Problem(scene, 1, subtask.slices, subtask.duration)
     problem.add(Smoothness(), "cost", scale=0.3)
-    problem.add(JointLimits(margin=LIMIT_MARGIN)).add(VelocityLimits(share=SPEED_SHARE))
+    problem.add(WithinLimits(margin=LIMIT_MARGIN)).add(VelocityLimits(share=SPEED_SHARE))
     problem.add(Rest(*scene.arms), at=1)
     for point in points:
         tool = point.arm + TOOL
         held = start.pose(tool).inverse() @ start.pose(point.thing)
-        problem.add(Pose(point.thing, held, tool))
+        problem.add(PoseGoal(point.thing, held, tool))
     for goal in goals:
         if goal.position is not None:
             problem.add(Position(goal.frame, goal.position, goal.base), at=1)
         if goal.rotation is not None:
-            turned = Placed(np.zeros(3), goal.rotation)
+            turned = Pose(np.zeros(3), goal.rotation)
             problem.add(Orientation(goal.frame, turned, goal.base), at=1)
         if goal.direction is not None:
             problem.add(Axis(goal.frame, [0.0, 0.0, 1.0], goal.direction, goal.base), at=1)
@@ -78,7 +78,7 @@ def plan_by_path(
     end = Seen(
         {arm: found.posture(arm)[-1] for arm in scene.arms},
         {
-            arm: Placed(frames[tool].position[0], frames[tool].rotation[0])
+            arm: Pose(frames[tool].position[0], frames[tool].rotation[0])
             for arm, tool in zip(scene.arms, tools)
         },
         {**start.things, **{name: found.pose(name) for name in scene.movable}},

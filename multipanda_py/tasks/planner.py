@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.optimiser.solver import Settings
+from multipanda_py.optimiser.solver import SolverSettings
 from multipanda_py.tasks.path_problem import plan_by_path
 from multipanda_py.tasks.sections import Mode, Subtask
 from multipanda_py.tasks.seen import Seen
@@ -36,7 +36,7 @@ class Planner:
     def __init__(self, cell: Cell, task: TaskFile) -> None:
         self._config, self._task = cell.config, task
         waits = cell.config.cell.placement == "inline"
-        self._settings = Settings(time=1e9 if waits else PATIENCE)
+        self._settings = SolverSettings(time=1e9 if waits else PATIENCE)
         self._pool = None if waits else ThreadPoolExecutor(1, "planner")
 
     def ask(self, subtask: Subtask, mode: Mode, start: Seen) -> Future[SubtaskPlan]:

@@ -14,7 +14,7 @@ from multipanda_py.state import Matrix, Vector
 from multipanda_py.tasks.contact_points import ContactPoint
 from multipanda_py.tasks.lead import Lead
 from multipanda_py.tasks.seen import TOOL, Seen
-from multipanda_py.tasks.wanted import Wanted
+from multipanda_py.tasks.wanted import GoalPlace
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class SubtaskPlan:
 
     start: Seen
     end: Seen
-    goals: Sequence[Wanted]
+    goals: Sequence[GoalPlace]
     words: str = ""
     times: Vector = field(default_factory=lambda: np.zeros(0))
     postures: Mapping[str, Matrix] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class SubtaskPlan:
 
 
 def plan_by_poses(
-    points: Sequence[ContactPoint], goals: Sequence[Wanted], start: Seen
+    points: Sequence[ContactPoint], goals: Sequence[GoalPlace], start: Seen
 ) -> SubtaskPlan:
     """Return where tools go without a plan: with the things that they hold, as they hold them."""
     leads: dict[str, Lead] = {}

@@ -17,7 +17,7 @@ from multipanda_py.tasks.seen import TOOL, Seen
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
+class GoalPlace:
     """Where a frame is to be in another one; None for what nobody asks for.
 
     Attributes:
@@ -56,7 +56,7 @@ class Wanted:
         return base @ Pose(position, rotation)
 
 
-def wanted(subtask: Subtask, points: Sequence[ContactPoint], seen: Seen) -> list[Wanted]:
+def wanted(subtask: Subtask, points: Sequence[ContactPoint], seen: Seen) -> list[GoalPlace]:
     """Return the goals of a subtask, those in front of its contacts included.
 
     Args:
@@ -67,7 +67,7 @@ def wanted(subtask: Subtask, points: Sequence[ContactPoint], seen: Seen) -> list
     found = list(_given(subtask, seen))
     if subtask.force == 0.0:
         found += [
-            Wanted(
+            GoalPlace(
                 point.arm + TOOL,
                 point.thing,
                 point.point - subtask.distance * point.inward,
@@ -78,7 +78,7 @@ def wanted(subtask: Subtask, points: Sequence[ContactPoint], seen: Seen) -> list
     return found
 
 
-def _given(subtask: Subtask, seen: Seen) -> Iterator[Wanted]:
+def _given(subtask: Subtask, seen: Seen) -> Iterator[GoalPlace]:
     for goal in subtask.goals:
         position, direction = None, None
         if goal.position is not None:
@@ -93,4 +93,4 @@ def _given(subtask: Subtask, seen: Seen) -> Iterator[Wanted]:
             rotation = Pose.from_rpy(np.zeros(3), goal.rpy).rotation
         elif direction is None and not goal.frame.endswith(TOOL):  # a full box is not to lean
             rotation = (seen.pose(goal.base).inverse() @ seen.pose(goal.frame)).rotation
-        yield Wanted(goal.frame, goal.base, position, rotation, direction)
+        yield GoalPlace(goal.frame, goal.base, position, rotation, direction)
