@@ -13,6 +13,7 @@ machine takes; the first line says how busy this one was.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import os
 import sys
@@ -33,6 +34,7 @@ from multipanda_py.actuators.qbmove import Qbmove
 from multipanda_py.actuators.sea import Sea
 from multipanda_py.compliance import CompliantJoints, CompliantRobot, Motors
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import TargetRejected
 from multipanda_py.state import Vector
 
 JOINTS = 7
@@ -147,7 +149,9 @@ def soft_arms(arms: list[str], seconds: float) -> str:
         while now < begin + seconds + 1.0:
             way = 0.03 * math.sin(3.0 * (now - begin))
             for arm, centre in centres.items():
-                cell.set_target(arm, Pose(centre.position + [0.0, 0.0, way], centre.rotation))
+                with contextlib.suppress(TargetRejected):  # of a loop that gets no time to run
+                    pose = Pose(centre.position + [0.0, 0.0, way], centre.rotation)
+                    cell.set_target(arm, pose)
             time.sleep(0.02)
             now = time.monotonic()
         found = cell.statistics(round(1000 * seconds))

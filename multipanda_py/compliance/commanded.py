@@ -149,6 +149,21 @@ class CommandedJoints(Readings):
             self._preset[at] = self._commands.values[name][at]
         self._apply()
 
+    def follow(self, references: Matrix, joints: Sequence[int]) -> None:
+        """Have motors aim somewhere, in modes that take references: for loops, unchecked.
+
+        Where a controller needs an error to hold a load, that may be beyond a stop or a preset's
+        range; the motor then is at its end.
+
+        Args:
+            references: Of both motors, (2, n) [rad, or m where that is their unit].
+            joints: Which joints are meant, counted from 0.
+        """
+        values, second = self._commands.values, references[1] * self.springs.has_second
+        values["reference_1"][joints] = references[0, joints]
+        values["reference_2"][joints] = second[joints]
+        self._apply()
+
     def commanded(self, name: str) -> Vector:
         """Return the last good command of a name, (n,)."""
         return self._commands.values[name].copy()

@@ -162,8 +162,7 @@ class LinkTorque:
             self._begins = _NONE
             self._before = motors
             motors = motors + self._per_load * loads + self._lead * rate
-        joints.command("reference_1", motors[0, sprung], sprung)
-        joints.command("reference_2", motors[1, sprung], sprung)
+        joints.follow(motors, sprung)
 
     def _take(self, q: Vector, dq: Vector, asked: Matrix) -> None:
         """Have some joints follow other commands than a law's torque, or that again."""

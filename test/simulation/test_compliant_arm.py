@@ -295,3 +295,25 @@ def test_joints_without_springs_go_as_those_of_a_rigid_arm(make_cell):
             away.append(np.abs(cell.state("left").q - cell.state("right").q).max())
     assert np.abs(cell.state("right").dq).max() > 1e-3
     assert max(away) < 1e-7
+
+
+@pytest.mark.parametrize("p", [125.0, 1e-3])
+def test_a_pivot_at_its_stiffest_preset_ended_the_run(make_cell, p):
+    """What its load takes of the reference was added, and refused as a preset out of range."""
+    group = {
+        "type": "awas2",
+        "joints": ["joint5", "joint7"],
+        "preset": 0.04,
+        "mode": "equilibrium_pid",
+        "motor": {"max_torque": 40.0, "inertia": 0.01, "p": p},
+    }
+    cell = make_cell({"left": {"actuators": {"wrist": group}}})
+    start = cell.state("left").q.copy()
+    cell.simulation.apply_wrench("left_fr3_link7", [4.0, 4.0, 0.0])
+    cell.step(100)
+    assert not cell.state("left").fault
+    found = cell.actuators("left")
+    assert (found.preset <= 0.04).all()
+    if p > 1.0:  # else its controller holds nothing
+        np.testing.assert_allclose(found.preset, 0.04, atol=1e-4)
+        assert np.abs(cell.state("left").q - start).max() < 0.1
