@@ -26,6 +26,8 @@ LEAST_TORQUE = 0.2
 """Below which no joint of an arm stays, unless it stands on its head [Nm]."""
 SATURATED, MOST_SATURATED = 0.995, 0.01
 """Share of the limit at which a torque is cut off, and share of samples that may be."""
+ROUNDING = 1e-9
+"""What is less is an error of numbers, as is the torque of a joint that carries nothing [Nm]."""
 FLAT, EQUAL = 0.02, 1e-6
 """Share of samples from which on equal largest or least torques are where they were cut off, and
 how equal they are, as a share of the largest."""
@@ -157,7 +159,7 @@ def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str
 
 def cut_off(tau: Matrix, joints: Sequence[str]) -> list[str]:
     """Return which torques end at one value to the last digit: that of a sensor or a driver."""
-    near = EQUAL * np.abs(tau).max(axis=0)
+    near = np.maximum(EQUAL * np.abs(tau).max(axis=0), ROUNDING)
     found = []
     for ends in (tau.max(axis=0), tau.min(axis=0)):
         share = (np.abs(tau - ends) <= near).mean(axis=0)

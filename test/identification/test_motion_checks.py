@@ -10,6 +10,7 @@ import pytest
 from measured_arm import some_motion
 
 from multipanda_py.exceptions import IdentificationRefused
+from multipanda_py.identification import mistaken_columns
 from multipanda_py.identification.arm_regressor import ArmRegressor
 from multipanda_py.identification.identify import identify
 from multipanda_py.identification.motion import MeasuredMotion
@@ -116,6 +117,12 @@ def test_refused(name):
     with pytest.raises(IdentificationRefused, match=words) as refusal:
         check_motion(spoil(GOOD), REGRESSOR)
     assert "\n" not in str(refusal.value)
+
+
+def test_the_rounding_of_a_joint_that_carries_nothing_was_taken_for_a_sensor_s_end():
+    """An arm that stands: its torque was *cut off at 2.747e-17*."""
+    torque = np.where(np.arange(1000) % 2, 2.747e-17, -2.747e-17)[:, None]
+    assert mistaken_columns.cut_off(torque, ["joint7"]) == []
 
 
 def test_a_gap_is_no_reason_to_refuse_the_rest():
