@@ -132,7 +132,8 @@ class MotionWatch:
         self.state = MotionState.IDLE
         self._ends_as = MotionState.IDLE
         self._motions, self._largest, self._late = 0, 0.0, 0.0
-        self._blocked, self.presses = 0.0, False
+        self._blocked = self._stood = 0.0
+        self.presses = False
 
     def set_params(self, params: MotionParams, context: Context) -> None:
         """Take speed and tolerances over."""
@@ -169,6 +170,7 @@ class MotionWatch:
     def begin(self, channel: str, target: TrajectoryTarget) -> None:
         """Begin a motion, or a stop."""
         motion, place = self._motion, self._place
+        self._look_at_stream()
         count = int(target.count[place][0])
         self._ends_as = MotionState.DONE
         if channel == "joint":
@@ -184,6 +186,14 @@ class MotionWatch:
         self.state, self._largest, self._late = MotionState.RUNNING, 0.0, 0.0
         self._blocked, self._contact = 0.0, (0, 0.0)
         self._motions += 1
+
+    def _look_at_stream(self) -> None:
+        """Say that motions stand in front of something, each of which the next one replaces."""
+        stood = self._stood + self._blocked - self._motion.time  # blocked more than under way
+        stood = min(max(stood, 0.0), 2.0 * self._goal_time)
+        self._stood = stood if self.state is MotionState.RUNNING else 0.0
+        if self._blocked and self._stood > self._goal_time:
+            self._said.blocked(self._in_the_way(self._motion.own_dq), self._goal_time)
 
     @property
     def stops(self) -> bool:

@@ -49,6 +49,21 @@ def test_a_posture_behind_an_obstacle_ended_in_silence(make_cell, law):
     assert np.abs(cell.state("left").q - q).max() < 0.01
 
 
+def test_a_stream_of_postures_behind_an_obstacle_stood_in_front_of_it_in_silence(make_cell):
+    """Each motion is replaced by the next one, long before it ends."""
+    cell = start(make_cell, "joint_trajectory", {"goal_time": 0.2})
+    q = cell.state("left").q
+    for _ in range(120):
+        cell.set_target("left", q=q + DOWN)
+        cell.step(40)
+    (text,) = notices(cell)
+    assert "left/hand and table are 0.0" in text
+    cell.set_target("left", q=q)
+    cell.step(2500)
+    assert notices(cell) == []
+    assert np.abs(cell.state("left").q - q).max() < 0.01
+
+
 @pytest.mark.parametrize("law", ["joint_trajectory", "joint_position"])
 def test_a_posture_that_ended_by_contact_was_silent_and_a_stream_of_them_is_said_once(
     make_cell, law
