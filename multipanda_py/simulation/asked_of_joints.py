@@ -96,6 +96,7 @@ class AskedOfJoints:
 
     def _command(self, is_new: NDArray[np.bool_]) -> None:
         """Hand new commands over; those that are refused count, and leave the last good ones."""
+        before = self._joints.beyond_stops() if is_new.any() else {}
         found: defaultdict[str, list[int]] = defaultdict(list)
         values: defaultdict[str, list[float]] = defaultdict(list)
         for row, joint in zip(*(places.tolist() for places in np.nonzero(is_new))):
@@ -108,7 +109,10 @@ class AskedOfJoints:
             except ActuatorRefused as error:
                 self.refused[at[0]] = str(error)
         if found:
-            told = self._joints.beyond_stops().items()
-            beyond = {motor: what for motor, what in told if self.led[motor[0]]}
-            new = {motor: what for motor, what in beyond.items() if motor not in self._beyond}
-            self.stopped, self._beyond = self.stopped | new, beyond
+            beyond, known = self._joints.beyond_stops(), {*self._beyond}
+            self.stopped |= {
+                motor: what
+                for motor, what in beyond.items()
+                if motor not in known and before.get(motor) != what  # loads take it there, too
+            }
+            self._beyond = beyond

@@ -257,6 +257,26 @@ def test_a_reference_beyond_a_stop_was_bounded_without_a_word(make_cell, mode):
     ]
 
 
+def test_what_a_load_takes_of_a_reference_is_no_command_beyond_a_stop(make_cell):
+    """At its stiffest preset the controller of a pivot aims beyond its stop to hold it there."""
+    group = {
+        "type": "awas2",
+        "joints": ["joint5", "joint7"],
+        "preset": 0.04,
+        "mode": "equilibrium_pid",
+        "motor": {"max_torque": 40.0, "inertia": 0.01},
+    }
+    laws = {LAW: {"type": "actuator_commands", "arms": ["left"]}}
+    cell = make_cell({"left": arm_on({"wrist": group}, DAMPED)}, laws, [LAW])
+    cell.simulation.apply_wrench("left_fr3_link7", [4.0, 4.0, 0.0])
+    cell.step(20)
+    equilibrium = cell.actuators("left").equilibrium
+    for k in range(3):
+        cell.command_actuators("left", equilibrium_position=equilibrium + 0.01 * k)
+        cell.step(20)
+    assert [event.text for event in cell.events()] == []
+
+
 def test_a_stream_that_pauses_ends_where_the_arm_is(make_cell):
     cell = cell_of(make_cell, "motor_torque", target_timeout=0.05)
     cell.step(1)
