@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.bearable_share import BearableShare
 from multipanda_py.control.controlled_modes import controlled_modes
 from multipanda_py.control.force_control import ForceController, ForceGains
 from multipanda_py.control.pressing_hand import PressingHand
@@ -33,12 +34,14 @@ class PressingTeam:
     say along a controlled force, and force control none across it.
 
     Hands *search* until all of those that are asked for a force touch; one that does touch
-    waits with a small force. Then all *press*, from that force on. When one of them loses its
-    contact, the force parts of all are frozen and fade within ``release_time``, P fades out, and
-    the plan or the springs have the hands; a new force may be asked for then. The same happens,
-    within ``blend_time``, when a force is withdrawn or turns by much. Before that
-    :attr:`on_release` is called, for plan and springs to ask for nothing along those forces: a
-    hand that was to press, and stood off its plan for it, stays where it is.
+    waits with a small force. Then all *press*, from that force on, and all with the same share
+    of what they are asked for where joints cannot exert more (:class:`.BearableShare`). When one
+    of them loses its contact, the force parts of all are frozen and fade within
+    ``release_time``, P fades out, and the plan or the springs have the hands; a new force may be
+    asked for then. The same happens, within ``blend_time``, when a force is withdrawn or turns
+    by much. Before that :attr:`on_release` is called, for plan and springs to ask for nothing
+    along those forces: a hand that was to press, and stood off its plan for it, stays where it
+    is.
 
     Args:
         context: Of the law.
@@ -60,6 +63,7 @@ class PressingTeam:
         n = context.n_arms
         self._context, self._period = context, context.period
         self.hands = [PressingHand(arm.name, context.period, gains) for arm in context.arms]
+        self._bearable = [BearableShare(arm) for arm in context.arms]
         self.share, self._modes, self._goal = (np.zeros((n, n)) for _ in range(3))
         self._step = np.zeros((n, n))
         self._tails = np.zeros((n, 6))
@@ -190,7 +194,8 @@ class PressingTeam:
     def _press(self, states: Sequence[ArmState]) -> None:
         """Control the forces, or look for contact."""
         hands, felt, speeds = self.hands, self._felt, self._speeds
-        sizes = [hand.size for hand in hands]
+        borne = self._borne(states)
+        sizes = [borne * hand.size for hand in hands]
         for place, hand in enumerate(hands):
             felt[place], speeds[place] = hand.felt, hand.speed
         if self.presses:
@@ -206,6 +211,13 @@ class PressingTeam:
             elif hand.exerted:  # withdrawn from this one only
                 self.on_release([hands.index(hand)])
                 self._drop(hand, tail, self._blend_time)
+
+    def _borne(self, states: Sequence[ArmState]) -> float:
+        """Return the share of the forces that the joints of all arms can exert."""
+        asked = zip(self.hands, self._bearable, states)
+        return min(
+            bearable.of(hand.size * hand.direction, state) for hand, bearable, state in asked
+        )
 
     def _let_go(self, time: float) -> None:
         """Freeze the force parts, and let them fade."""

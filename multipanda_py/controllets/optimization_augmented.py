@@ -13,6 +13,7 @@ from multipanda_py.channel import Channel
 from multipanda_py.context import Context
 from multipanda_py.control.augmented_params import AugmentedParams
 from multipanda_py.control.bounded_pose import BoundedPose
+from multipanda_py.control.bounded_pull import BoundedPull
 from multipanda_py.control.cartesian_spring import CartesianSpring
 from multipanda_py.control.motion_watch import MotionState
 from multipanda_py.control.plan_integral import PlanIntegral
@@ -54,7 +55,8 @@ class OptimizationAugmented(JointTrajectory):
 
     with :math:`F_{opt} = \Lambda J M^{-1} \tau_{opt}`, what the plan's torques do at the tool,
     and :math:`N \tau_{opt} = \tau_{opt} - J^T F_{opt}`, what they do besides; the spring and
-    damper :math:`F_x` of :class:`.CartesianSpring` to the target pose; and the forces
+    damper :math:`F_x` of :class:`.CartesianSpring` to the target pose, as :class:`.BoundedPull`
+    has them; and the forces
     :math:`F_c` along *u* of :class:`.PressingTeam`, along which neither plan nor spring have a
     say (*f* is what they ask for there). The parameter ``mode`` says what counts:
 
@@ -103,6 +105,7 @@ class OptimizationAugmented(JointTrajectory):
             for arm in context.arms
         ]
         self._pose_springs = [CartesianSpring() for _ in range(n)]
+        self._pulls = [BoundedPull(arm) for arm in context.arms]
         self._poses = [BoundedPose() for _ in range(n)]
         self._goals = [(np.zeros(3), np.eye(3)) for _ in range(n)]
         self._wrenches = np.zeros((n, 6))
@@ -205,8 +208,9 @@ class OptimizationAugmented(JointTrajectory):
                 pose = self._poses[arm]
                 pose.advance(*self._goals[arm], period)
                 pose.tie(state)
-                pull = self._pose_springs[arm].wrench(state, pose.position, pose.rotation)
-                wrench += freed * pull
+                spring = self._pose_springs[arm]
+                spring.measure(state, pose.position, pose.rotation)
+                wrench += freed * self._pulls[arm].of(spring, state)
         self._team.across(wrenches)
         self._team.add(wrenches)
         for state, wrench, tau, part in zip(states, wrenches, self.tau, self._at_tool):

@@ -23,6 +23,10 @@ LAWS = {
     "joint_impedance": {"stiffness": JOINTS},
     "joint_velocity": {"stiffness": JOINTS},
     "joint_trajectory": {"stiffness": JOINTS},
+    "optimization_augmented": {
+        "stiffness": JOINTS, "integral_rate": 3.0, "integral_share": 0.3, "mode": "force",
+        "position_stiffness": [3000.0] * 3 + [200.0] * 3,
+    },
     "cartesian_impedance": {"stiffness": STIFF, "nullspace.stiffness": [100.0] * 7},
     "operational_space": {"stiffness": [1600.0] * 6, "damping_ratio": [3.0] * 6},
     "force_impedance": {"stiffness": STIFF},

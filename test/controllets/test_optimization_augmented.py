@@ -390,3 +390,50 @@ def test_a_force_that_ends_leaves_the_hands_where_they_are():
     found = [parts(state, tau)[0][1] for state, tau in zip(rig.states, taus)]
     signs = np.array([1.0, -1.0])
     assert signs @ found == pytest.approx(0.0, abs=0.01)  # of what was controlled
+
+
+@pytest.mark.inline
+def test_hands_press_with_what_the_joints_of_all_can_exert_and_not_beyond():
+    """With 200 N asked for; what comes back is what is exerted, and nothing winds up."""
+    rig = Rig(2, mode="hybrid", integral_rate=0.0)
+    rig.press(outward(2, 200.0))
+    rig.feel(outward(2, 10.0))
+    axes, hands = outward(2, 1.0), rig.law._team.hands
+    for cycle in range(2600):
+        if cycle > 300:
+            rig.feel(axes * [[max(10.0, hand.exerted)] for hand in hands])
+        rig.step()
+    worst = max(
+        (np.abs(state.jacobian.T @ axis) / state.limits.torque).max()
+        for state, axis in zip(rig.states, axes)
+    )
+    assert [hand.exerted for hand in hands] == pytest.approx([0.9 / worst] * 2, rel=1e-3)
+    assert 0.9 / worst < 190.0
+    rig.press(outward(2, 20.0))
+    most = 0.0
+    for cycle in range(2600):
+        rig.feel(axes * [[hand.exerted] for hand in hands])
+        rig.step()
+        most = max(most, hands[0].exerted) if cycle > 2100 else 0.0
+    assert most == pytest.approx(20.0, abs=0.5)
+
+
+@pytest.mark.inline
+def test_soft_joints_do_not_swing_up_by_the_integral():
+    """With 10 Nm/rad, a damping ratio of 0.3 and the fastest integral they did; dense model."""
+    soft, ratios = np.full(7, 10.0), np.full(7, 0.3)
+    rig = Rig(1, stiffness=soft, damping_ratio=ratios, integral_rate=3.0, integral_share=0.3)
+    (state,) = rig.states
+    rng, q, dq = np.random.default_rng(2), READY.copy(), np.zeros(7)
+    dq += rng.uniform(-0.15, 0.15, 7)
+    largest = []
+    for _ in range(6):
+        peak = 0.0
+        for _ in range(1500):
+            rig.maker.at([q], np.array([dq]))
+            (tau,) = rig.step()
+            dq = dq + PERIOD * np.linalg.solve(state.mass, tau)
+            q = q + PERIOD * dq
+            peak = max(peak, np.abs(dq).max())
+        largest.append(peak)
+    assert largest[-1] < 0.2 * largest[0]
