@@ -97,7 +97,7 @@ class Ownership:
         """Activate an instance; return why it cannot be, or an empty string."""
         arms = [] if instance.spec.is_hold else [self._arms[i] for i in instance.spec.arms]
         if arms and not instance.is_sound:
-            return f"{instance.spec.name}: it failed to take its parameters; set others first"
+            return _unsound(instance)
         for arm in arms:
             if arm.fault:
                 return (
@@ -288,6 +288,8 @@ class Ownership:
     def begin_anew(self, wanted: Sequence[bool], now_ns: int) -> None:
         """Activate ``wanted``, and holds, as at the start: on arms that have been put elsewhere.
 
+        A law that has failed to take its parameters since is reported, and its arms hold.
+
         Raises:
             Exception: Whatever a law or feature raises.
         """
@@ -297,7 +299,12 @@ class Ownership:
         for instance in self.active:
             self._leave(instance)
             instance.active = False
-        self.apply(wanted, now_ns=now_ns)
+        flags = list(wanted)
+        for index, instance in enumerate(self._instances):
+            if flags[index] and not instance.is_sound:
+                flags[index] = instance.spec.is_hold
+                self.report(Event.SWITCH_FAILED, instance, _unsound(instance), now_ns)
+        self.apply(flags, now_ns=now_ns)
 
     def hold_all(self, event: Event, text: str, now_ns: int) -> None:
         """Give every arm to its hold, seeded anew, and report why."""
@@ -382,3 +389,8 @@ class Ownership:
             pass_interrupt(error)
             now_ns = time.monotonic_ns()
             self.report(Event.CONTROLLET_ERROR, instance, error_text(error), now_ns)
+
+
+def _unsound(instance: Instance) -> str:
+    """Return why an instance must not be activated as it is."""
+    return f"{instance.spec.name}: it failed to take its parameters; set others first"

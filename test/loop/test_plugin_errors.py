@@ -166,6 +166,21 @@ def test_parameters_that_an_idle_law_cannot_take_latched_a_fault_on_the_arm_of_a
     assert "left/odd" in cell.active
 
 
+def test_a_reset_once_began_a_law_again_that_had_not_taken_its_parameters(make_cell):
+    cell = make_cell(controllets=LAWS, active=["left/odd", "right/joint"])
+    cell.step(2)
+    saved = cell.simulation.save()
+    cell.switch(["left/joint"], strictness=Strictness.FORCE_AUTO)
+    cell.set_parameters("left/odd", {"fault": "init"})
+    cell.step(2)
+    cell.events()
+    cell.simulation.reset(saved)
+    assert Event.SWITCH_FAILED in [event.event for event in cell.events()]
+    assert set(cell.active) == {"left/hold", "right/joint"}
+    cell.step(2)
+    assert not cell.state("left").fault
+
+
 @pytest.mark.parametrize(
     ("fault", "raised"), [("init", "RuntimeError"), ("activate", "RuntimeError"),
                           ("exit", "SystemExit")],
