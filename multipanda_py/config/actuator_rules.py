@@ -115,7 +115,12 @@ def _group_faults(where: str, group: ActuatorConfig, n_joints: int) -> Iterator[
         except ActuatorRefused as error:
             yield f"{where}.preset: {error}"
     for joint, most in enumerate(group.exertable(n_joints)):
-        if most == 0.0:
+        if most == 0.0 and not group.actuator(n_joints).exertable(group.preset)[joint]:
+            yield (
+                f"{where}.preset: got one at which the springs of joint {joint + 1} of the group "
+                "exert nothing; allowed what stiffens them"
+            )
+        elif most == 0.0:
             yield (
                 f"{where}.motor.max_torque: got less than the springs of joint {joint + 1} of the "
                 "group take at the preset alone, friction included; allowed more, or another "

@@ -10,6 +10,9 @@ from typing import Any, get_args
 from multipanda_py.config.actuator_section import Mode
 from multipanda_py.robots.read_gazebo import GazeboActuator, read_gazebo
 
+_PRESETS = {"awas2": 0.005}
+"""Where the toolbox's 0 until one is commanded is no spring at all: its paper's soft one [m]."""
+
 
 def actuators_of(urdf: Path, joints: Sequence[str]) -> dict[str, Any]:
     """Return the section that a URDF's plug-ins make, empty if it has none.
@@ -44,6 +47,7 @@ def actuators_of(urdf: Path, joints: Sequence[str]) -> dict[str, Any]:
             "params": {key: [member.params[key] for member in members] for key in first.params},
             "mode": get_args(Mode)[first.mode],
             "motor": motors[0],
+            **({"preset": _PRESETS[first.type]} if first.type in _PRESETS else {}),
             **({"motor_2": motors[1]} if len(motors) > 1 else {}),
         }
     return groups

@@ -10,6 +10,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from multipanda_py import Cell
 from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.compliance.motors import LinkPid, Motors
 from multipanda_py.config import actuator_section
@@ -43,6 +44,8 @@ def arm_with(actuators, **arm):
         ({"preset": 0.9}, {}, r"a.preset: qbmove: .*joint 1: got 0.9, allowed 0 to 0.6 rad"),
         ({"type": "awas2", "preset": 0.2}, {}, r"a.preset: .*got 0.2, allowed .* 0.04 m"),
         ({"preset": float("nan")}, {}, r"a.preset: got nan"),
+        ({"type": "awas2", "preset": 0.0}, {},
+         r"a.preset: got one at which the springs of joint 1 of the group exert nothing"),
         ({"mode": "equilibrium_pid"}, {}, r"a.motor: missing for mode equilibrium_pid; allowed"),
         ({"mode": "springs"}, {}, r"a.mode: got 'springs'"),
         ({"motor": {"inertia": 0.0}}, {}, r"a.motor.inertia: got 0.0"),
@@ -139,6 +142,23 @@ def rewritten(tmp_path, change):
     for name in ("two_joints.yaml", "two_joints.urdf", "two_joints_extra.yaml"):
         (tmp_path / name).write_text(change((FOLDER / name).read_text(encoding="utf-8")))
     return tmp_path / "two_joints.yaml"
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("kind", ["sea", "bavs", "awas_ii"])
+def test_a_urdf_with_awas_ii_was_refused_as_a_motor_that_is_too_weak(tmp_path, kind):
+    def change(text):
+        return re.sub("<mot_.*>", "", text.replace("libqbmove_plugin", f"lib{kind}_plugin"))
+
+    file = rewritten(tmp_path, change)
+    with Cell.from_yaml(file, placement="inline") as cell:
+        cell.switch(["arm/actuator_commands_controller"], strictness="force_auto")
+        cell.command_actuators("arm", equilibrium_position=0.3)
+        if kind == "awas_ii":
+            cell.command_actuators("arm", stiffness_preset=0.03)
+        cell.step(1500)
+        assert not cell.state("arm").fault
+        np.testing.assert_allclose(cell.state("arm").q, 0.3, atol=0.05)
 
 
 def test_an_unknown_tag_is_said_of_the_model(tmp_path):
