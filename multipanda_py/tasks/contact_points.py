@@ -24,12 +24,14 @@ class ContactPoint:
         thing: Which thing.
         point: In the frame of the thing, (3,) [m].
         inward: Unit normal into the thing, in its frame, (3,).
+        pivots: Whether the hand may turn about the point.
     """
 
     arm: str
     thing: str
     point: Vector
     inward: Vector
+    pivots: bool = False
 
 
 def contact_points(contact: Contact, thing: SceneObject) -> list[ContactPoint]:
@@ -59,7 +61,9 @@ def contact_points(contact: Contact, thing: SceneObject) -> list[ContactPoint]:
     normal = np.zeros(3)
     normal[axis] = sign
     return [
-        ContactPoint(arm, thing.name, foot + way * extents[axis] * normal, -way * normal)
+        ContactPoint(
+            arm, thing.name, foot + way * extents[axis] * normal, -way * normal, contact.pivots
+        )
         for arm, way in zip(contact.arms, (1.0, -1.0))
     ]
 

@@ -43,6 +43,8 @@ class Contact(Section):
     """Of the thing, by its own axes."""
     at: Offset = [0.0, 0.0, 0.0]
     """How far the line is from the one through the centre, across the side [m]."""
+    pivots: bool = False
+    """Whether tips may turn on the thing, as balls do, in plans; else hands hold it rigidly."""
 
 
 class Recourse(Section):

@@ -172,6 +172,23 @@ def test_a_thing_that_moves_away_is_followed(make_cell):
 
 
 @pytest.mark.sim
+def test_a_force_out_of_its_band_stops_the_motion_until_it_is_back(make_cell):
+    """Somebody presses on the box, along the line of the hands, and lets go."""
+    doing = Doing(make_cell, SQUEEZE, {**LIFT, "duration": 1.0, "force_band": 0.1})
+    doing.until(lambda: doing.said("planned", "lift"))
+    doing.cell.step(100)
+    law = "augmented"
+    doing.cell.set_parameters(law, {"force_ki": 0.0, "force_kp": 0.0})
+    doing.cell.simulation.apply_wrench("box", force=[0.0, 12.0, 0.0])
+    doing.until(lambda: doing.said("replanned", "lift"))
+    assert "force out of its band" in doing.said("replanned", "lift")[0]
+    doing.cell.simulation.apply_wrench("box", force=[0.0, 0.0, 0.0])
+    doing.cell.set_parameters(law, {"force_ki": 10.0, "force_kp": 0.2})
+    assert doing.finish(), doing.runner.reason
+    assert len(doing.said("planned", "lift")) > 1
+
+
+@pytest.mark.sim
 def test_a_box_that_is_taken_away_fails_after_its_retries_and_arms_hold(make_cell):
     lift = {**LIFT, "on_failure": {"retry": 1}, "timeout": 3.0}
     doing = Doing(make_cell, SQUEEZE, lift)

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +69,32 @@ def test_what_is_wrong_is_one_line(tmp_path, capsys, change, said):
 def test_a_file_that_is_not_there_is_one_line(tmp_path, capsys):
     assert main(["task", str(tmp_path / "none.yaml")]) == 1
     assert "cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.sim
+def test_a_task_that_is_interrupted_ends_in_hold(tmp_path):
+    """Beside a loop of its own, as on a real cell."""
+    cell = tmp_path / "cell.yaml"
+    text = (CONFIG / "box_task_sim.yaml").read_text()
+    cell.write_text(text.replace("name: box_task_sim", f"name: test_task_{os.getpid()}"))
+    command = [
+        sys.executable,
+        "-m",
+        "multipanda_py.cli",
+        "task",
+        near(tmp_path),
+        "--cell",
+        str(cell),
+    ]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as task:
+        assert task.stdout is not None
+        assert task.stderr is not None
+        for line in task.stdout:
+            if "planned" in line:
+                task.send_signal(signal.SIGTERM)
+                break
+        rest, said = task.stdout.read(), task.stderr.read()
+        assert task.wait(30) == 143
+    assert "approach: aborted: closed" in rest
+    assert said == "multipanda task: SIGTERM before it was done\n"
