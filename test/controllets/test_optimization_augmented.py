@@ -12,6 +12,7 @@ from multipanda_py import registry
 from multipanda_py.control.motion_watch import MotionState
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.parameter_set import ParameterSet
+from multipanda_py.pose import Pose
 from multipanda_py.testing import PERIOD, StateMaker, check_contract
 
 LAW = "optimization_augmented"
@@ -437,3 +438,22 @@ def test_soft_joints_do_not_swing_up_by_the_integral():
             peak = max(peak, np.abs(dq).max())
         largest.append(peak)
     assert largest[-1] < 0.2 * largest[0]
+
+
+@pytest.mark.sim
+def test_a_hand_that_slides_along_a_surface_presses_on_as_asked():
+    """As in polishing, by a late arm: a pose 6 cm along what it presses on."""
+    rig = ContactRig(2e4, 0.001, {"mode": "force"}, {"perturbation": LATE}, law=LAW)
+    try:
+        rig.step(50)
+        rig.press(20.0)
+        rig.step(1400)
+        pose = rig.cell.pose("arm")
+        goal = pose.position + [0.0, 0.06, 0.0]
+        rig.cell.set_target("arm", pose=Pose(goal, pose.rotation))
+        forces, _ = rig.step(1000)
+        assert np.sqrt(np.square(forces - 20.0).mean()) < 1.0
+        assert forces == pytest.approx(20.0, abs=4.0)
+        assert rig.cell.pose("arm").position[:2] == pytest.approx(goal[:2], abs=3e-3)
+    finally:
+        rig.close()
