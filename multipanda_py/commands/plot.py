@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from multipanda_py.commands.output import OK, complain, say
+from multipanda_py.commands.output import OK, check_output, complain, say
 from multipanda_py.logs.doubts import doubts, unrecorded
 from multipanda_py.logs.plots import SUFFIXES, draw
 from multipanda_py.logs.reading import read
@@ -26,12 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Draw it, and say what is odd about it."""
+    output = options.output or Path(Path(options.logs[0]).stem + ".png")
+    check_output(output, *SUFFIXES, beside=options.logs)
     log = read(options.logs, robot=options.robot)
     for sentence in unrecorded(log):
         complain(f"note: {sentence}")
     for arm in log.arms.values():
         for sentence in doubts(arm, moves=False):  # a picture may well show an arm at rest
             complain(f"note: {sentence}")
-    for path in draw(log, options.output or Path(Path(options.logs[0]).stem + ".png")):
+    for path in draw(log, output):
         say(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
     return OK

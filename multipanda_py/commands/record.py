@@ -12,7 +12,7 @@ from pathlib import Path
 from multipanda_py.cell import Cell
 from multipanda_py.commands.motion import follow, go_to_begin, read_motion
 from multipanda_py.commands.options import arm_of, positive
-from multipanda_py.commands.output import FAILED, OK, complain, say
+from multipanda_py.commands.output import FAILED, OK, check_output, complain, say
 from multipanda_py.exceptions import ConfigurationError, LoopError
 from multipanda_py.logs.recording import Recorded, Recording, new_file, recorded
 from multipanda_py.logs.running import find_running
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _own(options: argparse.Namespace) -> Recorded:
     own = Cell.from_yaml(options.file)
-    path = new_file(options.output or _default(own.config.cell.name))  # before any arm is met
+    path = _target(options, own.config.cell.name)  # before any arm is met
     arm, law, points = "", "", None
     if options.motion is not None:  # refused before anything moves
         arm = arm_of(own.arms, options.arm)
@@ -114,7 +114,7 @@ def _own(options: argparse.Namespace) -> Recorded:
 
 def _attached(options: argparse.Namespace) -> Recorded:
     plan, memory = find_running(options.node)
-    path = new_file(options.output or _default(plan.name))
+    path = _target(options, plan.name)
     fd = os.open(memory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         split = int((options.split or 0.0) * _MEGABYTE)
@@ -132,6 +132,11 @@ def _attached(options: argparse.Namespace) -> Recorded:
     except KeyboardInterrupt:
         say("stopped")
     return recorded(recording.stop())
+
+
+def _target(options: argparse.Namespace, cell: str) -> Path:
+    """Return where the recording goes, in a folder that is there."""
+    return check_output(new_file(options.output or _default(cell)))
 
 
 def _default(cell: str) -> Path:

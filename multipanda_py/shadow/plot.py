@@ -80,7 +80,7 @@ def draw_shadow(
     axes[-1].set_xlabel("robot time [s], grey: not judged")
     said = f", {len(alarms)} times outside its band" if band is not None else ""
     log = parts[0].log
-    figure.suptitle(f"{log.arm} ({log.robot or 'unknown robot'}) and its twin{said}", size=10)
+    axes[0].set_title(f"{log.arm} ({log.robot or 'unknown robot'}) and its twin{said}", size=10)
     figure.tight_layout()
     save_figure(figure, output)
     plots.close(figure)

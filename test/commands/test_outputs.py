@@ -44,6 +44,9 @@ def files(tmp_path, monkeypatch):
         ("shadow --learn run.csv --twin single_sim.yaml -o run.csv", "another use for"),
         ("validate --plant single_sim.yaml --twin single_sim.yaml -o taken.html",
          "taken.json, allowed a file in a folder that is there: it is a folder itself"),
+        ("record single_sim.yaml -o none/run.mcap", "run.mcap, allowed a file in a folder"),
+        ("plot run.csv -o none/run.png", "allowed a file .png or .svg or .pdf in"),
+        ("plot run.csv -o run.csv", "allowed a file .png"),
         ("record dual_real.yaml -o run.txt", "got suffix '.txt', allowed .mcap"),
     ],
 )  # fmt: skip
