@@ -46,7 +46,8 @@ class PastCycles:
     for force and torque each: no more than is measured, nothing that was not asked for, and none
     of a damper's force in free air, as s goes to zero where a free arm may show :math:`F_{ext}`.
     A fast arm hands nothing over, nor does one at its limits, nor one that did not execute its
-    torques.
+    torques. Torques from outside that a law of springs and motors commanded end with it, and are
+    neither pressed against nor measured here.
 
     Thread: control; costs nothing until it is asked.
     """
@@ -71,6 +72,11 @@ class PastCycles:
             _shifted(columns(arms, name), -first)
             for name in ("tau", "tau_ext", "wrench_ext_in_base")
         ]
+        asked = columns(arms, "actuator_command")
+        pushes = slice(asked.start + 3 * (asked.stop - asked.start) // 4, asked.stop)
+        for index, at in enumerate(self._at):
+            at["pushes"] = _shifted(pushes, start + index * arms.itemsize // 8)
+        self._is_sprung = asked.stop > asked.start
         self._time = columns(row, "time").start
         self._first = 0
 
@@ -128,9 +134,12 @@ class PastCycles:
         if speed > MAX_SPEED:
             return Handover(np.zeros(arm.state.n_joints))
         state, mass = arm.state.for_readers(), arm.model.load_mass  # whose terms the law asks for
+        felt = -wrench_ext
+        if self._is_sprung:  # what a law pushed joints with ends with it: nothing to press on
+            push = _mean(rows[:, at["pushes"]])[:n]
+            tau, external, felt = tau + push, external - push, felt + tool_wrench(state, push)
         wrench = tool_wrench(state, tau)
         contact = wrench.copy()
-        felt = -wrench_ext
         agreed(contact[:3], felt[:3], FREE_FORCE)
         agreed(contact[3:], felt[3:], FREE_TORQUE)
         if speed < REST_SPEED and self._was_executed(arm, tau + external):

@@ -239,6 +239,24 @@ def test_a_push_from_outside_reaches_the_joint_under_any_command_and_ends_with_t
     assert not cell.simulation.data.qfrc_applied.any()
 
 
+@pytest.mark.parametrize("mode", ["link_pid", "equilibrium_pid"])
+def test_a_hold_went_on_pressing_against_a_push_that_had_ended_with_its_law(make_cell, mode):
+    """What had balanced the push moved the arm by 0.05 rad, lighter ones at 2 rad/s."""
+    cell = cell_of(make_cell, mode, damping=DAMPED)
+    cell.step(20)
+    cell.command_actuators("left", external_torque={"joint1": 20.0})
+    cell.step(800)
+    q = cell.state("left").q.copy()
+    assert np.abs(cell.state("left").dq).max() < 0.01
+    cell.hold()
+    fastest = 0.0
+    for _ in range(30):
+        cell.step(10)
+        fastest = max(fastest, float(np.abs(cell.state("left").dq).max()))
+    assert fastest < 0.3
+    np.testing.assert_allclose(cell.state("left").q, q, atol=5e-3)
+
+
 @pytest.mark.parametrize("mode", ["spring_references", "motor_pid"])
 def test_a_reference_beyond_a_stop_was_bounded_without_a_word(make_cell, mode):
     own = springs()
