@@ -83,7 +83,7 @@ def test_a_task_that_is_interrupted_ends_in_hold(tmp_path):
         "-m",
         "multipanda_py.cli",
         "task",
-        near(tmp_path),
+        near(tmp_path, ("duration: 0.4", "duration: 20.0")),
         "--cell",
         str(cell),
     ]
