@@ -96,13 +96,13 @@ class Execution:
             PlanRejected: If there is no plan.
             TargetRejected: If the cell does not take what was planned.
         """
-        time = self._cell.time
+        time, seen = self._cell.time, self._law.look()
         if time - self._began > self.subtask.timeout:
             raise TaskFailed(
                 f"not done after {self.subtask.timeout:g} s, in phase {self.phase}"
+                + self._missed(seen)
                 + self._law.words()
             )
-        seen = self._law.look()
         for name in (*self._watched, *self._carried):
             seen.pose(name)  # or it is not there
         if self._presses and self.phase != "begin":
@@ -213,6 +213,12 @@ class Execution:
             if (distance := float(np.linalg.norm(off))) > self.subtask.moved:
                 return f"{name} is {distance:.3f} m from where the plan has it"
         return ""
+
+    def _missed(self, seen: Seen) -> str:
+        """Say how far frames are from their goals."""
+        goals = self.plan.goals if self.plan is not None else ()
+        parts = [(goal.frame, *goal.errors(seen)) for goal in goals]
+        return "".join(f"; {name} is {d:.3f} m, {a:.2f} rad off" for name, d, a in parts)
 
     def _is_there(self, plan: SubtaskPlan, seen: Seen) -> bool:
         """Return whether all goals are reached."""

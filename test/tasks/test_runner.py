@@ -224,6 +224,15 @@ def test_force_alone_lifts_where_there_is_no_plan(make_cell):
 
 
 @pytest.mark.sim
+def test_a_goal_that_is_missed_is_said_with_how_far_it_is(make_cell):
+    lift = {**LIFT, "tolerance": 1e-4, "timeout": 1.5}
+    doing = Doing(make_cell, SQUEEZE, lift)
+    assert not doing.finish()
+    assert "not done after 1.5 s, in phase move; box is 0.0" in doing.runner.reason
+    assert doing.holds
+
+
+@pytest.mark.sim
 def test_force_alone_lifts_where_no_plan_is_wanted(make_cell):
     """The pose of the hands leads the box up between them."""
     doing = Doing(make_cell, SQUEEZE, {**LIFT, "mode": "force", "tolerance": 0.02})
