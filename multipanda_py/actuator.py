@@ -52,6 +52,8 @@ _HALVINGS = 40
 """Of looking for what motors can hold: to a part in 1e12."""
 PINION = 0.015
 """Radius of the pinion by which a second motor moves a pivot, if nobody says [m]."""
+_ENDLESS = 1e12
+"""Torques and stiffnesses of springs stay below this: their squares are numbers [Nm, Nm/rad]."""
 _LEAST_CHANGE = 0.01
 """By which share the stiffness has to change over the range of presets."""
 
@@ -119,6 +121,7 @@ class Actuator(ABC, Generic[P]):
         self._lower = -self._limit
         self._refuse_range()
         self.on_parameters()
+        self._refuse_endless()
         self._refuse_idle_presets()
 
     @classmethod
@@ -347,6 +350,23 @@ class Actuator(ABC, Generic[P]):
                 f"presets of joint {joint + 1}: got {low[joint]:g} to {high[joint]:g} rad, "
                 f"allowed less than max_deflection {limit[joint]:g}, where springs end"
             )
+
+    def _refuse_endless(self) -> None:
+        """Refuse a deflection so large that springs would exert what is no number there."""
+        none = np.zeros(self.n_joints)
+        with np.errstate(all="ignore"):
+            for preset in (self.preset_low, self.preset_high):
+                for end in self._ends(none, preset):
+                    theta = self.references(end, preset)
+                    found = (
+                        *self.elastic_torque(none, *theta),
+                        self.link_stiffness(none, *self.references(0.999 * end, preset)),
+                    )
+                    for joint in np.flatnonzero(~(np.abs(found).max(axis=0) < _ENDLESS)):
+                        raise self.refused(
+                            f"max_deflection of joint {joint + 1}: got {self._limit[joint]:g} "
+                            f"rad, allowed where springs exert less than {_ENDLESS:.0e} Nm"
+                        )
 
     def _refuse_idle_presets(self) -> None:
         """Refuse presets that do not change the stiffness: parameters were mixed up."""

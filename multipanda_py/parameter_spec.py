@@ -86,12 +86,16 @@ class Spec:
         unit = f" {self.unit}" if self.unit else ""
         runs = [(pair, len(list(run))) for pair, run in itertools.groupby(self.bounds)]
         if len(runs) > 1:
-            parts = (f"{count} in [{low:g}, {high:g}]" for (low, high), count in runs)
+            parts = (f"{count} in {self._range(low, high)}" for (low, high), count in runs)
             return f"{kind.rstrip(',')}, {', then '.join(parts)}{unit}"
         low, high = self.bounds[0]
         if math.isinf(low) and math.isinf(high):
             return f"{kind.rstrip(',')}, finite"
-        return f"{kind} in [{low:g}, {high:g}]{unit}"
+        return f"{kind} in {self._range(low, high)}{unit}"
+
+    def _range(self, low: float, high: float) -> str:
+        """Say what is allowed, as intervals are written: without the end of a round bracket."""
+        return f"{'(' if self.exclusive_low else '['}{low:g}, {high:g}]"
 
     @property
     def bounds(self) -> tuple[tuple[float, float], ...]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -103,6 +103,8 @@ def test_any_kind_of_sequence_is_a_vector(value: object) -> None:
 
 def test_what_is_allowed_is_said_in_words() -> None:
     assert SPECS["gain"].allowed == "a number in [0, 10] N/m"
+    above = replace(SPECS["gain"], exclusive_low=True)
+    assert above.allowed == "a number in (0, 10] N/m", "0 itself was said to be allowed"
     assert SPECS["axes"].allowed == "3 numbers in [-5, inf] m"
     assert STIFF.allowed == "4 numbers, 2 in [0, 5000], then 1 in [1, 300], then 1 in [1, 20] N/m"
     assert SPECS["active"].allowed == "true or false"

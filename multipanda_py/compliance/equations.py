@@ -43,6 +43,7 @@ class Equations:
         least: Of x and v, (6n,): where motors stop, and how fast they get.
         most: Likewise.
         fastest: Rate of what is fast apart from springs [1/s].
+        wanted: The same as motors were given, before :meth:`slow_down` [1/s].
         integrates: Whether a controller has an integral.
         aim: What controllers are to reach, of links and motors, (3, n) [rad].
         gains: Proportional, integral and velocity gains of controllers, (3, 3, n); the second
@@ -58,7 +59,8 @@ class Equations:
         self.low, self.high = np.zeros(5 * n), np.zeros(5 * n)
         self.after = np.zeros((7 * n, 11 * n + 1))
         self.least, self.most = np.full(6 * n, -np.inf), np.full(6 * n, np.inf)
-        self.fastest, self.integrates = 0.0, False
+        self.fastest, self.wanted, self.integrates = 0.0, 0.0, False
+        self._squares, self._drags = np.zeros((2, n)), np.zeros((2, n))
         self._each = np.arange(n)
         self._constant = self.before[:, 0].reshape(5, n)
         self._accelerations = self.after[3 * n : 4 * n]  # of links
@@ -71,6 +73,7 @@ class Equations:
         self._lightness = np.zeros((2, n))
         self._motor_damping, self._shares = np.zeros((2, n)), np.zeros((2, n))
         self.elastic: Vector = np.ones(n)
+        self._has_pid = np.zeros(n, dtype=bool)
         self._softness = 1.0
 
     @property
@@ -113,7 +116,7 @@ class Equations:
         exists = np.array([np.ones(n), has_second])
         self.elastic = np.where(rigid, 0.0, 1.0)
         self.gains[:] = 0.0
-        self._largest = np.full((3, n), np.inf)
+        self._largest, self._has_pid = np.full((3, n), np.inf), linked
         self.gains[:, LINK] = linked * np.array([link_pid.p, link_pid.i, link_pid.d])
         self._largest[LINK, linked] = link_pid.max_torque[linked]
         friction, stick = np.zeros((2, n)), np.zeros((2, n))
@@ -145,10 +148,29 @@ class Equations:
         self.low[:] = -self.high
         rate = (self.gains[0, FIRST:] + stick) * self._lightness
         drag = (self.gains[2, FIRST:] + self._motor_damping) * self._lightness
-        self.fastest = max(math.sqrt(rate.max()), float(drag.max()))
+        self._squares, self._drags = rate, drag
+        self.fastest = self.wanted = max(math.sqrt(rate.max()), float(drag.max()))
         self._put_motors()
         self.set_damping(np.zeros(n))
         self._put_constant()
+
+    def slow_down(self, fastest: float) -> None:
+        """Take motors as heavier that friction, dampers or controllers turn faster than that.
+
+        Until modes are set again.
+
+        Args:
+            fastest: Rate that substeps hold [1/s].
+        """
+        share = np.minimum(
+            fastest**2 / np.maximum(self._squares, fastest**2),
+            fastest / np.maximum(self._drags, fastest),
+        )
+        for rates in (self._lightness, self._squares, self._drags):
+            rates *= share
+        self.fastest = max(math.sqrt(self._squares.max()), float(self._drags.max()))
+        self._put_motors()
+        self.set_damping(np.zeros(self.n_joints))
 
     def _put_motors(self) -> None:
         """Fill what of A does not depend on links or damping."""
@@ -179,7 +201,12 @@ class Equations:
                 rows[4 + motor, each, 1 + other, each] = -self._lightness[motor] * (both + own)
 
     def set_links(
-        self, compliance: Matrix, damping: Vector, rest: Vector, softness: float = 1.0
+        self,
+        compliance: Matrix,
+        damping: Vector,
+        rest: Vector,
+        softness: float = 1.0,
+        ease: float = 1.0,
     ) -> None:
         """Take what links answer torques with.
 
@@ -188,10 +215,13 @@ class Equations:
             damping: Of the joints themselves, (n,) [Nm s/rad].
             rest: Accelerations of links by everything else, (n,) [rad/s^2].
             softness: What springs are scaled by.
+            ease: What controllers of links are scaled by.
         """
+        n, each = self.n_joints, self._each
         if softness != self._softness:
             self._softness = softness
             self._put_springs()
+        self._links.reshape(n, 11, n)[each, 6, each] = np.where(self._has_pid, ease, 1.0)
         self.put_torques()
         self._drag -= damping
         self._accelerations[:, :-1] = compliance.dot(self._links)

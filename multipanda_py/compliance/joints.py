@@ -16,7 +16,7 @@ from multipanda_py.compliance.motors import LinkPid, Motors
 from multipanda_py.compliance.original import original_step
 from multipanda_py.compliance.slow_part import SlowPart
 from multipanda_py.compliance.springs import Actuators
-from multipanda_py.compliance.substeps import MOST, choose_substeps
+from multipanda_py.compliance.substeps import HELD_SHARE, MOST, choose_substeps
 from multipanda_py.exceptions import ActuatorRefused, BackendError
 from multipanda_py.state import Matrix, Vector
 
@@ -174,9 +174,9 @@ class CompliantJoints(CommandedJoints):
         before = flow.state.copy()
         flow.x[0], flow.v[0] = q, dq
         try:
-            if self.springs.are_damped:
-                self._equations.set_damping(self.springs.damping(flow.x[1:]))
             if self.scheme == "original":
+                if self.springs.are_damped:
+                    self._equations.set_damping(self.springs.damping(flow.x[1:]))
                 self._equations.set_links(compliance, damping, rest_acceleration)
                 np.copyto(self._torque, original_step(flow, duration))
                 self._shift[:], self._velocity[:] = 0.0, dq  # any will do for no shift
@@ -197,14 +197,25 @@ class CompliantJoints(CommandedJoints):
         self, q: Vector, rest: Vector, compliance: Matrix, damping: Vector, duration: float
     ) -> None:
         flow, equations = self._flow, self._equations
+        own = self.springs.damping(flow.x[1:]) if self.springs.are_damped else self._none
+        if equations.fastest * duration > 1.001 * HELD_SHARE * self._most:
+            equations.slow_down(HELD_SHARE * self._most / duration)
         plan = choose_substeps(
-            self.springs, equations, flow.x, compliance, damping, duration, self._most
+            self.springs, equations, flow.x, compliance, damping, own, duration, self._most
         )
+        if self.springs.are_damped:
+            equations.set_damping(plan.ease * own)
         self.complaint = plan.complaint
         self.unheld += bool(plan.complaint)
         self._slow.update(flow.v[0], self._velocity, rest, self.inner, duration)
         slow = self._slow.acceleration
-        equations.set_links(compliance, damping, slow + self._slow.held, plan.softness)
+        equations.set_links(
+            compliance,
+            damping,
+            slow + self._slow.held,
+            plan.softness,
+            min(plan.softness, plan.ease),
+        )
         kick = 0.5 * duration * (rest - slow)
         flow.v[0] += kick
         flow.impulse[:] = 0.0

@@ -30,11 +30,14 @@ class Plan(NamedTuple):
     Attributes:
         substeps: Their number.
         softness: What springs are scaled by; below 1 where so many cannot hold them.
+        ease: What dampers between motors and links, and controllers of links, are scaled by;
+            likewise.
         complaint: What cannot be held, in words, or nothing.
     """
 
     substeps: int
     softness: float
+    ease: float
     complaint: str
 
 
@@ -44,6 +47,7 @@ def choose_substeps(
     x: Matrix,
     compliance: Matrix,
     damping: Vector,
+    own_damping: Vector,
     duration: float,
     most: int,
 ) -> Plan:
@@ -68,7 +72,8 @@ def choose_substeps(
         equations: Of motors and controllers.
         x: Positions of links and motors, (3, n) [rad].
         compliance: C, (n, n) [1/(kg m^2)].
-        damping: Of links, all together, (n,) [Nm s/rad].
+        damping: Of the links' own joints, (n,) [Nm s/rad].
+        own_damping: Between motors and links, (n,) [Nm s/rad].
         duration: Of the step [s].
         most: Largest number of substeps.
 
@@ -83,7 +88,11 @@ def choose_substeps(
     if springs.moves_pivots and equations.lightness[1].any():
         square = _with_pivots(square, springs, equations, x, reach)
     omega = math.sqrt(square)
-    fastest = max(equations.fastest, *reach.dot(damping).tolist())
+    held = HELD_SHARE * most / duration
+    eased = own_damping * equations.elastic
+    drag = eased + equations.gains[2, LINK]
+    dampers = max((reach.dot(drag) + eased * equations.lightness).ravel().tolist())
+    fastest = max(equations.fastest, dampers, *reach.dot(damping).tolist())
     wanted = duration * max(omega / SHARE, fastest / FAST_SHARE)
     if not math.isfinite(wanted):
         raise BackendError(
@@ -91,7 +100,7 @@ def choose_substeps(
             "allowed what is finite"
         )
     count = max(1, math.ceil(wanted))
-    complaint, softness = "", 1.0
+    complaint, softness, ease = "", 1.0, min(1.0, held / max(dampers, held))
     if omega * duration > math.pi:
         complaint = (
             f"springs vibrate at {omega / math.tau:.0f} Hz: a step of {1e3 * duration:.3g} ms is "
@@ -99,7 +108,8 @@ def choose_substeps(
             f"{1e3 * math.pi / omega:.3g} ms"
         )
     if count > most:
-        count, held = most, HELD_SHARE * most / duration
+        count = most
+    if duration * omega / SHARE > most:
         complaint = (
             f"springs of {sigma.max():.4g} Nm/rad vibrate at {omega / math.tau:.0f} Hz: {most} "
             f"substeps in {1e3 * duration:.3g} ms are exact up to "
@@ -108,7 +118,13 @@ def choose_substeps(
         if omega > held:
             softness = (held / omega) ** 2
             complaint += f"; they are softened by {softness:.2g}"
-    return Plan(count, softness, complaint)
+    elif max(fastest, equations.wanted) > held:
+        complaint = (
+            f"motors, controllers and dampers respond at {max(fastest, equations.wanted):.4g} "
+            f"1/s: {most} substeps in {1e3 * duration:.3g} ms hold up to {held:.4g} 1/s; motors "
+            "are taken as heavier and dampers as weaker, as far as that needs"
+        )
+    return Plan(count, softness, ease, complaint)
 
 
 def _with_pivots(

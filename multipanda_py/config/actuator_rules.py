@@ -110,6 +110,8 @@ def _group_faults(where: str, group: ActuatorConfig, n_joints: int) -> Iterator[
         place = "params" if isinstance(error, ActuatorRefused) else place
         yield f"{where}.{place}: {error}"
     else:
+        if group.motor_2 is not None and springs.n_motors == 1:
+            yield f"{where}.motor_2: got a second motor, allowed without: {group.type} has one"
         try:
             springs.checked_preset(group.preset)
         except ActuatorRefused as error:

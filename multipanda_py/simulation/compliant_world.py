@@ -89,7 +89,7 @@ class CompliantWorld:
         """Put all motors where springs carry the arms as they stand, at rest.
 
         Raises:
-            BackendError: If springs cannot.
+            BackendError: If springs cannot, or motors not within their stops.
         """
         q, wanted = self._qpos[self._positions], self._wanted()
         exerted = self._drive.reachable(q, wanted)
@@ -100,6 +100,12 @@ class CompliantWorld:
                 f"arms.{arm}.actuators: {name}: got {abs(wanted[joint]):.4g} Nm, which carry it "
                 f"at q_start, allowed what its springs and motors can exert, "
                 f"{abs(exerted[joint]):.4g} Nm"
+            )
+        for at, (theta, low, high) in self._drive.beyond_stops(q, wanted).items():
+            arm, name = names[at]
+            raise BackendError(
+                f"arms.{arm}.actuators: {name}: got a motor that has to stand at {theta:.4g} to "
+                f"carry it at q_start, allowed within its stops, {low:.4g} to {high:.4g}"
             )
         self._drive.start(q, wanted)
         self._ctrl[self._motors] = wanted

@@ -71,6 +71,7 @@ class LinkTorque:
         moved = np.array([mode.has_motors for mode in self._modes])
         self._per_load, self._lead = np.zeros((2, 2, len(preset)))
         strength = np.full((2, len(preset)), np.inf)
+        self._motors = motors
         self._has_motors = motors is not None and bool(moved.any())
         if motors is not None:
             has = moved & (motors.p > 0.0)
@@ -102,6 +103,29 @@ class LinkTorque:
         found = np.minimum(np.maximum(exerted, -self._most), self._most)
         found[self._rigid] = torque[self._rigid]
         return found
+
+    def beyond_stops(self, q: Vector, torque: Vector) -> dict[int, tuple[float, float, float]]:
+        """Return joints whose motors would have to stand beyond a stop to exert torques.
+
+        Args:
+            q: Angles of links, (m,) [rad].
+            torque: On links, (m,) [Nm].
+
+        Returns:
+            By joint, where a motor would have to stand, and its stops [rad or m].
+        """
+        if self._motors is None:
+            return {}
+        springs, low, high = self.joints.springs, self._motors.low, self._motors.high
+        equilibrium = springs.nearest_equilibrium(q, torque, self._preset, q)
+        theta = springs.references(equilibrium, self._preset)
+        beyond = (theta < low) | (theta > high)
+        beyond[1] &= springs.has_second
+        beyond[:, self._rigid] = False
+        return {
+            joint: (theta[motor, joint], low[motor, joint], high[motor, joint])
+            for motor, joint in np.argwhere(beyond)[::-1].tolist()
+        }
 
     def start(self, q: Vector, torque: Vector) -> None:
         """Put motors at rest where springs exert torques, (m,) [Nm], on links at q, (m,) [rad].

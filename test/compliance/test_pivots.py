@@ -50,7 +50,7 @@ def plan_of(robot, duration=1e-3):
     joints, inverse = robot.joints, np.array([[1.0 / INERTIA]])
     flow = joints._flow
     return choose_substeps(
-        joints.springs, joints._equations, flow.x, inverse, np.zeros(1), duration, 10_000
+        joints.springs, joints._equations, flow.x, inverse, *np.zeros((2, 1)), duration, 10_000
     )
 
 

@@ -48,6 +48,13 @@ def arm_with(actuators, **arm):
          r"a.preset: got one at which the springs of joint 1 of the group exert nothing"),
         ({"mode": "equilibrium_pid"}, {}, r"a.motor: missing for mode equilibrium_pid; allowed"),
         ({"mode": "springs"}, {}, r"a.mode: got 'springs'"),
+        (
+            {"type": "sea", "motor": {"p": 1.0}, "motor_2": {"p": 1.0}},
+            {},
+            r"a.motor_2: got a second motor, allowed without: sea has one",
+        ),
+        ({"params": {"a_1": 0.0}}, {}, r"a_1: got 0.0, allowed a number in \(0, inf\]"),
+        ({"params": {"max_deflection": 1e6}}, {}, r"a.params: qbmove: max_deflection of joint 1"),
         ({"motor": {"inertia": 0.0}}, {}, r"a.motor.inertia: got 0.0"),
         ({"motor": {"p": [1.0] * 5}}, {}, r"a.motor.p: got 5 numbers, allowed one or 2"),
         ({"motor": {"low": 1.0, "high": 0.0}}, {}, r"a.motor.low: got 1 for joint 1 of"),
