@@ -16,10 +16,11 @@ _subtract = np.subtract
 _minimum, _maximum = np.minimum, np.maximum
 _norm = math.hypot
 
-MAX_DAMPING, BARE_DAMPING = 12.0, 7.0
+MAX_DAMPING, LIGHT_DAMPING, BARE_DAMPING = 12.0, 7.0, 3.4
 """Damping with which a posture moves no faster than laws may brake (see modal_damping), with a
-projector and without one: the lightest motions weigh 0.1 and 0.06 kg m^2, and less with lighter
-rotors (:func:`.damping_share`) [Nm s/rad]."""
+projector, with one and light rotors, and without one: the lightest motions weigh 0.1 and 0.06
+kg m^2, and less with lighter rotors (:func:`.damping_share`). Without one it acts beside a law's
+own damper of up to 120 1/s, and both are to stay within 180 1/s together [Nm s/rad]."""
 SLIDING_RATE = 120.0
 """The same of a joint that slides, over its rotor's inertia [1/s]."""
 
@@ -69,7 +70,7 @@ class PostureSpring:
         # A motion in the nullspace may be of light wrist joints alone, as of aligned ones.
         most = BARE_DAMPING * self._light
         if projector != "none":
-            most = np.where(self._light < 1.0, most, MAX_DAMPING)
+            most = np.where(self._light < 1.0, LIGHT_DAMPING * self._light, MAX_DAMPING)
         most = np.where(self._slides, self._most_sliding, most)
         damping = np.minimum(2.0 * damping_ratio * np.sqrt(stiffness * self._weight), most)
         self._gains[:] = np.hstack([np.diag(stiffness), np.diag(damping)])

@@ -45,7 +45,7 @@ LAWS = {
 """The highest gains within the bounds."""
 
 
-def fastest_after_a_push(make_cell, law, params, postures, **perturbation):
+def fastest_after_a_push(make_cell, law, params, postures, cycles=1400, **perturbation):
     """Push every joint, wait, and return how fast any joint is at last [rad/s]."""
     names = ["left", "right"]
     late = {"delay": 0.005, "torque_lag": 0.002, **perturbation}
@@ -63,7 +63,7 @@ def fastest_after_a_push(make_cell, law, params, postures, **perturbation):
     rng = np.random.default_rng(11)
     for start in (0, 9):  # seven joints and two fingers each
         data.qvel[start : start + 7] += rng.uniform(-0.15, 0.15, 7)
-    cell.step(1400)
+    cell.step(cycles)
     fastest = 0.0
     for _ in range(10):
         cell.step(10)
@@ -81,6 +81,20 @@ def test_free_hands_of_a_coupled_law_do_not_swing_with_5_ms_of_delay(make_cell, 
                 make_cell, law, {}, (posture, posture * MIRROR), inertia_scale=scale
             )
             assert found < 0.05, scale
+
+
+@pytest.mark.inline
+def test_a_posture_without_a_projector_swung_the_wrists_of_a_coupled_law(make_cell):
+    """Its damper and that of the law braked joint 7 together: a limit cycle of 2.6 rad/s."""
+    law = {"stiffness": STIFF, "relative_stiffness": STIFF, "damping_ratio": 5.0}
+    posture = {"stiffness": [100.0] * 7, "damping_ratio": [5.0] * 7, "projector": "none",
+               "max_torque": [100.0] * 7}  # fmt: skip
+    q = READY + [0.1, -0.2, 0.2, 0.1, -0.3, 0.2, 0.1]
+    law |= {f"nullspace.{name}": value for name, value in posture.items()}
+    found = fastest_after_a_push(
+        make_cell, "coupled_impedance", law, (q, q * MIRROR), cycles=500, inertia_scale=0.8
+    )
+    assert found < 0.1
 
 
 def test_the_stiffest_joints_do_not_swing_with_5_ms_of_delay(make_cell):
