@@ -27,6 +27,8 @@ from multipanda_py.state import Matrix, Vector
 
 SHORTEST = 5.0
 """Least time without gaps, all runs together [s]."""
+MOST = 300_000
+"""Samples of a log: regressors of one take some 7 kB, and nobody waits for the rest."""
 UNLIKE = 0.3
 """Correlation of signals that are not one."""
 CUTOFF = 5.0
@@ -54,6 +56,8 @@ def _doubts(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> Ite
     columns, given = motion.q.shape[1], motion.joints
     if given is None or len(given) != columns:  # nobody says
         given = (*own[:columns], *["?"] * (columns - len(own)))
+    if len(motion.time) > MOST:
+        yield f"got {len(motion.time)} samples, allowed up to {MOST}: name a part, or thin it"
     yield from other_joints(given, robot)
     yield from wrong_times(motion.time)
     yield from wrong_positions(motion.q, own, limits)

@@ -14,7 +14,7 @@ from multipanda_py.identification import mistaken_columns
 from multipanda_py.identification.arm_regressor import ArmRegressor
 from multipanda_py.identification.identify import identify
 from multipanda_py.identification.motion import MeasuredMotion
-from multipanda_py.identification.motion_checks import check_motion
+from multipanda_py.identification.motion_checks import MOST, check_motion
 from multipanda_py.logs.arm_log import ArmLog
 from multipanda_py.logs.measured import motion_of
 from multipanda_py.robots import ArmDescription
@@ -163,3 +163,10 @@ def test_identification_has_the_gaps_that_the_log_has_but_for_those_that_filters
     runs, segments = motion_of(log, "log").runs(), log.segments()
     assert len(segments) == 3
     assert runs == (segments if rate == 30.0 else [slice(0, 197), slice(197, len(time))])
+
+
+def test_a_log_of_twenty_minutes_is_refused_before_it_takes_the_memory():
+    """Some 6 GB of regressors, after minutes without a word."""
+    motion = MeasuredMotion("long", 1e-3 * np.arange(MOST + 1), *np.zeros((2, MOST + 1, 7)))
+    with pytest.raises(IdentificationRefused, match="long: got 300001 samples, allowed up to"):
+        check_motion(motion, REGRESSOR)
