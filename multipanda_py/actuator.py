@@ -362,7 +362,11 @@ class Actuator(ABC, Generic[P]):
                         *self.elastic_torque(none, *theta),
                         self.link_stiffness(none, *self.references(0.999 * end, preset)),
                     )
-                    for joint in np.flatnonzero(~(np.abs(found).max(axis=0) < _ENDLESS)):
+                    for one in found:  # of any shape: an own actuator's is checked elsewhere
+                        over = np.flatnonzero(~(np.abs(one) < _ENDLESS))
+                        if not over.size:
+                            continue
+                        joint = min(int(over[0]), self.n_joints - 1)
                         raise self.refused(
                             f"max_deflection of joint {joint + 1}: got {self._limit[joint]:g} "
                             f"rad, allowed where springs exert less than {_ENDLESS:.0e} Nm"
