@@ -37,7 +37,7 @@ autoapi_generate_api_docs = False
 autoapi_options = ["members", "show-inheritance"]
 _shown = {
     "actuators", "compliance", "controllets", "features", "control", "cell", "grippers",
-    "spring_validation",
+    "spring_validation", "tasks",
 }  # fmt: skip
 _rooms = {path.parent.name for path in ROOT.glob("multipanda_py/*/__init__.py")}
 autoapi_ignore = [f"*/multipanda_py/{room}/*" for room in sorted(_rooms - _shown)]

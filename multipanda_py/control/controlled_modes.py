@@ -19,7 +19,7 @@ def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
 
     .. math::
         P = N N^T \;\text{if}\; N N^T a \approx a, \;\text{else}\; I, \qquad
-        G N = 0, \quad G = \begin{bmatrix} u_1 & \dots \\ r_1 \times u_1 & \dots \end{bmatrix}
+        G N = 0, \quad G = \begin{bmatrix} u_1 & \ldots \\ r_1 \times u_1 & \ldots \end{bmatrix}
 
     with the sizes *a* that are asked for. What adds up to nothing strains a thing between the
     hands and does not move it. Where that is what is asked for, any other mix of forces would

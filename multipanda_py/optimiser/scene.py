@@ -27,7 +27,7 @@ POSE = 6
 class Scene:
     r"""Know what the numbers of a slice are, and which frames there are.
 
-    A slice is :math:`x = (q_1, \dots, q_N, p_1, w_1, \dots)`: joints of all arms, then of each
+    A slice is :math:`x = (q_1, \ldots, q_N, p_1, w_1, \ldots)`: joints of all arms, then of each
     movable thing its position in the world [m] and the rotation vector w that turns it from its
     orientation at the start, :math:`R = R_0 \exp [w]_\times` [rad]. Angles of w up to a whole turn
     are one of a kind; a thing turns less than that in one plan.
