@@ -7,7 +7,6 @@ import argparse
 from pathlib import Path
 
 from multipanda_py.cell import Cell
-from multipanda_py.commands.film import open_film
 from multipanda_py.commands.options import pixels, positive
 from multipanda_py.commands.output import FAILED, OK, check_output, complain, say
 from multipanda_py.commands.render import newest_row
@@ -68,7 +67,8 @@ def run(options: argparse.Namespace) -> int:
 
 def filmed(runner: TaskRunner, options: argparse.Namespace) -> bool:
     """Do the task and make a film of it; return whether it was done."""
-    # Not above: MuJoCo takes half a second that no other command has to wait for.
+    # Not above: MuJoCo is an extra, and takes half a second that no other command has to wait for.
+    from multipanda_py.commands.film import open_film
     from multipanda_py.view.rendering import Renderer
     from multipanda_py.view.scene_view import SceneView
 
