@@ -12,10 +12,12 @@ def test_ros2_lifecycle_takes_a_cell_through_its_states(cell, client, outside):
     states = []
 
     def found():  # a daemon that has just been started has not heard of the node yet
+        if states:  # nor will one that has lost what was announced: what users do then
+            outside.ros2("daemon stop")
         states[:] = outside.ros2("lifecycle nodes", f"lifecycle get {node}")
         return node in states[0] and "active [3]" in states[1]
 
-    client.until(found, 20.0, "the node, by ros2 lifecycle")
+    client.until(found, 40.0, "the node, by ros2 lifecycle")
     said = outside.ros2(
         f"lifecycle list {node}",
         f"lifecycle set {node} deactivate",
