@@ -46,7 +46,7 @@ def test_every_option_is_there_and_described(cell, client):
     assert mass.description.startswith("Mass of what the arm carries beyond its tool; ")
     assert mass.description.endswith(" [kg]")
     assert mass.floating_point_range[0].to_value == 5.0
-    assert torques.additional_constraints == "7 numbers in [0, 1000] Nm"
+    assert torques.additional_constraints == "7 numbers in (0, 1000] Nm"
     assert not torques.read_only
     assert budget.read_only
     thresholds = get(client, "upper_torque_thresholds", node="/right/franka")[0]
