@@ -35,7 +35,8 @@ class NullspaceParams:
         1.0,
         low=LEAST_RATIO,
         high=5,
-        doc="damping is 2 ratio sqrt(stiffness) Nm s/rad, up to 12, less for light rotors",
+        doc="damping is 2 ratio sqrt(stiffness) Nm s/rad, up to 12; 3.4 without a "
+        "projector; less for light rotors",
     )
     projector: str = choice(
         "dynamic",
