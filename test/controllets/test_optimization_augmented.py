@@ -235,7 +235,7 @@ class Carried(HeldBox):
     """Two hands at a box under the law, and plans for them to carry it."""
 
     def __init__(self, make_cell, mass=0.8, **arm):
-        super().__init__(make_cell, mass, "augmented", laws=AUGMENTED, **arm)
+        super().__init__(make_cell, mass, "augmented", laws=AUGMENTED, half=0.0995, **arm)
         self.maker = StateMaker()
         self.planned = {arm: np.array(AT_BOX[arm]) for arm in BOTH}
         self.forces = []
@@ -244,11 +244,11 @@ class Carried(HeldBox):
         self.cell.set_parameters("augmented", {"mode": mode})
         for arm in BOTH:
             self.cell.set_target(arm, wrench=size * INWARD[arm])
-        for _ in range(80):
-            self.cell.step(50)
+        for _ in range(400):
+            self.cell.step(10)
             if self.cell.report("augmented")["pressing"] == 1.0:
                 break
-        self.cell.step(1000)
+        self.cell.step(500)
 
     def shifted(self, arm, shift):
         """Move a planned hand by (3,) [m] as it is turned, by Newton's method."""
@@ -303,7 +303,7 @@ def test_a_held_box_stays_where_modes_change(make_cell):
     last = {arm: box.cell.state(arm).tau.copy() for arm in BOTH}
     for mode in ("force", "hybrid"):
         box.cell.set_parameters("augmented", {"mode": mode})
-        for _ in range(700):
+        for _ in range(500):
             box.cell.step(1)
             for arm in BOTH:
                 tau = box.cell.state(arm).tau.copy()

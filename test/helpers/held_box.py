@@ -65,10 +65,13 @@ class HeldBox:
         first: The law at work.
         right: Robot model of the right arm, one of ``BESIDE``; None for another FR3.
         laws: That its cell has.
+        half: Half of its width [m]; hands stand 0.1 m from its middle.
         arm: Settings of both arms.
     """
 
-    def __init__(self, make_cell, mass, first="force_pair", right=None, laws=LAWS, **arm):
+    def __init__(
+        self, make_cell, mass, first="force_pair", right=None, laws=LAWS, half=0.095, **arm
+    ):
         arms = {
             name: {"position": list(base), "hand": False, "tool": ROD, "q_start": AT_BOX[name]}
             for name, base in BASES.items()
@@ -79,7 +82,7 @@ class HeldBox:
         self.tools = {name: f"{name}_{s.get('model', 'fr3')}_tool" for name, s in arms.items()}
         objects = {
             "table": {"shape": "box", "size": [0.2, 0.3, 0.02], "position": [0.5, 0, 0.28]},
-            "box": {"shape": "box", "size": [0.06, 0.095, 0.1], "position": [0.5, 0, 0.4],
+            "box": {"shape": "box", "size": [0.06, half, 0.1], "position": [0.5, 0, 0.4],
                     "mass": mass},
         }  # fmt: skip
         arms = {name: {**settings, **arm} for name, settings in arms.items()}

@@ -13,7 +13,9 @@ from multipanda_py.tasks import TaskFile, TaskRunner
 
 LAWS = {"augmented": {"type": "optimization_augmented", "arms": BOTH}}
 TABLE = {"shape": "box", "size": [0.2, 0.3, 0.02], "position": [0.5, 0, 0.28]}
-BOX = {"shape": "box", "size": [0.06, 0.095, 0.1], "position": [0.5, 0, 0.4], "mass": 0.8}
+NARROW, WIDE = [0.06, 0.095, 0.1], [0.06, 0.0995, 0.1]
+"""Hands stand 5 mm in front of one, and half a millimetre in front of the other: sooner there."""
+BOX = {"shape": "box", "size": WIDE, "position": [0.5, 0, 0.4], "mass": 0.8}
 SIDES = {"thing": "box", "arms": BOTH, "side": "+y"}
 HELD = {"contacts": ["sides"], "force": 25.0, "settle": 0.05, "duration": 0.6}
 SQUEEZE = {**HELD, "name": "squeeze"}
@@ -68,7 +70,7 @@ class Doing:
 
 @pytest.mark.sim
 def test_two_arms_squeeze_lift_put_down_and_leave(make_cell):
-    doing = Doing(make_cell, SQUEEZE, LIFT, PUT_DOWN, LEAVE)
+    doing = Doing(make_cell, SQUEEZE, LIFT, PUT_DOWN, LEAVE, size=NARROW)
     start = doing.box
     doing.until(lambda: doing.said("done", "lift"))
     assert doing.box - start == pytest.approx([0.0, 0.0, 0.04], abs=0.012)
@@ -91,8 +93,8 @@ def test_two_arms_squeeze_lift_put_down_and_leave(make_cell):
 def test_a_task_in_lockstep_is_the_same_to_the_last_bit(make_cell):
     runs = []
     for _ in range(2):
-        doing = Doing(make_cell, SQUEEZE, {**LIFT, "duration": 0.3, "tolerance": 0.03})
-        assert doing.finish(), doing.runner.reason
+        doing = Doing(make_cell, SQUEEZE, LIFT)
+        doing.until(lambda now=doing: now.runner.progress > 0.6)
         runs.append((doing.box.tolist(), [str(event) for event in doing.runner.events]))
     assert runs[0] == runs[1]
 
@@ -106,7 +108,7 @@ def test_aborted_arms_hold_and_nothing_goes_on(make_cell):
     assert doing.runner.reason == "lift: enough"
     assert doing.holds
     here = {arm: doing.cell.state(arm).q for arm in BOTH}
-    doing.cell.step(500)
+    doing.cell.step(250)
     doing.runner.step()
     for arm in BOTH:
         assert np.abs(doing.cell.state(arm).q - here[arm]).max() < 0.05
@@ -120,9 +122,9 @@ def test_a_paused_box_stays_up_and_goes_on_when_resumed(make_cell):
     start = doing.box
     doing.until(lambda: doing.box[2] > start[2] + 0.015)
     doing.runner.pause()
-    doing.cell.step(300)
+    doing.cell.step(200)
     waits = doing.box
-    for _ in range(40):
+    for _ in range(20):
         doing.runner.step()
         doing.cell.step(10)
     assert doing.box == pytest.approx(waits, abs=0.003)
@@ -134,8 +136,8 @@ def test_a_paused_box_stays_up_and_goes_on_when_resumed(make_cell):
 
 @pytest.mark.sim
 def test_the_fault_of_an_arm_ends_the_task_in_hold(make_cell):
-    doing = Doing(make_cell, SQUEEZE, LIFT)
-    doing.until(lambda: doing.said("planned", "lift"))
+    doing = Doing(make_cell, SQUEEZE)
+    doing.until(lambda: doing.cell.time > 0.1)
     law = next(i for i in doing.cell.loop._owners.active if i.spec.name == "augmented")._law
     law.update, kept = None, law.update
     doing.cell.step(1)
@@ -190,7 +192,7 @@ def test_a_force_out_of_its_band_stops_the_motion_until_it_is_back(make_cell):
 
 @pytest.mark.sim
 def test_a_box_that_is_taken_away_fails_after_its_retries_and_arms_hold(make_cell):
-    lift = {**LIFT, "on_failure": {"retry": 1}, "timeout": 3.0}
+    lift = {**LIFT, "on_failure": {"retry": 1}, "timeout": 1.5}
     doing = Doing(make_cell, SQUEEZE, lift)
     doing.until(lambda: doing.said("planned", "lift"))
     doing.cell.step(100)
@@ -204,7 +206,8 @@ def test_a_box_that_is_taken_away_fails_after_its_retries_and_arms_hold(make_cel
 
 @pytest.mark.sim
 def test_a_goal_out_of_reach_is_said_and_arms_hold(make_cell):
-    doing = Doing(make_cell, SQUEEZE, {**LIFT, "goals": [{"frame": "box", "by": [0, 0, 1.9]}]})
+    far = {"name": "far", "goals": [{"frame": "left/tool", "by": [0, 0, 1.9]}]}
+    doing = Doing(make_cell, far)
     assert not doing.finish()
     assert "no path" in doing.runner.reason
     assert "is off by" in doing.runner.reason
@@ -217,7 +220,7 @@ def test_force_alone_lifts_where_there_is_no_plan(make_cell):
     fast = {"goals": [{"frame": "box", "by": [0, 0, 0.17]}], "duration": 0.2, "tolerance": 0.03}
     doing = Doing(make_cell, SQUEEZE, {**LIFT, **fast, "on_failure": {"then": "force"}})
     start = doing.box
-    doing.until(lambda: doing.box[2] > start[2] + 0.05)
+    doing.until(lambda: doing.box[2] > start[2] + 0.03)
     assert "no path" in doing.said("fallback")[0]
     assert doing.said("planned", "lift") == ["without a plan"]
     assert doing.runner.is_going, doing.runner.reason
@@ -225,10 +228,10 @@ def test_force_alone_lifts_where_there_is_no_plan(make_cell):
 
 @pytest.mark.sim
 def test_a_goal_that_is_missed_is_said_with_how_far_it_is(make_cell):
-    lift = {**LIFT, "tolerance": 1e-4, "timeout": 1.5}
+    lift = {**LIFT, "tolerance": 1e-4, "timeout": 1.0}
     doing = Doing(make_cell, SQUEEZE, lift)
     assert not doing.finish()
-    assert "not done after 1.5 s, in phase move; box is 0.0" in doing.runner.reason
+    assert "not done after 1 s, in phase move; box is 0.0" in doing.runner.reason
     assert doing.holds
 
 
