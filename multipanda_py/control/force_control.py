@@ -98,6 +98,12 @@ class ForceController:
     """Time constant of the contact signal, so that single bad samples do not count [s]."""
     LOST_FORCE = 0.1
     """Share of ``contact_force`` below which contact counts as lost."""
+    LOST_SHARE = 0.1
+    """Share of the force below which a tool that runs on is known to push nothing."""
+    RUNAWAY = 0.05
+    """Speed from which that is asked [m/s]."""
+    QUICK_TIME = 0.003
+    """Time constant of the measurement that counts then [s]."""
     BRAKE_RATE = 30.0
     """:math:`\\omega_B`: with 5 ms of delay and a lag of 2 ms, about a fifth of what is
     possible [1/s]."""
@@ -142,7 +148,7 @@ class ForceController:
         """Forget the force that was."""
         self.contact = self.error = 0.0
         self._aim = self._goal = self._push = 0.0
-        self._integral = self._measured = self._old_error = self._fade = 0.0
+        self._integral = self._measured = self._quick = self._old_error = self._fade = 0.0
         self._touching = self._touched = self.is_lost = self.is_throttled = False
         self._stuck, self.is_held_back = 0.0, False
         self.is_idle = self.is_controlled = True
@@ -155,7 +161,7 @@ class ForceController:
             controlled: Whether to control it at once, or only to feed it forward until asked.
         """
         self.grant(force)
-        self._aim = self._goal = self._push = self._measured = force
+        self._aim = self._goal = self._push = self._measured = self._quick = force
         self.contact = self._fade = 1.0
         self._touching = self._touched = True
         self.is_idle, self.is_controlled = False, controlled
@@ -211,13 +217,13 @@ class ForceController:
         self._goal += follow * (self._aim - self._goal)  # else a force that rises would lead
         if over:
             self._touching = False
-        self._feel(g, self._aim)
+        self._feel(g, self._aim, measured, speed)
         self.error = self._goal - self._measured
         near = self._shape(g, distance, desired)
         force = self._advance(near, distance, speed, mass, held_by)
         if self.is_controlled:
             force += self.contact * near * self._pid(g, self._aim)
-        return self._afford(force, speed)
+        return self._afford(force, speed, mass)
 
     def _shape(self, g: ForceGains, distance: float, desired: float) -> float:
         """Return the factor on the goal; below one only once contact was lost."""
@@ -259,23 +265,35 @@ class ForceController:
         self.is_held_back = self._stuck > self.PATIENCE
         return self._push + brake * slow
 
-    def _afford(self, force: float, speed: float) -> float:
-        """Return the force, less if the tank does not cover what it does in this cycle."""
+    def _afford(self, force: float, speed: float, mass: float) -> float:
+        """Return the force, less if the tank does not cover what it does in this cycle.
+
+        With a force that came back at once where a tool gives way, an empty tank would be a
+        relay in the sign of the speed: late, it chatters and does work. So what is not covered
+        comes back as a damper.
+        """
         power = force * speed
-        if power <= 0.0:
-            self.is_throttled = False
-            return force
         left = self.tank.usable
+        if power <= 0.0:
+            valve = min(1.0, left / self.gains.tank_low)
+            self.is_throttled = valve < 1.0 and force > 0.0
+            if not self.is_throttled:
+                return force
+            return min(force, valve * force - self.BRAKE_RATE * mass * speed)
         factor = min(1.0, left / self.gains.tank_low, 0.5 * left / (power * self._period))
         self.is_throttled = factor < 1.0
         return factor * force
 
-    def _feel(self, g: ForceGains, desired: float) -> None:
+    def _feel(self, g: ForceGains, desired: float, measured: float, speed: float) -> None:
         """Update contact, with a hysteresis; only a force that is asked for can be missed."""
+        self._quick += self._period / (self.QUICK_TIME + self._period) * (measured - self._quick)
+        least = self.LOST_SHARE * max(g.contact_force, self._aim)
+        runs_away = self._touched and speed > self.RUNAWAY and self._quick < least
+        felt = min(self._measured, self._quick)  # the slow one still feels what is gone
         if self._touching:
-            missed = self._measured < self.LOST_FORCE * g.contact_force
+            missed = self._measured < self.LOST_FORCE * g.contact_force or runs_away
             self._touching = not (missed and desired > g.contact_force)
-        elif self._measured > g.contact_force and desired > 0.0:
+        elif felt > g.contact_force and desired > 0.0 and not runs_away:
             self._touching = self._touched = True
             self._fade = 1.0
         goal = 1.0 if self._touching else 0.0

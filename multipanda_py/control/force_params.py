@@ -36,7 +36,7 @@ class ForceParams:
         0.05, unit="m", low=0.001, high=0.5, doc="d_max of the contact-loss shaping"
     )
     release_time: float = number(
-        0.03, unit="s", low=0.001, high=10, doc="with which force fades when contact is lost"
+        0.03, unit="s", low=0.001, high=0.05, doc="with which force fades when contact is lost"
     )
     search_force: float = number(
         1.5, unit="N", low=0, high=20, doc="that stays after contact was lost, to find it again"

@@ -154,3 +154,45 @@ def test_injected_energy_never_exceeds_what_the_tank_was_given(seed):
         assert spent <= given + filled + 1e-9
         assert force.tank.granted <= 5.0
         assert force.tank.energy <= 5.0 + 1e-9
+
+
+def pushed_about(force, goal, floor, cycles, late=5):
+    """Yield way and speed of a mass on a floor [N/m] whose force and speed are felt late."""
+    x = v = 0.0
+    felt = [(0.0, 0.0)] * late
+    for k in range(cycles):
+        contact = max(0.0, floor(k) * x)
+        felt.append((contact, v))
+        measured, speed = felt.pop(0)
+        pushed = force.step(goal, measured, 0.0 if force.touching else x, speed, MASS)
+        force.tank.settle(pushed * v * DT)
+        v += DT * (pushed - contact) / MASS
+        x += DT * v
+        yield x, v
+
+
+@pytest.mark.inline
+@pytest.mark.parametrize("release", [0.001, 0.05])
+def test_a_tool_whose_floor_was_gone_went_on_until_a_slow_filter_noticed(release):
+    """60 N, 5 ms late: contact counted until 0.1 N were left, seven filter times later."""
+    force = controller(kp=0.5, ki=15.0, filter_time=0.03, release_time=release, tank_power=100.0)
+    force.grant(60.0)
+    way = np.array(list(pushed_about(force, 60.0, lambda k: 1e4 if k < 4000 else 0.0, 5000)))
+    after = way[4000:]
+    assert way[3990, 0] * 1e4 == pytest.approx(60.0, abs=3.0)
+    assert after[:, 0].max() - after[0, 0] < 0.03
+    assert after[:, 1].max() < 0.35
+
+
+@pytest.mark.inline
+def test_an_empty_tank_was_a_relay_in_the_sign_of_the_speed():
+    """It gave all of the force where a tool gave way, nothing where it went on: it chattered."""
+    force = ForceController(ForceParams(tank_max=0.0, tank_power=0.0).gains(), DT)
+    force.resume(40.0)
+    speeds = np.linspace(-1e-3, 1e-3, 21)
+    pushed = []
+    for speed in speeds:
+        force.resume(40.0)
+        pushed.append(force.step(40.0, 40.0, 0.0, float(speed), MASS))
+    assert np.abs(np.diff(pushed)).max() < 2.0 * force.BRAKE_RATE * MASS * 1e-4
+    assert all(push * speed <= 0.0 for push, speed in zip(pushed, speeds))
