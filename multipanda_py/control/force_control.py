@@ -68,10 +68,17 @@ class ForceController:
     :math:`\gamma = \gamma_f + \alpha_f (1 - \gamma_f)`,
     :math:`\gamma_f = \exp(-\|x - x_c\|^2 / d_{max}^2)`, with the contact point :math:`x_c` where
     contact was last felt (multipanda_ros2, section IV, eq. 4).
+    Contact is lost when the filtered force falls below ``LOST_FORCE`` times ``contact_force``,
+    or sooner, as a tool that nothing holds runs on: with :math:`v > v_L` (``RUNAWAY``) and
+    :math:`F_q < 0.1 \max(F_c, F_f)` (``LOST_SHARE``), :math:`F_q` the measured force with
+    3 ms (``QUICK_TIME``), :math:`F_c` ``contact_force``.
 
     The tank (:class:`~multipanda_py.control.energy_tank.EnergyTank`) is given
     :math:`\tfrac12 K_p F_d^2` within its limits. What force control does as work empties it,
-    what it takes fills it, and an empty tank lets no more out.
+    what it takes fills it, and an empty tank lets no more out. Where a tool gives way
+    (:math:`F v \le 0`), the valve :math:`s = \min(1, E / E_{low})` leaves
+    :math:`\min(F,\, s F - \omega_B m v)`: a force that an empty tank lets out in one
+    direction only is a relay in the sign of the speed, and swings an arm that is late.
 
     Where the paper is silent: :math:`\alpha_f` is the product of the tank's valve and of
     contact *c*, else a full tank would undo the shaping by :math:`\gamma_f`; the PID parts act
@@ -101,9 +108,10 @@ class ForceController:
     LOST_SHARE = 0.1
     """Share of the force below which a tool that runs on is known to push nothing."""
     RUNAWAY = 0.05
-    """Speed from which that is asked [m/s]."""
+    """Speed from which that is asked: beyond the fastest search, 0.03, and hardly reached by a
+    tool that still presses on 1e3 N/m or more [m/s]. Own choice."""
     QUICK_TIME = 0.003
-    """Time constant of the measurement that counts then [s]."""
+    """Time constant of the measurement that counts then: single bad samples do not [s]."""
     BRAKE_RATE = 30.0
     """:math:`\\omega_B`: with 5 ms of delay and a lag of 2 ms, about a fifth of what is
     possible [1/s]."""
@@ -266,12 +274,7 @@ class ForceController:
         return self._push + brake * slow
 
     def _afford(self, force: float, speed: float, mass: float) -> float:
-        """Return the force, less if the tank does not cover what it does in this cycle.
-
-        With a force that came back at once where a tool gives way, an empty tank would be a
-        relay in the sign of the speed: late, it chatters and does work. So what is not covered
-        comes back as a damper.
-        """
+        """Return the force [N], less if the tank does not cover what it does in this cycle."""
         power = force * speed
         left = self.tank.usable
         if power <= 0.0:
@@ -279,6 +282,7 @@ class ForceController:
             self.is_throttled = valve < 1.0 and force > 0.0
             if not self.is_throttled:
                 return force
+            # Continuous in the speed: the force that came back at once made a relay of it.
             return min(force, valve * force - self.BRAKE_RATE * mass * speed)
         factor = min(1.0, left / self.gains.tank_low, 0.5 * left / (power * self._period))
         self.is_throttled = factor < 1.0
@@ -287,7 +291,7 @@ class ForceController:
     def _feel(self, g: ForceGains, desired: float, measured: float, speed: float) -> None:
         """Update contact, with a hysteresis; only a force that is asked for can be missed."""
         self._quick += self._period / (self.QUICK_TIME + self._period) * (measured - self._quick)
-        least = self.LOST_SHARE * max(g.contact_force, self._aim)
+        least = self.LOST_SHARE * max(g.contact_force, self._push)  # soft things are felt late
         runs_away = self._touched and speed > self.RUNAWAY and self._quick < least
         felt = min(self._measured, self._quick)  # the slow one still feels what is gone
         if self._touching:

@@ -44,11 +44,6 @@ class PressingHand:
     LOST = 0.1
     """Share of the force that is aimed at, and of ``contact_force``, below which contact counts
     as lost."""
-    RUNAWAY = 0.05
-    """Speed along the force from which a hand that feels nothing is known to push nothing
-    [m/s]."""
-    QUICK_TIME = 0.003
-    """Time constant of the measurement that counts then [s]."""
 
     def __init__(self, name: str, period: float, gains: ForceGains) -> None:
         self.name, self._period = name, period
@@ -117,14 +112,14 @@ class PressingHand:
             self._contact_point[:] = state.position_ee_in_base
         follow = self._period / (gains.filter_time + self._period)
         self._filtered += follow * (self.felt - self._filtered)
-        quick = self._period / (self.QUICK_TIME + self._period)
+        quick = self._period / (ForceController.QUICK_TIME + self._period)
         self._quick += quick * (self.felt - self._quick)
         if not self.touches:
             self.touches = self.size > 0.0 and self._filtered > gains.contact_force
         else:
             aim = self.force.error + self.force.measured
             least = self.LOST * max(gains.contact_force, aim)
-            runs_away = self._old_speed > self.RUNAWAY and self._quick < least
+            runs_away = self._old_speed > ForceController.RUNAWAY and self._quick < least
             self.touches = self._filtered > least and not runs_away
 
     def press(self, state: ArmState, size: float, felt: float, speed: float) -> None:
