@@ -30,6 +30,9 @@ if PLUGINS not in sys.path:
 settings.register_profile("any machine", deadline=None)  # how long an example takes says nothing
 settings.load_profile("any machine")
 os.environ.setdefault("MULTIPANDA_FAULT_LOGS", "off")  # not into the home of who runs tests
+# Tests kill dozens of processes, and what those leave in shared memory has cost others their
+# messages for minutes. What is Fast DDS's default is chosen by the tests that are about it.
+os.environ.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
 INLINE = {"actuators", "backends", "cell", "channels", "compliance", "config", "control",
           "controllets", "dynamics", "features", "grippers", "identification", "loop", "logs",
           "machine", "planning", "robots", "shadow", "simulation", "tasks", "chaos/test_chaos",

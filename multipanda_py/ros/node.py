@@ -33,7 +33,6 @@ from multipanda_py.cell.unmet_rates import unmet_rates
 from multipanda_py.config.node_names import NODE
 from multipanda_py.config.parameter_file import AUTOSTART, FRANKA_NAMES, PLAIN_JOINT_NAMES
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
-from multipanda_py.machine.dds_announcements import pace_announcements
 from multipanda_py.machine.dds_memory import release_half_made_ports, remove_leftovers
 from multipanda_py.machine.interruption import Interrupted
 from multipanda_py.machine.outputs import never_wait_for_output
@@ -156,7 +155,6 @@ def main(args: Sequence[str] | None = None) -> int:
     signals = StopSignals()
     never_wait_for_output()
     released = release_half_made_ports()
-    pace_announcements()
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # of rcl: an option or a parameter file it cannot read

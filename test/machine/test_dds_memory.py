@@ -116,7 +116,8 @@ def test_who_met_a_port_of_a_killed_process_waited_for_ever():
     process = subprocess.Popen(
         [sys.executable, "-c", JOINS], stdout=subprocess.PIPE, text=True,
         env={**os.environ, "ROS_DOMAIN_ID": str(domain),
-             "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"},
+             "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+             "FASTDDS_BUILTIN_TRANSPORTS": "DEFAULT"},
     )  # fmt: skip
     try:
         assert process.stdout.readline() == "begins\n"

@@ -45,7 +45,8 @@ def pytest_collection_modifyitems(items):
 class NodeProcess:
     """``multimode_controller`` as users run it; its output goes to a file."""
 
-    def __init__(self, folder, *overrides, file=CELL_FILE, name=None, remap=(), domain=None):
+    def __init__(self, folder, *overrides, file=CELL_FILE, name=None, remap=(), domain=None,
+                 environment=None):  # fmt: skip
         number = next(_numbers)
         self.name = name or f"test_{os.getpid()}_{number}"
         self._log = folder / f"{number}.log"
@@ -57,7 +58,8 @@ class NodeProcess:
                 [sys.executable, "-m", "multipanda_py.ros.node", "--ros-args",
                  "--params-file", str(file), *options],
                 cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                env={**os.environ, **({} if domain is None else {"ROS_DOMAIN_ID": str(domain)})},
+                env={**os.environ, **(environment or {}),
+                     **({} if domain is None else {"ROS_DOMAIN_ID": str(domain)})},
             )  # fmt: skip
 
     @property

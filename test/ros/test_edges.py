@@ -126,7 +126,8 @@ def is_free(name):
 
 
 def test_memory_that_a_killed_node_leaves_is_freed_by_the_next_start(start):
-    node = start().wait_for("is active")
+    usual = {"FASTDDS_BUILTIN_TRANSPORTS": "DEFAULT"}
+    node = start(environment=usual).wait_for("is active")
     mapped = segments_of(node.process.pid)  # its own, and those of whom it talks with
     if not mapped:
         pytest.skip("this middleware has no segments of that kind")
@@ -135,6 +136,6 @@ def test_memory_that_a_killed_node_leaves_is_freed_by_the_next_start(start):
     assert left, "somebody else cleans up now"
     for name in left:
         os.utime(FOLDER / f"{name}_el", (time.time() - 60.0,) * 2)
-    start().wait_for("is active")
+    start(environment=usual).wait_for("is active")
     assert not [name for name in left if (FOLDER / name).exists()]
     assert all((FOLDER / name).exists() for name in mapped - left)  # of this process, which lives
