@@ -53,9 +53,11 @@ def _subtask_faults(contacts: dict[str, Contact], subtask: Subtask) -> Iterator[
         if number > 1:
             yield f"contacts: got {arm} {number} times, allowed once"
     held = {contact.thing for contact in pressing} if subtask.force > 0.0 else set()
+    # In mode force a hand may be led along what it presses on, as in polishing.
+    busy = hands if mode == "hybrid" else Counter()
     without_plan = mode == "force" or subtask.on_failure.then == "force"
     for number, goal in enumerate(subtask.goals):
-        for fault in _goal_faults(goal, held, hands if subtask.force > 0.0 else Counter()):
+        for fault in _goal_faults(goal, held, busy):
             yield f"goals.{number}: {fault}"
         if without_plan and goal.points is not None:
             yield f"goals.{number}: points: got one, allowed position, by and rpy in mode force"

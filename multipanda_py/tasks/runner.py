@@ -213,6 +213,8 @@ class TaskRunner:
 
     def _prepare(self, plan: SubtaskPlan) -> None:
         """Plan the next subtask from where this one is to end."""
+        if plan.leads:
+            return  # nobody has planned which postures these end in
         number = self._number + 1
         if number < len(self.task.subtasks):
             self._ahead = self._planner.ask(
