@@ -2,7 +2,8 @@
 """How long paths of two arms take to find, and how exact they are.
 
 Two arms carry a box that both hold; goals are drawn from around it. With ``--apart`` the
-arms keep apart, too. A goal out of reach shows how soon the optimiser says so.
+arms keep apart, too. A goal out of reach shows how soon the optimiser says so. With ``--random``
+goals are the tools of random postures of two arms 0.6 m apart, whose solids are apart.
 
     .venv/bin/python benchmarks/planning.py --goals 20
 """
@@ -12,30 +13,40 @@ from __future__ import annotations
 import argparse
 import time
 
+import mujoco
 import numpy as np
 
+from multipanda_py import Cell
+from multipanda_py.config.describe import describe_arms
+from multipanda_py.optimiser.clearances import clearances
 from multipanda_py.optimiser.distance import Distance
 from multipanda_py.optimiser.goals import PoseGoal
 from multipanda_py.optimiser.kinematics import Kinematics
 from multipanda_py.optimiser.motion import Rest, Smoothness, VelocityLimits, WithinLimits
+from multipanda_py.optimiser.path_search import find_path
 from multipanda_py.optimiser.problem import Problem
 from multipanda_py.optimiser.scene import Scene
 from multipanda_py.optimiser.solver import SolverSettings
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription, SceneObject
+from multipanda_py.testing import simple_cell
 
 BOX = np.array([0.45, 0.0, 0.4])
 AROUND = np.array([0.1, 0.15, 0.2])
 PATIENT = SolverSettings(time=20.0)
 
 
+def two_arms(apart: float) -> list[ArmDescription]:
+    """Return two arms beside each other, with their bases apart [m]."""
+    return [
+        ArmDescription(name, position_base_in_world=np.array([0.0, y, 0.0]))
+        for name, y in (("left", 0.5 * apart), ("right", -0.5 * apart))
+    ]
+
+
 def carry(slices: int, offset: np.ndarray, apart: bool) -> Problem:
     """Return the problem of a box that is carried by an offset [m]."""
-    arms = [
-        ArmDescription(name, position_base_in_world=np.array([0.0, y, 0.0]))
-        for name, y in (("left", 0.7), ("right", -0.7))
-    ]
-    scene = Scene(arms, [SceneObject("box", "box", (0.15,) * 3, BOX, mass=1.0)])
+    scene = Scene(two_arms(1.4), [SceneObject("box", "box", (0.15,) * 3, BOX, mass=1.0)])
     problem = Problem(scene, 1, slices, 4.0)
     problem.add(Smoothness(), "cost", scale=0.3).add(WithinLimits()).add(VelocityLimits())
     tools = [f"{arm}/tool" for arm in scene.arms]
@@ -66,13 +77,85 @@ def row(slices: int, offsets: np.ndarray, apart: bool) -> str:
     )
 
 
+def random_problem(scene: Scene, rng: np.random.Generator) -> Problem:
+    """Return the problem of a path to where both tools are in a random posture without contact."""
+    apart = clearances(scene)
+    kinematics = Kinematics(scene, scene.frame_names)
+    while True:
+        placed = kinematics.place(rng.uniform(scene.lower + 0.1, scene.upper - 0.1)[None])
+        tools = {f"{arm}/tool": placed.frames[f"{arm}/tool"] for arm in scene.arms}
+        is_low = min(tool.position[0, 2] for tool in tools.values()) < 0.05
+        if not is_low and max(one.evaluate(placed)[0].max() for one in apart) < 0.0:
+            break
+    problem = Problem(scene, 1, 20, 6.0).add(Smoothness(), "cost", scale=0.3)
+    problem.add(WithinLimits()).add(VelocityLimits()).add(Rest(), at=1)
+    for one in apart:
+        problem.add(one)
+    for name, tool in tools.items():
+        problem.add(PoseGoal(name, Pose(tool.position[0], tool.rotation[0])), at=1)
+    return problem
+
+
+def has_contact(cell: Cell, scene: Scene, path: np.ndarray, period: float) -> bool:
+    """Return whether MuJoCo finds a contact on the way, in steps of 1 ms."""
+    model, data = cell.simulation.model, cell.simulation.data
+    full = np.concatenate([scene.start[None], path])
+    times = period * np.arange(len(full))
+    at = np.arange(0.0, times[-1], 1e-3)
+    fine = np.stack([np.interp(at, times, column) for column in full.T], 1)
+    columns = np.concatenate(
+        [np.arange(len(scene.start))[scene.columns[arm]] for arm in scene.arms]
+    )
+    names = [name for arm in scene.arms for name in cell.descriptions[arm].joint_names]
+    places = [int(model.joint(name).qposadr[0]) for name in names]
+    for row in fine[:, columns]:
+        data.qpos[places] = row
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_collision(model, data)
+        if any(contact.dist < 0.0 for contact in data.contact[: data.ncon]):
+            return True
+    return False
+
+
+def random_goals(number: int, seed: int) -> None:
+    """Print how many random goals are solved, and on how many paths MuJoCo finds a contact."""
+    cell = simple_cell()
+    floor = SceneObject("floor", "box", (2.0, 2.0, 0.1), np.array([0.0, 0.0, -0.1]))
+    scene, rng = Scene(describe_arms(cell.config), [floor]), np.random.default_rng(seed)
+    cell.start()
+    cpu, solved, touching, missed = [], 0, 0, []
+    for _ in range(number):
+        problem = random_problem(scene, rng)
+        begin = time.process_time()
+        found = find_path(problem, settings=PATIENT)
+        cpu.append(time.process_time() - begin)
+        if found.is_feasible:
+            solved += 1
+            period = problem.period * problem.slices / len(found.path)
+            touching += has_contact(cell, scene, found.path, period)
+        else:
+            missed.append(found.reason)
+    print(
+        f"random goals of two arms: {solved} of {number} solved, {touching} of them with contact "
+        f"in MuJoCo; CPU median {1e3 * np.median(cpu):.0f} ms, longest {max(cpu):.1f} s"
+    )
+    cell.close()
+    print("".join(f"  missed: {reason}\n" for reason in missed), end="")
+
+
 def main() -> None:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--goals", type=int, default=20, help="goals of each row")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--apart", action="store_true", help="with distances of the arms, too")
+    parser.add_argument("--random", type=int, metavar="N", help="N goals anywhere, and no table")
     options = parser.parse_args()
+    if options.random is not None:
+        if options.random < 1:
+            parser.error(f"--random: got {options.random}, allowed 1 or more")
+        random_goals(options.random, options.seed)
+        return
     if options.goals < 1:
         parser.error(f"--goals: got {options.goals}, allowed 1 or more")
     offsets = np.random.default_rng(options.seed).uniform(-AROUND, AROUND, (options.goals, 3))

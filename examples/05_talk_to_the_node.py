@@ -24,7 +24,7 @@ from typing import Any
 
 import rclpy
 from controller_manager_msgs.srv import ListControllers, SwitchController
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.node import Node
@@ -85,43 +85,68 @@ def switch(node: Node, options: argparse.Namespace) -> bool:
 
 
 def move(node: Node, options: argparse.Namespace) -> bool:
-    """Stream a pose beside the measured one until the arm is there."""
+    """Stream a pose beside the measured one until the arm is there, or has a fault."""
+    heard = hear(node)
     measured = listen(node, PoseStamped, f"{options.arm}/current_pose")
     target = deepcopy(measured[0])
     goal = target.pose.position
     goal.x, goal.y, goal.z = goal.x + options.dx, goal.y + options.dy, goal.z + options.dz
     publisher = node.create_publisher(PoseStamped, f"{options.arm}/target_pose", 1)
-    begin, distance = time.monotonic(), math.inf
-    while distance > NEAR and time.monotonic() < begin + PATIENCE:
+    begin, distance, fault = time.monotonic(), math.inf, ""
+    while distance > NEAR and not fault and time.monotonic() < begin + PATIENCE:
         target.header.stamp = node.get_clock().now().to_msg()
         publisher.publish(target)
         rclpy.spin_once(node, timeout_sec=0.05)
         here = measured[0].pose.position
         distance = math.dist((here.x, here.y, here.z), (goal.x, goal.y, goal.z))
+        fault = fault_of(node, options.arm, heard)
     seconds = time.monotonic() - begin
     print(f"{options.arm} is {1e3 * distance:.0f} mm from its target after {seconds:.1f} s")
-    if distance > NEAR:
+    if fault:
+        print(f"{options.arm}: {fault}; clear it first: recover {options.arm}")
+    elif distance > NEAR:
         show_faults(node, options)
     return distance <= NEAR
 
 
-def show_faults(node: Node, options: argparse.Namespace) -> bool:
-    """Print what /diagnostics, which all cells share, says of every arm."""
-    heard: dict[str, Any] = {}
+def hear(node: Node) -> dict[str, DiagnosticStatus]:
+    """Return what /diagnostics, which all cells share, says from now on, by cell and arm."""
+    heard: dict[str, DiagnosticStatus] = {}
 
     def keep(message: DiagnosticArray) -> None:
         heard.update({status.hardware_id: status for status in message.status})
 
-    listen(node, DiagnosticArray, "/diagnostics")
     node.create_subscription(DiagnosticArray, "/diagnostics", keep, 10)
+    return heard
+
+
+def in_words(status: DiagnosticStatus) -> str:
+    """Say what an arm does, and why."""
+    values = {item.key: item.value for item in status.values}
+    why = values["reason"] or values["last refusal"]
+    return f"{status.message} ({why})" if why else str(status.message)
+
+
+def fault_of(node: Node, arm: str, heard: dict[str, DiagnosticStatus]) -> str:
+    """Say what fault an arm has, of the node that sends its pose; nothing if it has none."""
+    senders = node.get_publishers_info_by_topic(f"{arm}/current_pose")
+    names = {f"{sender.node_name}: {Path(arm).name}" for sender in senders}
+    found = [status for status in heard.values() if status.name in names]
+    faulted = [status for status in found if status.level == DiagnosticStatus.ERROR]
+    # Nodes of one name in several namespaces cannot be told apart here: then all of them.
+    return in_words(faulted[0]) if faulted and faulted == found else ""
+
+
+def show_faults(node: Node, options: argparse.Namespace) -> bool:
+    """Print what every arm of every cell does, and why."""
+    heard = hear(node)
+    listen(node, DiagnosticArray, "/diagnostics")
     end = time.monotonic() + 1.5  # every cell speaks once a second
     while time.monotonic() < end:
         rclpy.spin_once(node, timeout_sec=0.1)
     for arm, status in sorted(heard.items()):
-        values = {item.key: item.value for item in status.values}
-        if "owner" in values:
-            why = values["reason"] or values["last refusal"]
-            print(f"{arm}: {status.message}{f' ({why})' if why else ''}")
+        if any(item.key == "owner" for item in status.values):
+            print(f"{arm}: {in_words(status)}")
     return True
 
 

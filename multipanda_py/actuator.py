@@ -39,6 +39,7 @@ from multipanda_py.actuator_params import (
     finite_numbers,
     numbers_of_joints,
     values_by_name,
+    whole_number,
 )
 from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.parameters import specs_of
@@ -90,8 +91,8 @@ class Actuator(ABC, Generic[P]):
         preset_high: Largest ones.
 
     Raises:
-        ActuatorRefused: If a parameter does not exist or is out of its bounds, or presets do not
-            change the stiffness.
+        ActuatorRefused: If the number of joints is none, a parameter does not exist or is out of
+            its bounds, or presets do not change the stiffness.
 
     Thread: any; it has no state.
     """
@@ -108,9 +109,7 @@ class Actuator(ABC, Generic[P]):
     """Where the equations and the defaults are from."""
 
     def __init__(self, n_joints: int, params: Mapping[str, ArrayLike] | None = None) -> None:
-        if n_joints < 1:
-            raise self.refused(f"joints: got {n_joints}, allowed 1 or more")
-        self.n_joints = n_joints
+        self.n_joints = n_joints = whole_number(f"{self.kind()}: joints", n_joints)
         self.of: dict[str, Vector] = values_by_name(
             self.kind(), self.Params, params or {}, n_joints
         )

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -103,6 +105,30 @@ def finite_numbers(what: str, value: ArrayLike, n_joints: int) -> Vector:
             f"{what} of joint {joint + 1}: got {values[joint]:g}, allowed a finite number"
         )
     return values
+
+
+def whole_number(what: str, value: Any) -> int:
+    """Return a number of things, of which there is at least one.
+
+    Raises:
+        ActuatorRefused: If it is none: a fraction, a flag, text, or less than 1.
+    """
+    is_number = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_number or value < 1:
+        raise ActuatorRefused(f"{what}: got {value!r:.40}, allowed 1 or more, in whole numbers")
+    return int(value)
+
+
+def positive_number(what: str, value: Any, unit: str) -> float:
+    """Return a finite number above 0.
+
+    Raises:
+        ActuatorRefused: If it is none: a flag, text, an array, infinite, or not above 0.
+    """
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0.0 < value < math.inf:
+        raise ActuatorRefused(f"{what}: got {value!r:.40}, allowed more than 0 {unit}")
+    return float(value)
 
 
 @cache

@@ -82,6 +82,7 @@ class AskedOfArm(Asked):
         joint_parts: What of channel ``joint`` counts for the law: ``q``, ``dq`` or both.
         jacobian: Returns J of the tool at ``state.q``, (6, n), along the axes of the base.
         actuated: Its joints with compliant actuators; None if there is none.
+        at_rest: Returns where the springs of these would be at rest, (m,) [rad].
         parameters: Returns those of the controllet.
         given: Returns the record that one of its channels was given last, since the controllet
             has begun and its parameters are what they are; None if there is none.
@@ -94,6 +95,7 @@ class AskedOfArm(Asked):
     joint_parts: tuple[str, ...]
     jacobian: Callable[[], Matrix]
     actuated: ActuatedJoints | None
+    at_rest: Callable[[], Vector]
     parameters: Callable[[], Mapping[str, Any]]
     given: Callable[[str], Vector | None]
 

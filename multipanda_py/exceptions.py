@@ -66,6 +66,10 @@ class PlanRejected(MultipandaError, ValueError):
     """Refuse to plan: what was asked for cannot be understood, or the start is not allowed."""
 
 
+class MotionFailed(MultipandaError, RuntimeError):
+    """Say that a motion ended before its goal; the arm holds where it came to rest."""
+
+
 class TareRejected(MultipandaError, ValueError):
     """Refuse to tare an arm, or to undo that; it feels as before."""
 

@@ -10,6 +10,14 @@ inline=$?
 [ $inline = 2 ] && exit 2 # interrupted
 pytest --part rest "$@"
 rest=$?
+# Nodes of one process share one connection to the middleware. Should that be what has failed them,
+# tests pass in a process of their own; on CI, where nobody is there to start it.
+if [ $rest = 1 ] && [ -n "${CI:-}" ]; then
+  echo "once more, in a process of its own, what has failed"
+  pytest --part rest "$@" --last-failed --last-failed-no-failures none
+  rest=$?
+  [ $rest = 5 ] && rest=1
+fi
 
 # 5 is pytest's word for "no tests": bad only if neither had any.
 [ $inline = 5 ] && exit $rest

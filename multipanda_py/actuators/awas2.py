@@ -68,27 +68,28 @@ class Awas2(Actuator[Awas2Params]):
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
         """Return the lever's torque, and the force on its pivot as the second motor's load."""
-        s, phi = self._between_stops(theta_2), theta_1 - q
-        d, left = self.clipped(phi), self._lever - s
+        s = np.minimum(np.maximum(theta_2, self.preset_low), self.preset_high)
+        phi = theta_1 - q
+        d = np.minimum(np.maximum(phi, self._lower), self._limit)
+        left = self._lever - s
         ratio, sine, cosine = s / left, np.sin(d), np.cos(d)
         push = self._scale * ratio * sine
         torque = push * ratio * cosine
-        rise, reach = self._lever / left / left, sine
+        rise = self._lever / left / left
         # Most of the time nothing is beyond its limits, which is cheaper to see than to reckon.
+        if s.tobytes() != theta_2.tobytes():
+            rise = rise * (s == theta_2)  # the pivot does not follow: its stops take the force
+        reach = sine
         if d.tobytes() != phi.tobytes():
             beyond = phi - d
             reach = sine + (beyond + beyond) * cosine
-        if s.tobytes() != theta_2.tobytes():
-            rise = rise * (s == theta_2)  # the pivot does not follow: its stops take the force
-        return ElasticTorque(torque, torque, push * rise * reach)
+        push = push * rise * reach
+        return ElasticTorque(torque, torque, push)
 
     def link_stiffness(self, q: Vector, theta_1: Vector, theta_2: Vector) -> Vector:
         """Return that of the lever."""
-        s, phi = self._between_stops(theta_2), theta_1 - q
+        s = np.minimum(np.maximum(theta_2, self.preset_low), self.preset_high)
+        phi = theta_1 - q
         c = self._scale * np.square(s / (self._lever - s))
         found: Vector = c * np.cos(2.0 * self.clipped(phi)) * self.within(phi)
-        return found
-
-    def _between_stops(self, place: Vector) -> Vector:
-        found: Vector = np.minimum(np.maximum(place, self.preset_low), self.preset_high)
         return found

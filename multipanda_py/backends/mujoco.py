@@ -204,7 +204,8 @@ class Mujoco(Backend[FrankaSettings]):
             stages = stages_of(model, data, arm, real, settings, robot, dof, seed, self.period)
             if bends:
                 scale = settings.perturbation.inertia_scale  # of which the robot knows
-                compliant.append(CompliantArm(model, data, arm, state, bends, scale))
+                bears = settings.rigid_robot.limits.torque
+                compliant.append(CompliantArm(model, data, arm, state, bends, bears, scale))
             if springs:
                 stages.append(springs)
             elif bends:

@@ -23,6 +23,7 @@ from multipanda_py.cell.entries import AT_REST, Entries, EntryRequest
 from multipanda_py.cell.gate import Frames
 from multipanda_py.cell.grippers import Grippers
 from multipanda_py.cell.holding import Holding, HoldingRequest
+from multipanda_py.cell.moves import Moves, Place, goals_by_arm
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.parameter_writer import ParameterWriter
 from multipanda_py.cell.pending_switch import PendingSwitch
@@ -46,6 +47,7 @@ from multipanda_py.loop.events import LoopEvent
 from multipanda_py.loop.row_follower import RowFollower
 from multipanda_py.loop.statistics import LoopStatistics
 from multipanda_py.machine.closing import Closing
+from multipanda_py.moves.move_plan import MovePlan
 from multipanda_py.pose import Pose
 from multipanda_py.report import Reports
 from multipanda_py.robots import ArmDescription
@@ -81,10 +83,14 @@ class Cell(Closing):
         self._switcher = Switcher(names, connection, reader, counts)
         self._recovery = Recovery(names, connection, reader)
         self._parameters = ParameterWriter(names, connection, reader, counts)
-        self._targets = TargetWriter(names, connection, reader, counts, self._parameters.values)
+        self._targets = TargetWriter(
+            names, connection, reader, counts, self._parameters.values,
+            lambda arm: self.actuators(arm).equilibrium,
+        )  # fmt: skip
         self._settings = RobotSettings(names, connection, counts)
         self._tare = Tare(names, connection, counts)
         self._holding = Holding(names, connection, reader, counts)
+        self._moves = Moves(names, reader, self._targets, self._holding)
         self._grippers = Grippers(names, connection, reader)
         self._simulation = Simulation(names, connection, self._grippers)
         self._running_world = RunningWorld(names, connection, reader)
@@ -489,6 +495,93 @@ class Cell(Closing):
     def follow_together(self, name: str, trajectories: Mapping[str, Trajectory]) -> None:
         """Give every arm of a controllet one: see :meth:`.TargetWriter.follow_together`."""
         self._targets.follow_together(name, trajectories)
+
+    # Motions that touch nothing: Moves.
+
+    def plan(
+        self,
+        goals: Mapping[str, Place],
+        *,
+        via: Sequence[Mapping[str, Place]] = (),
+        frame: str = "",
+        **options: Any,
+    ) -> MovePlan:
+        """Find how arms go to places without touching each other, themselves or things.
+
+        Nothing moves. What hands hold goes along; arms that are not named stay, or get out of the
+        way. Needs scipy, of the extra ``identify``.
+
+        Args:
+            goals: By arm the pose of its tool in ``frame``, or a posture, (n,) [rad, m].
+            via: Places on the way, one after another, likewise.
+            frame: ``world`` or an arm's base; by default the base of each arm.
+            options: ``keep="upright"``: what points up in the tools goes on to; ``"orientation"``:
+                they are not turned. ``clearance`` [m], ``speed`` (share of the joints' limits),
+                ``patience`` [s], ``seed``: see :class:`.MoveRequest`.
+
+        Raises:
+            PlanRejected: If there is no such motion, or arms do not rest; says why.
+            UnknownName: If there is no such arm.
+            TargetRejected: If there is no such frame.
+            MissingExtra: If scipy is not installed.
+        """
+        return self._moves.plan(goals, via=via, frame=frame, **options)
+
+    def begin_move(self, plan: MovePlan) -> float:
+        """Have arms begin a motion that was found, all in one cycle.
+
+        Every arm that moves has to be owned by a law that takes trajectories.
+
+        Returns:
+            Time of the controlled world at which it ends [s].
+
+        Raises:
+            PlanRejected: If arms or things are no longer where they were.
+            TargetRejected: If a law does not take it; no arm moves.
+        """
+        return self._moves.begin(plan)
+
+    def has_ended(self, plan: MovePlan) -> bool:
+        """Return whether all arms have come to the goal of a motion that they have begun.
+
+        Raises:
+            MotionFailed: If one ended before that, with why; the arms hold.
+        """
+        return self._moves.has_ended(plan)
+
+    def move_to(
+        self,
+        arm: str | Mapping[str, Place],
+        goal: Place | None = None,
+        *,
+        via: Sequence[Place | Mapping[str, Place]] = (),
+        frame: str = "",
+        **options: Any,
+    ) -> MovePlan:
+        """Go to a place without touching anything, and return when the arms are there.
+
+        Args:
+            arm: One that moves, or goals by arm as :meth:`plan` takes them.
+            goal: Of that one: a pose of its tool in ``frame``, or a posture.
+            via: Places on the way, of that arm, or by arm.
+            frame: As :meth:`plan`.
+            options: Likewise.
+
+        Raises:
+            MotionFailed: If a motion ended before its goal; the arms hold.
+            TimeoutError: If it does not end in time.
+
+        And what :meth:`plan` and :meth:`begin_move` raise.
+        """
+        goals, stops = goals_by_arm(arm, goal, via)
+        plan = self.plan(goals, via=stops, frame=frame, **options)
+        ends = self.begin_move(plan)
+        self.wait(
+            lambda: self.time > ends and self.has_ended(plan),
+            plan.duration + 5.0,
+            "the motion's end",
+        )
+        return plan
 
     def set_object_target(
         self, name: str, pose: Pose | None = None, *, squeeze: float | None = None, frame: str = ""

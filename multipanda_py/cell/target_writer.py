@@ -48,6 +48,7 @@ class TargetWriter:
         reader: Of its states.
         counts: Where refusals go.
         parameters: Returns those of an instance by name.
+        at_rest: Returns where springs of an arm would be at rest, (m,) [rad].
 
     Attributes:
         frames: The frames that targets may be given in.
@@ -60,8 +61,9 @@ class TargetWriter:
         reader: StateReader,
         counts: Counts,
         parameters: Callable[[str], Mapping[str, Any]],
+        at_rest: Callable[[str], Vector],
     ) -> None:
-        self._names, self._connection = names, connection
+        self._names, self._connection, self._at_rest = names, connection, at_rest
         self._reader, self._counts, self._parameters = reader, counts, parameters
         self.frames = gate.Frames(names.config)
         self._tools: dict[str, ToolJacobian] = {}
@@ -194,9 +196,12 @@ class TargetWriter:
                 each, or some of them by the joint's name [rad, m, Nm].
 
         Raises:
-            TargetRejected: If one is not acceptable, or the joint's mode does not take it; the
-                arm keeps what it has.
+            TargetRejected: If there is none, one is not acceptable, or its joint's mode does not
+                take it; the arm keeps what it has.
         """
+        if not commands:
+            self._counts.rejected[f"{arm} target"] += 1
+            raise TargetRejected(f"{arm}: got no command, allowed one or more")
         self._give_arm(arm, {ALIASES.get(name, name): value for name, value in commands.items()})
 
     def set_channel(self, who: str, channel: str, value: Any, *, frame: str = "") -> None:
@@ -242,6 +247,7 @@ class TargetWriter:
             spec.law.Target.joint_parts,
             lambda: self._tool(arm).at(state.q),
             self._names.descriptions[arm].actuated,
+            partial(self._at_rest, arm),
             partial(self._parameters, spec.name),
             partial(self._last_given, spec, spec.config.arms.index(arm)),
         )

@@ -8,6 +8,7 @@ import argparse
 from multipanda_py.cell.may_touch import may_touch
 from multipanda_py.cell.odd_robots import odd_robots
 from multipanda_py.cell.same_place import same_place
+from multipanda_py.cell.short_stops import short_stops
 from multipanda_py.cell.starts_inside import starts_inside
 from multipanda_py.cell.too_late import too_late
 from multipanda_py.cell.unmet_rates import unmet_rates
@@ -18,10 +19,14 @@ from multipanda_py.config.parameter_file import ParameterFile
 from multipanda_py.exceptions import ConfigurationError
 
 SUMMARY = "Check cell files and say everything that is wrong with them."
+DETAILS = """Nothing is simulated. Of arms on springs, motors' stops are compared with the limits
+of joints, without the weight; whether motors carry the arm is seen where it starts, when the
+cell does, and elsewhere only where they meet a stop."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    parser.epilog = DETAILS
     parser.add_argument("files", nargs="+", metavar="FILE", help="a cell file")
 
 
@@ -36,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
                 say(f"{path}: note: parameters of {name} have no effect: no node here has them")
             notes = (
                 odd_robots, same_place, starts_inside, may_touch, too_late, unmet_rates,
-                weak_springs,
+                weak_springs, short_stops,
             )  # fmt: skip
             for sentence in (sentence for part in notes for sentence in part(config)):
                 say(f"{path}: note: {sentence}")

@@ -106,6 +106,28 @@ def _refuse(
         low = -high
     if not low <= number <= high:
         raise TargetRejected(f"{where}: got {number:g}, allowed {low:g} to {high:g} {unit}")
+    if name == "equilibrium_position":
+        _refuse_jump(where, number, place, joints, asked)
+
+
+def _refuse_jump(
+    where: str, number: float, place: int, joints: ActuatedJoints, asked: AskedOfArm
+) -> None:
+    """Refuse an equilibrium that is neither near the joint, nor near that of now or the last one.
+
+    Springs that carry a link are at rest away from it.
+    """
+    gate, n, joint = asked.gate.joint, asked.limits.n_joints, int(joints.places[place])
+    near = [float(asked.state.q[joint]), float(asked.at_rest()[place])]
+    last = asked.given("equilibrium_position")
+    if last is not None and last[n + joint]:
+        near.append(float(last[joint]))
+    step = min(abs(number - one) for one in near)
+    if not step <= gate:
+        raise TargetRejected(
+            f"{where}: got {number:g}, {step:.3g} {asked.limits.unit(joint)} from the joint and "
+            f"its springs' equilibrium, allowed {gate:g} (gate.joint)"
+        )
 
 
 def _channel(name: str) -> Channel:

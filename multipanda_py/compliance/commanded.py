@@ -74,6 +74,7 @@ class CommandedJoints(Readings):
         self.bounded = 0
         self.modes: tuple[OperationMode, ...] = (OperationMode.LINK_TORQUE,) * n_joints
         self._aim, self._direct = np.zeros((3, n_joints)), np.zeros((3, n_joints))
+        self._asked = self._aim[1:].copy()
         self._take_modes(_modes_of(mode, n_joints))
         self.reset(np.zeros(n_joints))
 
@@ -172,13 +173,37 @@ class CommandedJoints(Readings):
         """Return motors that are told to go beyond their stops, which hold them."""
         if self._motors is None:
             return {}
-        aim, low, high = self._aim[1:], self._motors.low, self._motors.high
+        aim, low, high = self._asked, self._motors.low, self._motors.high
         told = np.array([mode.takes_references for mode in self.modes])
         beyond = np.array([told, told & self.springs.has_second]) & ((aim < low) | (aim > high))
         return {
             (joint, motor): (aim[motor, joint], low[motor, joint], high[motor, joint])
             for motor, joint in np.argwhere(beyond).tolist()
         }
+
+    @property
+    def aims(self) -> Matrix:
+        """Where motors are commanded to be, (2, n); see :meth:`restrain`."""
+        return self._asked.copy()
+
+    @property
+    def motor_commands(self) -> Matrix:
+        """Torques that are commanded of motors, (2, n) [Nm, or N]; zero in other modes."""
+        values = self._commands.values
+        commands = values["motor_1_command"], values["motor_2_command"]
+        found: Matrix = self._drives * np.array(commands)
+        return found
+
+    def restrain(self, aims: Matrix, torques: Matrix) -> None:
+        """Have motors aim at, or exert, less than is commanded, until commands come: unchecked.
+
+        Args:
+            aims: Of both motors, (2, n) [rad, or m]; :attr:`aims` where they are as commanded.
+            torques: Of motors whose torque is commanded, likewise [Nm, or N].
+        """
+        self._aim[1:] = aims
+        self._direct[1:] = self._drives * torques
+        self._tell()
 
     def command_link_torque(self, torque: ArrayLike, preset: ArrayLike | None = None) -> None:
         """Have springs exert torques on links, as a law of torques commands them.
@@ -315,7 +340,7 @@ class CommandedJoints(Readings):
 
     def _apply(self) -> None:
         """Tell motors and controllers what is commanded."""
-        values, springs, flow = self._commands.values, self.springs, self._flow
+        values, springs = self._commands.values, self.springs
         aim, torque = self._aim, self._direct
         aim[0], aim[1], aim[2] = (
             values[name] for name in ("link_command", "reference_1", "reference_2")
@@ -324,6 +349,16 @@ class CommandedJoints(Readings):
             aim[1:, self._mapped] = springs.references(
                 values["equilibrium_position"], values["stiffness_preset"]
             )[:, self._mapped]
+        self._asked[:] = aim[1:]
+        if self._pushes:
+            torque[0] = self._links * values["torque_command"]
+            torque[1:] = values["motor_1_command"], values["motor_2_command"]
+            torque[1:] *= self._drives
+        self._tell()
+
+    def _tell(self) -> None:
+        """Put motors that stand at once where they are to be, and tell controllers the rest."""
+        flow, aim = self._flow, self._aim
         if self._stands:
             reached, ideal = aim[1:, self._ideal], self._ideal
             if self._motors is not None:
@@ -331,11 +366,7 @@ class CommandedJoints(Readings):
                 self.bounded += bool(((reached < low) | (reached > high)).any())
                 reached = np.minimum(np.maximum(reached, low), high)
             flow.x[1:, ideal] = reached
-        if self._pushes:
-            torque[0] = self._links * values["torque_command"]
-            torque[1:] = values["motor_1_command"], values["motor_2_command"]
-            torque[1:] *= self._drives
-        self._equations.command(aim, torque)
+        self._equations.command(aim, self._direct)
 
 
 def _modes_of(mode: ModeName | Sequence[ModeName], n_joints: int) -> list[OperationMode]:

@@ -70,12 +70,15 @@ class Flow:
         self._kept, self._over = np.zeros(6 * n), np.zeros(6 * n)
         self._all_free = np.ones(2 * n)
         self._free: NDArray[np.float64] | None = None
+        self._ways, self._seen_limits = np.zeros(2 * n), b""
+        self._left_free, self._is_at_limits = self._all_free, False
         self._n = n
         # Where motors are among links and motors: in motions, changes, and what crosses a limit.
         self._theta, self._speed = self._of_motors(self._motion)
         self._past_stop, self._too_fast = self._of_motors(self._over)
         self._way, self._fastest = self.change[n : 3 * n], self._most[4 * n :]
-        self._is_top, self._is_bottom = np.zeros((2, 6 * n), dtype=bool)
+        self._are_at = np.zeros((2, 6 * n), dtype=bool)
+        self._is_top, self._is_bottom = self._are_at
         self._tops, self._bottoms = map(self._of_motors, (self._is_top, self._is_bottom))
 
     @property
@@ -120,7 +123,7 @@ class Flow:
                 self._evaluate(stage + 1)
                 if self._free is not None:
                     row = self._motor_rates[stage + 1]
-                    np.multiply(row, self._free, out=row)
+                    row *= self._free
             weights.dot(self._rates, out=change)
             if equations.integrates:
                 equations.integrate(dt, self.x + 0.5 * change[: 3 * self._n].reshape(3, -1))
@@ -163,11 +166,15 @@ class Flow:
         rates = self._motor_rates[0]
         np.greater_equal(self._motion, self._most, out=self._is_top)
         np.less_equal(self._motion, self._least, out=self._is_bottom)
-        up, down = self._tops[0] | self._tops[1], self._bottoms[0] | self._bottoms[1]
-        held = (up & (rates > 0.0)) | (down & (rates < 0.0))
-        free: NDArray[np.float64] = 1.0 - held
-        np.multiply(rates, free, out=rates)
-        self._free = free if np.count_nonzero(up | down) else None
+        np.sign(rates, out=self._ways)
+        seen = self._are_at.tobytes() + self._ways.tobytes()
+        if seen != self._seen_limits:  # mostly, what was held in the last step still is
+            up, down = self._tops[0] | self._tops[1], self._bottoms[0] | self._bottoms[1]
+            held = (up & (rates > 0.0)) | (down & (rates < 0.0))
+            self._left_free, self._is_at_limits = 1.0 - held, bool((up | down).any())
+            self._seen_limits = seen
+        rates *= self._left_free
+        self._free = self._left_free if self._is_at_limits else None
 
     def _of_motors(self, motion: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return what of positions and velocities, (6n,), is the motors', (2n,) each."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from multipanda_py.actuator_params import whole_number
 from multipanda_py.compliance.commanded import CommandedJoints, ModeName
 from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.compliance.motors import LinkPid, Motors
@@ -65,6 +66,7 @@ class Saved(NamedTuple):
     memory: Matrix
     slow: tuple[Vector, ...]
     seen: tuple[Matrix, Matrix]
+    ease: float
 
 
 class CompliantJoints(CommandedJoints):
@@ -116,9 +118,9 @@ class CompliantJoints(CommandedJoints):
     ) -> None:
         if scheme not in SCHEMES:
             raise ActuatorRefused(f"scheme: got {scheme!r:.40}, allowed {', '.join(SCHEMES)}")
-        if most_substeps < 1:
-            raise ActuatorRefused(f"most_substeps: got {most_substeps}, allowed 1 or more")
-        self._slow, self.scheme, self._most = SlowPart.none(n_joints), scheme, most_substeps
+        self._most = whole_number("most_substeps", most_substeps)
+        n_joints = whole_number("joints", n_joints)
+        self._slow, self.scheme = SlowPart.none(n_joints), scheme
         super().__init__(actuators, n_joints, motors, mode, link_pid=link_pid)
         self.complaint, self.unheld = "", 0
         self._none, self._velocity = np.zeros(n_joints), np.zeros(n_joints)
@@ -168,8 +170,11 @@ class CompliantJoints(CommandedJoints):
             Arrays that the next call overwrites.
 
         Raises:
-            BackendError: If the result is not finite; motors are as they were.
+            ActuatorRefused: If the step has no length.
+            BackendError: If the result is not finite. After both, motors are as they were.
         """
+        if not 0.0 < duration < math.inf:
+            raise ActuatorRefused(f"step: got {duration!r:.40}, allowed more than 0 s")
         flow, damping = self._flow, self._none if damping is None else damping
         before = flow.state.copy()
         flow.x[0], flow.v[0] = q, dq
@@ -205,7 +210,7 @@ class CompliantJoints(CommandedJoints):
         )
         if self.springs.are_damped:
             equations.set_damping(plan.ease * own)
-        self.complaint = plan.complaint
+        self._ease, self.complaint = plan.ease, plan.complaint
         self.unheld += bool(plan.complaint)
         self._slow.update(flow.v[0], self._velocity, rest, self.inner, duration)
         slow = self._slow.acceleration
@@ -228,6 +233,11 @@ class CompliantJoints(CommandedJoints):
         np.divide(flow.impulse, duration, out=self._torque)
         self._torque -= damping * self._shift / duration
 
+    def complain(self, what: str) -> None:
+        """Say of the last step, in words, what it could not hold exactly; once for a step."""
+        self.unheld += not self.complaint
+        self.complaint = self.complaint or what
+
     def _take_modes(self, modes: Sequence[OperationMode]) -> None:
         super()._take_modes(modes)
         if self.scheme == "original":  # explicit, without kicks
@@ -242,7 +252,7 @@ class CompliantJoints(CommandedJoints):
         commands = {name: values.copy() for name, values in self._commands.values.items()}
         memory, slow = self._equations.memory, (self._velocity.copy(), *self._slow.copied())
         seen = self._flow.loads.copy(), self._flow.torques.copy()
-        return Saved(self.modes, commands, self._flow.state.copy(), memory, slow, seen)
+        return Saved(self.modes, commands, self._flow.state.copy(), memory, slow, seen, self._ease)
 
     def restore(self, saved: Saved) -> None:
         """Put the state back that :meth:`save` has returned."""
@@ -251,7 +261,7 @@ class CompliantJoints(CommandedJoints):
             self._commands.values[name][:] = values
         self._flow.state[:] = saved.state
         self._equations.memory = saved.memory
-        self._velocity[:] = saved.slow[0]
+        self._velocity[:], self._ease = saved.slow[0], saved.ease
         self._slow = SlowPart(*(part.copy() for part in saved.slow[1:]))
         self._flow.look_for_limits()
         self._apply()

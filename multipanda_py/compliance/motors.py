@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.actuator import PINION, Actuator
+from multipanda_py.actuator_params import positive_number, whole_number
 from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.state import Matrix, Vector
 
@@ -100,8 +101,7 @@ class Motors:
         Raises:
             ActuatorRefused: If a value is out of its bounds, or there is another number of them.
         """
-        if not 0.0 < pinion < np.inf:
-            raise ActuatorRefused(f"motors.pinion: got {pinion!r:.40}, allowed more than 0 m")
+        pinion = positive_number("motors.pinion", pinion, "m")
         n = sum(len(joints) for _, joints in actuators)
         given = {
             "inertia": inertia, "damping": damping, "max_torque": max_torque,
@@ -192,7 +192,7 @@ class LinkPid:
         Raises:
             ActuatorRefused: If a value is negative or none, or there is another number of them.
         """
-        found = {}
+        n_joints, found = whole_number("joints", n_joints), {}
         for name, value in (("p", p), ("i", i), ("d", d), ("max_torque", max_torque)):
             found[name] = _rows(f"link_pid.{name}", value, (n_joints,))
             most = np.inf if name == "max_torque" else np.finfo(float).max

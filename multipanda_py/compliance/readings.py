@@ -28,6 +28,7 @@ class Readings:
         self.springs = springs
         self._equations = Equations(springs.n_joints)
         self._flow = Flow(springs, self._equations)
+        self._ease = 1.0  # what the last step has weakened dampers by
 
     @property
     def n_joints(self) -> int:
@@ -70,9 +71,12 @@ class Readings:
 
     @property
     def link_torque(self) -> Vector:
-        """Torques on links: of springs and dampers, or of what drives rigid ones, (n,) [Nm]."""
+        """Torques on links: of springs and dampers, or of what drives rigid ones, (n,) [Nm].
+
+        Dampers are as weak as the last step has taken them.
+        """
         if self.springs.are_damped:
-            self._equations.set_damping(self.springs.damping(self._flow.x[1:]))
+            self._equations.set_damping(self._ease * self.springs.damping(self._flow.x[1:]))
         self._equations.put_torques()
         return self._flow.look()[6 * self.n_joints :].copy()
 
@@ -84,6 +88,12 @@ class Readings:
         """
         self._flow.look()
         found: Matrix = self._flow.torques[1:3] * (self._equations.lightness > 0.0)
+        return found
+
+    @property
+    def integrated(self) -> Matrix:
+        """Torques that controllers of motors add for what they have integrated, (2, n) [Nm]."""
+        found: Matrix = self._equations.gains[1, 1:] * self._equations.memory[3:]
         return found
 
     @property

@@ -11,14 +11,18 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from multipanda_py.actuator_params import positive_number
 from multipanda_py.compliance.joints import CompliantJoints
-from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.exceptions import ActuatorRefused, BackendError
 from multipanda_py.state import Matrix, Vector
 
 LONGEST_STEP = 4e-3
 """That :func:`suggested_step` returns [s]: a robot turns by little in it."""
 _STEP_SHARE = 0.5
 """Of the inverse of the fastest spring's frequency."""
+MOST_TURN = np.pi
+"""That a joint moves by in a step [rad, or m]: in more, MuJoCo's explicit centrifugal forces and
+limits of joints gain energy."""
 
 
 _Places: TypeAlias = "slice | NDArray[np.intp]"
@@ -28,7 +32,8 @@ class CompliantRobot:
     """Step a MuJoCo model with springs and motors at some of its joints.
 
     For studies in a notebook, faster than real time. Contacts, friction and damping of joints and
-    everything else are the model's; its actuators go on as they are.
+    everything else are the model's; its actuators go on as they are. Joints that springs throw
+    about by more than half a turn in a step are held at that, and it is said.
 
     Args:
         model: The model, with an integrator that takes one step at a time.
@@ -71,9 +76,7 @@ class CompliantRobot:
                 f"{', '.join(one.name for one in allowed)}"
             )
         if step is not None:
-            if not 0.0 < step < np.inf:
-                raise ActuatorRefused(f"step: got {step!r:.40}, allowed more than 0 s")
-            model.opt.timestep = step
+            model.opt.timestep = positive_number("step", step, "s")
         self.model, self.data, self.joints = model, mujoco.MjData(model), joints
         self.external_torque = np.zeros(joints.n_joints)
         n, data = joints.n_joints, self.data
@@ -144,9 +147,11 @@ class CompliantRobot:
         """Go on by one step.
 
         Raises:
-            BackendError: If springs push with what is not finite.
+            BackendError: If springs push with what is not finite, or MuJoCo has given up and put
+                everything to its start.
         """
         model, data, dofs = self.model, self.data, self._dofs
+        began, start = data.time, self._qpos[self._positions].copy()
         mujoco.mj_step1(model, data)
         others = self._applied[dofs] + self.external_torque
         own, self._applied[dofs] = self._applied[dofs].copy(), others
@@ -167,10 +172,31 @@ class CompliantRobot:
         self._applied[dofs] = others + push.torque
         mujoco.mj_step2(model, data)
         self._applied[dofs] = own
+        if data.time <= began:
+            raise BackendError(
+                f"torques: got {push.torque.tolist()!r:.200} Nm at {dq.tolist()!r:.200} rad/s, "
+                f"allowed what accelerates by up to 1e10 rad/s^2 in a step of {1e3 * h:.3g} ms; "
+                "MuJoCo has put everything to its start: reset()"
+            )
         self._qpos[self._positions] += push.shift_for(self._qvel[dofs])
+        self._hold_back(start)
         if self.joints.complaint and not self._complained:
             self._complained = True
             warnings.warn(self.joints.complaint, RuntimeWarning, stacklevel=2)
+
+    def _hold_back(self, start: Vector) -> None:
+        """Let no joint have moved by more than :data:`MOST_TURN` since it was at its start."""
+        h = self.model.opt.timestep
+        way, speed = self._qpos[self._positions] - start, self._qvel[self._dofs]
+        moved = max(map(abs, [*way.tolist(), *(h * speed).tolist()]))
+        if moved <= MOST_TURN:
+            return
+        self._qpos[self._positions] = start + np.clip(way, -MOST_TURN, MOST_TURN)
+        self._qvel[self._dofs] = np.clip(speed, -MOST_TURN / h, MOST_TURN / h)
+        self.joints.complain(
+            f"joints move by {moved:.3g} rad or m in a step of {1e3 * h:.3g} ms: held at "
+            f"{MOST_TURN:.3g}, as the world holds no more"
+        )
 
 
 def suggested_step(robot: CompliantRobot, longest: float = LONGEST_STEP) -> float:

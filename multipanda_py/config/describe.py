@@ -32,6 +32,7 @@ def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
             com_in_flange=np.array(arm.tool.com),
             inertia=np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]),
             pose_tcp_in_flange=transform,
+            friction=arm.tool.friction,
         )
     return ArmDescription(
         name=name,

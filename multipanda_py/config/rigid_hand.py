@@ -29,5 +29,6 @@ def with_rigid_hand(arm: ArmConfig) -> ArmConfig:
         inertia=list(moments_of(load.inertia)),
         position=tip[:3, 3].tolist(),
         rpy=list(rpy_from_rotation(tip[:3, :3])),
+        friction=tool.friction if tool is not None else 0.0,
     )
     return arm.model_copy(update={"hand": False, "tool": rigid})

@@ -52,6 +52,8 @@ class ToolConfig(Section):
     """xx yy zz xy xz yz about the centre of mass [kg m^2]."""
     position: Offset = [0.0, 0.0, 0.0]
     rpy: Rpy = [0.0, 0.0, 0.0]
+    friction: Annotated[float, Field(ge=0, le=5)] = 0.0
+    """Of its tip on things, as of rubber; 0 for that of the thing. Simulated arms only."""
 
 
 class NoiseConfig(Section):

@@ -10,6 +10,7 @@ import numpy as np
 from multipanda_py.context import Context
 from multipanda_py.control.bearable_share import BearableShare
 from multipanda_py.control.cartesian_spring import CartesianSpring
+from multipanda_py.control.energy_notice import EnergyNotice
 from multipanda_py.control.energy_tank import SpringTank
 from multipanda_py.control.force_control import ForceController, ForceGains
 from multipanda_py.control.force_subspace import ForceSubspace
@@ -65,7 +66,8 @@ class ForceImpedanceArm:
         self._works, self._ones = np.zeros(3), np.ones(3)
         self._dq, self._mean = np.zeros(n), np.zeros(n)
         self.load, self.carries, self._carrying = np.zeros(6), False, np.zeros(n)
-        self._has_said_energy = self._has_said_lost = self._has_said_held = False
+        self._energy, self._scale = EnergyNotice(context.notify), 1.0
+        self._has_said_lost = self._has_said_held = False
 
     def start(self, state: ArmState, energy: float) -> None:
         """Begin with a relaxed spring, no force, and a tank of some energy [J]."""
@@ -77,7 +79,8 @@ class ForceImpedanceArm:
         self.load[:], self.carries = 0.0, False
         self._direction[:] = self._torques[:] = self._of_force[:] = 0.0
         self._dq[:] = state.dq
-        self._has_said_energy = self._has_said_lost = self._has_said_held = False
+        self._energy.forget()
+        self._has_said_lost = self._has_said_held = False
 
     def aim(self, wrench: Vector, state: ArmState) -> None:
         """Control a wrench (6,) from now on [N, Nm]."""
@@ -143,10 +146,9 @@ class ForceImpedanceArm:
         self._ones.dot(self._torques, tau)
         if self.carries:
             _add(tau, self.load.dot(state.jacobian, self._carrying), tau)
-        if scale < 1.0 or self.force.is_throttled:
-            self._say_energy(scale)
-        elif self._has_said_energy:
-            self._has_said_energy = self.tank.missing > 0.5 * self.tank.granted
+        self._scale = scale
+        limits = scale < 1.0 or self.force.is_throttled
+        self._energy.look(limits, self.tank, self._name, self._energy_left)
 
     def _bound(self, state: ArmState) -> None:
         """Leave of the spring what joints can bear, and damp it as fast and lost ones need."""
@@ -201,13 +203,10 @@ class ForceImpedanceArm:
                     "link is near what it presses on, or joint_limits"
                 )
 
-    def _say_energy(self, scale: float) -> None:
-        """Report that a tank limits, once until it has recovered."""
-        if self._has_said_energy:
-            return
-        self._has_said_energy = True
-        self._context.notify(
-            f"{self._name}: out of energy: impedance tank {self.tank.free:.2f} J and scale "
-            f"{scale:.2f}, force tank {self.force.tank.energy:.2f} J; smaller steps, or more of "
-            "tank_start or tank_power"
+    def _energy_left(self) -> str:
+        """Return what the tanks hold, and what helps."""
+        return (
+            f"impedance tank {self.tank.free:.2f} J and scale {self._scale:.2f}, "
+            f"force tank {self.force.tank.energy:.2f} J; smaller steps, or more of tank_start "
+            "or tank_power"
         )

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from multipanda_py.context import Context
+from multipanda_py.control.energy_notice import EnergyNotice
 from multipanda_py.control.force_control import ForceController
 from multipanda_py.control.force_impedance_arm import LEAST_MOBILITY
 from multipanda_py.control.force_params import ForceParams
@@ -48,6 +49,8 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
 
     def __init__(self, context: Context, params: CoupledForceImpedanceParams) -> None:
         self._force = ForceController(params.gains(), context.period)
+        self._energy = EnergyNotice(context.notify)
+        self._names = " and ".join(arm.name for arm in context.arms)
         self._contact_width = self._pushed = self._closing = 0.0
         super().__init__(context, params)
 
@@ -60,6 +63,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         """Grasp without a force."""
         super().on_activate(states, target)
         self._force.reset()
+        self._energy.forget()
         self._pushed = self._closing = 0.0
         self._contact_width = self._width()
 
@@ -89,8 +93,19 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
             desired, self.measured, away, closing, self._mass(), self._formation()
         )
         self._closing = closing
+        is_grown = desired > 0.9 * self._borne  # before, the tank is still being filled
+        self._energy.look(
+            force.is_throttled and is_grown, force.tank, self._names, self._energy_left
+        )
         self.report[7], self.report[8] = force.tank.energy, force.weight
         return self._pushed
+
+    def _energy_left(self) -> str:
+        """Return what the tank holds, and what helps."""
+        energy = self._force.tank.energy
+        return (
+            f"force tank {energy:.2f} J; the squeeze is held back; more of tank_max or tank_power"
+        )
 
     def _mass(self) -> float:
         """Return the effective mass of the hands that close on each other [kg]."""

@@ -144,7 +144,19 @@ class PastCycles:
         agreed(contact[3:], felt[3:], FREE_TORQUE)
         if speed < REST_SPEED and self._was_executed(arm, tau + external):
             return Handover(tau, wrench, contact, mass)
+        # Near a singular posture a torque of one joint is felt as a wrench that others would bear.
+        share = self._borne_share(arm, contact.dot(state.jacobian), external + arm.tare)
+        contact *= share
         return Handover(contact.dot(state.jacobian), contact, contact, mass)
+
+    def _borne_share(self, arm: Arm, tau: Vector, external: Vector) -> float:
+        """Return the share of torques that every joint measures but for friction and bias."""
+        slack, share = arm.model.arm.robot.figure("unmeasured_torque"), 1.0
+        for own, felt, most in zip(tau.tolist(), external.tolist(), slack):
+            borne = most + max(0.0, -felt * math.copysign(1.0, own))
+            if abs(own) > borne:
+                share = min(share, borne / abs(own))
+        return share
 
     def _was_executed(self, arm: Arm, difference: Vector) -> bool:
         """Whether commanded and measured torques differ by what friction and bias may, (n,)."""

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from multipanda_py.optimiser.goals import Position, relative_point
 from multipanda_py.optimiser.kinematics import Slices
 from multipanda_py.optimiser.objective import Objective
-from multipanda_py.optimiser.scene import WORLD
+from multipanda_py.optimiser.scene import WORLD, Scene
 from multipanda_py.state import Matrix
 
 
@@ -36,11 +34,14 @@ class Stays(Objective):
         base: What it touches.
     """
 
-    unit: ClassVar[str] = "m/s"
     order = 1
 
     def __init__(self, frame: str, base: str) -> None:
         self.frames = (frame, base)
+
+    def units(self, scene: Scene) -> tuple[str, ...]:
+        """Return metres."""
+        return ("m",) * 3
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
         """Return where the point is."""
@@ -55,10 +56,12 @@ class Slides(Objective):
         base: A frame in the plane, z across it.
     """
 
-    unit: ClassVar[str] = "m"
-
     def __init__(self, frame: str, base: str = WORLD) -> None:
         self.frames = (frame, base)
+
+    def units(self, scene: Scene) -> tuple[str, ...]:
+        """Return metres."""
+        return ("m",)
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
         """Return how far above the plane it is."""

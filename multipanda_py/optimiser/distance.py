@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import coal
 import numpy as np
+from numpy.typing import NDArray
 
 from multipanda_py.optimiser.kinematics import Placement, Slices
 from multipanda_py.optimiser.objective import Objective
@@ -38,8 +40,6 @@ class Distance(Objective):
         UnknownName: If there is no such body.
     """
 
-    unit: ClassVar[str] = "m"
-
     def __init__(self, scene: Scene, first: str, second: str, margin: float = 0.01) -> None:
         known = [*scene.arms, *scene.things]
         for name in (first, second):
@@ -51,9 +51,18 @@ class Distance(Objective):
         # Of every pair and side: which frame, the axis' ends in it, the radius.
         place = {name: at for at, name in enumerate(self.frames)}
         self._frame = np.array([[place[s.frame] for s in pair] for pair in self.pairs], dtype=int)
-        self._ends = np.array([[(s.start, s.end) for s in pair] for pair in self.pairs])
+        self._points, self._ends = _points_of(self.pairs, self.frames)
         self._radii = np.array([[s.radius for s in pair] for pair in self.pairs]).reshape(-1, 2)
-        self._by_coal = [any(s.shape is not None for s in pair) for pair in self.pairs]
+        # What coal measures, by the number of the pair: shapes and their places in the frames.
+        self._by_coal = {
+            number: [(_shape(solid), *_place(solid)) for solid in pair]
+            for number, pair in enumerate(self.pairs)
+            if any(solid.shape is not None for solid in pair)
+        }
+
+    def units(self, scene: Scene) -> tuple[str, ...]:
+        """Return metres for every pair."""
+        return ("m",) * len(self.pairs)
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector]:
         """Return that the numbers are to be at most zero."""
@@ -67,22 +76,22 @@ class Distance(Objective):
         jacobian = np.zeros((s, n, d))
         if not n:
             return np.zeros((s, 0)), jacobian
-        positions = np.stack([p.position for p in placed], 1)  # (s, f, 3)
-        rotations = np.stack([p.rotation for p in placed], 1)
-        sides = []
-        for side in (0, 1):
-            at, ends = self._frame[:, side], self._ends[:, side]  # (n,), (n, 2, 3)
-            turned = np.einsum("snij,nej->snei", rotations[:, at], ends)
-            sides.append(positions[:, at, None] + turned)  # (s, n, 2, 3)
-        on_a, on_b = closest_points(*sides)
+        there = [  # of every frame, as one product of all slices
+            (p.rotation.reshape(-1, 3) @ own.T).reshape(s, 3, -1) + p.position[..., None]
+            for p, own in zip(placed, self._points)
+        ]
+        points = np.concatenate(there, 2).transpose(0, 2, 1)
+        on_a, on_b = closest_points(points[:, self._ends[:, 0]], points[:, self._ends[:, 1]])
         away = on_a - on_b
         apart = np.sqrt((away * away).sum(-1))
         distance = apart - self._radii.sum(1)
         normal = away / np.maximum(apart, 1e-9)[..., None]
         near = distance < self.margin + AHEAD
-        for number, by_coal in enumerate(self._by_coal):
-            if by_coal:
-                self._measure(slices, number, near[:, number], distance, normal, on_a, on_b)
+        for number in self._by_coal:
+            rows = np.flatnonzero(near[:, number])
+            rows = rows[self._may_be_near(placed, points[:, self._ends[number]], number, rows)]
+            distance[:, number] = self.margin + AHEAD
+            self._measure(slices, number, rows, distance, normal, on_a, on_b)
         near &= distance < self.margin + AHEAD
         for number in np.flatnonzero(near.any(0)).tolist():
             rows = np.flatnonzero(near[:, number])
@@ -93,23 +102,77 @@ class Distance(Objective):
             )
         return self.margin - np.minimum(distance, self.margin + AHEAD), jacobian
 
+    def _may_be_near(
+        self, placed: Sequence[Placement], ends: Matrix, number: int, rows: NDArray[np.intp]
+    ) -> NDArray[np.bool_]:
+        r"""Return in which of some slices a pair is not far apart for certain.
+
+        A box and a capsule: :math:`d \ge |\max(|R^T (m - c)| - h, 0)| - l - r`, with the middle
+        of the capsule m, half its length l, and half the sides of the box h. A ball around a
+        floor would be near to all that is above it.
+        """
+        for side, other in ((0, 1), (1, 0)):
+            shape, turn, centre = self._by_coal[number][side]
+            if not isinstance(shape, coal.Box) or self.pairs[number][other].shape is not None:
+                continue
+            box, axis = placed[self._frame[number, side]], ends[rows, other]
+            rotation = box.rotation[rows] @ turn
+            away = axis.mean(1) - box.position[rows] - box.rotation[rows] @ centre
+            inside = (rotation.transpose(0, 2, 1) @ away[..., None])[..., 0]
+            outside = np.maximum(np.abs(inside) - np.array(shape.halfSide), 0.0)
+            reach = 0.5 * np.linalg.norm(axis[:, 1] - axis[:, 0], axis=1)
+            least = np.linalg.norm(outside, axis=1) - reach - self._radii[number, other]
+            near: NDArray[np.bool_] = least < self.margin + AHEAD
+            return near
+        return np.ones(len(rows), dtype=bool)
+
     def _measure(
-        self, slices: Slices, number: int, near: Vector, distance: Matrix, normal: Matrix,
-        on_a: Matrix, on_b: Matrix,
+        self, slices: Slices, number: int, rows: NDArray[np.intp], distance: Matrix,
+        normal: Matrix, on_a: Matrix, on_b: Matrix,
     ) -> None:  # fmt: skip
-        """Have coal measure a pair in the slices where balls around its solids are near."""
+        """Have coal measure a pair in some slices."""
         request, result = coal.DistanceRequest(), coal.DistanceResult()
-        solids = self.pairs[number]
-        shapes = [_shape(solid) for solid in solids]
-        for row in np.flatnonzero(near).tolist():
-            poses = [_pose(slices.frames[solid.frame], row, solid) for solid in solids]
+        solids, of_coal = self.pairs[number], self._by_coal[number]
+        for row in rows.tolist():
+            placed = []
+            for solid, (shape, turn, centre) in zip(solids, of_coal):
+                frame = slices.frames[solid.frame]
+                rotation, position = frame.rotation[row], frame.position[row]
+                placed += [
+                    shape,
+                    coal.Transform3s(rotation @ turn, position + rotation @ centre),
+                ]
             result.clear()
-            distance[row, number] = coal.distance(
-                shapes[0], poses[0], shapes[1], poses[1], request, result
-            )
+            distance[row, number] = coal.distance(*placed, request, result)
             on_a[row, number] = result.getNearestPoint1()
             on_b[row, number] = result.getNearestPoint2()
             normal[row, number] = -result.normal  # coal's is from the first to the second
+
+
+def _points_of(
+    pairs: Sequence[tuple[PathSolid, PathSolid]], frames: Sequence[str]
+) -> tuple[list[Matrix], NDArray[np.intp]]:
+    """Return the ends of all axes in their frames, and which of all are those of a pair's sides.
+
+    Returns:
+        Of every frame (k, 3); numbers among all of these, (n, 2, 2).
+    """
+    known: dict[str, dict[tuple[float, ...], int]] = {frame: {} for frame in frames}
+    for pair in pairs:
+        for solid in pair:
+            own = known[solid.frame]
+            for end in (solid.start, solid.end):
+                own.setdefault(tuple(end.tolist()), len(own))
+    first = dict(zip(frames, np.cumsum([0, *(len(own) for own in known.values())]).tolist()))
+    ends = [
+        [
+            [first[s.frame] + known[s.frame][tuple(e.tolist())] for e in (s.start, s.end)]
+            for s in pair
+        ]
+        for pair in pairs
+    ]
+    points = [np.array(list(own), dtype=np.float64).reshape(-1, 3) for own in known.values()]
+    return points, np.array(ends, dtype=np.intp).reshape(-1, 2, 2)
 
 
 def _rate(placed: Placement, rows: np.ndarray, points: Matrix, normal: Matrix) -> Matrix:
@@ -129,14 +192,14 @@ def _shape(solid: PathSolid) -> Any:
     return coal.Capsule(solid.radius, float(np.linalg.norm(solid.end - solid.start)))
 
 
-def _pose(placed: Placement, row: int, solid: PathSolid) -> Any:
-    """Return where coal has a solid: a capsule's axis is its z."""
-    rotation, axis = placed.rotation[row], solid.end - solid.start
-    centre = placed.position[row] + rotation @ (0.5 * (solid.start + solid.end))
+def _place(solid: PathSolid) -> tuple[Matrix, Vector]:
+    """Return how coal turns a shape in a solid's frame, and its centre; a capsule lies on z."""
+    axis = solid.end - solid.start
     length = float(np.linalg.norm(axis))
-    if solid.shape is None and length > 0.0:
-        z = axis / length
-        x = np.cross(z, np.eye(3)[np.abs(z).argmin()])
-        x /= np.linalg.norm(x)
-        rotation = rotation @ np.stack([x, np.cross(z, x), z], 1)
-    return coal.Transform3s(rotation, centre)
+    centre: Vector = 0.5 * (solid.start + solid.end)
+    if solid.shape is not None or length == 0.0:
+        return np.eye(3), centre
+    z = axis / length
+    x = np.cross(z, np.eye(3)[np.abs(z).argmin()])
+    x /= np.linalg.norm(x)
+    return np.stack([x, np.cross(z, x), z], 1), centre

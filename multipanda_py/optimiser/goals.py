@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -12,7 +10,7 @@ from multipanda_py.exceptions import PlanRejected
 from multipanda_py.optimiser.kinematics import Slices
 from multipanda_py.optimiser.objective import Objective
 from multipanda_py.optimiser.rotations import left_jacobian_inverse, log3, skew
-from multipanda_py.optimiser.scene import WORLD
+from multipanda_py.optimiser.scene import WORLD, Scene
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
@@ -54,10 +52,12 @@ class PoseGoal(Objective):
         base: The world, or a frame that moves: held by both, a thing stays in a hand.
     """
 
-    unit: ClassVar[str] = "m, rad"
-
     def __init__(self, frame: str, pose: Pose, base: str = WORLD) -> None:
         self.pose, self.frames = pose, (frame, base)
+
+    def units(self, scene: Scene) -> tuple[str, ...]:
+        """Return metres, then radians."""
+        return ("m",) * 3 + ("rad",) * 3
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
         """Return what is left to the pose."""
@@ -76,10 +76,12 @@ class Position(Objective):
         base: The world, or a frame that moves.
     """
 
-    unit: ClassVar[str] = "m"
-
     def __init__(self, frame: str, position: ArrayLike, base: str = WORLD) -> None:
         self.position, self.frames = _triple("position", position), (frame, base)
+
+    def units(self, scene: Scene) -> tuple[str, ...]:
+        """Return metres."""
+        return ("m",) * 3
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
         """Return what is left to the position."""
@@ -96,10 +98,12 @@ class Orientation(Objective):
         base: The world, or a frame that moves.
     """
 
-    unit: ClassVar[str] = "rad"
-
     def __init__(self, frame: str, pose: Pose, base: str = WORLD) -> None:
         self.rotation, self.frames = pose.rotation, (frame, base)
+
+    def units(self, scene: Scene) -> tuple[str, ...]:
+        """Return radians."""
+        return ("rad",) * 3
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
         """Return what is left to the orientation."""
@@ -122,8 +126,6 @@ class Axis(Objective):
         base: The world, or a frame that moves.
     """
 
-    unit: ClassVar[str] = "rad"
-
     def __init__(
         self, frame: str, axis: ArrayLike, direction: ArrayLike, base: str = WORLD
     ) -> None:
@@ -133,6 +135,10 @@ class Axis(Objective):
         u = np.cross(self._direction, other)
         u /= np.linalg.norm(u)
         self._across: Matrix = np.stack([u, np.cross(self._direction, u)])
+
+    def units(self, scene: Scene) -> tuple[str, ...]:
+        """Return radians."""
+        return ("rad",) * 2
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
         """Return how it leans about two axes across the direction."""
@@ -173,7 +179,6 @@ class RelativePose(PoseGoal):
         pose: About where it is held in ``base``; by default the identity.
     """
 
-    unit: ClassVar[str] = "m/s, rad/s"
     order = 1
 
     def __init__(self, frame: str, base: str, pose: Pose | None = None) -> None:

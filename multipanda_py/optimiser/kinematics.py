@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.optimiser.rotations import exp3, left_jacobian, skew
 from multipanda_py.optimiser.scene import WORLD, Scene
 from multipanda_py.state import Matrix, Vector
@@ -81,7 +80,7 @@ class Kinematics:
             if name in scene.frames or arm not in scene.arms:
                 continue
             if arm not in self._models:
-                model = build_pinocchio(scene.arms[arm], base_in_world=True)
+                model = scene.model(arm)
                 self._models[arm], self._links[arm] = (model, model.createData()), []
             described = scene.arms[arm]
             full = described.ee_frame if link == "tool" else described.prefix + link

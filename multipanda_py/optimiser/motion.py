@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -21,8 +19,6 @@ class WithinLimits(SliceNumbers):
         of: Names of arms; by default all.
         margin: From the limits [rad, m].
     """
-
-    unit: ClassVar[str] = "rad, m"
 
     def __init__(self, *of: str, margin: float = 0.0) -> None:
         super().__init__(*of)
@@ -51,7 +47,6 @@ class VelocityLimits(WithinLimits):
         PlanRejected: If the share is none.
     """
 
-    unit: ClassVar[str] = "rad/s, m/s"
     order = 1
 
     def __init__(self, *of: str, share: float = 1.0) -> None:
@@ -72,7 +67,6 @@ class VelocityLimits(WithinLimits):
 class AccelerationLimits(VelocityLimits):
     """Keep accelerations of joints within a share of their limits [rad/s^2, m/s^2]."""
 
-    unit: ClassVar[str] = "rad/s^2, m/s^2"
     order = 2
 
     def _limits(self, scene: Scene) -> Vector:
@@ -90,8 +84,6 @@ class Smoothness(SliceNumbers):
         PlanRejected: If the order is another.
     """
 
-    unit: ClassVar[str] = "rad, m by s^k"
-
     def __init__(self, *of: str, order: int = 2) -> None:
         super().__init__(*of)
         if order not in (1, 2, 3):
@@ -102,7 +94,6 @@ class Smoothness(SliceNumbers):
 class Rest(SliceNumbers):
     """Ask for no velocity: arms that stop, a thing that nobody moves [rad/s, m/s]."""
 
-    unit: ClassVar[str] = "rad/s, m/s"
     order = 1
 
 
@@ -113,8 +104,6 @@ class Near(SliceNumbers):
         of: Name of an arm or movable thing.
         numbers: Where they are to be, as in a slice.
     """
-
-    unit: ClassVar[str] = "rad, m"
 
     def __init__(self, of: str, numbers: ArrayLike) -> None:
         super().__init__(of)

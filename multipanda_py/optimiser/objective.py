@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
 
 import numpy as np
 
@@ -23,17 +22,19 @@ class Objective(ABC):
 
     Attributes:
         order: The k of an objective that is about a rate, by default 0.
-        unit: Of the numbers, for sentences.
         frames: Names of the frames whose places it needs.
     """
 
     order: int = 0
-    unit: ClassVar[str] = ""
     frames: tuple[str, ...] = ()
 
     @abstractmethod
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
         r"""Return :math:`\phi`, (s, m), and :math:`\partial \phi / \partial x`, (s, m, d)."""
+
+    @abstractmethod
+    def units(self, scene: Scene) -> tuple[str, ...]:
+        r"""Return the units of :math:`\phi`, (m,), such as m and rad."""
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector] | None:
         """Return what the numbers are to be between, (m,) each, or None for a target of zero."""
@@ -63,6 +64,10 @@ class SliceNumbers(Objective):
         """Return their places in a slice."""
         names = self.of or tuple(scene.columns)
         return np.concatenate([np.r_[scene.columns[name]] for name in names])
+
+    def units(self, scene: Scene) -> tuple[str, ...]:
+        """Return the units of joints, and of places of things."""
+        return tuple(scene.units[column] for column in self.columns(scene).tolist())
 
     def check(self, scene: Scene) -> None:
         """Refuse names that the scene has no numbers for."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,6 +36,7 @@ class Problem:
     Attributes:
         scene: As given.
         slices: Number of all, T.
+        each: Slices of a phase.
         period: Between slices [s].
         terms: What was asked for.
 
@@ -53,9 +55,10 @@ class Problem:
             )
         if not (math.isfinite(duration) and duration > 0.0):
             raise PlanRejected(f"duration of a phase: got {duration} s, allowed above 0")
-        self.scene, self.phases, self._each = scene, phases, slices_per_phase
+        self.scene, self.phases, self.each = scene, phases, slices_per_phase
         self.slices, self.period = slices, duration / slices_per_phase
         self.terms: list[Term] = []
+        self._asked: list[tuple[Objective, Kind, dict[str, Any]]] = []
 
     def add(
         self,
@@ -96,10 +99,23 @@ class Problem:
             raise PlanRejected(f"target: got {target!r:.60}, allowed finite numbers")
         objective.check(self.scene)
         first, last = self._range(phases, at)
+        asked = {"phases": phases, "at": at, "scale": scale, "target": aim, "order": order}
+        self._asked.append((objective, kind, asked))
         self.terms.append(
             make_term(self.scene, objective, kind, (first, last), self.period, scale, aim, order)
         )
         return self
+
+    def finer(self) -> Problem:
+        """Return the same problem with twice the slices.
+
+        Raises:
+            PlanRejected: If these are too many.
+        """
+        finer = Problem(self.scene, self.phases, 2 * self.each, self.each * self.period)
+        for objective, kind, asked in self._asked:
+            finer.add(objective, kind, **asked)
+        return finer
 
     def _range(self, phases: tuple[float, float] | None, at: float | None) -> tuple[int, int]:
         """Return the first slice and one after the last."""
@@ -121,7 +137,7 @@ class Problem:
     def _slice(self, phase: float) -> int:
         if not 0.0 <= phase <= self.phases:
             raise PlanRejected(f"phase: got {phase}, allowed 0 to {self.phases}")
-        return round(phase * self._each)
+        return round(phase * self.each)
 
     def solve(
         self, settings: SolverSettings | None = None, *, start: ArrayLike | None = None
@@ -151,5 +167,5 @@ class Problem:
                 )
             path = given.copy()
         return solve(
-            self.scene, self.terms, path, self.period, self._each, settings or SolverSettings()
+            self.scene, self.terms, path, self.period, self.each, settings or SolverSettings()
         )

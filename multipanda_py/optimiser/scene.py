@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.config.describe import describe_arms, describe_objects
+from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.exceptions import ConfigurationError, PlanRejected, UnknownName
 from multipanda_py.optimiser.rotations import exp3, log3
 from multipanda_py.pose import Pose
@@ -50,6 +51,7 @@ class Scene:
         upper: Upper ones, inf for things, (size,).
         velocity: Largest speeds, inf for things, (size,).
         acceleration: Largest accelerations, inf for things, (size,).
+        units: Of every number, rad or m, (size,).
         frames: Frames of one's own: what they are on, and where.
 
     Raises:
@@ -86,7 +88,13 @@ class Scene:
             at, limits = self.columns[arm.name], arm.limits
             self.lower[at], self.upper[at] = limits.lower, limits.upper
             self.velocity[at], self.acceleration[at] = limits.velocity, limits.acceleration
+        slides = [joint for arm in arms for joint in arm.limits.slides]
+        self.units = (
+            *("m" if joint else "rad" for joint in slides),
+            *(("m",) * 3 + ("rad",) * 3) * len(movable),
+        )
         self.frames: dict[str, tuple[str, Pose]] = {}
+        self._models: dict[str, Any] = {}
         self.start = np.zeros(self.size)
         for arm in arms:
             self.start[self.columns[arm.name]] = arm.robot.ready
@@ -178,6 +186,23 @@ class Scene:
             UnknownName: If it does not.
         """
         return self.known("frame", name, self.frame_names)
+
+    def model(self, arm: str) -> Any:
+        """Return pinocchio's model of an arm, in the world; made once."""
+        if arm not in self._models:
+            self._models[arm] = build_pinocchio(self.arms[arm], base_in_world=True)
+        return self._models[arm]
+
+    def body(self, frame: str) -> str:
+        """Return the arm or thing that a frame moves with, or the world.
+
+        Raises:
+            UnknownName: If there is no such frame.
+        """
+        on = self.frame(frame)
+        while on in self.frames:
+            on = self.frames[on][0]
+        return on if on in self.things else on.partition("/")[0]
 
     @staticmethod
     def _check(name: str) -> str:

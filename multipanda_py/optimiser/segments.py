@@ -25,8 +25,7 @@ def closest_points(first: Matrix, second: Matrix) -> tuple[Matrix, Matrix]:
     """
     a, b = first[..., 0, :], second[..., 0, :]
     u, v, w = first[..., 1, :] - a, second[..., 1, :] - b, a - b
-    uu, vv, uv = (u * u).sum(-1), (v * v).sum(-1), (u * v).sum(-1)
-    uw, vw = (u * w).sum(-1), (v * w).sum(-1)
+    uu, vv, uv, uw, vw = _dot(u, u), _dot(v, v), _dot(u, v), _dot(u, w), _dot(v, w)
     cross = uu * vv - uv * uv
     parallel = cross <= 1e-12 * np.maximum(uu * vv, 1e-30)
     s = np.where(parallel, 0.5, (uv * vw - vv * uw) / np.where(parallel, 1.0, cross))
@@ -34,3 +33,9 @@ def closest_points(first: Matrix, second: Matrix) -> tuple[Matrix, Matrix]:
     t = np.clip((uv * s + vw) / np.where(vv > 0.0, vv, 1.0), 0.0, 1.0)
     s = np.clip((uv * t - uw) / np.where(uu > 0.0, uu, 1.0), 0.0, 1.0)
     return a + s[..., None] * u, b + t[..., None] * v
+
+
+def _dot(a: Matrix, b: Matrix) -> Matrix:
+    """Return products of vectors of three numbers; a sum along so short an axis takes longer."""
+    found: Matrix = a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1] + a[..., 2] * b[..., 2]
+    return found

@@ -18,24 +18,29 @@ class Violation:
     """One constraint that is not met.
 
     Attributes:
-        objective: Which.
+        objective: Which, by its name and what it is about.
+        bodies: Arms and things that it is about.
         phase: In which phase it is worst, from 0.
         slice: In which slice of the path, from 0.
-        amount: By how much, in ``unit``.
+        amount: By how much, in ``unit``: the length of what is missing to a goal, the number that
+            is worst of others.
         unit: Of the amount.
     """
 
     objective: str
+    bodies: tuple[str, ...]
     phase: int
     slice: int
     amount: float
     unit: str
 
+    @property
+    def missed(self) -> str:
+        """Which one by how much."""
+        return f"{self.objective} is off by {self.amount:.3g} {self.unit}"
+
     def __str__(self) -> str:
-        return (
-            f"{self.objective} is off by {self.amount:.3g} {self.unit} in slice {self.slice} "
-            f"(phase {self.phase})"
-        )
+        return f"{self.missed} in slice {self.slice} (phase {self.phase})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,6 +42,9 @@ STIFFER = 10.0
 STIFFEST = 1e7
 LONGEST = 0.5
 """Longest step of a number [rad, m]."""
+GAIN = 0.1
+"""Share of the augmented Lagrangian, by the largest step at which a path counts as settled, that
+a longer step has to gain."""
 HOPELESS = 3
 """Rounds without progress after which the constraints contradict each other."""
 
@@ -110,7 +113,7 @@ class _PathSearch:
         """Return the largest violation, in units of the objectives."""
         return max(
             (
-                float(np.abs(term.outside(residual)).max()) / term.scale
+                float(np.abs(term.outside(residual)).max(initial=0.0)) / term.scale
                 for term, (residual, _) in zip(self.terms, point.values)
                 if not term.is_cost
             ),
@@ -162,9 +165,10 @@ def solve(
             ended = "time"
             break
         iterations += 1
+        value = search.value(point)
         point, moved, damping = _advance(search, point, damping)
-        if moved > settings.step:
-            continue
+        if moved > settings.step and value - search.value(point) > GAIN * settings.step * value:
+            continue  # towards a goal out of reach steps are long, and gain nothing
         violation = search.violation(point)
         if violation < settings.violation:
             ended = "solved"
@@ -212,13 +216,7 @@ def _solution(
         if term.is_cost:
             cost += float(np.vdot(residual, residual))
             continue
-        off = np.abs(term.outside(residual)).max(axis=1) / term.scale
-        number = int(off.argmax())
-        if off[number] > settings.violation:
-            at = term.first + number
-            violations.append(
-                Violation(term.name, at // each, at, float(off[number]), term.objective.unit)
-            )
+        violations += _violations(term, residual, each, settings.violation)
     violations.sort(key=lambda violation: -violation.amount)
     path = point.path
     path.flags.writeable = False
@@ -227,3 +225,18 @@ def _solution(
         tuple(violations), search.violation(point), cost, iterations,
         ended if violations else "solved",
     )  # fmt: skip
+
+
+def _violations(term: Term, residual: Matrix, each: int, tolerance: float) -> list[Violation]:
+    """Return by how much a constraint is off, at most one for each unit."""
+    off = np.abs(term.outside(residual)) / term.scale
+    found = []
+    for unit in dict.fromkeys(term.units):
+        own = off[:, [at for at, other in enumerate(term.units) if other == unit]]
+        slice_, _ = np.unravel_index(int(own.argmax()), own.shape)
+        if own[slice_].max() <= tolerance:
+            continue
+        amount = np.linalg.norm(own[slice_]) if term.is_vector else own[slice_].max()
+        at = term.first + int(slice_)
+        found.append(Violation(term.name, term.bodies, at // each, at, float(amount), unit))
+    return found

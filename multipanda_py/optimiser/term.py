@@ -11,7 +11,7 @@ import numpy as np
 
 from multipanda_py.optimiser.kinematics import Slices
 from multipanda_py.optimiser.objective import Objective
-from multipanda_py.optimiser.scene import Scene
+from multipanda_py.optimiser.scene import WORLD, Scene
 from multipanda_py.state import Matrix, Vector
 
 Kind: TypeAlias = Literal["cost", "equal", "at_most"]
@@ -35,6 +35,8 @@ class Term:
         upper: Of r, (m,).
         factors: :math:`c_j \Delta t^{-k}`, (k + 1,).
         columns: Which numbers of a slice it is about, if it is about just these.
+        units: Of its numbers, (m,).
+        bodies: Arms and things that it is about.
     """
 
     objective: Objective
@@ -48,6 +50,8 @@ class Term:
     upper: Vector
     factors: Vector
     columns: np.ndarray | None
+    units: tuple[str, ...]
+    bodies: tuple[str, ...]
 
     @property
     def order(self) -> int:
@@ -79,6 +83,11 @@ class Term:
             [(self.scale * c) * jacobian[k - j : k - j + n] for j, c in enumerate(self.factors)], 1
         )
         return residual, blocks
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether its numbers are parts of one: of a place or a turn that is missed."""
+        return self.columns is None and self.lower.shape == (1,)
 
     def outside(self, residual: Matrix) -> Matrix:
         """Return by how much r is above (+) or below (-) its bounds."""
@@ -112,8 +121,12 @@ def make_term(
         high = np.zeros(1)
     factors = np.array([(-1.0) ** j * comb(k, j) / period**k for j in range(k + 1)])
     name = type(objective).__name__
-    about = " ".join(getattr(objective, "of", objective.frames))
+    about = getattr(objective, "of", objective.frames)
+    named = about if hasattr(objective, "of") else [scene.body(frame) for frame in about]
+    bodies = [name for name in dict.fromkeys(named) if name != WORLD] or [*scene.columns]
+    rate = ("", "/s", "/s^2", "/s^3")[k]
     return Term(
-        objective, f"{name}({about})", *slices, is_cost, scale, np.asarray(target, dtype=float),
-        low, high, factors, objective.columns(scene),
+        objective, f"{name}({' '.join(about)})", *slices, is_cost, scale,
+        np.asarray(target, dtype=float), low, high, factors, objective.columns(scene),
+        tuple(unit + rate for unit in objective.units(scene)), tuple(bodies),
     )  # fmt: skip

@@ -72,11 +72,17 @@ def read_gazebo(path: Path) -> list[GazeboActuator]:
         root = ElementTree.parse(path).getroot()
     except (OSError, ElementTree.ParseError) as error:
         raise ConfigurationError(f"{path}: cannot be read: {error}") from None
+    joints = [joint.get("name") for joint in root.iterfind("joint")]
     found: list[GazeboActuator] = []
     for plugin in root.iterfind("gazebo/plugin"):
         if plugin.find("operation_mode") is None and _type(plugin) is None:
             continue
         actuator = _actuator(plugin, path)
+        if actuator.joint not in joints:
+            raise ConfigurationError(
+                f"{path}: plugin {plugin.get('name')}: joint: got {actuator.joint!r:.80}, allowed "
+                f"{', '.join(map(str, joints))}"
+            )
         if any(actuator.joint == other.joint for other in found):
             raise ConfigurationError(
                 f"{path}: joint {actuator.joint}: got two compliant actuators, allowed one"

@@ -24,6 +24,7 @@ class Tool:
         com_in_flange: Centre of mass, (3,) [m].
         inertia: About the centre of mass along the flange's axes, (3, 3) [kg m^2].
         pose_tcp_in_flange: Tool centre point, homogeneous transform, (4, 4).
+        friction: On things in simulation; 0 for that of the thing.
 
     Raises:
         ConfigurationError: If no rigid body has such values, or the pose is no transform.
@@ -33,6 +34,7 @@ class Tool:
     com_in_flange: NDArray[np.float64]
     inertia: NDArray[np.float64]
     pose_tcp_in_flange: NDArray[np.float64]
+    friction: float = 0.0
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""

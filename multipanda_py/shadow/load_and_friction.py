@@ -150,9 +150,9 @@ class LoadAndFriction:
     def lines(self) -> Iterator[str]:
         """Say it in words."""
         found = self.estimate
-        centre = ", ".join(f"{v:.3f}" for v in found.com)
+        mass, centre = _decimals(found.mass, 2), ", ".join(_decimals(v, 3) for v in found.com)
         yield (
-            f"{self.arm.name}: carries {found.mass:.2f} +- {found.deviations[0]:.2f} kg beyond "
+            f"{self.arm.name}: carries {mass} +- {found.deviations[0]:.2f} kg beyond "
             f"its description, at [{centre}] m in its flange"
         )
         for what, values, unit in (
@@ -160,4 +160,10 @@ class LoadAndFriction:
             ("Coulomb friction", found.coulomb, "Nm"),
             ("offset", found.offset, "Nm"),
         ):
-            yield f"{self.arm.name}: {what} [{unit}]: " + " ".join(f"{v:.2f}" for v in values)
+            said = " ".join(_decimals(v, 2) for v in values)
+            yield f"{self.arm.name}: {what} [{unit}]: {said}"
+
+
+def _decimals(value: float, count: int) -> str:
+    """Return a number with so many decimals, and zero without a sign."""
+    return f"{round(float(value), count) + 0.0:.{count}f}"

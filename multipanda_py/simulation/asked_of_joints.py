@@ -16,6 +16,13 @@ from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.exceptions import ActuatorRefused
 from multipanda_py.state import Matrix, Vector
 
+_STANDS = ("equilibrium_position", "stiffness_preset", "reference_1", "reference_2")
+"""Commands that say where motors stand."""
+_TIGHT = 2.0
+"""Load of a motor relative to the largest torque of its link: springs that pull on each other with
+more let go of it unevenly, as motors with a largest velocity relax them. A preset has a range of
+its own."""
+
 
 class AskedOfJoints:
     """Change modes and commands of m compliant joints when something else is asked of them.
@@ -26,6 +33,7 @@ class AskedOfJoints:
 
     Attributes:
         led: Joints that follow commands of motors and springs, not a law's torque, (m,).
+        leads: Whether there are such joints.
         direct: Those of them whose torque is commanded, bounded like a law's, (m,).
         refused: Why a joint did not change its mode, by its number; whoever reads clears it.
         stopped: Motors that have been told to go beyond a stop; whoever reads clears it.
@@ -39,6 +47,7 @@ class AskedOfJoints:
         self._asked[0] = LAWS
         self.led: NDArray[np.bool_] = np.zeros(joints.n_joints, bool)
         self.direct: NDArray[np.bool_] = np.zeros(joints.n_joints, bool)
+        self.leads = False
         self.refused: dict[int, str] = {}
         self.stopped: BeyondStops = {}
         self._beyond: BeyondStops = {}
@@ -52,13 +61,16 @@ class AskedOfJoints:
         self._asked = saved.copy()
         self._look()
 
-    def take(self, q: Vector, dq: Vector, asked: Matrix) -> NDArray[np.intp] | None:
+    def take(
+        self, q: Vector, dq: Vector, asked: Matrix, bounds: Matrix | None = None
+    ) -> NDArray[np.intp] | None:
         """Have joints do what is asked now.
 
         Args:
             q: Where links are, (m,) [rad].
             dq: How fast, (m,) [rad/s].
             asked: Rows of :attr:`.ActuatorState.command` but the last, (3, m).
+            bounds: Least and largest torques that links bear, (2, m) [Nm]; none by default.
 
         Returns:
             Joints that do what laws command from now on; None if nothing has changed.
@@ -73,11 +85,15 @@ class AskedOfJoints:
             self._joints.sense(q, dq)
             self._change(np.flatnonzero(changed))
             self._look()
-        self._command(is_new & self.led & ~self.direct)
+        is_new &= self.led & ~self.direct
+        if bounds is not None and is_new.any():
+            is_new &= ~self._beyond_bounds(q, is_new, bounds)
+        self._command(is_new)
         return np.flatnonzero(changed & ~self.led)
 
     def _look(self) -> None:
         self.led = self._asked[0] != LAWS
+        self.leads = bool(self.led.any())
         self.direct = self._asked[0] == OperationMode.LINK_TORQUE
 
     def _change(self, at: NDArray[np.intp]) -> None:
@@ -93,6 +109,39 @@ class AskedOfJoints:
             except ActuatorRefused as error:
                 self.refused[joints[0]] = str(error)
                 self._asked[0, joints], self._asked[1:, joints] = LAWS, np.nan
+
+    def _beyond_bounds(
+        self, q: Vector, is_new: NDArray[np.bool_], bounds: Matrix
+    ) -> NDArray[np.bool_]:
+        """Return joints whose springs would be wound up too far at once, by new commands, (m,).
+
+        Only without motors, which take their time: :class:`.CompliantWorld` looks at those.
+        """
+        joints, springs = self._joints, self._joints.springs
+        at_once = np.array([m.takes_references and not m.has_motors for m in joints.modes])
+        at_once &= is_new.any(axis=0)
+        if not at_once.any():
+            return at_once
+        now = {name: joints.commanded(name) for name in _STANDS}
+        for row, joint in np.argwhere(is_new & at_once).tolist():
+            now[joints.modes[joint].commands[row]][joint] = self._asked[1 + row, joint]
+        equilibrium, preset, first, second = now.values()
+        maps = np.array([mode.takes_equilibrium for mode in joints.modes])
+        with np.errstate(over="ignore", invalid="ignore"):
+            told = np.where(maps, springs.references(equilibrium, preset), [first, second])
+            exerted = springs.torque(q, told)
+            torque, load = exerted.link, np.abs(exerted[1:]).max(axis=0)
+        tightest = _TIGHT * np.abs(bounds).max(axis=0)
+        borne = (bounds[0] <= torque) & (torque <= bounds[1]) & (maps | (load <= tightest))
+        found: NDArray[np.bool_] = at_once & ~borne
+        for joint in np.flatnonzero(found).tolist():
+            low, high, most = (float(one[joint]) for one in (*bounds, tightest))
+            self.refused[joint] = (
+                f"{' and '.join(joints.modes[joint].commands)}: got what would have springs exert "
+                f"{torque[joint]:.4g} Nm on the link and up to {load[joint]:.4g} Nm on a motor at "
+                f"once, allowed {low:.4g} to {high:.4g} Nm and {most:.4g} Nm"
+            )
+        return found
 
     def _command(self, is_new: NDArray[np.bool_]) -> None:
         """Hand new commands over; those that are refused count, and leave the last good ones."""

@@ -41,13 +41,15 @@ class CompliantArm(Stage):
         arm: As its laws and its robot believe it to be.
         state: Its live state.
         elastic: Which of its joints are compliant, counted from 0, (m,).
+        bears: Largest torques that links bear, whatever springs exert, (n,) [Nm].
         weight: Factor on the weight that it believes to have.
 
     Attributes:
         name: Of the arm.
         joint_names: Of its compliant joints, with the arm's prefix.
         wanted: Torques that springs are to exert, (m,) [Nm]; live.
-        most: Largest torques of these joints, (m,) [Nm].
+        most: Largest torques of these joints, of laws at the preset of the cell file, (m,) [Nm].
+        bears: Largest ones that their links bear at any preset, (m,) [Nm].
         dofs: Their places among all velocities, (m,).
         positions: Their places among all positions, (m,).
         motors: Their places among all controls, (m,).
@@ -66,6 +68,7 @@ class CompliantArm(Stage):
         arm: ArmDescription,
         state: ArmState,
         elastic: Sequence[int],
+        bears: Vector,
         weight: float = 1.0,
     ) -> None:
         self.name, self._scale = arm.name, weight
@@ -73,6 +76,7 @@ class CompliantArm(Stage):
         self.actuators, self._tau = state.actuators, state.tau
         self.joint_names = tuple(arm.joint_names[joint] for joint in elastic)
         self.most: Vector = arm.limits.torque[self.elastic]
+        self.bears: Vector = bears[self.elastic]
         places = [model.joint(name) for name in self.joint_names]
         self.dofs = np.array([int(place.dofadr[0]) for place in places])
         self.positions = np.array([int(place.qposadr[0]) for place in places])

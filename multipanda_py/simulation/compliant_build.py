@@ -20,6 +20,7 @@ from multipanda_py.config.actuator_section import (
     places_of,
 )
 from multipanda_py.config.sections import ArmConfig
+from multipanda_py.simulation.kept_motors import KeptMotors
 from multipanda_py.simulation.link_torque import LinkTorque
 from multipanda_py.state import Vector
 
@@ -48,6 +49,7 @@ class CompliantGroups:
     def __init__(self, arms: Sequence[ArmConfig]) -> None:
         self.count, self.groups = 0, list[tuple[ActuatorConfig, list[int]]]()
         most: list[float] = []
+        speed: list[float] = []
         for arm in arms:
             names, elastic = tuple(joint.name for joint in arm.robot.joints), elastic_of(arm)
             numbers = {joint: self.count + place for place, joint in enumerate(elastic)}
@@ -55,7 +57,9 @@ class CompliantGroups:
                 self.groups.append((arm.actuators[key], [numbers[joint] for joint in joints]))
             self.count += len(elastic)
             most += arm.robot.limits.torque[elastic].tolist()
+            speed += arm.robot.limits.velocity[elastic].tolist()
         self._most: Vector = np.array(most)
+        self._speed: Vector = np.array(speed)
 
     @property
     def springs(self) -> list[tuple[Actuator[Any], list[int]]]:
@@ -124,4 +128,5 @@ class CompliantGroups:
         """Return the joints, as torque laws drive them in cycles of a length [s]."""
         motors, modes = self.motors, self.modes
         joints = CompliantJoints(self.springs, self.count, motors, modes, link_pid=self.link_pid)
-        return LinkTorque(joints, modes, motors, self.presets, period)
+        kept = None if motors is None else KeptMotors(joints, motors, self._speed, period)
+        return LinkTorque(joints, modes, motors, self.presets, period, kept)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.compliance.joints import Saved
-from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.exceptions import BackendError
 from multipanda_py.simulation.compliant_arm import CompliantArm
 from multipanda_py.simulation.link_torque import LinkTorque
 from multipanda_py.state import Matrix, Vector
+
+_NUMBER = re.compile(r"[-+]?\d[\d.]*(e[-+]?\d+)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +71,9 @@ class CompliantWorld:
         self._damping: Vector = np.array(model.dof_damping)[self.dofs]
         self._kicks: Vector | None = None
         self._push = np.zeros(len(self.dofs))
-        self._said_in: tuple[OperationMode, ...] = ()
+        self._said = set[str]()
+        self._most = np.concatenate([arm.bears for arm in arms])
+        self._bounds = np.zeros((2, len(self.dofs)))
         owners = [(number, joint) for number, arm in enumerate(arms) for joint in arm.elastic]
         self._owner = [number for number, _ in owners]
         self._own = [slice(self._owner.index(k), self._owner.index(k) + len(arm.elastic))
@@ -127,7 +131,10 @@ class CompliantWorld:
         """Have motors bring about what the arms want of their springs now, or what is asked."""
         asked = np.concatenate([a.actuators.command[:, a.elastic] for a in self._arms], axis=1)
         q, dq = self._qpos[self._positions], self._qvel[self.dofs]
-        self._drive.command(q, dq, self._wanted(), asked[:3])
+        carried = np.concatenate([arm.actuators.carried[arm.elastic] for arm in self._arms])
+        np.subtract(carried, self._most, out=self._bounds[0])
+        np.add(carried, self._most, out=self._bounds[1])
+        self._drive.command(q, dq, self._wanted(), asked[:3], self._bounds)
         push = asked[3]
         if push.tobytes() != self._push.tobytes():  # others push, too
             self._data.qfrc_applied[self.dofs] += push - self._push
@@ -143,13 +150,21 @@ class CompliantWorld:
     def news(self) -> list[str]:
         """Return what is to be said once; mostly nothing.
 
-        That is what steps cannot hold exactly in the modes of now, and commands beyond a stop.
+        That is what steps cannot hold exactly, each kind of it once, whatever modes come and go;
+        and commands beyond a stop.
         """
         joints, stopped, found = self.joints, self._drive.asked.stopped, list[str]()
-        if joints.complaint and joints.modes != self._said_in:
-            self._said_in = joints.modes
+        kind = _NUMBER.sub("", joints.complaint)
+        if kind and kind not in self._said:
+            self._said.add(kind)
             found.append(f"arms on springs ({', '.join(self.arms)}): {joints.complaint}")
-        names = [name for arm in self._arms for name in arm.joint_names] if stopped else []
+        names = [name for arm in self._arms for name in arm.joint_names]
+        for joint in [] if self._drive.kept is None else self._drive.kept.news():
+            found.append(
+                f"actuators of {self._arms[self._owner[joint]].name}: {names[joint]}: motors are "
+                f"kept back: got commands that take more than allowed, {self._most[joint]:g} Nm, "
+                "less the faster the link is"
+            )
         for (joint, motor), (told, low, high) in stopped.items():
             unit = joints.springs.preset_units[joint] if motor else "rad"
             found.append(
@@ -193,8 +208,21 @@ class CompliantWorld:
             q = self._qpos[self._positions]
             push = self.joints.advance(q, dq, rest, compliance, duration, self._damping)
             self._ctrl[self._motors] = push.torque
+            if self._drive.asked.leads:
+                self._look_for_overload(push.torque)
             mujoco.mj_step2(model, data)
             self._qpos[self._positions] += push.shift_for(self._qvel[dofs])
+
+    def _look_for_overload(self, torque: Vector) -> None:
+        """Refuse to go on where springs do what they are told and links do not bear it."""
+        low, high = self._bounds
+        asked = self._drive.asked
+        beyond = asked.led & ~((low <= torque) & (torque <= high))
+        for joint in np.flatnonzero(beyond).tolist():
+            asked.refused.setdefault(joint, (
+                f"springs exert {torque[joint]:.4g} Nm on a link, allowed {low[joint]:.4g} to "
+                f"{high[joint]:.4g} Nm"
+            ))  # fmt: skip
 
     def save(self) -> SavedSprings:
         """Return copies of all that changes."""

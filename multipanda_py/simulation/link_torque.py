@@ -13,6 +13,7 @@ from multipanda_py.compliance.joints import CompliantJoints
 from multipanda_py.compliance.mode import OperationMode
 from multipanda_py.compliance.motors import Motors
 from multipanda_py.simulation.asked_of_joints import AskedOfJoints
+from multipanda_py.simulation.kept_motors import KeptMotors
 from multipanda_py.state import Matrix, Vector
 
 _NONE = np.zeros(0, np.intp)
@@ -47,9 +48,11 @@ class LinkTorque:
         motors: Theirs, if they have any.
         preset: Stiffness presets, (m,) [rad or m].
         period: Cycle time T [s].
+        kept: Keeps motors back that something else commands; nothing does by default.
 
     Attributes:
         joints: As given.
+        kept: Likewise.
         asked: What a controllet asks of them instead of torques.
 
     Thread: control.
@@ -62,8 +65,9 @@ class LinkTorque:
         motors: Motors | None,
         preset: Vector,
         period: float,
+        kept: KeptMotors | None = None,
     ) -> None:
-        self.joints, self._period, self._preset = joints, period, preset
+        self.joints, self._period, self._preset, self.kept = joints, period, preset, kept
         self._modes = [mode_of_laws(mode) for mode in modes]
         self.asked = AskedOfJoints(joints, self._modes)
         self._rigid = [j for j, mode in enumerate(self._modes) if mode.is_rigid]
@@ -154,7 +158,14 @@ class LinkTorque:
         found[self._rigid] = 0.0
         return found
 
-    def command(self, q: Vector, dq: Vector, torque: Vector, asked: Matrix | None = None) -> None:
+    def command(
+        self,
+        q: Vector,
+        dq: Vector,
+        torque: Vector,
+        asked: Matrix | None = None,
+        bounds: Matrix | None = None,
+    ) -> None:
         """Ask for torques of links; what is no number, as in a world that diverges, for none new.
 
         Args:
@@ -162,12 +173,20 @@ class LinkTorque:
             dq: How fast, (m,) [rad/s].
             torque: What springs are to exert, (m,) [Nm].
             asked: Of joints instead, as :class:`.AskedOfJoints` takes it, (3, m).
+            bounds: Torques that links bear, as it takes them, (2, m) [Nm].
         """
-        joints, springs = self.joints, self.joints.springs
         if not math.isfinite(sum((q + dq + torque).tolist())):
             return
         if asked is not None:
-            self._take(q, dq, asked)
+            self._take(q, dq, asked, bounds)
+        self._exert(q, dq, torque)
+        if self.kept is not None and bounds is not None and self.asked.leads:
+            led = self.asked.led & ~self.asked.direct
+            self.kept.apply(q + 0.5 * self._period * dq, dq, bounds, led)
+
+    def _exert(self, q: Vector, dq: Vector, torque: Vector) -> None:
+        """Have the joints that laws drive exert torques."""
+        joints, springs = self.joints, self.joints.springs
         rigid, sprung = self._follow
         if rigid:
             joints.command("torque_command", torque[rigid], rigid)
@@ -188,9 +207,9 @@ class LinkTorque:
             motors = motors + self._per_load * loads + self._lead * rate
         joints.follow(motors, sprung)
 
-    def _take(self, q: Vector, dq: Vector, asked: Matrix) -> None:
+    def _take(self, q: Vector, dq: Vector, asked: Matrix, bounds: Matrix | None) -> None:
         """Have some joints follow other commands than a law's torque, or that again."""
-        begins = self.asked.take(q, dq, asked)
+        begins = self.asked.take(q, dq, asked, bounds)
         if begins is None:
             return
         if len(begins):

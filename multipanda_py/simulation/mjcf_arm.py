@@ -207,7 +207,9 @@ def _add_tool(
     for shape in tool.look:
         materials.add_visual(body, shape)
     for i, capsule in enumerate(tool.capsules):
-        add_contact_capsule(body, capsule, f"{prefix}tool_capsule{i}")
+        geom = add_contact_capsule(body, capsule, f"{prefix}tool_capsule{i}")
+        if tool.friction > 0.0:  # instead of the thing's, whose priority is 1
+            put(geom, friction=np.array([tool.friction, 0.005, 0.0001]), condim=4, priority=2)
     pose = tool.pose_tcp_in_flange
     site = put(body.add_site(), name=f"{prefix}tool_tcp", pos=pose[:3, 3].copy())
     put(site, quat=quaternion(pose[:3, :3]), size=np.full(3, 0.005), group=4)

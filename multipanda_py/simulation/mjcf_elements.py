@@ -124,14 +124,15 @@ def _place_block(geom: mujoco.MjsGeom, block: Block) -> None:
     put(geom, pos=np.array(block.center), quat=quaternion(rotation))
 
 
-def add_contact_capsule(body: mujoco.MjsBody, capsule: Capsule, name: str) -> None:
-    """Add a capsule that collides."""
+def add_contact_capsule(body: mujoco.MjsBody, capsule: Capsule, name: str) -> mujoco.MjsGeom:
+    """Add a capsule that collides, and return it."""
     geom = put(body.add_geom(), name=name, group=COLLISION_GROUP, mass=0.0)
     start, end = np.array(capsule.start), np.array(capsule.end)
     half = float(np.linalg.norm(end - start)) / 2.0
     put(geom, type=mujoco.mjtGeom.mjGEOM_CAPSULE, size=np.array([capsule.radius, half, 0.0]))
     put(geom, pos=(start + end) / 2.0, quat=quaternion(rotation_of_axis(end - start)))
     put(geom, rgba=np.array([0.9, 0.5, 0.1, 0.4]))
+    return geom
 
 
 def add_contact_block(body: mujoco.MjsBody, block: Block, name: str) -> None:

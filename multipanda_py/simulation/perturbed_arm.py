@@ -133,4 +133,5 @@ def _with_errors(tool: Tool, settings: PerturbationConfig) -> Tool:
         com_in_flange=tool.com_in_flange + np.array(settings.tool_com),
         inertia=settings.tool_mass * tool.inertia,
         pose_tcp_in_flange=pose,
+        friction=tool.friction,
     )

@@ -25,6 +25,8 @@ REPLANS = 5
 """Most plans that one try may have after its first."""
 OUT_OF_BAND = 0.3
 """How long a force may be out of its band before the motion stops for it [s]."""
+SHORT = 1.0
+"""How long a motion that has ended may take to be at its goals; then a new one is planned [s]."""
 
 
 class Execution:
@@ -76,7 +78,7 @@ class Execution:
         self._is_prepared = prepared is not None
         self.replans = 0
         self._began = cell.time
-        self._since = self._moved_at = cell.time
+        self._since = self._moved_at = self._ended_at = cell.time
         self._motions = 0
 
     @property
@@ -154,7 +156,9 @@ class Execution:
             self._is_prepared = False
             if asked.exception() is not None:
                 return  # from where it was expected to begin; ask again from here
-            why = seen.far_from(asked.result().start, self._concerned, 0.01)
+            plan = asked.result()
+            held = self._points if plan.postures else []
+            why = seen.far_from(plan.start, self._concerned, 0.01, held)
             if why:
                 self._tell("replanned", why)
                 return
@@ -189,9 +193,13 @@ class Execution:
             return
         self._law.lead(plan, time - self._moved_at)
         if plan.postures and not self._law.has_ended(self._motions):
+            self._ended_at = time
             return
         if self._is_there(plan, seen):
             self._go("done")
+        elif plan.postures and time - self._ended_at > SHORT:
+            self._again("ended short of it" + self._missed(seen))
+            self._go("plan")
 
     def _again(self, why: str) -> None:
         """Count a new plan.

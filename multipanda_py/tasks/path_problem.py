@@ -26,8 +26,10 @@ from multipanda_py.tasks.wanted import GoalPlace
 
 LIMIT_MARGIN = 0.05
 """From the joints' position limits [rad]: a law that gives way is not at them at once."""
-UPRIGHT = 0.1
+UPRIGHT = 1.0
 """Weight of a tool's angle to the normal that it presses along, where it may turn."""
+UNTURNED = 3.0
+"""Weight of its turn in the thing, likewise: a tip that spins takes the thing along."""
 SPEED_SHARE = 0.7
 """Of the joints' speed limits, for what replaces the plan between its slices."""
 
@@ -62,13 +64,14 @@ def plan_by_path(
     problem.add(Rest(*scene.arms), at=1)
     for point in points:
         tool = point.arm + TOOL
+        held = start.pose(tool).inverse() @ start.pose(point.thing)
         if point.pivots:
             tip = start.pose(point.thing).inverse() @ start.pose(tool)
             problem.add(Position(tool, tip.position, point.thing))
             lean = Axis(tool, [0.0, 0.0, 1.0], point.inward, point.thing)
             problem.add(lean, "cost", scale=UPRIGHT)
+            problem.add(Orientation(point.thing, held, tool), "cost", scale=UNTURNED)
         else:
-            held = start.pose(tool).inverse() @ start.pose(point.thing)
             problem.add(PoseGoal(point.thing, held, tool))
     for goal in goals:
         if goal.position is not None:

@@ -26,7 +26,7 @@ from multipanda_py.actuators.awas2 import Awas2
 from multipanda_py.actuators.bavs import Bavs
 from multipanda_py.actuators.qbmove import Qbmove
 from multipanda_py.actuators.sea import Sea
-from multipanda_py.compliance import CompliantJoints, CompliantRobot, Motors
+from multipanda_py.compliance import CompliantJoints, CompliantRobot, LinkPid, Motors
 from multipanda_py.compliance.robot import suggested_step
 from multipanda_py.exceptions import ActuatorRefused, BackendError
 
@@ -252,6 +252,9 @@ def test_a_step_that_is_none_and_other_integrators_are_refused():
         ([(Sea, [0, 1])], {"scheme": "rk4"}, "scheme: got 'rk4', allowed accurate, original"),
         ([(Sea, [0, 1])], {"mode": [3]}, "mode: got 1 modes, allowed one or 2"),
         ([(Sea, [0, 1])], {"most_substeps": 0}, "most_substeps: got 0"),
+        ([(Sea, [0, 1])], {"most_substeps": "9"}, "most_substeps: got '9', allowed 1 or more"),
+        ([(Sea, [0, 1])], {"most_substeps": 1.5}, "most_substeps: got 1.5"),
+        ([(Sea, [0, 1])], {"most_substeps": None}, "most_substeps: got None"),
         ([(Sea, [0, 1])], {"motors": Motors.of([(Sea(1), [0])])}, "motors: got 1 joints"),
     ],
 )
@@ -298,3 +301,38 @@ def test_a_motor_that_moves_a_pivot_is_the_same_one_behind_a_pinion():
     assert joints.preset[0] == pytest.approx(0.03, abs=1e-4)
     assert joints.theta[1, 1] == 0.0  # no such motor
     assert robot.q == pytest.approx(0.3, abs=0.02)
+
+
+@pytest.mark.parametrize("wrong", ["2", 2.0, None, [2], True, -1, math.nan])
+def test_a_number_of_joints_of_the_wrong_type_raised_a_bare_type_error(wrong):
+    said = r"joints: got .*, allowed 1 or more"
+    with pytest.raises(ActuatorRefused, match=rf"sea: {said}"):
+        Sea(wrong)
+    with pytest.raises(ActuatorRefused, match=said):
+        CompliantJoints([(Sea(2), [0, 1])], wrong)
+    with pytest.raises(ActuatorRefused, match=said):
+        LinkPid.of(wrong)
+
+
+def test_numbers_of_joints_may_be_numpys():
+    assert CompliantJoints([(Sea(np.int64(1)), [0])], np.int32(1)).n_joints == 1
+
+
+@pytest.mark.parametrize("wrong", ["0.01", None, [0.01], True, 0.0, -0.01, math.nan, math.inf])
+def test_a_pinion_or_a_step_of_the_wrong_type_raised_a_bare_type_error(wrong):
+    with pytest.raises(ActuatorRefused, match=r"motors.pinion: got .*, allowed more than 0 m"):
+        Motors.of([(Awas2(1), [0])], pinion=wrong)
+    joints = CompliantJoints([(Sea(1), [0])], 1)
+    with pytest.raises(ActuatorRefused, match=r"step: got .*, allowed more than 0 s"):
+        CompliantRobot(chain(1), ["j1"], joints, step=np.array(0.01) if wrong is None else wrong)
+
+
+@pytest.mark.parametrize("scheme", ["accurate", "original"])
+@pytest.mark.parametrize("duration", [0.0, -1e-3, math.nan, math.inf])
+def test_a_step_of_no_length_was_divided_by(scheme, duration):
+    joints = pendulum(Sea, scheme=scheme).joints
+    before = joints.save()
+    with pytest.raises(ActuatorRefused, match=r"step: got .*, allowed more than 0 s"):
+        joints.advance(np.zeros(1), np.zeros(1), np.ones(1), np.array([[400.0]]), duration)
+    assert joints.save().state.tolist() == before.state.tolist()
+    assert (joints.unheld, joints.complaint) == (0, "")

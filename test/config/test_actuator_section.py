@@ -162,7 +162,7 @@ def test_a_urdf_with_awas_ii_was_refused_as_a_motor_that_is_too_weak(tmp_path, k
         cell.switch(["arm/actuator_commands_controller"], strictness="force_auto")
         cell.command_actuators("arm", equilibrium_position=0.3)
         if kind == "awas_ii":
-            cell.command_actuators("arm", stiffness_preset=0.03)
+            cell.command_actuators("arm", stiffness_preset=0.01)
         cell.step(1500)
         assert not cell.state("arm").fault
         np.testing.assert_allclose(cell.state("arm").q, 0.3, atol=0.05)

@@ -183,7 +183,10 @@ REFUSED = {
     "too few": ({"equilibrium_position": [0.1] * 6}, "got 6 numbers.*allowed 7 finite"),
     "of no joint": ({"equilibrium_position": {"joint9": 0.1}}, "got 'joint9', allowed joints"),
     "too strong a push": ({"external_torque": 1e3}, "got 1000, allowed -87 to 87 Nm"),
-    "one bad of two": ({"equilibrium_position": 0.0, "stiffness_preset": 7.0}, "got 7, allowed"),
+    "one bad of two": (
+        {"equilibrium_position": {"joint1": 0.0}, "stiffness_preset": 7.0}, "got 7, allowed"
+    ),
+    "none": ({}, "left: got no command"),
     "unknown": ({"references": 0.0}, "takes torque_command, .*got references"),
 }  # fmt: skip
 
@@ -313,7 +316,7 @@ def test_a_stream_that_pauses_ends_where_the_arm_is(make_cell):
 def test_a_stream_of_equilibria_that_pauses_leaves_motors_where_they_are(make_cell):
     cell = cell_of(make_cell, "equilibrium_pid", target_timeout=0.01)
     cell.step(1)
-    goal = cell.actuators("left").equilibrium[6] + 0.5
+    goal = cell.actuators("left").equilibrium[6] + 0.39
     cell.command_actuators("left", equilibrium_position={"joint7": goal})
     cell.step(300)
     found = cell.actuators("left")
@@ -439,3 +442,7 @@ def test_springs_that_are_made_too_stiff_for_the_steps_are_said_once(make_cell):
     (said,) = [event.text for event in cell.events() if event.event is Event.NOTICE]
     assert "arms on springs (left): springs" in said
     assert "vibrate at" in said
+    for mode in ("spring_references", "equilibrium"):
+        cell.set_parameters(LAW, {"mode": mode})
+        cell.step(3)
+    assert not [event.text for event in cell.events() if event.event is Event.NOTICE]

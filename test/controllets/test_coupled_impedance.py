@@ -284,6 +284,18 @@ def test_a_squeeze_that_the_springs_cannot_hold_was_taken_in_silence(make_cell, 
     assert cell.events() == []
 
 
+@pytest.mark.sim
+@pytest.mark.parametrize(("tank", "n"), [({}, 0), ({"tank_max": 0.0, "tank_power": 0.0}, 1)])
+def test_a_squeeze_without_energy_was_held_back_in_silence(make_cell, tank, n):
+    law = {"type": "coupled_force_impedance", "arms": ["left", "right"], "params": tank}
+    cell = make_cell(controllets={"law": law}, active=["law"])
+    cell.set_object_target("law", squeeze=20.0)
+    cell.step(550)
+    said = [str(event) for event in cell.events()]
+    assert len(said) == n
+    assert all("left and right: out of energy: force tank 0.00 J" in text for text in said)
+
+
 def test_joints_that_could_not_bear_a_squeeze_pressed_sideways():
     """Beyond 0.9 of a joint's torque all hands press with less, along the same line."""
     rng, maker, bounded = np.random.default_rng(8), StateMaker(2), 0

@@ -108,3 +108,20 @@ def test_nobody_heard_that_a_wrist_kept_from_a_block_takes_the_force(
     else:
         assert not told
         assert pressed == pytest.approx(force, abs=0.1)
+
+
+@pytest.mark.sim
+def test_a_stop_holds_an_arm_that_rises_as_it_is_lighter_than_its_model(make_cell):
+    """The worst of all robots: it searches at 0.22 m/s, as 20 % of its weight push it up."""
+    lighter = {"perturbation": {"link_mass": [0.8] * 7}, "model": "kinova_gen3"}
+    cell = make_cell({"arm": lighter}, {"law": {"type": "force_impedance"}})
+    cell.switch(["arm/law"], strictness="force_auto")
+    cell.set_target("arm", wrench=[0.0, 0.0, -10.0, 0.0, 0.0, 0.0])
+    cell.step(400)
+    stopped = cell.pose("arm").position
+    cell.switch([], ["arm/law"])
+    for _ in range(40):
+        cell.step(10)
+        assert np.linalg.norm(cell.pose("arm").position - stopped) < 0.01
+    assert np.abs(cell.state("arm").dq).max() < 0.02
+    assert cell.state("arm").fault == ""

@@ -71,3 +71,36 @@ def test_the_hand_presses_on_a_plate_with_the_force_asked_for(make_cell):
     cell.set_target("left", wrench=[0.0, 0.0, -10.0, 0.0, 0.0, 0.0])
     cell.step(4000)
     assert cell.state("left").wrench_ext_in_base[2] == pytest.approx(10.0, abs=0.2)
+
+
+def test_a_push_fades_out_near_the_speed_limit_whichever_joint_is_fast():
+    maker, feature, target = made(1, 0.0)
+    states = maker.random(np.random.default_rng(4))
+    limits = maker.context.arms[0].limits
+    target.data["wrench"][0][:] = [1.0, -2.0, 30.0, 0.5, 0.0, -1.0]
+    feature.on_target("wrench", 0, target)
+    full = states[0].jacobian.T @ target.data["wrench"][0]
+    for joint in (0, 3, 6):
+        for used, share in ((0.0, 1.0), (0.5, 1.0), (0.65, 0.5), (0.8, 0.0), (1.2, 0.0)):
+            states[0].dq[:] = 0.1 * limits.velocity
+            states[0].dq[joint] = -used * limits.velocity[joint]
+            assert np.allclose(added(feature, states, target)[0], share * full, atol=1e-9)
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(
+    "late", [{}, {"delay": 0.005, "torque_lag": 0.002, "link_mass": [0.8] * 7}]
+)
+def test_a_push_at_nothing_ended_at_the_speed_limit(make_cell, late):
+    """Commands within the gate, under a law without stiffness, ended in a fault after 0.15 s."""
+    cell = make_cell({"arm": {"perturbation": late}}, {"law": {"type": "cartesian_impedance"}})
+    cell.switch(["arm/law"], strictness="force_auto")
+    cell.step(20)
+    limits, push = cell.descriptions["arm"].limits, np.array([30.0, 0, -30, 0, 3, 3])
+    cell.set_target("arm", wrench=push, stiffness=[0.0] * 6)
+    fastest = 0.0
+    for _ in range(500):
+        cell.step(1)
+        fastest = max(fastest, (np.abs(cell.state("arm").dq) / limits.velocity).max())
+    assert 0.5 < fastest < 0.95
+    assert not cell.state("arm").fault

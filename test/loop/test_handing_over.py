@@ -325,3 +325,37 @@ def test_the_seeded_law_asks_for_the_torque_that_was_handed_over(name):
         law.update(states, target, 1e-3)
         for tau, handover in zip(law.tau, handovers):
             assert np.allclose(tau, handover.tau, atol=1e-6)
+
+
+@pytest.mark.sim
+def test_a_weight_felt_as_a_force_near_a_singular_posture_drove_a_wrist_on_after_a_stop(make_cell):
+    """A fifth of it was not known; 35 N of it, at a tool that touched nothing, went on in hold."""
+    late = {"link_mass": [1.2] * 7, "delay": 0.005, "torque_lag": 0.002}
+    q = [1.8157370, 0.9329161, 0.1468972, -1.1927408, -1.0571468, 2.8653946, -0.0830075]
+    laws = {"force": {"type": "force_impedance"}, "joint": {"type": "joint_impedance"},
+            "float": {"type": "gravity_compensation"}}  # fmt: skip
+    cell = make_cell({"arm": {"perturbation": late, "q_start": q}}, laws, ["arm/force"])
+    push = np.array([8.2, 4.33, 17.72, 0.0, 0.0, 0.0])
+    for cycles, law, target in (
+        (20, "", {}),
+        (120, "float", {}),
+        (120, "force", {}),
+        (240, "", {"wrench": push}),
+        (80, "", {"wrench": 0.0 * push}),
+        (320, "force", {}),
+        (80, "joint", {}),
+        (80, "force", {}),
+        (40, "", {"stiffness": [0.0, 1500.0, 0.0, 5.0, 0.0, 0.0]}),
+        (120, "", {"stiffness": [1500.0, 100.0, 1500.0, 75.0, 75.0, 0.0]}),
+    ):
+        if law:
+            cell.switch([f"arm/{law}"], strictness="force_auto")
+        if target:
+            cell.set_target("arm", **target)
+        cell.step(cycles)
+    start = cell.state("arm").q.copy()
+    cell.hold()
+    cell.step(600)
+    state = cell.state("arm")
+    assert np.abs(state.q - start).max() < 0.15
+    assert np.abs(state.dq).max() < 0.02

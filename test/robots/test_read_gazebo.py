@@ -41,7 +41,9 @@ BY_ITS_TEMPLATES = {
 
 def urdf(tmp_path, *plugins):
     path = tmp_path / "arm.urdf"
-    path.write_text(f"<robot name='arm'>{''.join(plugins)}</robot>", encoding="utf-8")
+    path.write_text(
+        f"<robot name='arm'><joint name='j1'/>{''.join(plugins)}</robot>", encoding="utf-8"
+    )
     return path
 
 
@@ -85,6 +87,10 @@ def test_other_plug_ins_are_left_alone(tmp_path):
         (plugin(operation_mode=None), r"operation_mode: missing"),
         (plugin(pub_state="perhaps"), r"pub_state: got 'perhaps', allowed true, false"),
         (plugin(filename="libspring_plugin.so"), r"filename: got 'libspring_plugin.so', allowed"),
+        (plugin(joint="elbow"), r"plugin p: joint: got 'elbow', allowed j1"),
+        (plugin(more="<spring_k1>0.0019 Nm</spring_k1>"), r"got '0.0019 Nm', allowed a number"),
+        (plugin(more="<spring_k1></spring_k1>"), r"spring_k1: got '', allowed a number"),
+        (plugin(more="<Spring_k1>1</Spring_k1>"), r"Spring_k1: unknown tag"),
         (plugin() + plugin(), r"joint j1: got two compliant actuators, allowed one"),
         (plugin("libsea_plugin.so", "<mot_1_J>1</mot_1_J>"), r"mot_1_J: unknown tag"),
     ],

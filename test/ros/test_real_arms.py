@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import time
 from argparse import Namespace
 from pathlib import Path
 
@@ -267,6 +268,12 @@ def test_the_walk_through_of_the_readme(rig, talk, capsys):
     _, said = do(talk.show_faults)
     assert f"{rig.node.name}/left: latched fault: arm_stopped (reflex: robot" in said
     assert f"{rig.node.name}/right: follows right/hold" in said
+    begin = time.monotonic()
+    done, said = do(talk.move, arm="left", dx=0.0, dy=0.0, dz=0.02)
+    assert not done
+    assert "left: latched fault: arm_stopped (reflex: robot" in said  # 20 s later, it was
+    assert "clear it first: recover left" in said
+    assert time.monotonic() - begin < 0.5 * talk.PATIENCE
     done, said = do(talk.switch, names=[law])
     assert not done
     assert "call left/error_recovery first" in said

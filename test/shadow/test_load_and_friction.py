@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -86,3 +87,13 @@ def test_estimates_stay_within_their_bounds(run):
         assert (found.coulomb >= 0.0).all()
         assert (found.coulomb <= 0.3 * rig.arm.limits.torque + 1e-9).all()
         assert (np.abs(found.offset) <= 0.1 * rig.arm.limits.torque + 1e-9).all()
+
+
+def test_next_to_nothing_was_said_as_minus_zero(run):
+    """Bounds are minus what the description has, which is minus zero; offsets have either sign."""
+    rig, shadowed = run
+    for size in (-1e-3, 0.0, 1e-3):
+        update = LoadAndFriction(rig.arm)
+        update.add(replace(shadowed, correction=np.full_like(shadowed.correction, size)))
+        for line in update.lines():
+            assert not re.search(r"-0\.0+\b", line), line

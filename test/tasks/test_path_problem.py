@@ -22,7 +22,7 @@ BOTH = ["left", "right"]
 @pytest.mark.sim
 @pytest.mark.parametrize("pivots", [False, True])
 def test_hands_stay_on_the_thing_that_they_carry_in_every_slice(pivots):
-    """Rigidly, or by their tips alone, which then lean less far from their limits."""
+    """Rigidly, or by their tips alone, which then turn, as little as can be."""
     sides = {"thing": "box", "arms": BOTH, "side": "+y", "pivots": pivots}
     carry = {
         "name": "carry", "contacts": ["sides"], "force": 20.0,
@@ -52,4 +52,4 @@ def test_hands_stay_on_the_thing_that_they_carry_in_every_slice(pivots):
             assert tip == pytest.approx(held.position, abs=4e-4)
             turn = held.rotation.T @ pose.rotation.T @ placed.rotation
             turns.append(np.linalg.norm(pin.log3(turn)))
-        assert max(turns) > 0.01 if pivots else max(turns) < 4e-4
+        assert (0.002 < max(turns) < 0.03) if pivots else max(turns) < 4e-4

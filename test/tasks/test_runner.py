@@ -236,6 +236,16 @@ def test_a_goal_that_is_missed_is_said_with_how_far_it_is(make_cell):
 
 
 @pytest.mark.sim
+def test_a_motion_that_ends_short_of_its_goal_is_planned_anew(make_cell):
+    """It waited there until its time was over."""
+    doing = Doing(make_cell, SQUEEZE, {**LIFT, "tolerance": 1e-4, "settle": 0.02})
+    doing.until(lambda: doing.said("replanned", "lift"))
+    assert doing.said("replanned", "lift")[0].startswith("ended short of it; box is 0.0")
+    assert len(doing.said("planned", "lift")) == 1
+    doing.until(lambda: len(doing.said("planned", "lift")) == 2)
+
+
+@pytest.mark.sim
 def test_force_alone_lifts_where_no_plan_is_wanted(make_cell):
     """The pose of the hands leads the box up between them."""
     doing = Doing(make_cell, SQUEEZE, {**LIFT, "mode": "force", "tolerance": 0.02})

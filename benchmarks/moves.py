@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often and how fast both arms find their way among five boxes.
+
+Boxes and goals are random; only those count for which a sampling planner (RRT-Connect in the
+joints of both arms, MuJoCo's contacts) has found a way, too. Every motion is gone in steps of
+1 ms in MuJoCo, which must find no contact.
+
+    .venv/bin/python benchmarks/moves.py --scenes 100
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+
+import mujoco
+import numpy as np
+
+from multipanda_py import Cell, Pose
+from multipanda_py.exceptions import PlanRejected
+from multipanda_py.optimiser import Scene
+from multipanda_py.optimiser.kinematics import Kinematics
+from multipanda_py.planning.quintic import evaluate
+from multipanda_py.testing import simple_cell
+
+STEP, FINE, NODES = 0.4, 0.05, 4000
+"""Of the reference planner: largest step and check of a joint [rad], most nodes of a tree."""
+LOW, HIGH = np.array([0.2, -0.6, 0.0]), np.array([0.8, 0.6, 0.9])
+Free = Callable[[np.ndarray], bool]
+
+
+def scene_of_boxes(rng: np.random.Generator) -> Cell:
+    """Return a cell of two arms 0.6 m apart, among five boxes."""
+    boxes = {
+        f"box_{number}": {
+            "shape": "box",
+            "size": rng.uniform(0.03, 0.12, 3).tolist(),
+            "position": rng.uniform(LOW, HIGH).tolist(),
+            "rpy": [0.0, 0.0, float(rng.uniform(-np.pi, np.pi))],
+        }
+        for number in range(5)
+    }
+    return simple_cell(objects=boxes)
+
+
+def free_in_mujoco(cell: Cell) -> Free:
+    """Return what says whether MuJoCo finds no contact in postures of both arms, (14,)."""
+    model, data = cell.simulation.model, cell.simulation.data
+    names = [name for arm in cell.arms for name in cell.descriptions[arm].joint_names]
+    places = [int(model.joint(name).qposadr[0]) for name in names]
+
+    def is_free(q: np.ndarray) -> bool:
+        data.qpos[places] = q
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_collision(model, data)
+        return not any(contact.dist < 0.0 for contact in data.contact[: data.ncon])
+
+    return is_free
+
+
+def pairs_that_touch(cell: Cell) -> str:
+    """Return which bodies touch in MuJoCo, and how deep."""
+    model, data = cell.simulation.model, cell.simulation.data
+    return "; ".join(
+        f"{model.body(model.geom_bodyid[one.geom1]).name} and "
+        f"{model.body(model.geom_bodyid[one.geom2]).name} by {-one.dist:.4f} m"
+        for one in data.contact[: data.ncon]
+        if one.dist < 0.0
+    )
+
+
+def way_is_free(is_free: Free, begin: np.ndarray, end: np.ndarray) -> bool:
+    """Return whether a straight way is free, finely."""
+    count = max(1, int(np.ceil(np.abs(end - begin).max() / FINE)))
+    return all(is_free(begin + (end - begin) * k / count) for k in range(1, count + 1))
+
+
+def reference_finds(
+    is_free: Free, start: np.ndarray, goal: np.ndarray, scene: Scene, rng: np.random.Generator
+) -> bool:
+    """Return whether RRT-Connect finds a way (Kuffner and LaValle, ICRA 2000)."""
+    lower, upper = scene.lower[: len(start)], scene.upper[: len(start)]
+    trees = [[start], [goal]]
+    for _ in range(NODES):
+        drawn = rng.uniform(lower, upper)
+        near = min(trees[0], key=lambda q: float(np.abs(q - drawn).max()))
+        way = drawn - near
+        new = near + way * min(1.0, STEP / np.abs(way).max())
+        if way_is_free(is_free, near, new):
+            trees[0].append(new)
+            here = min(trees[1], key=lambda q: float(np.abs(q - new).max()))
+            while way_is_free(is_free, here, step := _towards(here, new)):
+                trees[1].append(step)
+                here = step
+                if np.array_equal(step, new):
+                    return True
+        trees.reverse()
+    return False
+
+
+def _towards(here: np.ndarray, there: np.ndarray) -> np.ndarray:
+    way = there - here
+    size = float(np.abs(way).max())
+    return there if size <= STEP else here + way * (STEP / size)
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--scenes", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    if options.scenes < 1:
+        parser.error(f"--scenes: got {options.scenes}, allowed 1 or more")
+    rng = np.random.default_rng(options.seed)
+    wall, cpu, solved, touching, drawn = [], [], 0, 0, 0
+    while len(wall) < options.scenes:
+        cell = scene_of_boxes(rng)
+        with cell:
+            is_free, scene = free_in_mujoco(cell), Scene.of(cell.config)
+            start = scene.start[:14].copy()
+            goal = rng.uniform(scene.lower[:14] + 0.1, scene.upper[:14] - 0.1)
+            drawn += 1
+            if not (is_free(start) and is_free(goal)):
+                continue
+            if not reference_finds(is_free, start, goal, scene, rng):
+                continue
+            x = scene.start.copy()
+            x[:14] = goal
+            tools = Kinematics(scene, ["left/tool", "right/tool"]).place(x[None]).frames
+            goals = {
+                arm: Pose(tools[f"{arm}/tool"].position[0], tools[f"{arm}/tool"].rotation[0])
+                for arm in cell.arms
+            }
+            clocks = time.perf_counter(), time.process_time()
+            try:
+                found = cell.plan(goals, frame="world", clearance=0.005, patience=20.0)
+            except PlanRejected as error:
+                print(f"missed: {error}", file=sys.stderr)
+                found = None
+            wall.append(time.perf_counter() - clocks[0])
+            cpu.append(time.process_time() - clocks[1])
+            if found is not None:
+                solved += 1
+                duration = found.points["left"][-1, 0]
+                at = np.arange(0.0, duration, 1e-3)
+                paths = [evaluate(found.points[arm], at)[:, 0] for arm in cell.arms]
+                for q in np.hstack(paths):
+                    if not is_free(q):
+                        touching += 1
+                        print(f"contact: {pairs_that_touch(cell)}", file=sys.stderr)
+                        break
+            print(f"{len(wall)} of {options.scenes}: {solved} solved", file=sys.stderr)
+    print(
+        f"{solved} of {len(wall)} random scenes of five boxes that the reference planner solves "
+        f"({drawn} drawn), {touching} with contact in MuJoCo; path and timing: median "
+        f"{1e3 * np.median(wall):.0f} ms, of processor time {1e3 * np.median(cpu):.0f} ms, "
+        f"longest {max(wall):.1f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One motion on a twin and on a plant, recorded and aligned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import LogError, ValidationRefused
+from multipanda_py.pairs.alignment import leaving_rest, shift_by_correlation
+from multipanda_py.pairs.motions import PairMotion
+from multipanda_py.state import Matrix
+from multipanda_py.validation.motion_task import MotionTask
+from multipanda_py.validation.record import run_task
+
+RATE = 1000
+"""At which motions are recorded [1/s]."""
+AT_REST = (0.3, 0.5)
+"""When an arm that has settled shows its rest, before its motion begins [s]."""
+ALIGNMENTS = ("rest", "correlation")
+"""How both sides can be cut to one begin."""
+_MOST = 200
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedPair:
+    """What two sides did in one motion, each from when it was at rest on.
+
+    Attributes:
+        twin: Positions, velocities and torques, (m, 3 n) [rad, rad/s, Nm], 1000 a second.
+        plant: The same of the plant, (p, 3 n).
+        twin_start: Sample at which the twin left its rest.
+        plant_start: The same of the plant.
+        shift_by_correlation: By how many samples cross-correlation has the plant later.
+    """
+
+    twin: Matrix
+    plant: Matrix
+    twin_start: int
+    plant_start: int
+    shift_by_correlation: int
+
+    def cut(self, by: str = ALIGNMENTS[0]) -> tuple[Matrix, Matrix]:
+        """Return both sides from the begin of the motion on, of one length, (k, 3 n) each.
+
+        Args:
+            by: ``rest``: each from where it left its rest. ``correlation``: the twin from there,
+                the plant as much later as cross-correlation has it.
+        """
+        first, second = self.twin_start, self.plant_start
+        if by == ALIGNMENTS[1]:
+            first = max(first, -self.shift_by_correlation)
+            second = first + self.shift_by_correlation
+        length = min(len(self.twin) - first, len(self.plant) - second)
+        return self.twin[first : first + length], self.plant[second : second + length]
+
+
+def record_pair(
+    motion: PairMotion, arm: str, twin: CellConfig, plant: CellConfig, seed: int
+) -> AlignedPair:
+    """Do a motion on both sides.
+
+    Args:
+        motion: What is done.
+        arm: Name of the arm that does it, in both cells.
+        twin: A simulated cell.
+        plant: Another one.
+        seed: Of the noise.
+
+    Raises:
+        ValidationRefused: If a side does not come to its end, or does not move.
+    """
+    return align(side(motion, arm, twin, seed), side(motion, arm, plant, seed))
+
+
+def side(motion: PairMotion, arm: str, cell: CellConfig, seed: int) -> Matrix:
+    """Return what an arm of a cell does, (m, 3 n), from when it is at rest on.
+
+    Raises:
+        ValidationRefused: If it does not come to its end.
+    """
+    run = run_task(MotionTask(arm, motion.points), cell, seed)
+    if run.fault or run.seconds < motion.points[-1, 0]:
+        why = run.fault or f"ended after {run.seconds:.2f} of {motion.points[-1, 0]:.2f} s"
+        raise ValidationRefused(f"{motion.name}: {why}")
+    log = run.logs[arm]
+    if log.dq is None or log.tau is None:
+        raise ValidationRefused(f"{motion.name}: velocities or torques were not recorded")
+    rows = np.hstack([log.q, log.dq, log.tau])[log.time >= AT_REST[0]]
+    if not np.isfinite(rows).all():
+        raise ValidationRefused(f"{motion.name}: a number that is not finite was recorded")
+    return rows
+
+
+def align(twin: Matrix, plant: Matrix) -> AlignedPair:
+    """Find where each side leaves its rest, and by how much they are apart.
+
+    Args:
+        twin: (m, 3 n), with rest first.
+        plant: (p, 3 n).
+
+    Raises:
+        ValidationRefused: If a side does not move.
+    """
+    n = twin.shape[1] // 3
+    rest = round((AT_REST[1] - AT_REST[0]) * RATE)
+    try:
+        starts = [leaving_rest(rows[:, :n], rest) for rows in (twin, plant)]
+    except LogError as error:
+        raise ValidationRefused(str(error)) from None
+    shift = shift_by_correlation(
+        twin[:, n : 2 * n], plant[:, n : 2 * n], min(_MOST, len(twin) - 1, len(plant) - 1)
+    )
+    return AlignedPair(twin, plant, starts[0], starts[1], shift)

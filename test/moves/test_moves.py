@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motions of a cell that touch nothing, by MuJoCo's own contacts."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pytest
+
+from multipanda_py import Pose
+from multipanda_py.exceptions import (
+    MotionFailed,
+    PlanRejected,
+    TargetRejected,
+    UnknownName,
+)
+from multipanda_py.moves.find_move import MoveRequest, find_move
+from multipanda_py.optimiser import Scene
+from multipanda_py.robots import ArmDescription, SceneObject
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+LAW = "joint_trajectory_controller"
+SHELF = {"shelf": {"shape": "box", "size": [0.1, 0.25, 0.1], "position": [0.45, 0.0, 0.35]}}
+
+
+@pytest.fixture
+def cell(make_cell):
+    laws = {LAW: {"type": "joint_trajectory"}}
+    active = [f"{arm}/{LAW}" for arm in ("left", "right")]
+    made = make_cell(None, laws, active, objects=SHELF)
+    made.step(5)
+    return made
+
+
+def contacts(cell):
+    """Return pairs of bodies that touch now, hands' own fingers left out."""
+    model, data = cell.simulation.model, cell.simulation.data
+    mujoco.mj_forward(model, data)
+    pairs = set()
+    for contact in data.contact[: data.ncon]:
+        bodies = (
+            model.body(model.geom_bodyid[geom]).name for geom in (contact.geom1, contact.geom2)
+        )
+        pairs.add(tuple(sorted(bodies)))
+    return {pair for pair in pairs if not all("finger" in name for name in pair)}
+
+
+def moved(pose, *by):
+    return pose.at(pose.position + by)
+
+
+def test_two_arms_go_over_a_shelf_and_change_sides_of_it_touching_nothing(cell):
+    left, right = cell.pose("left"), cell.pose("right")
+    low = {
+        "left": Pose([0.5, 0.1, 0.25], left.rotation),
+        "right": Pose([0.5, -0.1, 0.25], right.rotation),
+    }
+    over = {"left": moved(left, 0.05, -0.25, 0.1), "right": moved(right, 0.05, -0.2, 0.2)}
+    for goals in (low, over):
+        plan = cell.plan(goals, speed=1.0)
+        assert plan.nearest > 0.01
+        ends = cell.begin_move(plan)
+        began = {arm: cell.state(arm).q for arm in goals}
+        while cell.time < ends + 0.2:
+            cell.step(5)
+            assert not contacts(cell)
+        assert cell.has_ended(plan)
+        for arm, goal in goals.items():
+            distance, angle = cell.pose(arm).distance(goal)
+            assert distance < 2e-3
+            assert angle < 5e-3
+            assert np.abs(cell.state(arm).q - began[arm]).max() > 0.1
+
+
+def test_what_points_up_in_a_tool_goes_on_to(cell):
+    start = cell.pose("left")
+    goal = Pose(start.position + [0.1, -0.1, 0.2], start.rotation @ np.array(
+        [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))  # fmt: skip
+    plan = cell.plan({"left": goal}, keep="upright", speed=1.0)
+    ends, lean = cell.begin_move(plan), 0.0
+    up = start.rotation.T @ [0.0, 0.0, 1.0]
+    while cell.time < ends:
+        cell.step(5)
+        lean = max(lean, np.arccos(min(1.0, (cell.pose("left").rotation @ up)[2])))
+    assert lean < 0.02
+    free = cell.plan({"left": start})
+    assert free.duration > plan.duration  # slower by default
+
+
+def test_a_posture_by_way_of_a_pose_is_gone_to_and_waited_for(cell):
+    start = cell.state("right").q
+    place = moved(cell.pose("right"), 0.0, 0.0, 0.1)
+    goal = start + [0.2, 0.0, 0.0, 0.1, 0.0, 0.0, -0.3]
+    plan = cell.move_to("right", goal, via=[place], speed=1.0)
+    np.testing.assert_allclose(cell.state("right").q, goal, atol=2e-3)
+    assert plan.moving == ("right",)
+    middle = plan.points["right"][16, 1:8]
+    np.testing.assert_allclose(  # slice 16 of 32 is the stop
+        cell.plan({"right": place}, speed=1.0).starts["right"], goal, atol=2e-3
+    )
+    assert np.abs(middle - start).max() > 0.05
+
+
+def test_a_motion_of_two_begins_in_one_cycle_or_not_at_all(cell):
+    goals = {arm: moved(cell.pose(arm), 0.0, 0.0, 0.1) for arm in cell.arms}
+    plan = cell.plan(goals, speed=1.0)
+    cell.switch(["right/hold"], strictness="force_auto")
+    before = {arm: cell.state(arm).q for arm in cell.arms}
+    with pytest.raises(TargetRejected, match="right: got a motion, and right/hold takes no"):
+        cell.begin_move(plan)
+    cell.step(300)
+    for arm, q in before.items():
+        np.testing.assert_allclose(cell.state(arm).q, q, atol=1e-4)
+    cell.switch([f"right/{LAW}"], strictness="force_auto")
+    cell.step(5)
+    cell.begin_move(plan)
+    begun = dict.fromkeys(cell.arms, 0)
+    for cycle in range(200):
+        cell.step(1)
+        for arm in cell.arms:
+            if not begun[arm] and np.abs(cell.state(arm).q - plan.starts[arm]).max() > 1e-5:
+                begun[arm] = cycle
+    assert begun["left"] > 40
+    assert abs(begun["left"] - begun["right"]) <= 5
+
+
+def test_what_stops_an_arm_is_said(cell):
+    plan = cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.15)}, speed=0.5)
+    ends = cell.begin_move(plan)
+    cell.step(300)
+    assert not cell.has_ended(plan)
+    cell.hold()
+    with pytest.raises(MotionFailed, match="left: the motion ended as left/hold took the arm"):
+        cell.wait(lambda: cell.time > ends or cell.has_ended(plan), 5.0)
+
+
+def test_a_plan_for_another_place_is_refused(cell):
+    plan = cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.1)}, speed=1.0)
+    cell.move_to("left", moved(cell.pose("left"), 0.0, 0.1, 0.0), speed=1.0)
+    with pytest.raises(PlanRejected, match=r"a joint of left is .* plan anew"):
+        cell.begin_move(plan)
+
+
+def test_arms_that_move_are_not_planned_for(cell):
+    cell.begin_move(cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.1)}, speed=1.0))
+    cell.step(300)
+    with pytest.raises(PlanRejected, match="left: got a joint that moves at"):
+        cell.plan({"left": cell.pose("left")})
+
+
+def refused(cell):
+    here = cell.pose("left")
+    yield {"left": moved(here, 2.0, 0.0, 0.0)}, {}, PlanRejected, r"left/tool world\) is off by"
+    inside = {"left": Pose([0.45, -0.3, 0.35], here.rotation)}
+    yield inside, {}, PlanRejected, r"Distance\(left shelf\) is off by"
+    yield {}, {}, PlanRejected, "goals: got none"
+    yield {"other": here}, {}, UnknownName, "other"
+    yield {"left": [0.0] * 6}, {}, PlanRejected, "allowed 7 finite numbers"
+    yield {"left": [np.nan] * 7}, {}, PlanRejected, "allowed 7 finite numbers"
+    yield {"left": "home"}, {}, PlanRejected, "allowed a pose or joints"
+    yield {"left": here}, {"frame": "moon"}, TargetRejected, "frame 'moon' is unknown"
+    yield {"left": here}, {"keep": "flat"}, PlanRejected, "keep: got 'flat'"
+    yield {"left": here}, {"speed": 0.0}, PlanRejected, "speed: got 0.0"
+    yield {"left": here}, {"clearance": -1.0}, PlanRejected, "clearance: got -1.0"
+
+
+def test_what_cannot_be_done_is_refused_and_no_arm_moves(cell):
+    q = cell.state("left").q
+    for goals, options, error, said in refused(cell):
+        with pytest.raises(error, match=said):
+            cell.plan(goals, **options)
+    for wrong in ({"arm": "left"}, {"arm": {"left": q}, "goal": q}):
+        with pytest.raises(PlanRejected, match="move_to: got"):
+            cell.move_to(**wrong)
+    with pytest.raises(PlanRejected, match="via: got a place"):
+        cell.move_to({"left": q}, via=[cell.pose("left")])
+    cell.step(100)
+    np.testing.assert_allclose(cell.state("left").q, q, atol=1e-5)
+
+
+def test_a_start_within_a_thing_is_refused():
+    arm = ArmDescription("left")
+    block = SceneObject("block", "box", (0.05, 0.05, 0.05), np.array([0.3, 0.0, 0.6]))
+    request = MoveRequest([{"left": arm.robot.ready}])
+    with pytest.raises(PlanRejected, match=r"start: left and block are 0.\d+ m within each other"):
+        find_move(Scene([arm], [block]), {}, request)
+
+
+def test_a_request_says_what_is_wrong_with_it():
+    with pytest.raises(PlanRejected, match="patience: got nan"):
+        MoveRequest([{"left": np.zeros(7)}], patience=float("nan")).check()

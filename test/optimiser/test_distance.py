@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distances along a path against coal's own, and their derivatives against finite differences."""
+
+from __future__ import annotations
+
+import coal
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from multipanda_py.optimiser.clearances import clearances
+from multipanda_py.optimiser.distance import AHEAD, Distance
+from multipanda_py.optimiser.goals import PoseGoal
+from multipanda_py.optimiser.kinematics import Kinematics
+from multipanda_py.optimiser.scene import Scene
+from multipanda_py.pose import Pose
+from multipanda_py.robots import ArmDescription, SceneObject
+
+pytestmark = pytest.mark.inline
+
+
+def scene_of_two():
+    arms = [
+        ArmDescription(name, position_base_in_world=np.array([0.0, y, 0.0]))
+        for name, y in (("left", 0.3), ("right", -0.3))
+    ]
+    things = [
+        SceneObject("table", "box", (0.2, 0.3, 0.1), np.array([0.5, 0.0, 0.2])),
+        SceneObject("can", "cylinder", (0.05, 0.1), np.array([0.4, 0.3, 0.5]), mass=0.3),
+        SceneObject("ball", "sphere", (0.1,), np.array([0.3, 0.0, 0.6])),
+    ]
+    return Scene(arms, things)
+
+
+SCENE = scene_of_two()
+PAIRS = [
+    ("left", "right"),
+    ("left", "left"),
+    ("left", "table"),
+    ("right", "can"),
+    ("left", "ball"),
+]
+
+
+def by_coal(solid, placed, row):
+    """Return a solid as coal has it, by pinocchio's way to turn an axis."""
+    frame = coal.Transform3s(placed.rotation[row], placed.position[row])
+    axis = solid.end - solid.start
+    turn = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), axis).toRotationMatrix()
+    if solid.shape is not None or not axis.any():
+        turn = np.eye(3)
+    shape = solid.shape or coal.Capsule(solid.radius, float(np.linalg.norm(axis)))
+    return shape, frame * coal.Transform3s(turn, 0.5 * (solid.start + solid.end))
+
+
+def near_ones(distance, seed, count):
+    """Return slices in which some solids are near each other, but not within each other."""
+    rng, found = np.random.default_rng(seed), []
+    while len(found) < count:
+        x = SCENE.start + rng.uniform(-1.2, 1.2, (50, SCENE.size))
+        values, _ = distance.evaluate(Kinematics(SCENE, distance.frames).place(x))
+        good = (values > -0.9 * AHEAD) & (values < distance.margin - 2e-3)
+        found += list(x[good.any(axis=1)])
+    return np.array(found[:count])
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
+def test_distances_are_those_of_coal(pair):
+    distance = Distance(SCENE, *pair)
+    x = near_ones(distance, 1, 4)
+    placed = Kinematics(SCENE, distance.frames).place(x)
+    values, _ = distance.evaluate(placed)
+    compared = 0
+    for row in range(len(x)):
+        for number, (a, b) in enumerate(distance.pairs):
+            first = by_coal(a, placed.frames[a.frame], row)
+            second = by_coal(b, placed.frames[b.frame], row)
+            result = coal.DistanceResult()
+            d = coal.distance(*first, *second, coal.DistanceRequest(), result)
+            if 1e-3 < d < distance.margin + AHEAD - 1e-3:
+                assert distance.margin - values[row, number] == pytest.approx(d, abs=1e-5)
+                compared += 1
+            elif d >= distance.margin + AHEAD:
+                assert values[row, number] < -0.99 * AHEAD
+    assert compared > 1
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
+def test_derivatives_are_those_of_finite_differences(pair):
+    distance = Distance(SCENE, *pair)
+    x = near_ones(distance, 2, 3)
+    kinematics = Kinematics(SCENE, distance.frames)
+    values, jacobian = distance.evaluate(kinematics.place(x))
+    h = 1e-5
+    # Not at the end of what is looked at, and not within each other, where coal's are rough.
+    smooth = (values > -AHEAD + 1e-3) & (values < distance.margin - 1e-3)
+    assert smooth.any()
+    for column in range(SCENE.size):
+        step = h * np.eye(SCENE.size)[column]
+        ahead, _ = distance.evaluate(kinematics.place(x + step))
+        behind, _ = distance.evaluate(kinematics.place(x - step))
+        error = np.abs(jacobian[:, :, column] - (ahead - behind) / (2 * h))[smooth]
+        # An edge that takes over from another one within the step has two derivatives.
+        assert np.quantile(error, 0.9) < 2e-3
+
+
+def test_arms_may_touch_what_a_goal_relates_them_to():
+    asked = [PoseGoal("left/tool", Pose.identity(), "can")]
+    pairs = {distance.of for distance in clearances(SCENE, asked)}
+    assert ("left", "can") not in pairs
+    assert pairs >= {("right", "can"), ("left", "table"), ("left", "right"), ("left", "left")}
+    assert ("left", "can") in {distance.of for distance in clearances(SCENE)}

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shipped relocation: one arm turns a box by its end, and drags it onto a platform."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import pytest
+from varied_cell import varied
+
+from multipanda_py.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.tasks import TaskFile, TaskRunner
+
+TASK = Path(__file__).parents[2] / "config" / "tasks" / "relocate_box.yaml"
+LONG = bool(os.environ.get("MULTIPANDA_LONG"))
+
+
+def turn(pose):
+    """Return by how much the long axis of the box is turned about the vertical [rad]."""
+    return math.atan2(pose.rotation[1, 0], pose.rotation[0, 0])
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(("friction", "turned"), [(1.0, (0.3, 0.6)), (0.0, (-0.05, 0.05))])
+def test_a_tip_of_rubber_drags_the_end_of_a_box_and_one_as_smooth_as_it_slips(friction, turned):
+    """The table bears the box and what presses on it; the tip holds by what it presses alone."""
+    data = TaskFile.from_yaml(TASK).model_dump()
+    data["subtasks"] = data["subtasks"][:3]
+    data["subtasks"][0]["duration"] = 0.4
+    task = TaskFile.from_dict(data)
+    config = CellConfig.from_yaml(task.cell).model_dump()
+    config["cell"]["placement"] = "inline"
+    config["arms"]["arm"]["tool"]["friction"] = friction
+    with Cell(CellConfig.from_dict(config)) as cell:
+        is_done = TaskRunner(cell, task).run()
+        end = cell.objects()["box"]
+    assert is_done or not friction
+    assert turned[0] < turn(end) < turned[1]
+
+
+@pytest.mark.sim
+@pytest.mark.skipif(not LONG, reason="two minutes: MULTIPANDA_LONG=1")
+@pytest.mark.parametrize("seed", range(11))
+def test_a_box_is_turned_and_dragged_onto_a_platform(seed):
+    task = TaskFile.from_yaml(TASK)
+    with varied(task.cell, seed) as cell:
+        runner = TaskRunner(cell, task)
+        assert runner.run(), runner.reason
+        end = cell.objects()["box"]
+    assert end.position == pytest.approx([0.45, 0.35, 0.574], abs=0.02)
+    assert turn(end) == pytest.approx(math.pi / 2, abs=0.1)
