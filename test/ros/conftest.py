@@ -17,6 +17,8 @@ import pytest
 from outside import crisp_examples, outside  # noqa: F401 -- fixtures
 from processes import PATIENCE, children, is_running, runs_module, wait_until
 
+from multipanda_py.machine.child import end_with_parent
+
 ROOT = Path(__file__).resolve().parents[2]
 CELL_FILE = ROOT / "config" / "dual_sim.yaml"
 IMPEDANCE = [f"{arm}/cartesian_impedance_controller" for arm in ("left", "right")]
@@ -60,6 +62,7 @@ class NodeProcess:
                 cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {}),
                      **({} if domain is None else {"ROS_DOMAIN_ID": str(domain)})},
+                preexec_fn=end_with_parent,
             )  # fmt: skip
 
     @property
