@@ -86,6 +86,10 @@ LAWS = (
     Law("operational_space", "operational_space", "pose", "pose"),
     Law("admittance", "admittance", "pose", "pose"),
     Law("force_impedance", "force_impedance", "pose", "wrench"),
+    Law("optimization_augmented, hybrid", "optimization_augmented", "goal", "wrench", {
+        "mode": "hybrid"}),
+    Law("optimization_augmented, force", "optimization_augmented", "pose", "wrench", {
+        "mode": "force"}),
     Law("gravity_compensation, holding a pose", "gravity_compensation", params={
         "hold": "position", "keep_orientation": True, "joint_damping": 1.0}),
     Law("teleoperation", "teleoperation", "leader", "leader", n_arms=2),

@@ -25,6 +25,8 @@ REPLANS = 5
 """Most plans that one try may have after its first."""
 OUT_OF_BAND = 0.3
 """How long a force may be out of its band before the motion stops for it [s]."""
+LOOK, NEARER = 0.1, 1e-3
+"""What is led has arrived when in the one [s] it comes nearer by less than the other [m]."""
 SHORT = 1.0
 """How long a motion that has ended may take to be at its goals; then a new one is planned [s]."""
 
@@ -78,7 +80,8 @@ class Execution:
         self._is_prepared = prepared is not None
         self.replans = 0
         self._began = cell.time
-        self._since = self._moved_at = self._ended_at = cell.time
+        self._since = self._moved_at = self._ended_at = self._looked_at = cell.time
+        self._off = np.inf
         self._motions = 0
 
     @property
@@ -166,7 +169,8 @@ class Execution:
         self._tell("planned", self.plan.words)
         self._motions = self._law.motions
         self._law.go(self.plan)
-        self._moved_at = time
+        self._moved_at = self._looked_at = time
+        self._off = np.inf
         self._go("move")
 
     @property
@@ -195,7 +199,7 @@ class Execution:
         if plan.postures and not self._law.has_ended(self._motions):
             self._ended_at = time
             return
-        if self._is_there(plan, seen):
+        if self._is_there(plan, seen) and self._has_arrived(plan, seen, time):
             self._go("done")
         elif plan.postures and time - self._ended_at > SHORT:
             self._again("ended short of it" + self._missed(seen))
@@ -227,6 +231,19 @@ class Execution:
         goals = self.plan.goals if self.plan is not None else ()
         parts = [(goal.frame, *goal.errors(seen)) for goal in goals]
         return "".join(f"; {name} is {d:.3f} m, {a:.2f} rad off" for name, d, a in parts)
+
+    def _has_arrived(self, plan: SubtaskPlan, seen: Seen, time: float) -> bool:
+        """Return whether what is led does not come nearer any more.
+
+        Let go within the tolerance, on its way down, a thing would fall the rest.
+        """
+        if not plan.leads or not plan.goals:
+            return True
+        off = sum(goal.errors(seen)[0] for goal in plan.goals)
+        if time - self._looked_at < LOOK:
+            return False
+        nearer, self._off, self._looked_at = self._off - off, off, time
+        return nearer < NEARER and time - self._moved_at >= plan.lead_time
 
     def _is_there(self, plan: SubtaskPlan, seen: Seen) -> bool:
         """Return whether all goals are reached."""

@@ -41,12 +41,14 @@ class SubtaskPlan:
     things: Mapping[str, Sequence[Pose]] = field(default_factory=dict)
     leads: Mapping[str, Lead] = field(default_factory=dict)
 
-    def led(self, time: float) -> dict[str, Pose]:
-        """Return where tools are to be, in the world, at a time since the start [s].
+    @property
+    def lead_time(self) -> float:
+        """How long tools are led: all for as long as the one that takes longest [s]."""
+        return max((lead.time for lead in self.leads.values()), default=0.0)
 
-        All are on their ways for as long as the one that takes longest.
-        """
-        whole = max((lead.time for lead in self.leads.values()), default=0.0)
+    def led(self, time: float) -> dict[str, Pose]:
+        """Return where tools are to be, in the world, at a time since the start [s]."""
+        whole = self.lead_time
         share = min(1.0, time / whole) if whole > 0.0 else 1.0
         return {arm: lead.at(share) for arm, lead in self.leads.items()}
 

@@ -90,6 +90,15 @@ def test_two_arms_squeeze_lift_put_down_and_leave(make_cell):
 
 
 @pytest.mark.sim
+def test_a_box_that_was_led_was_let_go_a_tolerance_above_its_place(make_cell):
+    up = {**LIFT, "mode": "force", "tolerance": 0.02}
+    doing = Doing(make_cell, SQUEEZE, up)
+    start = doing.box
+    assert doing.finish(), doing.runner.reason
+    assert doing.box - start == pytest.approx([0.0, 0.0, 0.04], abs=0.011)  # sags by 6.5 mm
+
+
+@pytest.mark.sim
 def test_a_task_in_lockstep_is_the_same_to_the_last_bit(make_cell):
     runs = []
     for _ in range(2):
