@@ -25,6 +25,8 @@ from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import TrajectoryTarget
 
 _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
+POSTURE_SHARE = 0.1
+"""Of the torque limits, with which the plan keeps the posture where it is not followed."""
 TETHER, TURN_TETHER = 0.15, 0.6
 """Farthest that the reference pose may be ahead of the tool [m], [rad]."""
 
@@ -63,7 +65,8 @@ class OptimizationAugmented(JointTrajectory):
     ============  =========================================================================
     optimization  the plan alone (w = 1, P = 0); wrenches that are asked for wait
     hybrid        the plan, and forces along the wrenches that are asked for (w = 1)
-    force         the pose, and the same forces (w = 0); the plan keeps the posture only
+    force         the pose, and the same forces (w = 0); the plan keeps the posture only,
+                  with a tenth of the torque limits at most
     ============  =========================================================================
 
     A plan is a trajectory or a posture per arm, as for :class:`.JointTrajectory`, which has the
@@ -201,6 +204,8 @@ class OptimizationAugmented(JointTrajectory):
         weight, wrenches, freed = self._weight, self._wrenches, 1.0 - self._weight
         for arm, state in enumerate(states):
             tau, wrench = self.tau[arm], wrenches[arm]
+            if freed > 0.0:
+                self._keep_posture(state, tau, weight)
             of_plan = at_tool(state, tau)
             _subtract(tau, of_plan.dot(state.jacobian, self._at_tool[arm]), tau)
             _multiply(of_plan, weight, wrench)
@@ -222,6 +227,16 @@ class OptimizationAugmented(JointTrajectory):
         pull: Vector = spring.stiffness_at(state).dot(self._motions[arm].q - state.q)
         return pull + self._integrals[arm].torque
 
+    @staticmethod
+    def _keep_posture(state: ArmState, tau: Vector, weight: float) -> None:
+        """Bound what the plan exerts (n,) by the share *w* that it is followed with.
+
+        The posture goes with the tool, as far as that takes it. Where a direction of the tool is
+        lost, all that it has gone would pull at once.
+        """
+        most = state.limits.torque * (POSTURE_SHARE + (1.0 - POSTURE_SHARE) * weight)
+        np.minimum(np.maximum(tau, -most, out=tau), most, out=tau)
+
     def _take_pose(self) -> None:
         """Let springs of the poses begin where they exert what the plan does at the tools."""
         for arm, state in enumerate(self._states):
@@ -241,6 +256,7 @@ class OptimizationAugmented(JointTrajectory):
             return
         for arm, state in enumerate(self._states):
             static = self._static(arm, state)
+            self._keep_posture(state, static, 0.0)
             pull = self._pull(arm, state) - at_tool(state, static)
             self._displace_plan(arm, state, static + pull.dot(state.jacobian))
             self._watches[arm].end(MotionState.MODE_CHANGED)

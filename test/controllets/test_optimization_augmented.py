@@ -11,6 +11,7 @@ from held_box import AT_BOX, BOTH, HeldBox
 from multipanda_py import registry
 from multipanda_py.control.motion_watch import MotionState
 from multipanda_py.exceptions import TargetRejected
+from multipanda_py.loop.events import Event
 from multipanda_py.parameter_set import ParameterSet
 from multipanda_py.pose import Pose
 from multipanda_py.testing import PERIOD, StateMaker, check_contract
@@ -457,3 +458,25 @@ def test_a_hand_that_slides_along_a_surface_presses_on_as_asked():
         assert rig.cell.pose("arm").position[:2] == pytest.approx(goal[:2], abs=3e-3)
     finally:
         rig.close()
+
+
+@pytest.mark.sim
+def test_a_posture_pulled_with_all_it_had_gone_where_a_direction_of_the_tool_was_lost(make_cell):
+    """A UR5e's shoulder is nearly singular, and its motors exert 4.5 Nm that nobody told of."""
+    bias = [4.5, 4.5, 4.5, 0.84, -0.84, 0.84]
+    arm = {
+        "model": "ur5e",
+        "q_start": [-0.37, -2.23, 0.87, -0.98, -0.98, 0.14],
+        "perturbation": {"delay": 0.005, "torque_bias": bias},
+    }
+    law = {"type": "optimization_augmented", "params": {"mode": "force"}}
+    cell = make_cell({"arm": arm}, {"augmented": {**law, "arms": ["arm"]}})
+    cell.step(1500)
+    cell.switch(["augmented"], strictness="force_auto")
+    torques = []
+    for _ in range(300):
+        cell.step(10)
+        torques.append(np.abs(cell.state("arm").tau[0]))
+    assert not [str(event) for event in cell.events() if event.event is Event.VELOCITY_LIMIT]
+    assert max(torques) < 30.0  # 78 Nm on their way to a limit of 150
+    assert np.abs(cell.state("arm").dq).max() < 0.05
