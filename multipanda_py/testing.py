@@ -10,6 +10,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -98,6 +99,24 @@ class StateMaker:
         spans = [state.limits.span for state in self.states]
         q = [rng.uniform(lower + margin, upper - margin) for lower, upper in spans]
         return self.at(q, [rng.uniform(-speed, speed, n) for n in self.joints])
+
+
+def varied_cell(file: str | Path, seed: int, share: float = 0.2) -> Cell:
+    """Return a cell in lockstep whose things are not quite what its file says.
+
+    Args:
+        file: The cell file.
+        seed: Of what is off; with 0 nothing is.
+        share: Largest share by which masses and friction are off.
+    """
+    data = CellConfig.from_yaml(file).model_dump()
+    random = np.random.default_rng(seed)
+    for thing in data["objects"].values():
+        by_mass, by_friction = 1.0 + random.uniform(-share, share, 2) * (seed > 0)
+        thing["mass"] *= by_mass
+        thing["friction"] *= by_friction
+    data["cell"]["placement"] = "inline"
+    return Cell(CellConfig.from_dict(data))
 
 
 def simple_cell(

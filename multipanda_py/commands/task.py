@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from multipanda_py.cell import Cell
@@ -11,8 +12,12 @@ from multipanda_py.commands.options import pixels, positive
 from multipanda_py.commands.output import FAILED, OK, check_output, complain, say
 from multipanda_py.commands.render import newest_row
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.extras import pyplot
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.tasks import TaskFile, TaskRunner
+from multipanda_py.tasks.book import TaskBook
+from multipanda_py.tasks.report import write_report
+from multipanda_py.tasks.without import PARTS
 
 SUMMARY = "Do a task of several steps: plan, press, carry, as its file says."
 FPS = 25.0
@@ -31,8 +36,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--check", action="store_true", help="say what is wrong with the file, and move nothing"
     )
     parser.add_argument(
+        "--without", choices=PARTS,
+        help="leave a part out, to see what the task needs: no forces, no plans, or never both "
+        "at once; simulated arms only",
+    )  # fmt: skip
+    parser.add_argument(
         "--film", type=Path, metavar="OUT", help="of it, mp4, gif or webp; in lockstep"
     )
+    parser.add_argument(
+        "--report", type=Path, metavar="FOLDER",
+        help="measures of each subtask, forces and ways drawn, into a folder",
+    )  # fmt: skip
     parser.add_argument("--width", type=pixels, default=640, metavar="N", help="of the film")
     parser.add_argument("--height", type=pixels, default=360, metavar="N", help="of the film")
     parser.add_argument("--fps", type=positive, default=FPS, help="of the film")
@@ -48,6 +62,11 @@ def run(options: argparse.Namespace) -> int:
     if film is not None:
         check_output(film, *SUFFIXES, option="--film")
     inline = options.lockstep or film is not None
+    if options.without and not inline:
+        raise ConfigurationError("--without: got no --lockstep, allowed with it: arms that press "
+                                 "on nothing may drop what they carry")  # fmt: skip
+    if options.report is not None:
+        pyplot()  # or it is missing before anything moves
     cell = Cell.from_yaml(path, placement="inline" if inline else None)
     task.check(cell.config)
     if options.check:
@@ -55,17 +74,23 @@ def run(options: argparse.Namespace) -> int:
         return OK
     end_in_order()
     with cell:
-        runner = TaskRunner(cell, task, lambda event: say(f"{event}"))
+        runner = TaskRunner(cell, task, lambda event: say(f"{event}"), options.without)
+        book = TaskBook(runner)
+        note = None if options.report is None else book.note
         try:
-            is_done = runner.run() if film is None else filmed(runner, options)
+            is_done = runner.run(note) if film is None else filmed(runner, options, note)
         finally:
             runner.close()
+    if options.report is not None:
+        say(", ".join(map(str, write_report(book, options.report))))
     if not is_done:
         complain(f"multipanda task: {runner.reason}; all arms hold")
     return OK if is_done else FAILED
 
 
-def filmed(runner: TaskRunner, options: argparse.Namespace) -> bool:
+def filmed(
+    runner: TaskRunner, options: argparse.Namespace, note: Callable[[], None] | None
+) -> bool:
     """Do the task and make a film of it; return whether it was done."""
     # Not above: MuJoCo is an extra, and takes half a second that no other command has to wait for.
     from multipanda_py.commands.film import open_film
@@ -81,6 +106,8 @@ def filmed(runner: TaskRunner, options: argparse.Namespace) -> bool:
 
         def take() -> None:
             nonlocal pictures
+            if note is not None:
+                note()
             if cell.time * options.fps >= pictures:
                 view.show(newest_row(cell))
                 film.append(renderer.frame(view.data, "overview"))

@@ -15,10 +15,10 @@ from multipanda_py.state import Vector
 from multipanda_py.tasks.events import What
 from multipanda_py.tasks.law_handle import LawHandle
 from multipanda_py.tasks.planner import Planner
-from multipanda_py.tasks.sections import Mode, Subtask
 from multipanda_py.tasks.seen import Seen
 from multipanda_py.tasks.subtask_plan import SubtaskPlan
 from multipanda_py.tasks.task_file import TaskFile
+from multipanda_py.tasks.without import Manner
 
 Phase: TypeAlias = Literal["begin", "touch", "plan", "move", "done"]
 REPLANS = 5
@@ -41,8 +41,7 @@ class Execution:
     Args:
         cell: A started cell, with the law active.
         task: Checked for it.
-        subtask: Of the task.
-        mode: In which it is done.
+        manner: How a subtask of it is done.
         planner: Of the task.
         prepared: A plan that was made ahead, if there is one.
         tell: Called with what happens.
@@ -51,6 +50,7 @@ class Execution:
         phase: What it is doing.
         plan: The plan that it goes by, None until there is one.
         replans: How often it was made anew.
+        moved_at: When the motion began [s].
 
     Thread: the one that steps it.
     """
@@ -59,20 +59,19 @@ class Execution:
         self,
         cell: Cell,
         task: TaskFile,
-        subtask: Subtask,
-        mode: Mode,
+        manner: Manner,
         planner: Planner,
         prepared: Future[SubtaskPlan] | None,
         tell: Callable[[What, str], None],
     ) -> None:
-        self.subtask, self.mode = subtask, mode
+        self.subtask, self.mode = manner.subtask, manner.mode
         self._law = LawHandle(cell, task.law)
         self._cell, self._planner, self._tell = cell, planner, tell
-        self._presses = mode != "optimization"
-        points = task.points(subtask, cell.config)
-        self._points = points if self._presses else []
+        self._presses, self._planned = manner.presses, manner.planned
+        points = task.points(self.subtask, cell.config)
+        self._points = [] if self._planned == "optimization" else points
         self._carried = {point.thing for point in self._points}
-        bases = {goal.base for goal in subtask.goals} | {point.thing for point in points}
+        bases = {goal.base for goal in self.subtask.goals} | {point.thing for point in points}
         self._watched = bases & set(cell.objects())
         self.phase: Phase = "begin"
         self.plan: SubtaskPlan | None = None
@@ -80,7 +79,7 @@ class Execution:
         self._is_prepared = prepared is not None
         self.replans = 0
         self._began = cell.time
-        self._since = self._moved_at = self._ended_at = self._looked_at = cell.time
+        self._since = self.moved_at = self._ended_at = self._looked_at = cell.time
         self._off = np.inf
         self._motions = 0
 
@@ -91,7 +90,7 @@ class Execution:
             return 1.0
         if self.phase != "move":
             return 0.0
-        return min(1.0, (self._cell.time - self._moved_at) / self.subtask.duration)
+        return min(1.0, (self._cell.time - self.moved_at) / self.subtask.duration)
 
     def step(self) -> bool:
         """Go on; return whether the subtask is done.
@@ -115,6 +114,11 @@ class Execution:
         getattr(self, f"_{self.phase}")(seen, time)
         return self.phase == "done"
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether forces are asked for."""
+        return self._presses and self.phase != "begin"
+
     def halt(self) -> None:
         """Stop the motion and go on pressing; :meth:`step` plans anew."""
         self._law.stop(self.mode)
@@ -131,7 +135,7 @@ class Execution:
     def _begin(self, seen: Seen, time: float) -> None:
         """Change the mode, and let go of what is not to be pressed any more."""
         self._law.set_mode(self.mode)
-        self._law.release({point.arm for point in self._points})
+        self._law.release({point.arm for point in self._points if self._presses})
         self._go("touch")
 
     def _touch(self, seen: Seen, time: float) -> None:
@@ -151,7 +155,7 @@ class Execution:
     def _plan(self, seen: Seen, time: float) -> None:
         """Take the plan that was made ahead, if it begins here, or ask for one."""
         if self._asked is None:
-            self._asked = self._planner.ask(self.subtask, self.mode, seen)
+            self._asked = self._planner.ask(self.subtask, self._planned, seen)
         if not self._asked.done():
             return
         asked, self._asked = self._asked, None
@@ -169,7 +173,7 @@ class Execution:
         self._tell("planned", self.plan.words)
         self._motions = self._law.motions
         self._law.go(self.plan)
-        self._moved_at = self._looked_at = time
+        self.moved_at = self._looked_at = time
         self._off = np.inf
         self._go("move")
 
@@ -191,11 +195,11 @@ class Execution:
                 self._again(f"force out of its band: {self._law.forces()}")
                 self.halt()
                 return
-        if why := self._elsewhere(plan, seen, time - self._moved_at):
+        if why := self._elsewhere(plan, seen, time - self.moved_at):
             self._again(why)
             self._go("plan")
             return
-        self._law.lead(plan, time - self._moved_at)
+        self._law.lead(plan, time - self.moved_at)
         if plan.postures and not self._law.has_ended(self._motions):
             self._ended_at = time
             return
@@ -243,7 +247,7 @@ class Execution:
         if time - self._looked_at < LOOK:
             return False
         nearer, self._off, self._looked_at = self._off - off, off, time
-        return nearer < NEARER and time - self._moved_at >= plan.lead_time
+        return nearer < NEARER and time - self.moved_at >= plan.lead_time
 
     def _is_there(self, plan: SubtaskPlan, seen: Seen) -> bool:
         """Return whether all goals are reached."""

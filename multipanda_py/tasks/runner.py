@@ -21,6 +21,7 @@ from multipanda_py.tasks.planner import Planner
 from multipanda_py.tasks.sections import Mode, proposed_mode
 from multipanda_py.tasks.subtask_plan import SubtaskPlan
 from multipanda_py.tasks.task_file import TaskFile
+from multipanda_py.tasks.without import Part, manner
 
 TaskState: TypeAlias = Literal["ready", "running", "paused", "done", "failed", "aborted"]
 TICK = 0.01
@@ -62,14 +63,18 @@ class TaskRunner:
     """
 
     def __init__(
-        self, cell: Cell, task: TaskFile, tell: Callable[[TaskEvent], None] | None = None
+        self,
+        cell: Cell,
+        task: TaskFile,
+        tell: Callable[[TaskEvent], None] | None = None,
+        without: Part | None = None,
     ) -> None:
         task.check(cell.config)
         self.cell, self.task = cell, task
         self.state: TaskState = "ready"
         self.reason = ""
         self.events: list[TaskEvent] = []
-        self._listener = tell
+        self._listener, self._without = tell, without
         self._planner = Planner(cell, task)
         self._number, self._tries = 0, 0
         self._modes = [proposed_mode(subtask) or "optimization" for subtask in task.subtasks]
@@ -87,6 +92,27 @@ class TaskRunner:
     def subtask(self) -> str:
         """Name of the present subtask, of the last one at the end."""
         return self.task.subtasks[self._number].name
+
+    @property
+    def number(self) -> int:
+        """Place of the present subtask in the task, of the last one at the end."""
+        return self._number
+
+    @property
+    def presses(self) -> bool:
+        """Whether hands are to press now."""
+        return self._execution is not None and self._execution.is_asked
+
+    @property
+    def plan(self) -> SubtaskPlan | None:
+        """The plan that things move by now, None while they do not."""
+        execution = self._execution
+        return execution.plan if execution is not None and execution.phase == "move" else None
+
+    @property
+    def moved_at(self) -> float:
+        """When the motion began [s]."""
+        return self._execution.moved_at if self._execution is not None else 0.0
 
     @property
     def progress(self) -> float:
@@ -196,10 +222,10 @@ class TaskRunner:
         self._number = number
         subtask = self.task.subtasks[number]
         prepared, self._ahead = self._ahead, None
-        mode = mode or self._modes[number]
-        self._say(subtask.name, "started", f"mode {mode}")
+        how = manner(subtask, mode or self._modes[number], self._without)
+        self._say(subtask.name, "started", f"mode {how.mode}")
         self._execution = Execution(
-            self.cell, self.task, subtask, mode, self._planner, prepared,
+            self.cell, self.task, how, self._planner, prepared,
             lambda what, text: self._say(subtask.name, what, text),
         )  # fmt: skip
 
@@ -217,9 +243,8 @@ class TaskRunner:
             return  # nobody has planned which postures these end in
         number = self._number + 1
         if number < len(self.task.subtasks):
-            self._ahead = self._planner.ask(
-                self.task.subtasks[number], self._modes[number], plan.end
-            )
+            how = manner(self.task.subtasks[number], self._modes[number], self._without)
+            self._ahead = self._planner.ask(how.subtask, how.planned, plan.end)
 
     def _fail(self, why: str) -> None:
         """Try again, or without a plan, or end."""

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from varied_cell import varied
 
 from multipanda_py.tasks import TaskFile, TaskRunner
+from multipanda_py.testing import varied_cell
 
 CONFIG = Path(__file__).parents[2] / "config"
 TASK = CONFIG / "tasks" / "carry_cubes.yaml"
@@ -26,7 +26,7 @@ def test_the_upper_cube_is_lifted_straight_up():
     near["duration"], lift["duration"] = 0.3, 0.8
     task = TaskFile.from_dict(data)
     ways = []
-    with varied(task.cell, 0) as cell:
+    with varied_cell(task.cell, 0) as cell:
         runner = TaskRunner(cell, task)
         runner.start()
         start = cell.objects()["second"].position
@@ -48,7 +48,7 @@ def test_the_upper_cube_is_lifted_straight_up():
 @pytest.mark.parametrize("seed", range(11))
 def test_two_cubes_are_carried_over_a_metre(seed):
     task = TaskFile.from_yaml(TASK)
-    with varied(task.cell, seed) as cell:
+    with varied_cell(task.cell, seed) as cell:
         runner = TaskRunner(cell, task)
         assert runner.run(), runner.reason
         things = cell.objects()

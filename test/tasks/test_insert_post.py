@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from varied_cell import varied
 
 from multipanda_py.tasks import TaskFile, TaskRunner
+from multipanda_py.testing import varied_cell
 
 TASK = Path(__file__).parents[2] / "config" / "tasks" / "insert_post.yaml"
 LONG = bool(os.environ.get("MULTIPANDA_LONG"))
@@ -30,7 +30,7 @@ def test_a_post_is_raised_about_an_edge_that_stays_on_the_platform():
     data["subtasks"] = data["subtasks"][:3]
     data["subtasks"][0]["duration"] = 0.4
     task = TaskFile.from_dict(data)
-    with varied(task.cell, 0) as cell:
+    with varied_cell(task.cell, 0) as cell:
         runner = TaskRunner(cell, task)
         start = None
         runner.start()
@@ -51,7 +51,7 @@ def test_a_post_is_raised_about_an_edge_that_stays_on_the_platform():
 @pytest.mark.parametrize("seed", range(11))
 def test_a_post_is_inserted_into_a_well_of_its_profile(seed):
     task = TaskFile.from_yaml(TASK)
-    with varied(task.cell, seed) as cell:
+    with varied_cell(task.cell, seed) as cell:
         runner = TaskRunner(cell, task)
         assert runner.run(), runner.reason
         end = cell.objects()["post"]

@@ -8,11 +8,11 @@ import os
 from pathlib import Path
 
 import pytest
-from varied_cell import varied
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.tasks import TaskFile, TaskRunner
+from multipanda_py.testing import varied_cell
 
 TASK = Path(__file__).parents[2] / "config" / "tasks" / "relocate_box.yaml"
 LONG = bool(os.environ.get("MULTIPANDA_LONG"))
@@ -46,7 +46,7 @@ def test_a_tip_of_rubber_drags_the_end_of_a_box_and_one_as_smooth_as_it_slips(fr
 @pytest.mark.parametrize("seed", range(11))
 def test_a_box_is_turned_and_dragged_onto_a_platform(seed):
     task = TaskFile.from_yaml(TASK)
-    with varied(task.cell, seed) as cell:
+    with varied_cell(task.cell, seed) as cell:
         runner = TaskRunner(cell, task)
         assert runner.run(), runner.reason
         end = cell.objects()["box"]
