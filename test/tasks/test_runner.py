@@ -10,6 +10,7 @@ from held_box import AT_BOX, BASES, BOTH, ROD
 from multipanda_py.exceptions import ConfigurationError, TaskFailed
 from multipanda_py.pose import Pose
 from multipanda_py.tasks import TaskFile, TaskRunner
+from multipanda_py.tasks.book import TaskBook
 
 LAWS = {"augmented": {"type": "optimization_augmented", "arms": BOTH}}
 TABLE = {"shape": "box", "size": [0.2, 0.3, 0.02], "position": [0.5, 0, 0.28]}
@@ -27,7 +28,7 @@ LEAVE = {"name": "leave", "contacts": ["sides"], "distance": 0.03, "duration": 0
 class Doing:
     """A task on a cell of two arms with rods beside a box."""
 
-    def __init__(self, make_cell, *subtasks, **box):
+    def __init__(self, make_cell, *subtasks, without=None, **box):
         arms = {
             name: {"position": list(base), "hand": False, "tool": ROD, "q_start": AT_BOX[name]}
             for name, base in BASES.items()
@@ -36,8 +37,9 @@ class Doing:
         self.cell = make_cell(arms, LAWS, ["augmented"], objects=objects)
         task = {"name": "lift_box", "law": "augmented", "contacts": {"sides": SIDES}}
         self.runner = TaskRunner(
-            self.cell, TaskFile.from_dict({**task, "subtasks": list(subtasks)})
+            self.cell, TaskFile.from_dict({**task, "subtasks": list(subtasks)}), without=without
         )
+        self.book = TaskBook(self.runner)
         self.runner.start()
 
     @property
@@ -50,6 +52,7 @@ class Doing:
         while self.runner.is_going and not condition():
             assert self.cell.time < end, [str(event) for event in self.runner.events]
             self.runner.step()
+            self.book.note()
             self.cell.step(10)
 
     def finish(self):
@@ -96,6 +99,65 @@ def test_a_box_that_was_led_was_let_go_a_tolerance_above_its_place(make_cell):
     start = doing.box
     assert doing.finish(), doing.runner.reason
     assert doing.box - start == pytest.approx([0.0, 0.0, 0.04], abs=0.011)  # sags by 6.5 mm
+
+
+@pytest.mark.sim
+def test_a_box_is_not_carried_without_forces(make_cell):
+    doing = Doing(make_cell, SQUEEZE, {**LIFT, "timeout": 5.0}, without="force")
+    start = doing.box
+    assert not doing.finish()
+    assert doing.box[2] - start[2] < 0.005
+    assert "box is" in doing.runner.reason
+    assert not doing.said("touching")
+
+
+@pytest.mark.sim
+def test_without_both_at_once_hands_press_and_then_follow_the_plan(make_cell):
+    doing = Doing(make_cell, SQUEEZE, LIFT, without="hybrid")
+    doing.until(lambda: doing.said("planned", "lift"))
+    assert doing.said("touching", "squeeze")
+    assert not doing.said("touching", "lift")
+    assert doing.cell.parameters("augmented")["mode"] == "optimization"
+    assert not doing.runner.presses
+    assert list(doing.runner.plan.things) == ["box"]
+
+
+@pytest.mark.sim
+def test_without_a_plan_a_box_goes_up_straight(make_cell):
+    doing = Doing(make_cell, SQUEEZE, {**LIFT, "tolerance": 0.02}, without="plan")
+    start = doing.box
+    assert doing.finish(), doing.runner.reason
+    assert doing.box - start == pytest.approx([0.0, 0.0, 0.04], abs=0.011)
+    assert {event.text for event in doing.runner.events if event.what == "planned"} == {
+        "without a plan"
+    }
+
+
+@pytest.mark.sim
+def test_measures_are_those_of_the_simulation(make_cell):
+    """The force is estimated from joints: it is compared with the contact's."""
+    doing = Doing(make_cell, SQUEEZE, LIFT)
+    forces, ways = [], []
+    while doing.runner.is_going:
+        doing.runner.step()
+        doing.book.note()
+        if doing.runner.presses and doing.runner.subtask == "lift":
+            simulation = doing.cell.simulation
+            forces.append([abs(simulation.contact_force(arm, "box")[1]) for arm in BOTH])
+        ways.append(doing.box)
+        doing.cell.step(10)
+    squeeze, lift = doing.book.measures()
+    assert (squeeze.name, squeeze.mode, squeeze.asked) == ("squeeze", "force", 25.0)
+    assert (lift.name, lift.mode, lift.asked) == ("lift", "hybrid", 25.0)
+    assert lift.force_rmse == pytest.approx(
+        np.sqrt(np.mean((np.array(forces) - 25) ** 2)), abs=0.5
+    )
+    assert lift.force_peak == pytest.approx(np.max(forces), abs=1.0)
+    assert squeeze.off_rmse != squeeze.off_rmse  # carried nowhere
+    assert 0.0 < lift.off_rmse <= lift.off_most < 0.01
+    times, places = doing.book.series("box")
+    assert places == pytest.approx(np.array(ways)[: len(places)])
+    assert np.all(np.diff(times) > 0.0)
 
 
 @pytest.mark.sim

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -46,6 +47,28 @@ def test_a_task_that_fails_says_why_and_that_arms_hold(tmp_path, capsys):
     assert line.startswith("multipanda task: approach: ")
     assert "no path" in line
     assert line.endswith("all arms hold")
+
+
+@pytest.mark.sim
+def test_a_report_has_every_subtask_and_pictures(tmp_path, capsys):
+    folder = tmp_path / "report"
+    assert main(["task", near(tmp_path), "--lockstep", "--report", str(folder)]) == 0
+    found = json.loads((folder / "measures.json").read_text())
+    (approach,) = found["subtasks"]
+    assert found["state"] == "done"
+    assert approach["name"] == "approach"
+    assert approach["mode"] == "optimization"
+    assert 0.4 <= approach["duration"] < 0.7
+    assert approach["force_rmse"] is None  # nothing is pressed on
+    assert "| approach | optimization |" in (folder / "measures.md").read_text()
+    for name in ("forces.png", "ways.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+        assert name in capsys.readouterr().out or name == "ways.png"
+
+
+def test_arms_on_a_clock_leave_no_part_out(tmp_path, capsys):
+    assert main(["task", near(tmp_path), "--without", "force"]) == 1
+    assert "--without: got no --lockstep" in capsys.readouterr().err
 
 
 def test_a_file_is_checked_without_a_motion(tmp_path, capsys):
