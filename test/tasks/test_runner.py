@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from held_box import AT_BOX, BASES, BOTH, ROD
+from held_box import AT_BOX, BASES, BESIDE, BOTH, ROD
 
 from multipanda_py.exceptions import ConfigurationError, TaskFailed
 from multipanda_py.pose import Pose
@@ -28,11 +28,13 @@ LEAVE = {"name": "leave", "contacts": ["sides"], "distance": 0.03, "duration": 0
 class Doing:
     """A task on a cell of two arms with rods beside a box."""
 
-    def __init__(self, make_cell, *subtasks, without=None, **box):
+    def __init__(self, make_cell, *subtasks, without=None, right=None, **box):
         arms = {
             name: {"position": list(base), "hand": False, "tool": ROD, "q_start": AT_BOX[name]}
             for name, base in BASES.items()
         }
+        if right is not None:
+            arms["right"] |= {"model": right, **BESIDE[right]}
         objects = {"table": TABLE, "box": {**BOX, **box}}
         self.cell = make_cell(arms, LAWS, ["augmented"], objects=objects)
         task = {"name": "lift_box", "law": "augmented", "contacts": {"sides": SIDES}}
@@ -90,6 +92,18 @@ def test_two_arms_squeeze_lift_put_down_and_leave(make_cell):
     assert doing.runner.progress == 1.0
     order = [e.subtask for e in doing.runner.events if e.what == "done"]
     assert order == ["squeeze", "lift", "put_down", "leave", ""]
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("right", BESIDE)
+def test_two_kinds_of_arms_do_a_task_together(make_cell, right):
+    doing = Doing(make_cell, SQUEEZE, LIFT, right=right)
+    start = doing.box
+    assert doing.finish(), doing.runner.reason
+    assert doing.box - start == pytest.approx([0.0, 0.0, 0.04], abs=0.012)
+    for arm in BOTH:
+        force = abs(doing.cell.simulation.contact_force(arm, "box")[1])
+        assert force == pytest.approx(25.0, rel=0.1)
 
 
 @pytest.mark.sim
