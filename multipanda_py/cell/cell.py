@@ -379,8 +379,15 @@ class Cell(Closing):
         return self._reader.statistics(cycles)
 
     def events(self) -> list[LoopEvent]:
-        """Return the loop's reports since the last call."""
+        """Return the loop's reports since the last call, whoever made it."""
         return self._reader.events()
+
+    def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
+        """Return the number of reports so far, and those after the first ``count``.
+
+        For those who read them beside somebody else: :meth:`events` goes on where it was.
+        """
+        return self._reader.events_since(count)
 
     # Who is active: Switcher, Recovery.
 

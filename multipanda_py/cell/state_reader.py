@@ -145,8 +145,12 @@ class StateReader:
 
     def events(self) -> list[LoopEvent]:
         """Return the loop's reports since the last call."""
-        self._events_seen, found = self._connection.mailbox.events_since(self._events_seen)
+        self._events_seen, found = self.events_since(self._events_seen)
         return found
+
+    def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
+        """Return the number of reports so far, and those after the first ``count``."""
+        return self._connection.mailbox.events_since(count)
 
     def _newest(self) -> NDArray[np.void]:
         """Return a copy of the newest row, once the loop has run a cycle."""

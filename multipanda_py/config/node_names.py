@@ -11,7 +11,9 @@ NODE = "multimode_controller"
 """Unless it is remapped; a cell file's parameters are meant for it."""
 STOP_SUFFIX = "_stop"
 """What the node that serves ``stop`` has behind that name."""
-NODES = (NODE, f"{NODE}{STOP_SUFFIX}", "robot_state_publisher", "rviz2")
+TASKS = "task_runner"
+"""The node that does tasks."""
+NODES = (NODE, f"{NODE}{STOP_SUFFIX}", TASKS, "robot_state_publisher", "rviz2")
 """All in the cell's namespace, those that the launch files start beside it too."""
 _NAMESPACE = re.compile(r"/?([A-Za-z_]\w*(/[A-Za-z_]\w*)*/?)?", re.ASCII)
 

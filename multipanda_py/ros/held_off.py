@@ -49,6 +49,10 @@ class HeldOff:
         """Return which channels of an arm or a controllet are not taken."""
         return [channel for name, channel in self._reasons if name == who]
 
+    def reason(self, who: str, channel: str) -> str:
+        """Return why a channel is not taken at present, or nothing."""
+        return self._reasons.get((who, channel), "")
+
     def refusal(self, who: str, channel: str, value: Any) -> str:
         """Return why a target is not taken, or nothing."""
         key, now = (who, channel), self._now()

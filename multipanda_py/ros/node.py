@@ -71,6 +71,7 @@ from multipanda_py.ros.simulation_services import SimulationServices
 from multipanda_py.ros.stop import Stop
 from multipanda_py.ros.tare import TareServices
 from multipanda_py.ros.targets import Targets
+from multipanda_py.ros.task_services import TaskServices, does_tasks
 from multipanda_py.ros.trajectories import Trajectories
 from multipanda_py.ros.world_clock import WorldClock
 
@@ -112,6 +113,9 @@ class MultimodeController:
         if not cell.world.refusal():
             self._simulation = SimulationServices(node, cell)
         self._trajectories = Trajectories(node, cell, clock, targets)
+        self._tasks = TaskServices(node, cell, targets) if does_tasks(cell) else None
+        if self._tasks is not None:
+            nodes.append(self._tasks.node)
         more = GRIPPER_ACTIONS if as_franka else ()
         self._grippers = GripperServers(node, cell, targets, more)
         if as_franka:
@@ -137,6 +141,8 @@ class MultimodeController:
         while life.wants_cell and not (signals.received or self.failure or life.ends):
             # What callbacks raise ends up in the guard; this is for messages that cannot be read.
             self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
+        if self._tasks is not None:
+            self._guard.call("task_runner", self._tasks.close)
         self._answers.close("the node ends")
         self._diagnostics.log_events()
 

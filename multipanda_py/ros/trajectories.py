@@ -164,6 +164,8 @@ class _Follower:
                 raise TargetRejected(
                     f"{self._name} is not active; switch to it first ({self._owners()})"
                 )
+            if reason := self._targets.held_off.reason(self._arms[0], TRAJECTORY.name):
+                raise TargetRejected(reason)
             goal = self._read(handle.request)
         except TargetRejected as error:
             for arm in self._arms:

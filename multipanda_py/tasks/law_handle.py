@@ -42,11 +42,13 @@ class LawHandle:
         self.arms = cell.spec(law).config.arms
         self._told: dict[str, Vector] = {}
         self._notice = ""
+        self._events, _ = cell.events_since(0)
         self._has_pressed = False
 
     def look(self) -> Seen:
         """Return where everything is now."""
-        for event in self._cell.events():
+        self._events, found = self._cell.events_since(self._events)
+        for event in found:
             if event.event is Event.NOTICE and event.controllet in ("", self._name):
                 self._notice = event.text
         return look(self._cell, self.arms)

@@ -122,6 +122,17 @@ class TaskRunner:
         share = self._execution.share if self._execution is not None else 0.0
         return (self._number + share) / len(self.task.subtasks)
 
+    def check(self) -> None:
+        """Refuse what cannot be started; nothing changes.
+
+        Raises:
+            TaskFailed: If it was started before, or an arm has a fault.
+        """
+        if self.state != "ready":
+            raise TaskFailed(f"{self.task.name}: is {self.state}; a task is started once")
+        if fault := self._fault():
+            raise TaskFailed(f"{self.task.name}: cannot start: {fault}; recover first")
+
     def start(self) -> None:
         """Give the arms to the law, and begin with the first subtask.
 
@@ -129,10 +140,7 @@ class TaskRunner:
             TaskFailed: If it was started before, or an arm has a fault.
             SwitchRejected: If the arms cannot be had.
         """
-        if self.state != "ready":
-            raise TaskFailed(f"{self.task.name}: is {self.state}; a task is started once")
-        if fault := self._fault():
-            raise TaskFailed(f"{self.task.name}: cannot start: {fault}; recover first")
+        self.check()
         if self.task.law not in self.cell.active:
             self.cell.switch([self.task.law], strictness="force_auto")
         self.state = "running"

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks of several steps, done by a running node for clients who name a file."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rcl_interfaces.msg import ParameterDescriptor
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from std_srvs.srv import Trigger
+
+from multipanda_py.cell import Cell
+from multipanda_py.cell.switch_planning import Strictness
+from multipanda_py.config.node_names import TASKS
+from multipanda_py.exceptions import MultipandaError, TaskFailed
+from multipanda_py.ros.deferred_responses import Work
+from multipanda_py.ros.guard import GuardedNode
+from multipanda_py.ros.parameters import hand_over, plain_node
+from multipanda_py.ros.targets import Targets
+from multipanda_py.ros.task_files import task_of
+from multipanda_py.ros.task_state import TaskState
+from multipanda_py.tasks import TaskRunner
+from multipanda_py.tasks.events import TaskEvent
+from multipanda_py.tasks.rules import LAW
+from multipanda_py.tasks.runner import TICK
+
+SWITCH_TIMEOUT = 2.0
+"""How long the law may take to get its arms, which may have to come to rest first [s]."""
+STATE_PERIOD = 0.2
+"""Between two messages about a task that goes on [s]."""
+
+
+def does_tasks(cell: Cell) -> bool:
+    """Return whether a cell has a law for tasks."""
+    return any(spec.config.type == LAW for spec in cell.specs)
+
+
+class TaskServices:
+    """Everything of the node ``task_runner``.
+
+    Its parameter ``file`` names the task; ``start``, ``stop``, ``pause`` and ``resume`` are
+    services, and ``state`` is a topic, which says how it goes.
+
+    One task runs at a time. While it does, streams of targets and trajectories for its law are
+    not taken, and ``file`` cannot be changed. Whatever ends it early leaves all arms holding.
+
+    Args:
+        main: The node that stands for the cell; logs.
+        cell: The cell, with a law for tasks.
+        targets: Of the same arms.
+
+    Attributes:
+        node: Carries parameter, services and topic.
+
+    Thread: executor.
+    """
+
+    def __init__(self, main: GuardedNode, cell: Cell, targets: Targets) -> None:
+        self._cell, self._targets, self._logger = cell, targets, main.get_logger()
+        self._runner: TaskRunner | None = None
+        self._is_starting = False
+        self._held_off: list[tuple[str, str]] = []
+        self._said_at = 0.0
+        self.node = plain_node(TASKS, main, "")
+        self.node.declare_parameter(
+            "file",
+            "",
+            ParameterDescriptor(
+                description="task to do: a name from the package's config/tasks, or an absolute "
+                "path on the node's machine; read again at every start"
+            ),
+        )
+        hand_over(self.node, {"file"}, self._change)
+        self._state = TaskState(self.node, cell.config.cell.name)
+        for name, work in (
+            ("start", self._start),
+            ("stop", self._stop),
+            ("pause", self._pause),
+            ("resume", self._resume),
+        ):
+            self.node.serve(Trigger, self.node.resolve_service_name(f"~/{name}"), work)
+        clock = Clock(clock_type=ClockType.STEADY_TIME)
+        self._timer = self.node.create_timer(TICK, self._step, clock=clock)
+        self._timer.cancel()  # until a task runs
+
+    def close(self) -> None:
+        """End a task that still runs; all arms hold."""
+        if self._runner is not None:
+            # Without a loop arms hold by themselves, and the node says why it ends.
+            with contextlib.suppress(MultipandaError):
+                self._runner.close()
+
+    def _change(self, values: dict[str, Any]) -> None:
+        self._refuse_second()
+        if values["file"]:
+            task_of(values["file"]).check(self._cell.config)
+
+    def _refuse_second(self) -> None:
+        """Refuse another task while one is under way.
+
+        Raises:
+            TaskFailed: If it is.
+        """
+        if self._is_starting:
+            raise TaskFailed("a task is starting; stop it first")
+        if (runner := self._runner) is not None and runner.is_going:
+            raise TaskFailed(f"{runner.task.name} is {runner.state}; stop it first")
+
+    def _start(self, request: Any, response: Any) -> Work:
+        begun = False
+        try:
+            self._refuse_second()
+            runner = self._made()
+            runner.check()
+            self._is_starting = begun = True
+            if runner.task.law not in self._cell.active:
+                pending = self._cell.ask_switch(
+                    [runner.task.law], (), Strictness.FORCE_AUTO, SWITCH_TIMEOUT
+                )
+                while pending.look() is None:
+                    yield
+            self._runner = runner
+            runner.start()
+            self._hold_off(runner)
+            self._timer.reset()
+            response.success = True
+            response.message = f"{runner.task.name}: {len(runner.task.subtasks)} subtasks"
+        except MultipandaError as error:
+            self._refuse(response, "start", error)
+        finally:
+            if begun:
+                self._is_starting = False
+
+    def _made(self) -> TaskRunner:
+        name = str(self.node.get_parameter("file").value)
+        if not name:
+            raise TaskFailed("no task: set the parameter file first")
+        return TaskRunner(self._cell, task_of(name), self._hear)
+
+    def _stop(self, request: Any, response: Any) -> Work:
+        """End the task, or the start of one: a stop comes before a switch that is open."""
+        try:
+            if self._is_starting:
+                pending = self._cell.ask_hold()
+                while pending.look() is None:
+                    yield
+                response.success, response.message = True, "not started; every arm holds"
+                return
+            runner = self._going()
+            runner.abort()
+            self._after()
+            response.success, response.message = True, f"{runner.reason}; every arm holds"
+        except MultipandaError as error:
+            self._refuse(response, "stop", error)
+
+    def _pause(self, request: Any, response: Any) -> Work:
+        return self._do("pause", TaskRunner.pause, response)
+
+    def _resume(self, request: Any, response: Any) -> Work:
+        return self._do("resume", TaskRunner.resume, response)
+
+    def _do(self, name: str, what: Callable[[TaskRunner], None], response: Any) -> Work:
+        yield from ()
+        try:
+            runner = self._going()
+            what(runner)
+            response.success = True
+            response.message = f"{runner.task.name} is {runner.state}, in {runner.subtask}"
+        except MultipandaError as error:
+            self._refuse(response, name, error)
+
+    def _going(self) -> TaskRunner:
+        """Return the task that runs or is paused.
+
+        Raises:
+            TaskFailed: If none is.
+        """
+        if self._runner is None or not self._runner.is_going:
+            raise TaskFailed("no task runs; nothing has changed")
+        return self._runner
+
+    def _refuse(self, response: Any, what: str, error: MultipandaError) -> None:
+        response.success, response.message = False, str(error)
+        self._logger.warning(f"{TASKS}: {what} refused: {error}")
+
+    def _step(self) -> None:
+        if self._runner is not None:
+            self._runner.step()
+        if self._runner is None or not self._runner.is_going:
+            self._after()
+        elif time.monotonic() - self._said_at >= STATE_PERIOD:
+            self._say(self._runner)
+
+    def _hear(self, event: TaskEvent) -> None:
+        runner = self._runner
+        if runner is None:
+            return
+        text = f"{runner.task.name}: {event}"
+        # A rclpy logger has one severity for each place that it is called from.
+        if event.what in ("failed", "aborted"):
+            self._logger.warning(text)
+        else:
+            self._logger.info(text)
+        self._say(runner, event)
+
+    def _say(self, runner: TaskRunner, event: TaskEvent | None = None) -> None:
+        self._said_at = time.monotonic()
+        self._state.send(runner, event)
+
+    def _hold_off(self, runner: TaskRunner) -> None:
+        """Take no targets of others for the law: they would lead its arms elsewhere."""
+        spec = self._cell.spec(runner.task.law)
+        for channel in spec.channel_table.values():
+            for who in (spec.name,) if channel.shared else spec.config.arms:
+                reason = f"{channel.name}: the task {runner.task.name} runs; its end comes first"
+                self._targets.held_off.begin(who, channel.name, reason)
+                self._held_off.append((who, channel.name))
+
+    def _after(self) -> None:
+        """Nothing runs any more."""
+        self._timer.cancel()
+        for who, channel in self._held_off:
+            self._targets.held_off.end(who, channel)
+        self._held_off = []

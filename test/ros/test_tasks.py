@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks that a running node does for clients who name a file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.srv import SetParameters
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from std_srvs.srv import Trigger
+
+ROOT = Path(__file__).resolve().parents[2]
+SPACE = "/doing"
+ARMS = ("left", "right")
+IMPEDANCE = [f"{arm}/soft" for arm in ARMS]
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+SIDES = {"sides": {"thing": "box", "arms": list(ARMS), "side": "+y"}}
+
+
+def near(distance, duration=0.6):
+    """A step that ends in front of the box, and touches nothing."""
+    name = f"to_{round(1e3 * distance)}_mm"
+    return {"name": name, "contacts": ["sides"], "distance": distance, "duration": duration}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tasks")
+    cell = yaml.safe_load((ROOT / "config/box_task_sim.yaml").read_text())
+    content = cell["/**"]["ros__parameters"]
+    content["controllets"]["soft"] = {"type": "cartesian_impedance"}
+    content["active"] = IMPEDANCE
+    (folder / "cell.yaml").write_text(yaml.safe_dump(cell))
+    task = {"name": "short", "law": "augmented", "contacts": SIDES}
+    tasks = {
+        "short": {**task, "subtasks": [near(0.03), near(0.05)]},
+        "long": {**task, "name": "long", "subtasks": [near(0.02), near(0.08, 20.0)]},
+        "wrong": {**task, "law": "soft", "subtasks": [near(0.03)]},
+    }
+    for name, data in tasks.items():
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(data))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def node(node_process, files):
+    node = node_process(files, file=files / "cell.yaml", remap=[f"__ns:={SPACE}"])
+    yield node.wait_for("is active")
+    assert node.end() == 0, node.log
+    assert "Traceback" not in node.log, node.log
+
+
+class Tasks:
+    """A client of the task runner."""
+
+    def __init__(self, client):
+        self.client = client
+        self.heard = []
+        client.node.create_subscription(
+            DiagnosticStatus, f"{SPACE}/task_runner/state", self.heard.append, LATCHED
+        )
+
+    def name(self, file):
+        value = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=str(file))
+        [result] = self.client.call(
+            SetParameters,
+            f"{SPACE}/task_runner/set_parameters",
+            parameters=[Parameter(name="file", value=value)],
+        ).results
+        return result
+
+    def do(self, what):
+        return self.client.call(Trigger, f"{SPACE}/task_runner/{what}")
+
+    def begin(self, file):
+        result = self.name(file)
+        assert result.successful, result.reason
+        self.heard.clear()
+        answer = self.do("start")
+        assert answer.success, answer.message
+
+    def values(self, message=None):
+        return {item.key: item.value for item in (message or self.heard[-1]).values}
+
+    def until(self, state, timeout=40.0):
+        self.client.until(
+            lambda: self.heard and self.values()["state"] == state,
+            timeout,
+            f"state {state}; heard {self.heard[-1:]}",
+        )
+
+    def until_moves(self):
+        self.client.until(
+            lambda: self.heard and float(self.values()["progress"]) > 0.5, 40.0, "a motion"
+        )
+
+
+@pytest.fixture(scope="module")
+def tasks(node, client):
+    return Tasks(client)
+
+
+@pytest.fixture
+def soft(tasks, client):
+    """Both arms under a law that does no tasks."""
+    answer = client.switch(IMPEDANCE, (), 4, SPACE)
+    assert answer.ok, answer.message
+
+
+def owners(client):
+    values = [client.diagnosis_of_arm(arm) for arm in ARMS]
+    return values
+
+
+def active(client):
+    """Return the active controllets, as the manager lists them."""
+    from controller_manager_msgs.srv import ListControllers
+
+    found = client.call(ListControllers, f"{SPACE}/controller_manager/list_controllers")
+    return {one.name for one in found.controller if one.state == "active"}
+
+
+def test_a_task_is_done_and_says_how_it_goes(soft, tasks, files, client):
+    tasks.begin(files / "short.yaml")
+    tasks.until("done")
+    assert {"augmented"} <= active(client)
+    last = tasks.heard[-1]
+    assert (last.level, last.name, tasks.values()["reason"]) == (DiagnosticStatus.OK, "short", "")
+    progress = [float(tasks.values(message)["progress"]) for message in tasks.heard]
+    assert progress == sorted(progress)
+    assert progress[-1] == 1.0
+    assert any(0.0 < share < 0.5 for share in progress)
+    steps = [tasks.values(message)["subtask"] for message in tasks.heard]
+    assert list(dict.fromkeys(steps)) == ["to_30_mm", "to_50_mm"]
+    late = client.newest(DiagnosticStatus, f"{SPACE}/task_runner/state", qos=LATCHED)
+    assert tasks.values(late)["state"] == "done"  # kept for who comes later
+
+
+def test_while_a_task_runs_nothing_else_is_taken_and_stop_lets_the_arms_hold(
+    soft, tasks, files, client
+):
+    tasks.begin(files / "long.yaml")
+    tasks.until_moves()
+    answer = tasks.do("start")
+    assert (answer.success, answer.message) == (False, "long is running; stop it first")
+    assert "long is running" in tasks.name(files / "short.yaml").reason
+    pose = client.newest(PoseStamped, f"{SPACE}/left/current_pose")
+
+    def refusal():
+        return client.diagnosis(f"{tasks.heard[-1].hardware_id}/left")[1]["last refusal"]
+
+    client.stream(
+        f"{SPACE}/left/target_pose", pose, lambda: "the task long runs" in refusal(), "a refusal"
+    )
+    assert tasks.do("pause").success
+    tasks.until("paused")
+    assert tasks.do("resume").success
+    tasks.until("running")
+    answer = tasks.do("stop")
+    assert answer.success
+    assert answer.message == "to_80_mm: asked for; every arm holds"
+    tasks.until("aborted")
+    assert not active(client) & {"augmented", *IMPEDANCE}
+    assert tasks.do("stop").message == "no task runs; nothing has changed"
+
+
+def test_a_law_that_somebody_switches_off_ends_its_task_in_hold(soft, tasks, files, client):
+    tasks.begin(files / "long.yaml")
+    tasks.until_moves()
+    assert client.call(Trigger, f"{SPACE}/stop").success
+    tasks.until("failed")
+    assert "augmented is not active any more" in tasks.values()["reason"]
+    assert tasks.heard[-1].level == DiagnosticStatus.ERROR
+    assert not active(client) & {"augmented", *IMPEDANCE}
+
+
+def test_a_refused_task_changes_nothing(soft, tasks, files, client):
+    before = active(client)
+    for name, reason in (
+        ("no_such_task", "allowed an absolute path, or a task of the package: carry_box, "),
+        ("short.yaml", "allowed an absolute path"),
+        (files, "allowed a file"),
+        (files / "wrong.yaml", "soft"),
+        ("polish", "plate"),
+    ):
+        result = tasks.name(name)
+        assert not result.successful
+        assert reason in result.reason, result.reason
+    assert tasks.name("").successful
+    answer = tasks.do("start")
+    assert (answer.success, answer.message) == (False, "no task: set the parameter file first")
+    assert tasks.name("carry_box").successful  # of the package's share
+    assert active(client) == before
+
+
+def test_the_page_lists_what_there_is_for_tasks(node, client):
+    page = (ROOT / "doc/ros_interface.md").read_text()
+    section = re.search(r"\n## Tasks.*?(?=\n## )", page, re.S)[0]
+    listed = dict(re.findall(r"^\| `(task_runner/\w+)` \| `([\w/]+)`", section, re.M))
+    offered = {
+        name.removeprefix(f"{SPACE}/"): types[0]
+        for ask in (client.node.get_service_names_and_types, client.node.get_topic_names_and_types)
+        for name, types in ask()
+        if name.startswith(f"{SPACE}/task_runner/") and "param" not in name
+    }
+    assert listed == offered
