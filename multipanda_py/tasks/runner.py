@@ -227,7 +227,7 @@ class TaskRunner:
         """Begin a subtask, for the first time or again."""
         if number != self._number:
             self._tries = 0
-        self._number = number
+        self._number, self._execution = number, None  # whose share is of another try
         subtask = self.task.subtasks[number]
         prepared, self._ahead = self._ahead, None
         how = manner(subtask, mode or self._modes[number], self._without)

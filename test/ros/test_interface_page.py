@@ -22,7 +22,8 @@ NOT_OURS = re.compile(r"/_action/|parameter|/rosout|type_description|logger_leve
 
 def listed(kind):
     """Return name and type of every row of one kind, for the arms and things of the cell."""
-    text = re.sub(r"## Arms on springs.*?(?=\n## )", "", PAGE.read_text(), flags=re.S)
+    others = r"## (?:Arms on springs|Tasks).*?(?=\n## )"
+    text = re.sub(others, "", PAGE.read_text(), flags=re.S)
     rows = re.findall(rf"^\| `([\w/<>]+)` \| `(\w+/{kind}/\w+)`", text, re.M)
     found = {}
     for name, of in rows:

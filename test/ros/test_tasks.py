@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -112,11 +111,6 @@ def soft(tasks, client):
     """Both arms under a law that does no tasks."""
     answer = client.switch(IMPEDANCE, (), 4, SPACE)
     assert answer.ok, answer.message
-
-
-def owners(client):
-    values = [client.diagnosis_of_arm(arm) for arm in ARMS]
-    return values
 
 
 def active(client):

@@ -107,6 +107,27 @@ def test_two_kinds_of_arms_do_a_task_together(make_cell, right):
 
 
 @pytest.mark.sim
+def test_progress_was_at_the_end_of_a_subtask_when_it_began(make_cell):
+    doing, progress = Doing(make_cell, SQUEEZE, LEAVE), []
+    doing.runner._listener = lambda event: progress.append(doing.runner.progress)
+    assert doing.finish(), doing.runner.reason
+    assert progress == sorted(progress)
+    assert progress[-1] == 1.0
+
+
+@pytest.mark.sim
+def test_a_task_took_the_reports_of_the_loop_from_whoever_else_reads_them(make_cell):
+    """In a node they are its log and its diagnostics."""
+    doing = Doing(make_cell, SQUEEZE, LIFT)
+    doing.until(lambda: doing.said("planned", "lift"))
+    doing.cell.events()
+    doing.cell.simulation.set_pose("box", Pose(np.array([1.5, 1.5, 0.1]), np.eye(3)))
+    assert not doing.finish()
+    assert "contact" in doing.runner.reason
+    assert any("contact" in event.text for event in doing.cell.events())
+
+
+@pytest.mark.sim
 def test_a_box_that_was_led_was_let_go_a_tolerance_above_its_place(make_cell):
     up = {**LIFT, "mode": "force", "tolerance": 0.02}
     doing = Doing(make_cell, SQUEEZE, up)
