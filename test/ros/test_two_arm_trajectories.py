@@ -15,6 +15,10 @@ from goals import Goals
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from multipanda_py import Cell
+from multipanda_py.planning.quintic import evaluate
+
+FILE = Path(__file__).with_name("two_arms_cell.yaml")
 SPACE = "/two"
 DUAL, SINGLE = "dual_joint_trajectory_controller", "joint_trajectory_controller"
 NAMES = {arm: [f"{arm}_fr3_joint{n}" for n in range(1, 8)] for arm in ("left", "right")}
@@ -25,9 +29,8 @@ Result = FollowJointTrajectory.Result
 
 @pytest.fixture(scope="module")
 def node(node_process, tmp_path_factory):
-    file = Path(__file__).with_name("two_arms_cell.yaml")
     node = node_process(
-        tmp_path_factory.mktemp("two"), file=file, remap=[f"__ns:={SPACE}"]
+        tmp_path_factory.mktemp("two"), file=FILE, remap=[f"__ns:={SPACE}"]
     ).wait_for("is active")
     yield node
     assert node.end() == 0, node.log
@@ -78,6 +81,49 @@ def test_fourteen_joints_in_any_order_are_one_goal(ready, planner, client):
         desired, actual = (np.array(p.positions) for p in (message.desired, message.actual))
         assert np.allclose(message.error.positions, desired - actual)
         assert np.abs(desired - actual).max() < 0.02
+    assert planner.run(goal_to(ALL, ready, 1.0))[0] == GoalStatus.STATUS_SUCCEEDED
+
+
+def goal_of(plan):
+    """Return a plan of ``Cell.plan`` as one goal of all joints."""
+    parts = [plan.points[arm] for arm in NAMES]
+    times = parts[0][:, 0]
+    assert all(np.array_equal(part[:, 0], times) for part in parts)
+    q, dq, ddq = (
+        np.hstack([np.split(part[:, 1:], 3, axis=1)[order] for part in parts]).tolist()
+        for order in range(3)
+    )
+    points = [
+        JointTrajectoryPoint(
+            positions=row[0], velocities=row[1], accelerations=row[2],
+            time_from_start=duration(float(row[3])),
+        )
+        for row in zip(q, dq, ddq, times)
+    ]  # fmt: skip
+    path = JointTrajectory(joint_names=ALL, points=points)
+    return FollowJointTrajectory.Goal(trajectory=path)
+
+
+def test_a_plan_of_a_cell_for_both_arms_is_one_goal(ready, planner, client):
+    """Found beside the node, on a cell of the same file; both arms are on one clock."""
+    with Cell.from_yaml(FILE, placement="inline") as twin:
+        twin.switch([DUAL], strictness="force_auto")
+        twin.step(10)
+        start = np.concatenate([twin.state(arm).q for arm in NAMES])
+        assert np.abs(start - ready).max() < 5e-3
+        goals = dict(zip(NAMES, np.split(start + STEP, 2)))
+        plan = twin.plan(goals, speed=0.5)
+    status, result = planner.run(goal_of(plan))
+    assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string
+    assert np.abs(joints(client) - start - STEP).max() < 3e-3
+    assert len(planner.feedback) > 5
+    for message in planner.feedback:
+        elapsed = seconds(message.desired.time_from_start)
+        for place, arm in enumerate(NAMES):
+            planned = evaluate(plan.points[arm], np.array([min(elapsed, plan.duration)]))[0, 0]
+            part = slice(7 * place, 7 * place + 7)
+            assert np.abs(np.array(message.desired.positions)[part] - planned).max() < 5e-3
+            assert np.abs(np.array(message.actual.positions)[part] - planned).max() < 0.02
     assert planner.run(goal_to(ALL, ready, 1.0))[0] == GoalStatus.STATUS_SUCCEEDED
 
 

@@ -205,3 +205,11 @@ def test_the_page_lists_what_there_is_for_tasks(node, client):
         if name.startswith(f"{SPACE}/task_runner/") and "param" not in name
     }
     assert listed == offered
+
+
+def test_a_node_that_ends_ends_its_task_first(soft, tasks, files, node):
+    """The last test here: nobody has the node after it."""
+    tasks.begin(files / "long.yaml")
+    tasks.until_moves()
+    assert node.end() == 0, node.log
+    assert "aborted: closed" in node.log
