@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways of a tool through space, from rest to rest: straight through poses, or on a circle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike
+
+from multipanda_py.exceptions import PlanRejected
+from multipanda_py.planning.quintic import PEAK_CURVATURE, PEAK_RATE
+from multipanda_py.pose import Pose
+
+SHORTEST = 0.05
+"""Of a piece of a way [s]."""
+TINY = 1e-6
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast a tool goes at most.
+
+    Attributes:
+        speed: Of its origin [m/s].
+        turn_speed: Of its orientation [rad/s].
+        acceleration: Of its origin, along the way and across it, each [m/s^2].
+        turn_acceleration: Of its orientation [rad/s^2].
+
+    Raises:
+        PlanRejected: If one is not positive.
+    """
+
+    speed: float = 0.2
+    turn_speed: float = 0.8
+    acceleration: float = 1.0
+    turn_acceleration: float = 4.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0.0 < value < math.inf:
+                raise PlanRejected(f"{name}: got {value!r}, allowed a number above 0")
+
+    def duration(self, distance: float, angle: float, radius: float = math.inf) -> float:
+        r"""Return the shortest time of a piece that begins and ends at rest [s].
+
+        .. math:: T = \max\left(\tfrac{15}{8} \tfrac{d}{v},\
+            \sqrt{\tfrac{10}{\sqrt 3} \tfrac{d}{a}}\right)
+
+        for distance and angle alike; on a circle v is at most :math:`\sqrt{a r}`.
+
+        Args:
+            distance: Along the way [m].
+            angle: Of the orientation [rad].
+            radius: Of the way [m].
+        """
+        speed = min(self.speed, math.sqrt(self.acceleration * radius))
+        return max(
+            PEAK_RATE * distance / speed,
+            PEAK_RATE * angle / self.turn_speed,
+            math.sqrt(PEAK_CURVATURE * distance / self.acceleration),
+            math.sqrt(PEAK_CURVATURE * angle / self.turn_acceleration),
+            SHORTEST,
+        )
+
+
+class _Piece(NamedTuple):
+    duration: float
+    at: Callable[[float], Pose]
+
+
+class PosePath:
+    r"""Where a tool is to be at a time, to be sent as targets of a law that follows poses.
+
+    Every piece begins and ends at rest; its share of the way over its share s of the time is
+
+    .. math:: 10 s^3 - 15 s^4 + 6 s^5
+
+    Nothing here knows of joints or of what is in the way: :meth:`.Cell.plan` does.
+
+    Thread: any.
+    """
+
+    def __init__(self, pieces: Sequence[_Piece]) -> None:
+        self._pieces = tuple(pieces)
+
+    @classmethod
+    def through(cls, poses: Sequence[Pose], pace: Pace | None = None) -> PosePath:
+        """Return the way straight from pose to pose, with a stop at each.
+
+        The origin goes along lines; the orientation turns about one axis between two poses.
+
+        Args:
+            poses: Of the tool in any one frame; the first is where it is.
+            pace: At which it goes.
+
+        Raises:
+            PlanRejected: If there are fewer than two poses.
+        """
+        if len(poses) < 2:
+            raise PlanRejected(f"poses: got {len(poses)}, allowed 2 or more, first where it is")
+        pace = pace or Pace()
+        return cls([_line(*pair, pace) for pair in zip(poses[:-1], poses[1:])])
+
+    @classmethod
+    def around(
+        cls,
+        start: Pose,
+        centre: ArrayLike,
+        axis: ArrayLike,
+        angle: float = math.tau,
+        *,
+        turning: bool = False,
+        pace: Pace | None = None,
+    ) -> PosePath:
+        """Return the way on a circle.
+
+        Args:
+            start: Of the tool, in any one frame.
+            centre: Of the circle, in its frame, (3,) [m]; any point of its axis will do.
+            axis: About which it goes, by the right hand, in its frame, (3,).
+            angle: How far, a whole circle by default; below 0 the other way [rad].
+            turning: Whether the tool turns along; else it keeps its orientation.
+            pace: At which it goes.
+
+        Raises:
+            PlanRejected: If there is no such circle.
+        """
+        about, middle = np.array(axis, dtype=np.float64), np.array(centre, dtype=np.float64)
+        if about.shape != (3,) or middle.shape != (3,):
+            raise PlanRejected(f"centre, axis: got {middle}, {about}, allowed 3 numbers each")
+        length = float(np.linalg.norm(about))
+        if not (TINY < length < math.inf and np.isfinite(middle).all() and math.isfinite(angle)):
+            raise PlanRejected(
+                f"centre, axis, angle: got {middle}, {about}, {angle}, allowed finite numbers, "
+                "and an axis that points somewhere"
+            )
+        about /= length
+        arm = start.position - middle
+        radius = float(np.linalg.norm(arm - about * (about @ arm)))
+        if radius < TINY:
+            raise PlanRejected("centre: got a point of the axis that goes through the tool")
+
+        def at(share: float) -> Pose:
+            turn = pin.exp3(about * (angle * share))
+            rotation = turn @ start.rotation if turning else start.rotation
+            return Pose(middle + turn @ arm, rotation)
+
+        turned = abs(angle) if turning else 0.0
+        duration = (pace or Pace()).duration(radius * abs(angle), turned, radius)
+        return cls([_Piece(duration, at)])
+
+    @property
+    def duration(self) -> float:
+        """Of the whole way [s]."""
+        return sum(piece.duration for piece in self._pieces)
+
+    def at(self, time: float) -> Pose:
+        """Return the pose at a time since the start [s]; its ends before and after that."""
+        for piece in self._pieces:
+            if time < piece.duration:
+                break
+            time -= piece.duration
+        else:
+            return self._pieces[-1].at(1.0)
+        s = max(time, 0.0) / piece.duration
+        return piece.at(s**3 * (10.0 - 15.0 * s + 6.0 * s * s))
+
+
+def _line(begin: Pose, end: Pose, pace: Pace) -> _Piece:
+    way = end.position - begin.position
+    turn = pin.log3(begin.rotation.T @ end.rotation)
+
+    def at(share: float) -> Pose:
+        return Pose(begin.position + share * way, begin.rotation @ pin.exp3(share * turn))
+
+    return _Piece(pace.duration(float(np.linalg.norm(way)), float(np.linalg.norm(turn))), at)
