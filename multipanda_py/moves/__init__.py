@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions of one arm or several to places, that touch nothing: path, timing, check."""
+"""Motions of arms: to places, touching nothing; through postures and poses; on circles."""

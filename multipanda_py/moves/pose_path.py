@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ class PosePath:
         if len(poses) < 2:
             raise PlanRejected(f"poses: got {len(poses)}, allowed 2 or more, first where it is")
         pace = pace or Pace()
-        return cls([_line(*pair, pace) for pair in zip(poses[:-1], poses[1:])])
+        return cls([_line(*pair, pace) for pair in itertools.pairwise(poses)])
 
     @classmethod
     def around(

@@ -59,7 +59,7 @@ def via_postures(
     steps = (np.abs(np.diff(path, axis=0)) / limits.velocity).max(axis=1)
     if not steps.any():
         raise PlanRejected("postures: all are the same, allowed a motion")
-    # A stop from a long way within a short one would slow down the whole motion.
+    # The speeds of a short step between long ones would slow down the whole motion.
     steps = np.maximum(steps, DENSE * steps.max())
     shares = np.concatenate([[0.0], np.cumsum(steps) / steps.sum()])
     shares[-1] = 1.0
