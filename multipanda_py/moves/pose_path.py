@@ -23,7 +23,7 @@ TINY = 1e-6
 
 
 @dataclass(frozen=True)
-class Pace:
+class ToolPace:
     """How fast a tool goes at most.
 
     Attributes:
@@ -90,7 +90,7 @@ class PosePath:
         self._pieces = tuple(pieces)
 
     @classmethod
-    def through(cls, poses: Sequence[Pose], pace: Pace | None = None) -> PosePath:
+    def through(cls, poses: Sequence[Pose], pace: ToolPace | None = None) -> PosePath:
         """Return the way straight from pose to pose, with a stop at each.
 
         The origin goes along lines; the orientation turns about one axis between two poses.
@@ -104,7 +104,7 @@ class PosePath:
         """
         if len(poses) < 2:
             raise PlanRejected(f"poses: got {len(poses)}, allowed 2 or more, first where it is")
-        pace = pace or Pace()
+        pace = pace or ToolPace()
         return cls([_line(*pair, pace) for pair in itertools.pairwise(poses)])
 
     @classmethod
@@ -116,7 +116,7 @@ class PosePath:
         angle: float = math.tau,
         *,
         turning: bool = False,
-        pace: Pace | None = None,
+        pace: ToolPace | None = None,
     ) -> PosePath:
         """Return the way on a circle.
 
@@ -152,7 +152,7 @@ class PosePath:
             return Pose(middle + turn @ arm, rotation)
 
         turned = abs(angle) if turning else 0.0
-        duration = (pace or Pace()).duration(radius * abs(angle), turned, radius)
+        duration = (pace or ToolPace()).duration(radius * abs(angle), turned, radius)
         return cls([_Piece(duration, at)])
 
     @property
@@ -172,7 +172,7 @@ class PosePath:
         return piece.at(s**3 * (10.0 - 15.0 * s + 6.0 * s * s))
 
 
-def _line(begin: Pose, end: Pose, pace: Pace) -> _Piece:
+def _line(begin: Pose, end: Pose, pace: ToolPace) -> _Piece:
     way = end.position - begin.position
     turn = pin.log3(begin.rotation.T @ end.rotation)
 

@@ -11,9 +11,9 @@ from scipy.spatial.transform import Rotation, Slerp
 
 from multipanda_py import Pose
 from multipanda_py.exceptions import PlanRejected
-from multipanda_py.moves.pose_path import Pace, PosePath
+from multipanda_py.moves.pose_path import PosePath, ToolPace
 
-PACE = Pace(speed=0.15, turn_speed=0.6, acceleration=0.5, turn_acceleration=2.0)
+PACE = ToolPace(speed=0.15, turn_speed=0.6, acceleration=0.5, turn_acceleration=2.0)
 START = Pose.from_rpy([0.4, 0.1, 0.3], (3.0, 0.1, -0.4))
 POSES = [
     START,
@@ -120,8 +120,8 @@ def test_a_small_circle_is_slow_enough_for_what_it_takes_to_stay_on_it():
         (lambda: PosePath.around(START, [0, 0, 0], [0, 0, 0]), "points somewhere"),
         (lambda: PosePath.around(START, [0, 0, 0], [0, 0, 1], math.nan), "finite numbers"),
         (lambda: PosePath.around(START, [0, 0], [0, 0, 1]), "3 numbers each"),
-        (lambda: Pace(speed=0.0), "speed: got 0.0"),
-        (lambda: Pace(turn_acceleration=math.nan), "turn_acceleration: got nan"),
+        (lambda: ToolPace(speed=0.0), "speed: got 0.0"),
+        (lambda: ToolPace(turn_acceleration=math.nan), "turn_acceleration: got nan"),
     ],
 )
 def test_what_is_no_way_is_refused(make, reason):
