@@ -16,7 +16,7 @@ from std_srvs.srv import Trigger
 from multipanda_py.cell import Cell
 from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.config.node_names import TASKS
-from multipanda_py.exceptions import MultipandaError, TaskFailed
+from multipanda_py.exceptions import LoopError, MultipandaError, TaskFailed
 from multipanda_py.ros.deferred_responses import Work
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.parameters import hand_over, plain_node
@@ -189,11 +189,22 @@ class TaskServices:
 
     def _step(self) -> None:
         if self._runner is not None:
-            self._runner.step()
+            self._go_on(self._runner)
         if self._runner is None or not self._runner.is_going:
             self._after()
         elif time.monotonic() - self._said_at >= STATE_PERIOD:
             self._say(self._runner)
+
+    def _go_on(self, runner: TaskRunner) -> None:
+        try:
+            runner.step()
+        except LoopError:  # ends the node
+            raise
+        except Exception as error:  # else the next step would meet it again
+            self._logger.error(f"{runner.task.name}: {type(error).__name__}: {error}")
+            runner.abort(f"{type(error).__name__}: {error}")
+            self._after()
+            raise
 
     def _hear(self, event: TaskEvent) -> None:
         runner = self._runner
