@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A trained residual beside a loop: its own rate, bounded, and only where it knows its way."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.residual.network import RealTimeNetwork
+from multipanda_py.residual.weights_file import TrainedResidual
+from multipanda_py.state import Vector
+
+_minimum, _maximum, _multiply = np.minimum, np.maximum, np.multiply
+FADE = 0.05
+"""How far outside the training's range a state may be before nothing is predicted, normalised."""
+WARM_UP = 0.5
+"""How long the network looks on before what it predicts counts [s]."""
+
+
+class LiveResidual:
+    r"""Predict what a robot would show, or exert, besides what its simulation does.
+
+    .. math::
+        r = s\, w \cdot \mathrm{clip}(\hat r, \pm \hat r_{max}) (x_{high} - x_{low}), \qquad
+        w = \mathrm{clip}\left(1 - \frac{d}{0.05}, 0, 1\right)
+
+    with how far d the farthest element of the normalised state is outside the range of the
+    training data. The network runs at the rate of its training, and its prediction is held
+    between; for the first half second, and for as long again after a state that is not finite, it
+    only looks on, and then comes in within as much time (s).
+
+    Args:
+        trained: A real-time network.
+        period: Of the cycles that :meth:`step` is called in [s].
+        robot: Model of the arm that it is used on.
+        joints: Names of its joints.
+
+    Attributes:
+        residual: r of positions, velocities and torques, (3 n,) [rad, rad/s, Nm].
+        confidence: s w, 0 to 1.
+
+    Raises:
+        ConfigurationError: If it is of another robot, is a precise network, or its rate and the
+            period do not fit.
+
+    Thread: one.
+    """
+
+    def __init__(
+        self, trained: TrainedResidual, period: float, robot: str, joints: tuple[str, ...]
+    ) -> None:
+        net = trained.network()
+        if not isinstance(net, RealTimeNetwork):
+            raise ConfigurationError(
+                f"residual: got a {trained.kind} network, allowed real_time: it needs the future"
+            )
+        if (robot, len(joints)) != (trained.robot, len(trained.joints)):
+            raise ConfigurationError(
+                f"residual: got {robot} with {len(joints)} joints, allowed {trained.robot} with "
+                f"{len(trained.joints)}, which it was trained on"
+            )
+        every = 1.0 / (trained.rate * period)
+        if every < 0.999 or abs(every - round(every)) > 1e-6:
+            raise ConfigurationError(
+                f"residual: got cycles of {period:g} s for {trained.rate:g} states a second, "
+                "allowed a whole number of cycles for each"
+            )
+        self._net, self._every, self._scale = net, round(every), trained.normalisation
+        self._low, self._high, self._bound = trained.low, trained.high, trained.bound
+        self._warm_up = round(WARM_UP * trained.rate)
+        size = net.size
+        self._state, self._hat, self._off = np.zeros(size), np.zeros(size), np.zeros((2, size))
+        self._inverse_span, self._span = 1.0 / self._scale.span, self._scale.span
+        self.residual, self.confidence = np.zeros(size), 0.0
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything and look on again."""
+        self._net.reset()
+        self._seen = self._turn = 0
+        self.residual[:] = 0.0
+        self.confidence = 0.0
+
+    def step(self, q: Vector, dq: Vector, tau: Vector) -> Vector:
+        """Take a cycle's simulated, or rigid, state in, (n,) each; return the residual, (3 n,)."""
+        turn, self._turn = self._turn, (self._turn + 1) % self._every
+        if turn:
+            return self.residual
+        state, n = self._state, q.size
+        state[:n], state[n : 2 * n], state[2 * n :] = q, dq, tau
+        np.subtract(state, self._scale.low, state)
+        _multiply(state, self._inverse_span, state)
+        if not np.isfinite(state).all():
+            self.reset()
+            return self.residual
+        found = self._net.step(state)
+        self._seen = min(self._seen + 1, 2 * self._warm_up)
+        self.confidence = self._known(state) * max(0.0, self._seen / self._warm_up - 1.0)
+        hat = _minimum(_maximum(found, -self._bound, out=self._hat), self._bound, out=self._hat)
+        _multiply(hat, self._span, self.residual)
+        return _multiply(self.residual, self.confidence, self.residual)
+
+    def _known(self, state: Vector) -> float:
+        """Return w of a normalised state."""
+        np.subtract(self._low, state, self._off[0])
+        np.subtract(state, self._high, self._off[1])
+        return min(1.0, max(0.0, 1.0 - float(self._off.max()) / FADE))

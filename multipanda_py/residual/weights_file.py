@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A trained network in a file, with all that is needed to run it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.machine.whole_file import replacing
+from multipanda_py.residual.network import Arrays, PreciseNetwork, RealTimeNetwork, network
+from multipanda_py.residual.normalisation import Normalisation
+from multipanda_py.state import Vector
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedResidual:
+    """A network with what it was trained on.
+
+    Attributes:
+        kind: One of :data:`.KINDS`.
+        arrays: Its weights by name.
+        normalisation: Of its states and residuals.
+        robot: Model of the arm.
+        joints: Names of its joints.
+        rate: States a second.
+        low: Least normalised state of the training, (3 n,).
+        high: Largest of them, (3 n,).
+        bound: Largest normalised residual of the training, (3 n,): never more is predicted.
+        data: Digest of the training data.
+    """
+
+    kind: str
+    arrays: Arrays
+    normalisation: Normalisation
+    robot: str
+    joints: tuple[str, ...]
+    rate: float
+    low: Vector
+    high: Vector
+    bound: Vector
+    data: str
+
+    def __post_init__(self) -> None:
+        size = 3 * len(self.joints)
+        shapes = {np.shape(part) for part in (self.low, self.high, self.bound)}
+        net = self.network()
+        if shapes != {(size,)} or 3 * self.normalisation.joints != size or net.size != size:
+            raise ConfigurationError(
+                f"residual of {len(self.joints)} joints: got weights of {net.size} numbers a "
+                f"state and a range of {shapes}, allowed {size}"
+            )
+        numbers = [*self.arrays.values(), self.low, self.high, self.bound]
+        if not all(np.isfinite(part).all() for part in numbers):
+            raise ConfigurationError("residual: got weights that are not finite")
+
+    def network(self) -> RealTimeNetwork | PreciseNetwork:
+        """Return a network of its own, which knows nothing yet."""
+        return network(self.kind, self.arrays)
+
+    def save(self, path: Path) -> None:
+        """Write it whole or not at all.
+
+        Raises:
+            ConfigurationError: If it cannot be written.
+        """
+        about = {
+            "format": FORMAT, "kind": self.kind, "robot": self.robot, "joints": self.joints,
+            "rate": self.rate, "data": self.data,
+        }  # fmt: skip
+        parts = {f"weights.{name}": np.asarray(part, float) for name, part in self.arrays.items()}
+        parts |= {
+            name: np.asarray(getattr(self, name), float) for name in ("low", "high", "bound")
+        }
+        parts |= {"scale_low": self.normalisation.low, "scale_high": self.normalisation.high}
+        text = json.dumps(about, sort_keys=True)
+        with replacing(path) as partial, partial.open("wb") as file:
+            np.savez(file, about=text, digest=_digest(text, parts), **parts)  # type: ignore[arg-type]
+
+
+def load_residual(path: Path) -> TrainedResidual:
+    """Read a trained network.
+
+    Raises:
+        ConfigurationError: If there is none, or the file was cut or changed.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            found: dict[str, Any] = {name: data[name] for name in data.files}
+        text, digest = str(found.pop("about")), str(found.pop("digest"))
+        about = json.loads(text)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ConfigurationError(f"{path}: not a trained residual: {error}") from None
+    if _digest(text, found) != digest:
+        raise ConfigurationError(
+            f"{path}: was cut or changed: its digest is not that of its parts"
+        )
+    if about.get("format") != FORMAT:
+        raise ConfigurationError(f"{path}: got format {about.get('format')}, allowed {FORMAT}")
+    weights = {
+        name.removeprefix("weights."): part
+        for name, part in found.items() if name.startswith("weights.")
+    }  # fmt: skip
+    return TrainedResidual(
+        about["kind"], weights, Normalisation(found["scale_low"], found["scale_high"]),
+        about["robot"], tuple(about["joints"]), float(about["rate"]),
+        found["low"], found["high"], found["bound"], about["data"],
+    )  # fmt: skip
+
+
+def _digest(text: str, parts: dict[str, Any]) -> str:
+    found = hashlib.sha256(text.encode())
+    for name in sorted(parts):
+        part = np.ascontiguousarray(parts[name], float)
+        found.update(f"{name}{part.shape}".encode())
+        found.update(part.tobytes())
+    return found.hexdigest()

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trained residuals in files and beside a loop: what is refused, bounded and faded out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from residual_weights import arrays
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.residual.live import FADE, WARM_UP, LiveResidual
+from multipanda_py.residual.network import PRECISE, REAL_TIME
+from multipanda_py.residual.normalisation import Normalisation
+from multipanda_py.residual.weights_file import TrainedResidual, load_residual
+
+JOINTS = ("one", "two")
+SCALE = Normalisation.of_limits(
+    np.array([-1.0, -2.0]), np.array([1.0, 2.0]), np.array([3.0, 3.0]), np.array([50.0, 20.0])
+)
+
+
+def trained(kind=REAL_TIME, **changes):
+    found = TrainedResidual(
+        kind, arrays(kind, 2), SCALE, "robot", JOINTS, 100.0,
+        np.full(6, 0.3), np.full(6, 0.7), np.full(6, 0.01), "digest of the data",
+    )  # fmt: skip
+    return replace(found, **changes)
+
+
+def middle():
+    """Return a state in the middle of the training's range, as q, dq, tau."""
+    return np.split(SCALE.state_of(np.full(6, 0.5)), 3)
+
+
+@pytest.mark.parametrize("kind", [REAL_TIME, PRECISE])
+def test_a_file_gives_back_what_was_saved(tmp_path, kind):
+    found = trained(kind)
+    found.save(tmp_path / "residual.npz")
+    again = load_residual(tmp_path / "residual.npz")
+    rows = np.random.default_rng(0).uniform(size=(20, 6))
+    assert np.array_equal(again.network().run(rows), found.network().run(rows))
+    assert (again.kind, again.robot, again.joints) == (kind, "robot", JOINTS)
+    assert (again.rate, again.data) == (100.0, "digest of the data")
+    assert np.array_equal(again.bound, found.bound)
+    assert np.array_equal(again.normalisation.high, SCALE.high)
+
+
+def test_a_file_that_was_cut_or_changed_is_refused(tmp_path):
+    path = tmp_path / "residual.npz"
+    trained().save(path)
+    whole = path.read_bytes()
+    for end in (0, 10, len(whole) // 2, len(whole) - 30):
+        path.write_bytes(whole[:end])
+        with pytest.raises(ConfigurationError, match=r"residual\.npz: "):
+            load_residual(path)
+    path.write_bytes(whole)
+    with np.load(path) as data:
+        parts = {name: data[name] for name in data.files}
+    parts["bound"] = parts["bound"] * 100.0
+    np.savez(path, **parts)
+    with pytest.raises(ConfigurationError, match="was cut or changed"):
+        load_residual(path)
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        load_residual(tmp_path / "none.npz")
+
+
+def test_weights_that_are_not_finite_are_refused():
+    bad = arrays(REAL_TIME, 2)
+    bad["dense.bias"][0] = np.nan
+    with pytest.raises(ConfigurationError, match="not finite"):
+        trained(arrays=bad)
+    with pytest.raises(ConfigurationError, match="residual of 3 joints"):
+        trained(joints=("one", "two", "three"))
+
+
+@pytest.mark.parametrize(
+    ("found", "period", "robot", "joints", "said"),
+    [
+        (trained(PRECISE), 1e-3, "robot", JOINTS, "it needs the future"),
+        (trained(), 1e-3, "other", JOINTS, "got other with 2 joints, allowed robot"),
+        (trained(), 1e-3, "robot", ("one",), "got robot with 1 joints"),
+        (trained(rate=300.0), 1e-3, "robot", JOINTS, "a whole number of cycles"),
+        (trained(), 0.02, "robot", JOINTS, "a whole number of cycles"),
+    ],
+)
+def test_another_robot_rate_or_network_is_refused(found, period, robot, joints, said):
+    with pytest.raises(ConfigurationError, match=said):
+        LiveResidual(found, period, robot, joints)
+
+
+def test_it_looks_on_first_and_holds_between_its_steps():
+    live = LiveResidual(trained(), 1e-3, "robot", JOINTS)
+    waits = round(WARM_UP * 1000)
+    found = np.array([live.step(*middle()).copy() for _ in range(3 * waits)])
+    assert not found[: waits - 10].any()
+    assert live.confidence == 1.0
+    assert np.array_equal(found[-10:], np.repeat(found[-10:-9], 10, axis=0))
+    growth = np.abs(np.diff(found, axis=0)).max(axis=0)
+    assert (growth <= 0.05 * SCALE.span * 0.01).all()  # it comes in softly
+    net = trained().network()
+    state = np.full(6, 0.5)
+    expected = net.run(np.tile(state, (3 * waits // 10, 1)))[-1]
+    assert found[-1] == pytest.approx(np.clip(expected, -0.01, 0.01) * SCALE.span)
+
+
+def test_it_never_exceeds_its_bound_and_fades_out_of_range():
+    live = LiveResidual(trained(), 0.01, "robot", JOINTS)
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        state = SCALE.state_of(rng.uniform(-0.5, 1.5, 6))
+        assert (np.abs(live.step(*np.split(state, 3))) <= 0.01 * SCALE.span * 1.000001).all()
+    for off, known in ((0.0, 1.0), (0.5 * FADE, 0.5), (FADE, 0.0), (10.0, 0.0)):
+        state = np.full(6, 0.5)
+        state[3] = 0.7 + off
+        residual = live.step(*np.split(SCALE.state_of(state), 3))
+        assert live.confidence == pytest.approx(known, abs=1e-9)
+        assert known or not residual.any()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_gives_nothing_and_is_forgotten(value):
+    live = LiveResidual(trained(), 0.01, "robot", JOINTS)
+    for _ in range(200):
+        live.step(*middle())
+    assert live.residual.any()
+    q, dq, tau = middle()
+    dq[1] = value
+    assert not live.step(q, dq, tau).any()
+    assert live.confidence == 0.0
+    assert not live.step(*middle()).any()  # it looks on anew
+    for _ in range(200):
+        live.step(*middle())
+    assert np.isfinite(live.residual).all()
+    assert live.residual.any()
