@@ -18,6 +18,8 @@ EXTRAS = {
     "logs": ["mcap", "rosbags", "pandas", "pyarrow", "zstandard", "lz4", "matplotlib"],
     "identify": ["scipy", "cvxpy", "clarabel", "joblib"],
 }
+# Not part of "all": it is larger than everything else together.
+LARGE = {"learn": ["torch>=2.2", "pyarrow", "matplotlib"]}
 # Robot descriptions, py.typed: whatever lies in the package and is not code.
 DATA = [
     str(path.relative_to(NAME))
@@ -42,8 +44,8 @@ setup(
             for folder in (
                 "config",
                 "config/compliant",
-                "config/compliant",
                 "config/layouts",
+                "config/residual",
                 "config/tasks",
                 *sorted(glob("config/crisp/*")),
                 *sorted(glob("config/moveit/*")),
@@ -56,7 +58,7 @@ setup(
     # would make colcon's entry points fail over a version that rosdep chose on purpose.
     install_requires=["setuptools"],
     extras_require={
-        **{name: [*RUN, *brings] for name, brings in EXTRAS.items()},
+        **{name: [*RUN, *brings] for name, brings in {**EXTRAS, **LARGE}.items()},
         "all": sorted({*RUN, *(one for brings in EXTRAS.values() for one in brings)}),
         # colcon runs pytest only for packages that name it here.
         "test": ["pytest", "hypothesis"],

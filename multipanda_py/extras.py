@@ -25,6 +25,8 @@ BRINGS = {
     "identify": ("scipy", "cvxpy", "clarabel", "joblib"),
 }  # fmt: skip
 """Modules by extra; every extra brings those of ``run`` too, and ``all`` brings everything."""
+LARGE = {"learn": ("torch",)}
+"""The same of extras that ``all`` does not bring."""
 _ROS = ("rclpy", "controller_manager_msgs", "control_msgs", "simulation_interfaces")
 
 
@@ -75,7 +77,7 @@ def missing(module: str) -> MissingExtra:
 
 def _sentence(module: str) -> str:
     top = module.partition(".")[0]
-    for extra, modules in BRINGS.items():
+    for extra, modules in (BRINGS | LARGE).items():
         if top in modules:
             return f"{top} is not installed: pip install 'multipanda_py[{extra}]' brings it"
     if top in _ROS or top.endswith("_msgs"):

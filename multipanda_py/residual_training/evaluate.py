@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a residual gains on motions that it was not trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.residual.normalisation import QUANTITIES
+from multipanda_py.residual.weights_file import TrainedResidual
+from multipanda_py.residual_training.paired_motions import PairedMotion, PairedMotions
+from multipanda_py.state import Matrix
+
+KINDS = ("multi", "single", "linear")
+UNITS = ("rad", "rad/s", "Nm")
+
+
+@dataclass(frozen=True, eq=False)
+class Gain:
+    """Mean square errors of one kind of motions, of the joints one by one.
+
+    Attributes:
+        kind: Of the motions.
+        motions: How many.
+        before: Of the twin, of positions, velocities and torques, (3, n) [rad^2, ...].
+        after: Of the twin with the residual.
+    """
+
+    kind: str
+    motions: int
+    before: Matrix
+    after: Matrix
+
+    @property
+    def ratio(self) -> Matrix:
+        """Before over after, (3, n)."""
+        return self.before / np.maximum(self.after, 1e-300)
+
+
+def evaluate(trained: TrainedResidual, pairs: PairedMotions) -> list[Gain]:
+    """Return what a residual gains on the test's motions, by kind.
+
+    Raises:
+        ConfigurationError: If the data are of another robot or rate, or have no test.
+    """
+    fits = (pairs.robot, len(pairs.joints), pairs.rate)
+    own = (trained.robot, len(trained.joints), trained.rate)
+    if fits != own:
+        raise ConfigurationError(
+            "data: got {} with {} joints at {:g} Hz, allowed {} with {} at {:g}, which the "
+            "residual was trained on".format(*fits, *own)
+        )
+    found = [
+        _gain(trained, pairs, kind, motions)
+        for kind in KINDS if (motions := pairs.of("test", [kind]))
+    ]  # fmt: skip
+    if not found:
+        raise ConfigurationError("data: got no motions for the test, allowed some")
+    return found
+
+
+def _gain(
+    trained: TrainedResidual, pairs: PairedMotions, kind: str, motions: list[PairedMotion]
+) -> Gain:
+    net, span = trained.network(), pairs.normalisation.span
+    n = pairs.normalisation.joints
+    before, after = [], []
+    for one in motions:
+        bounded = np.clip(net.run(one.twin), -trained.bound, trained.bound)
+        before.append(one.residual * span)
+        after.append((one.residual - bounded) * span)
+    squares = [np.square(np.vstack(part)).mean(axis=0).reshape(3, n) for part in (before, after)]
+    return Gain(kind, len(motions), *squares)
+
+
+def table(gains: list[Gain]) -> str:
+    """Return errors of torques by joint as Markdown; of positions and velocities over all."""
+    lines = []
+    for gain in gains:
+        n = gain.before.shape[1]
+        lines += [
+            f"{gain.kind}, {gain.motions} motions", "",
+            "| mean square of torque [Nm^2] | " + " | ".join(f"joint {k + 1}" for k in range(n))
+            + " |", "|---" * (n + 1) + "|",
+        ]  # fmt: skip
+        for name, row in (("twin", gain.before), ("with the residual", gain.after)):
+            lines.append(f"| {name} | " + " | ".join(f"{v:.3g}" for v in row[2]) + " |")
+        lines.append("| ratio | " + " | ".join(f"{v:.3g}" for v in gain.ratio[2]) + " |")
+        for place in (0, 1):
+            lines += ["", f"{QUANTITIES[place]}: {gain.before[place].mean():.3g} before, "
+                          f"{gain.after[place].mean():.3g} after ({UNITS[place]})^2"]  # fmt: skip
+        lines.append("")
+    return "\n".join(lines)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paired motions of a table of ``multipanda pairs``, as numbers that networks take."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.extras import needed
+from multipanda_py.residual.normalisation import QUANTITIES, Normalisation
+from multipanda_py.state import Matrix
+
+SIDES = ("twin", "plant")
+LEAST = 20
+"""Samples that a motion must have."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairedMotion:
+    """A motion that both sides have done.
+
+    Attributes:
+        kind: ``multi``, ``single`` or ``linear``.
+        split: ``train``, ``validation`` or ``test``.
+        twin: Normalised states, (k, 3 n).
+        plant: Likewise.
+    """
+
+    kind: str
+    split: str
+    twin: Matrix
+    plant: Matrix
+
+    @property
+    def residual(self) -> Matrix:
+        """What the plant shows besides, normalised, (k, 3 n)."""
+        difference: Matrix = self.plant - self.twin
+        return difference
+
+
+@dataclass(frozen=True, eq=False)
+class PairedMotions:
+    """All motions of a table.
+
+    Attributes:
+        motions: In their order.
+        normalisation: Of their numbers.
+        robot: Model of the arm.
+        joints: Names of its joints.
+        rate: Samples a second.
+        digest: Of the table.
+    """
+
+    motions: tuple[PairedMotion, ...]
+    normalisation: Normalisation
+    robot: str
+    joints: tuple[str, ...]
+    rate: float
+    digest: str
+
+    def of(self, split: str, kinds: Collection[str] = ()) -> list[PairedMotion]:
+        """Return the motions of a split, and of some kinds only if any are named."""
+        return [
+            one for one in self.motions if one.split == split and (not kinds or one.kind in kinds)
+        ]
+
+
+def read_pairs(path: Path) -> PairedMotions:
+    """Read a table.
+
+    Raises:
+        ConfigurationError: If it is none, has gaps or numbers that are not finite, or motions
+            of less than 20 samples.
+        MissingExtra: If pyarrow is missing.
+    """
+    parquet = needed("pyarrow.parquet")
+    try:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        table = parquet.read_table(path)
+        about: dict[str, Any] = json.loads(table.schema.metadata[b"multipanda_pairs"])
+    except OSError as error:
+        why = error.strerror or "not a table"
+        raise ConfigurationError(f"{path}: cannot be read: {why}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{path}: not a table of multipanda pairs: {error}") from None
+    scale = Normalisation(**{side: np.array(v) for side, v in about["normalisation"].items()})
+    labels = [f"{what}_{k + 1}" for what in QUANTITIES for k in range(len(about["joints"]))]
+    missing = [
+        name for name in (f"{side}_{label}" for side in SIDES for label in labels)
+        if name not in table.column_names
+    ]  # fmt: skip
+    if missing:
+        raise ConfigurationError(f"{path}: columns are missing: {', '.join(missing)[:80]}")
+    sides = [
+        scale.state(np.stack([table[f"{side}_{label}"].to_numpy() for label in labels], axis=1))
+        for side in SIDES
+    ]
+    number, time = table["motion"].to_numpy(), table["time"].to_numpy()
+    kinds, splits = table["kind"].to_pylist(), table["split"].to_pylist()
+    starts = np.flatnonzero(np.diff(number, prepend=-1))
+    motions = []
+    for first, last in zip(starts, [*starts[1:], len(number)]):
+        parts = [side[first:last] for side in sides]
+        _check(f"{path}: motion {number[first]}", time[first:last], parts, about["rate"])
+        motions.append(PairedMotion(kinds[first], splits[first], *parts))
+    return PairedMotions(
+        tuple(motions), scale, about["robot"], tuple(about["joints"]), float(about["rate"]), digest
+    )
+
+
+def _check(where: str, time: Matrix, sides: list[Matrix], rate: float) -> None:
+    if len(time) < LEAST:
+        raise ConfigurationError(f"{where}: got {len(time)} samples, allowed {LEAST} and more")
+    if np.abs(np.diff(time) * rate - 1.0).max() > 0.01:
+        raise ConfigurationError(f"{where}: has a gap; allowed {rate:g} samples a second")
+    if not all(np.isfinite(side).all() for side in sides):
+        raise ConfigurationError(f"{where}: has numbers that are not finite")
