@@ -35,7 +35,8 @@ os.environ.setdefault("MULTIPANDA_FAULT_LOGS", "off")  # not into the home of wh
 os.environ.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
 INLINE = {"actuators", "backends", "cell", "channels", "compliance", "config", "control",
           "controllets", "dynamics", "features", "grippers", "identification", "loop", "logs",
-          "machine", "pairs", "planning", "residual", "robots", "shadow", "simulation",
+          "machine", "pairs", "planning", "residual", "residual_training", "robots", "shadow",
+          "simulation",
           "tasks", "chaos/test_chaos",
           "commands/test_robot_import", "drivers/test_state", "fci_sim/test_lost_commands",
           "fci_sim/test_robot", "fci_sim/test_unusable_values", "fci_sim/test_wire",

@@ -127,7 +127,7 @@ def train(
             loss.backward()
             torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
             optimiser.step()
-            losses.append(float(loss))
+            losses.append(float(loss.detach()))
         history.train.append(float(np.mean(losses)))
         history.validation.append(_loss(module, sets["validation"], weights))
         if history.validation[-1] < best:

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is read of a table of paired motions, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from paired_table import LIMITS, write_table
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.residual_training.paired_motions import read_pairs
+
+
+def test_motions_are_normalised_and_split(tmp_path):
+    path = tmp_path / "pairs.parquet"
+    written = write_table(path)
+    found = read_pairs(path)
+    assert [len(found.of(split)) for split in ("train", "validation", "test")] == [12, 3, 3]
+    assert (found.robot, found.joints, found.rate) == ("robot", ("one", "two"), 100.0)
+    assert len(found.of("test", ["linear"])) == 3
+    assert not found.of("test", ["single"])
+    for one, (twin, plant) in zip(found.motions, written):
+        assert one.twin == pytest.approx((twin + LIMITS) / (2.0 * LIMITS))
+        assert one.residual * 2.0 * LIMITS == pytest.approx(plant - twin, abs=1e-12)
+    assert read_pairs(path).digest == found.digest
+    write_table(path, seed=1)
+    assert read_pairs(path).digest != found.digest
+
+
+def a_gap(rows):
+    return rows[:30] + rows[31:]
+
+
+def nothing(rows):
+    rows[70][6] = np.nan
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"change": a_gap}, "motion 0: has a gap; allowed 100 samples a second"),
+        ({"change": nothing}, "motion 1: has numbers that are not finite"),
+        ({"samples": 12}, "motion 0: got 12 samples, allowed 20 and more"),
+        ({"joints": ["one", "two", "three"]}, "columns are missing: twin_q_3"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused(tmp_path, how, said):
+    path = tmp_path / "pairs.parquet"
+    write_table(path, **how)
+    with pytest.raises(ConfigurationError, match=said):
+        read_pairs(path)
+
+
+def test_what_is_no_table_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_pairs(tmp_path / "none.parquet")
+    other = tmp_path / "other.parquet"
+    other.write_text("time,q1\n0,1\n")
+    with pytest.raises(ConfigurationError, match="not a table of multipanda pairs"):
+        read_pairs(other)
