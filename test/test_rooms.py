@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from multipanda_py.extras import BRINGS
+from multipanda_py.extras import BRINGS, LARGE
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "multipanda_py"
@@ -59,7 +59,9 @@ def test_contracts_look_nothing_up_by_name_but_the_registry():
         for path in PACKAGE.rglob("*.py")
         for name in re.findall(r"\bneeded\(\"([\w.]+)\"\)", path.read_text(encoding="utf-8"))
     ]
-    assert {name.partition(".")[0] for name in needed} <= {m for ms in BRINGS.values() for m in ms}
+    assert {name.partition(".")[0] for name in needed} <= {
+        module for modules in (BRINGS | LARGE).values() for module in modules
+    }
 
 
 def test_every_module_and_room_has_its_layer():

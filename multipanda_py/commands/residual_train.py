@@ -15,12 +15,12 @@ from multipanda_py.residual.network import KINDS
 from multipanda_py.residual.weights_file import load_residual
 from multipanda_py.residual_training.curves import draw_history
 from multipanda_py.residual_training.paired_motions import read_pairs
-from multipanda_py.residual_training.train import Settings, train
+from multipanda_py.residual_training.train import TrainingSettings, train
 
 SUMMARY = (
     "Train a network on the table of multipanda pairs, into one file that runs without torch."
 )
-_USUAL = Settings()
+_USUAL = TrainingSettings()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     torch.set_num_threads(options.threads)
     pairs = read_pairs(options.pairs)
     begin = load_residual(options.begin) if options.begin else None
-    settings = Settings(
+    settings = TrainingSettings(
         options.kind, options.units, options.epochs, options.batch, options.rate,
         options.patience, options.share, options.dropout, tuple(options.weights), options.seed,
     )  # fmt: skip

@@ -18,7 +18,7 @@ UNITS = ("rad", "rad/s", "Nm")
 
 
 @dataclass(frozen=True, eq=False)
-class Gain:
+class ResidualGain:
     """Mean square errors of one kind of motions, of the joints one by one.
 
     Attributes:
@@ -39,7 +39,7 @@ class Gain:
         return self.before / np.maximum(self.after, 1e-300)
 
 
-def evaluate(trained: TrainedResidual, pairs: PairedMotions) -> list[Gain]:
+def evaluate(trained: TrainedResidual, pairs: PairedMotions) -> list[ResidualGain]:
     """Return what a residual gains on the test's motions, by kind.
 
     Raises:
@@ -63,7 +63,7 @@ def evaluate(trained: TrainedResidual, pairs: PairedMotions) -> list[Gain]:
 
 def _gain(
     trained: TrainedResidual, pairs: PairedMotions, kind: str, motions: list[PairedMotion]
-) -> Gain:
+) -> ResidualGain:
     net, span = trained.network(), pairs.normalisation.span
     n = pairs.normalisation.joints
     before, after = [], []
@@ -72,10 +72,10 @@ def _gain(
         before.append(one.residual * span)
         after.append((one.residual - bounded) * span)
     squares = [np.square(np.vstack(part)).mean(axis=0).reshape(3, n) for part in (before, after)]
-    return Gain(kind, len(motions), *squares)
+    return ResidualGain(kind, len(motions), *squares)
 
 
-def table(gains: list[Gain]) -> str:
+def table(gains: list[ResidualGain]) -> str:
     """Return errors of torques by joint as Markdown; of positions and velocities over all."""
     lines = []
     for gain in gains:

@@ -25,7 +25,7 @@ SHORTEST = 10
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingSettings:
     """How a network is trained.
 
     Attributes:
@@ -64,7 +64,7 @@ class History:
 
 def train(
     pairs: PairedMotions,
-    settings: Settings,
+    settings: TrainingSettings,
     say: Callable[[str], None] = lambda text: None,
     keep: Callable[[TrainedResidual], None] = lambda found: None,
     begin: TrainedResidual | None = None,
@@ -151,7 +151,7 @@ def train(
     return _trained(module, pairs, settings, sets["train"]), history
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: TrainingSettings) -> None:
     for name, low, high in (
         ("units", 0, 512), ("epochs", 1, 100_000), ("batch", 1, 4096), ("rate", 1e-6, 1.0),
         ("patience", 1, 100_000), ("share", 0.01, 1.0), ("dropout", 0.0, 0.9),
@@ -165,7 +165,7 @@ def _check(settings: Settings) -> None:
         )
 
 
-def _weights(motions: list[PairedMotion], settings: Settings) -> Vector:
+def _weights(motions: list[PairedMotion], settings: TrainingSettings) -> Vector:
     """Return the weight of every element of a residual, (3 n,)."""
     squares = np.mean(np.square(np.vstack([one.residual for one in motions])), axis=0)
     n = len(squares) // 3
@@ -174,7 +174,7 @@ def _weights(motions: list[PairedMotion], settings: Settings) -> Vector:
 
 
 def _intervals(
-    motions: list[PairedMotion], length: int, settings: Settings, rng: np.random.Generator
+    motions: list[PairedMotion], length: int, settings: TrainingSettings, rng: np.random.Generator
 ) -> tuple[Any, Any]:
     """Return a batch of states and residuals, (b, length, 3 n)."""
     torch = needed("torch")
@@ -205,7 +205,7 @@ def _loss(module: Any, motions: list[PairedMotion], weights: Any) -> float:
 
 
 def _trained(
-    module: Any, pairs: PairedMotions, settings: Settings, motions: list[PairedMotion]
+    module: Any, pairs: PairedMotions, settings: TrainingSettings, motions: list[PairedMotion]
 ) -> TrainedResidual:
     """Return the network with what it was trained on."""
     states = np.vstack([one.twin for one in motions])

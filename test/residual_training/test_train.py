@@ -13,10 +13,10 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.residual.network import KINDS, PRECISE, REAL_TIME, network
 from multipanda_py.residual_training.evaluate import evaluate
 from multipanda_py.residual_training.paired_motions import read_pairs
-from multipanda_py.residual_training.train import Settings, train
+from multipanda_py.residual_training.train import TrainingSettings, train
 
 torch = pytest.importorskip("torch", reason="training needs torch: the extra learn")
-SHORT = Settings(units=12, epochs=200, rate=2e-2, batch=12, patience=40)
+SHORT = TrainingSettings(units=12, epochs=200, rate=2e-2, batch=12, patience=40)
 
 
 @pytest.fixture(autouse=True)
