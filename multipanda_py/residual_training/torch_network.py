@@ -3,17 +3,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from multipanda_py.extras import needed
 from multipanda_py.residual.network import LAYERS, PRECISE, Arrays
+from multipanda_py.state import Vector
 
 _SUFFIX = {False: "", True: "_reverse"}
 
 
-def make_network(kind: str, size: int, units: int) -> Any:
+@dataclass(frozen=True, eq=False)
+class Standard:
+    """What states and residuals of a training are like; networks learn from numbers around 1.
+
+    It goes into the weights in the end: who runs the network need not know it.
+
+    Attributes:
+        mean: Of states, (3 n,).
+        spread: Of states, (3 n,).
+        size: Of residuals, (3 n,).
+    """
+
+    mean: Vector
+    spread: Vector
+    size: Vector
+
+    @classmethod
+    def none(cls, size: int) -> Standard:
+        """Return that of numbers that are taken as they are."""
+        return cls(np.zeros(size), np.ones(size), np.ones(size))
+
+
+def make_network(kind: str, size: int, units: int, standard: Standard) -> Any:
     """Return an untrained module that maps states (b, k, size) to residuals of the same shape.
 
     Its second layer's directions are added where it has two.
@@ -31,14 +55,18 @@ def make_network(kind: str, size: int, units: int) -> Any:
             hidden = units * (1 + both)
             self.second = torch.nn.LSTM(hidden, units, batch_first=True, bidirectional=both)
             self.dense = torch.nn.Linear(units, size)
+            for name in ("mean", "spread", "size"):
+                part = torch.tensor(getattr(standard, name), dtype=torch.float32)
+                self.register_buffer(f"of_{name}", part)
             torch.nn.init.zeros_(self.dense.weight)  # the raw twin is where it begins
             torch.nn.init.zeros_(self.dense.bias)
 
         def forward(self, states: Any) -> Any:
+            states = (states - self.of_mean) / self.of_spread
             hidden = self.second(self.first(states)[0])[0]
             if both:
                 hidden = hidden[..., :units] + hidden[..., units:]
-            return self.dense(hidden)
+            return self.dense(hidden) * self.of_size
 
     return Network()
 
@@ -46,34 +74,45 @@ def make_network(kind: str, size: int, units: int) -> Any:
 def arrays_of(module: Any, kind: str) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
     """Return a module's weights as :mod:`multipanda_py.residual.network` names them."""
     found = {}
+    mean, spread, out = (_array(getattr(module, f"of_{p}")) for p in ("mean", "spread", "size"))
     for name in LAYERS[kind]:
         layer = getattr(module, name.partition("_")[0])
         suffix = _SUFFIX[name.endswith("backwards")]
         parts = {
-            part: getattr(layer, f"{part}_l0{suffix}").detach().double().cpu().numpy()
+            part: _array(getattr(layer, f"{part}_l0{suffix}"))
             for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         }
-        found[f"{name}.of_input"] = parts["weight_ih"].copy()
-        found[f"{name}.of_output"] = parts["weight_hh"].copy()
-        found[f"{name}.bias"] = parts["bias_ih"] + parts["bias_hh"]
-    found["dense.weight"] = module.dense.weight.detach().double().cpu().numpy().copy()
-    found["dense.bias"] = module.dense.bias.detach().double().cpu().numpy().copy()
+        weight, bias = parts["weight_ih"], parts["bias_ih"] + parts["bias_hh"]
+        if name.startswith("first"):
+            weight = weight / spread
+            bias = bias - weight @ mean
+        found[f"{name}.of_input"], found[f"{name}.bias"] = weight, bias
+        found[f"{name}.of_output"] = parts["weight_hh"]
+    found["dense.weight"] = _array(module.dense.weight) * out[:, None]
+    found["dense.bias"] = _array(module.dense.bias) * out
+    return found
+
+
+def _array(tensor: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    found: np.ndarray[Any, np.dtype[np.float64]] = tensor.detach().double().cpu().numpy().copy()
     return found
 
 
 def put_arrays(module: Any, kind: str, arrays: Arrays) -> None:
     """Give a module weights, to go on from."""
     torch = needed("torch")
+    mean, spread, out = (_array(getattr(module, f"of_{p}")) for p in ("mean", "spread", "size"))
+    parts = {"dense.weight": arrays["dense.weight"] / out[:, None]}
+    parts["dense.bias"] = arrays["dense.bias"] / out
+    for name in LAYERS[kind]:
+        layer, suffix = name.partition("_")[0], _SUFFIX[name.endswith("backwards")]
+        weight, bias = arrays[f"{name}.of_input"], arrays[f"{name}.bias"]
+        if layer == "first":
+            weight, bias = weight * spread, bias + weight @ mean
+        parts[f"{layer}.weight_ih_l0{suffix}"] = weight
+        parts[f"{layer}.weight_hh_l0{suffix}"] = arrays[f"{name}.of_output"]
+        parts[f"{layer}.bias_ih_l0{suffix}"] = bias
+        parts[f"{layer}.bias_hh_l0{suffix}"] = np.zeros_like(bias)
     with torch.no_grad():
-        for name in LAYERS[kind]:
-            layer = getattr(module, name.partition("_")[0])
-            suffix = _SUFFIX[name.endswith("backwards")]
-            for part, value in (
-                ("weight_ih", arrays[f"{name}.of_input"]),
-                ("weight_hh", arrays[f"{name}.of_output"]),
-                ("bias_ih", arrays[f"{name}.bias"]),
-                ("bias_hh", np.zeros_like(arrays[f"{name}.bias"])),
-            ):
-                getattr(layer, f"{part}_l0{suffix}").copy_(torch.from_numpy(np.array(value)))
-        module.dense.weight.copy_(torch.from_numpy(np.array(arrays["dense.weight"])))
-        module.dense.bias.copy_(torch.from_numpy(np.array(arrays["dense.bias"])))
+        for name, part in parts.items():
+            module.get_parameter(name).copy_(torch.from_numpy(np.array(part)))

@@ -15,11 +15,18 @@ from multipanda_py.extras import needed
 from multipanda_py.residual.network import REAL_TIME
 from multipanda_py.residual.weights_file import TrainedResidual
 from multipanda_py.residual_training.paired_motions import PairedMotion, PairedMotions
-from multipanda_py.residual_training.torch_network import arrays_of, make_network, put_arrays
+from multipanda_py.residual_training.torch_network import (
+    Standard,
+    arrays_of,
+    make_network,
+    put_arrays,
+)
 from multipanda_py.state import Vector
 
 LEAST_MOTIONS = 5
 """For training."""
+TINY = 1e-9
+SPEEDS = 4.0
 SHORTEST = 10
 """Samples of an interval."""
 
@@ -107,7 +114,7 @@ def train(
     rng = np.random.default_rng(settings.seed)
     torch.manual_seed(settings.seed)
     size = 3 * pairs.normalisation.joints
-    module = make_network(settings.kind, size, settings.units or size)
+    module = make_network(settings.kind, size, settings.units or size, _standard(sets["train"]))
     if begin is not None:
         put_arrays(module, settings.kind, begin.arrays)
     shortest = min(len(one.twin) for one in sets["train"])
@@ -163,6 +170,20 @@ def _check(settings: TrainingSettings) -> None:
         raise ConfigurationError(
             f"weights: got {settings.weights}, allowed three of 0 and more, one above 0"
         )
+
+
+def _standard(motions: list[PairedMotion]) -> Standard:
+    """Return what states and residuals are like; what does not change counts as it is.
+
+    Friction changes within a small part of the speeds: these are spread out more.
+    """
+    states = np.vstack([one.twin for one in motions])
+    residuals = np.vstack([one.residual for one in motions])
+    spread, n = states.std(axis=0), states.shape[1] // 3
+    spread[n : 2 * n] /= SPEEDS
+    size = np.sqrt(np.square(residuals).mean(axis=0))
+    usual = np.where(spread > TINY, spread, 1.0), np.where(size > TINY, size, 1.0)
+    return Standard(states.mean(axis=0), *usual)
 
 
 def _weights(motions: list[PairedMotion], settings: TrainingSettings) -> Vector:

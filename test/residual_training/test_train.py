@@ -32,16 +32,23 @@ def pairs(tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_numpy_and_torch_agree(kind):
-    from multipanda_py.residual_training.torch_network import arrays_of, make_network, put_arrays
+    from multipanda_py.residual_training.torch_network import (
+        Standard,
+        arrays_of,
+        make_network,
+        put_arrays,
+    )
 
-    module = make_network(kind, 6, 5)
+    rng = np.random.default_rng(1)
+    standard = Standard(rng.normal(size=6), rng.uniform(0.1, 2.0, 6), rng.uniform(0.1, 2.0, 6))
+    module = make_network(kind, 6, 5, standard)
     torch.nn.init.normal_(module.dense.weight)
     module.double()
     states = np.random.default_rng(0).uniform(size=(40, 6))
     expected = module(torch.from_numpy(states[None]))[0].detach().numpy()
     weights = arrays_of(module, kind)
     assert network(kind, weights).run(states) == pytest.approx(expected, abs=1e-14)
-    other = make_network(kind, 6, 5).double()
+    other = make_network(kind, 6, 5, Standard.none(6)).double()
     put_arrays(other, kind, weights)
     again = other(torch.from_numpy(states[None]))[0].detach().numpy()
     assert again == pytest.approx(expected, abs=1e-6)
