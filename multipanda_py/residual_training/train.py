@@ -51,11 +51,11 @@ class TrainingSettings:
 
     kind: str = REAL_TIME
     units: int = 0
-    epochs: int = 600
-    batch: int = 32
-    rate: float = 5e-3
-    patience: int = 25
-    share: float = 0.9
+    epochs: int = 1000
+    batch: int = 16
+    rate: float = 3e-3
+    patience: int = 60
+    share: float = 0.5
     dropout: float = 0.0
     weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
     seed: int = 0
