@@ -523,8 +523,10 @@ class Cell(Closing):
             via: Places on the way, one after another, likewise.
             frame: ``world`` or an arm's base; by default the base of each arm.
             options: ``keep="upright"``: what points up in the tools goes on to; ``"orientation"``:
-                they are not turned. ``clearance`` [m], ``speed`` (share of the joints' limits),
-                ``patience`` [s], ``seed``: see :class:`.MoveRequest`.
+                they are not turned. ``touching``: names of things that hands may touch,
+                and what they hold may rest on.
+                ``clearance`` [m], ``speed`` (share of the joints' limits), ``patience`` [s],
+                ``seed``: see :class:`.MoveRequest`.
 
         Raises:
             PlanRejected: If there is no such motion, or arms do not rest; says why.

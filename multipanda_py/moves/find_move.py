@@ -48,6 +48,8 @@ FAR = 0.02
 """What is missed by more is out of reach; other searches would find the same [m, rad]."""
 TOUCHING = 2e-3
 """How deep what rests on or in something may be in it at the start [m]."""
+AROUND = 0.05
+"""How deep what a hand touches may be in the capsules around it and its fingers [m]."""
 SPARED = 0.5
 """Share of a clearance that may be used up between the points of a path."""
 LEAST = 5e-4
@@ -71,6 +73,8 @@ class MoveRequest:
         speed: Share of the limits of velocity; of those of acceleration its square.
         patience: Longest search [s].
         seed: Of it; the same one finds the same motion.
+        touching: Things that hands of named arms may touch, as one that goes to grasp does, or
+            has let go; and that what hands hold may rest on.
     """
 
     stops: Sequence[Mapping[str, Pose | Vector]]
@@ -79,6 +83,7 @@ class MoveRequest:
     speed: float = 0.3
     patience: float = 5.0
     seed: int = 0
+    touching: Sequence[str] = ()
 
     def check(self) -> None:
         """Refuse what is none.
@@ -91,6 +96,8 @@ class MoveRequest:
         if self.keep not in KEEPS:
             allowed = ", ".join(repr(keep) for keep in KEEPS)
             raise PlanRejected(f"keep: got {self.keep!r:.40}, allowed {allowed}")
+        if isinstance(self.touching, str):
+            raise PlanRejected(f"touching: got {self.touching!r:.40}, allowed a list of names")
         for name, value, low, high in (
             ("clearance", self.clearance, 0.0, 0.5),
             ("speed", self.speed, 0.01, 1.0),
@@ -127,7 +134,9 @@ def find_move(scene: Scene, held: Mapping[str, str], request: MoveRequest) -> Fo
     Thread: any; up to the request's patience.
     """
     request.check()
-    apart = _apart(scene, held, request.clearance)
+    for thing in request.touching:
+        scene.known("thing", thing, [*scene.things])
+    apart = _apart(scene, held, request)
     problem = Problem(scene, len(request.stops), SLICES, 2.0)
     problem.add(Smoothness(), "cost", scale=0.3).add(WithinLimits(margin=LIMIT_MARGIN))
     problem.add(Rest(*scene.arms), at=len(request.stops))
@@ -188,29 +197,41 @@ def _goal(arm: str, place: Pose | Vector) -> Objective:
     return Near(arm, np.asarray(place, dtype=np.float64))
 
 
-def _apart(scene: Scene, held: Mapping[str, str], clearance: float) -> list[Distance]:
+def _apart(scene: Scene, held: Mapping[str, str], request: MoveRequest) -> list[Distance]:
     """Return the distances to be kept, smaller ones where bodies begin nearer.
 
     Raises:
         PlanRejected: If bodies are within each other at the start.
     """
+    clearance = request.clearance
     grips = [PoseGoal(thing, Pose.identity(), f"{arm}/tool") for arm, thing in held.items()]
     others = [thing for thing in scene.things if thing not in held.values()]
-    found = clearances(scene, grips, clearance)
-    found += [Distance(scene, *pair, clearance) for pair in product(held.values(), others)]
+    led = {arm for places in request.stops for arm in places}
+    found = []
+    for one in clearances(scene, grips, clearance):
+        arm, thing = one.of  # the arm comes first
+        if arm in led and thing in request.touching:
+            found.append(Distance(scene, arm, thing, clearance, parts="arm"))
+            found.append(Distance(scene, arm, thing, -AROUND, parts="hand"))
+        else:
+            found.append(one)
+    found += [
+        Distance(scene, thing, other, -TOUCHING if other in request.touching else clearance)
+        for thing, other in product(held.values(), others)
+    ]
     kept = []
     for one in found:
         if not one.pairs:
             continue
         placed = Kinematics(scene, one.frames).place(scene.start[None])
         distance = one.margin - float(one.evaluate(placed)[0].max())
-        if distance < -TOUCHING:
+        if distance < min(-TOUCHING, one.margin):
             raise PlanRejected(
                 f"start: {' and '.join(dict.fromkeys(one.of))} are {-distance:.3f} m within each "
                 "other, allowed apart"
             )
         nearer = distance - 1e-3 < one.margin
-        kept.append(Distance(scene, *one.of, margin=distance - 1e-3) if nearer else one)
+        kept.append(Distance(scene, *one.of, distance - 1e-3, one.parts) if nearer else one)
     return kept
 
 

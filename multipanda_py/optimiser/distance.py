@@ -14,7 +14,7 @@ from multipanda_py.optimiser.kinematics import Placement, Slices
 from multipanda_py.optimiser.objective import Objective
 from multipanda_py.optimiser.scene import Scene
 from multipanda_py.optimiser.segments import closest_points
-from multipanda_py.optimiser.solids import PathSolid, pairs_between
+from multipanda_py.optimiser.solids import Parts, PathSolid, pairs_between
 from multipanda_py.state import Matrix, Vector
 
 AHEAD = 0.1
@@ -35,17 +35,20 @@ class Distance(Objective):
         first: An arm or a thing.
         second: Another one, or the same arm for distances within it.
         margin: Smallest distance [m].
+        parts: Of arms: ``all``, the ``arm`` without its hand, or the ``hand`` with its fingers.
 
     Raises:
         UnknownName: If there is no such body.
     """
 
-    def __init__(self, scene: Scene, first: str, second: str, margin: float = 0.01) -> None:
+    def __init__(
+        self, scene: Scene, first: str, second: str, margin: float = 0.01, parts: Parts = "all"
+    ) -> None:
         known = [*scene.arms, *scene.things]
         for name in (first, second):
             scene.known("arm or thing", name, known)
-        self.of, self.margin = (first, second), margin
-        pairs = pairs_between(scene, first, second)
+        self.of, self.margin, self.parts = (first, second), margin, parts
+        pairs = pairs_between(scene, first, second, parts)
         self.pairs = sorted(pairs, key=lambda pair: any(s.shape is not None for s in pair))
         self.frames = tuple(dict.fromkeys(s.frame for pair in self.pairs for s in pair))
         # Of every pair and side: which frame, the axis' ends in it, the radius.

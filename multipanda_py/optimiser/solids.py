@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import coal
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from multipanda_py.optimiser.scene import WORLD, Scene
 from multipanda_py.state import Vector
 
+Parts: TypeAlias = Literal["all", "arm", "hand"]
 NEIGHBOURS = 3
 """Links of one arm with fewer joints than this between them are not measured: they are always
 close, and two joints apart they never touch but for rounded corners."""
@@ -76,10 +77,17 @@ def _thing(scene: Scene, name: str) -> PathSolid:
     return PathSolid(name, name, -half, half, size[0])
 
 
-def pairs_between(scene: Scene, first: str, second: str) -> list[tuple[PathSolid, PathSolid]]:
+def is_hand(scene: Scene, solid: PathSolid) -> bool:
+    """Return whether a solid is beyond the last joint of its arm."""
+    return solid.body in scene.arms and solid.joint == scene.arms[solid.body].n_joints
+
+
+def pairs_between(
+    scene: Scene, first: str, second: str, parts: Parts = "all"
+) -> list[tuple[PathSolid, PathSolid]]:
     """Return the pairs of solids to measure between two bodies, or within one arm.
 
-    What no number of a slice moves is left out.
+    What no number of a slice moves is left out, and what of arms does not count.
     """
     if first == second:
         found = [
@@ -89,6 +97,9 @@ def pairs_between(scene: Scene, first: str, second: str) -> list[tuple[PathSolid
         ]
     else:
         found = [*product(solids_of(scene, first), solids_of(scene, second))]
+    if parts != "all":
+        is_meant = parts == "hand"
+        found = [pair for pair in found if any(is_hand(scene, s) for s in pair) == is_meant]
     moves = {body: body in scene.columns for body in (first, second, WORLD)}
     return [
         (a, b)

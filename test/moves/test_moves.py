@@ -189,3 +189,39 @@ def test_a_start_within_a_thing_is_refused():
 def test_a_request_says_what_is_wrong_with_it():
     with pytest.raises(PlanRejected, match="patience: got nan"):
         MoveRequest([{"left": np.zeros(7)}], patience=float("nan")).check()
+
+
+CUBE = {"shape": "box", "size": [0.02, 0.02, 0.02], "mass": 0.1}
+
+
+@pytest.fixture
+def beside_a_cube(make_cell):
+    """An arm above a table with a cube on it."""
+    things = {
+        "table": {"shape": "box", "size": [0.15, 0.2, 0.1], "position": [0.45, 0.0, 0.1]},
+        "cube": {**CUBE, "position": [0.45, 0.0, 0.22]},
+    }
+    laws = {LAW: {"type": "joint_trajectory"}}
+    made = make_cell({"arm": {}}, laws, [f"arm/{LAW}"], objects=things)
+    made.step(5)
+    return made
+
+
+def test_a_hand_goes_to_what_it_may_touch_and_its_arm_does_not(beside_a_cube):
+    cell = beside_a_cube
+    around = cell.pose("arm").at(cell.objects()["cube"].position + [0.0, 0.0, 0.005])
+    with pytest.raises(PlanRejected, match="arm cube"):
+        cell.plan({"arm": around}, touching=["table"])
+    plan = cell.plan({"arm": around}, touching=["cube", "table"])
+    assert plan.duration > 0.0
+    inside = around.at(around.position - [0.0, 0.0, 0.15])
+    with pytest.raises(PlanRejected, match="table"):
+        cell.plan({"arm": inside}, touching=["cube", "table"])
+
+
+def test_what_hands_may_touch_is_a_list_of_things(beside_a_cube):
+    here = beside_a_cube.pose("arm")
+    with pytest.raises(PlanRejected, match="touching: got 'cube', allowed a list of names"):
+        beside_a_cube.plan({"arm": here}, touching="cube")
+    with pytest.raises(UnknownName, match="cubes"):
+        beside_a_cube.plan({"arm": here}, touching=["cubes"])

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pick a bar up with one hand, give it to the other in the air, and put it down there.
+
+Run: .venv/bin/python examples/13_hand_over.py
+
+Ways are found among everything that is in the cell, the bar in a hand included; hands may touch
+what they go to grasp and what it lies on, and nothing else. All is simulated: the bar is where
+MuJoCo's contacts leave it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from multipanda_py import Cell, Pose
+from multipanda_py.config.cell_file import CellConfig
+
+LAW = "joint_trajectory_controller"
+BAR = {"shape": "box", "size": [0.16, 0.015, 0.015], "position": [0.45, 0.16, 0.215],
+       "mass": 0.05}  # fmt: skip
+TABLE = {"shape": "box", "size": [0.2, 0.3, 0.1], "position": [0.45, 0.0, 0.1]}
+NEAR = {
+    "collision_avoidance": {"fixed_objects": "without_hand", "arms": False}
+}  # fingers go near the table
+END = 0.125  # from the middle of the bar to where each hand has it [m]
+OVER = np.array([0.0, 0.0, 0.07])  # where hands come from, and go to [m]
+IN_THE_AIR, PLACE = np.array([0.45, 0.0, 0.42]), np.array([0.45, -0.16, 0.215])
+
+
+def cell_with_a_bar() -> Cell:
+    """Return two arms with hands beside a table."""
+    return Cell(
+        CellConfig.from_dict(
+            {
+                "cell": {"name": "hand_over", "placement": "inline"},
+                "arms": {
+                    "left": {"position": [0.0, 0.3, 0.0]},
+                    "right": {"position": [0.0, -0.3, 0.0]},
+                },
+                "objects": {"table": TABLE, "bar": BAR},
+                "controllets": {LAW: {"type": "joint_trajectory", "params": NEAR}},
+                "active": [f"left/{LAW}", f"right/{LAW}"],
+            }
+        )
+    )
+
+
+class Hand:
+    """An arm with a hand that comes from above."""
+
+    def __init__(self, cell: Cell, arm: str, end: float) -> None:
+        self.cell, self.arm, self.fingers = cell, arm, cell.gripper(arm)
+        self.end = np.array([end, 0.0, 0.0])  # of the bar that it has
+        self.aside = np.array([0.0, 0.15 if arm == "left" else -0.15, 0.05])
+        self.base = cell.descriptions[arm].position_base_in_world
+
+    def go(self, middle: np.ndarray, touching: tuple[str, ...] = ()) -> None:
+        """Go to where the bar's end is, if that is its middle, (3,) [m]."""
+        here = self.cell.pose(self.arm)
+        self.move(here.at(middle + self.end - self.base), touching)
+
+    def carry(self, middle: np.ndarray) -> None:
+        """Carry the bar to where its middle is to be, however it hangs between the fingers."""
+        here, bar = self.cell.pose(self.arm), self.cell.objects()["bar"]
+        low = BAR["size"][0] * abs(bar.rotation[2, 0])  # its lower end
+        way = middle + [0.0, 0.0, low + 0.003] - bar.position
+        self.move(here.at(here.position + way), ("table",))
+
+    def take(self, middle: np.ndarray) -> None:
+        """Go to the bar from above, and grasp it."""
+        self.fingers.move(0.078).wait()
+        self.go(middle + OVER)
+        self.go(middle, ("bar", "table"))
+        grasped = self.fingers.grasp(width=0.03, force=60.0).wait()
+        print(f"{self.arm}: {grasped.text}")
+        if not grasped.succeeded:
+            raise SystemExit(f"{self.arm} has not got the bar")
+
+    def leave(self) -> None:
+        """Open the fingers, and go up and aside."""
+        self.fingers.move(0.078).wait()
+        here = self.cell.pose(self.arm)
+        up = here.at(here.position + 0.5 * OVER)
+        self.move(up.at(up.position + self.aside), ("bar", "table"), [{self.arm: up}])
+
+    def move(
+        self, pose: Pose, touching: tuple[str, ...], via: Sequence[dict[str, Pose]] = ()
+    ) -> None:
+        """Go to a pose, while the other arm stays where it is and not out of the way."""
+        stay = {arm: self.cell.state(arm).q for arm in self.cell.arms if arm != self.arm}
+        how = {"keep": "orientation", "clearance": 0.01, "speed": 0.5, "patience": 60.0}
+        self.cell.move_to({**stay, self.arm: pose}, via=via, touching=touching, **how)
+
+
+def main() -> float:
+    """Hand the bar over; return how far from its place it lies in the end [m]."""
+    with cell_with_a_bar() as cell:
+        cell.step(200)
+        left, right = Hand(cell, "left", -END), Hand(cell, "right", END)
+        left.take(cell.objects()["bar"].position)
+        left.carry(IN_THE_AIR)
+        right.take(cell.objects()["bar"].position)
+        left.leave()
+        right.carry(PLACE + OVER)
+        right.carry(PLACE)
+        right.leave()
+        cell.step(300)
+        bar = cell.objects()["bar"]
+        off = float(np.linalg.norm(bar.position - PLACE))
+        print(f"the bar lies {1e3 * off:.1f} mm from its place, after {cell.time:.1f} s")
+        return off
+
+
+if __name__ == "__main__":
+    sys.exit(main() > 0.02)
