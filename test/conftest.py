@@ -55,7 +55,8 @@ INLINE = {"actuators", "backends", "cell", "channels", "compliance", "config", "
           "view/test_scene_view"}  # fmt: skip
 """Folders and files whose tests only compute, in this process or one that they wait for, but for
 those marked ``clock``: they may run beside one another."""
-WORKSPACE = {"config", "robots", "cell/test_cell", "ros/test_publishers", "ros/test_services",
+WORKSPACE = {"config/test_shipped_configs", "config/test_model_files", "robots/test_data_robots",
+             "robots/test_plug_ins", "cell/test_cell", "ros/test_publishers", "ros/test_services",
              "ros/test_targets", "test/test_backend_guide", "test/test_guide", "test/test_launch",
              "test/test_packaging",
              "test/test_parameter_reference", "test/test_registry"}  # fmt: skip
