@@ -127,6 +127,17 @@ class Pose:
             _orthonormal(rotation @ pin.exp3(axis * min(1.0, turn / max(angle, 1e-12)))),
         )
 
+    def between(self, end: Pose, share: float) -> Pose:
+        r"""Return the pose after a share s of the straight way to another one.
+
+        .. math:: p = p_0 + s (p_1 - p_0), \qquad R = R_0 \exp(s \log R_0^T R_1)
+        """
+        turn = pin.log3(self.rotation.T @ end.rotation)
+        return Pose(
+            self.position + share * (end.position - self.position),
+            self.rotation @ pin.exp3(share * turn),
+        )
+
     def distance(self, other: Pose) -> tuple[float, float]:
         """Return the distance [m] and the angle [rad] to another pose."""
         return self.distance_from(other.position, other.rotation)

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import pinocchio as pin
 from numpy.typing import ArrayLike
 
 from multipanda_py.exceptions import PlanRejected
-from multipanda_py.planning.quintic import PEAK_CURVATURE, PEAK_RATE
+from multipanda_py.planning.quintic import PEAK_CURVATURE, PEAK_RATE, rest_to_rest
 from multipanda_py.pose import Pose
 
 SHORTEST = 0.05
@@ -77,9 +78,7 @@ class _Piece(NamedTuple):
 class PosePath:
     r"""Where a tool is to be at a time, to be sent as targets of a law that follows poses.
 
-    Every piece begins and ends at rest; its share of the way over its share s of the time is
-
-    .. math:: 10 s^3 - 15 s^4 + 6 s^5
+    Every piece begins and ends at rest, as :func:`.rest_to_rest` does.
 
     Nothing here knows of joints or of what is in the way: :meth:`.Cell.plan` does.
 
@@ -169,14 +168,8 @@ class PosePath:
         else:
             return self._pieces[-1].at(1.0)
         s = max(time, 0.0) / piece.duration
-        return piece.at(s**3 * (10.0 - 15.0 * s + 6.0 * s * s))
+        return piece.at(rest_to_rest(s))
 
 
 def _line(begin: Pose, end: Pose, pace: ToolPace) -> _Piece:
-    way = end.position - begin.position
-    turn = pin.log3(begin.rotation.T @ end.rotation)
-
-    def at(share: float) -> Pose:
-        return Pose(begin.position + share * way, begin.rotation @ pin.exp3(share * turn))
-
-    return _Piece(pace.duration(float(np.linalg.norm(way)), float(np.linalg.norm(turn))), at)
+    return _Piece(pace.duration(*begin.distance(end)), partial(begin.between, end))

@@ -25,12 +25,11 @@ from multipanda_py.pairs.lines import linear_motion
 from multipanda_py.pairs.motions import PairMotion, joint_motion
 from multipanda_py.pairs.recording import ALIGNMENTS, RATE, AlignedPair, record_pair
 from multipanda_py.pairs.split import split_of
-from multipanda_py.residual.normalisation import QUANTITIES, Normalisation
+from multipanda_py.residual.normalisation import SIDES, Normalisation, row_labels
 
 USED = 100
 """Samples a second in the table, of the 1000 that are recorded."""
 TABLE, RECORDED = "pairs.parquet", "recorded"
-SIDES = ("twin", "plant")
 Name = tuple[str, int]
 
 
@@ -215,7 +214,7 @@ def _write_table(
     limits, n = described.limits, described.n_joints
     lower, upper = limits.span
     scale = Normalisation.of_limits(lower, upper, limits.velocity, limits.torque)
-    labels = [f"{what}_{joint + 1}" for what in QUANTITIES for joint in range(n)]
+    labels = row_labels(n)
     splits = split_of([kind for (kind, _), _ in files], wished.seed)
     metadata = {
         "robot": described.robot.name,

@@ -11,6 +11,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import ConfigurationError, ValidationRefused
 from multipanda_py.pairs.motions import INSIDE, REST, PairMotion
+from multipanda_py.planning.quintic import rest_to_rest
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import Matrix, Vector
@@ -87,8 +88,7 @@ def _leg(
 
 def _blend() -> Vector:
     """Return the quintic from 0 to 1 at equal times, (k,)."""
-    s = np.linspace(0.0, 1.0, _PER_LEG + 1)
-    return s**3 * (10.0 - 15.0 * s + 6.0 * s * s)
+    return rest_to_rest(np.linspace(0.0, 1.0, _PER_LEG + 1))
 
 
 def _timed(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,16 @@ PEAK_CURVATURE = 5.7736
 PEAK_CURVATURE_OF_RATE = 3.94
 """Largest acceleration while a velocity is brought to zero at the same place, times
 velocity / duration."""
+
+_ShareT = TypeVar("_ShareT", float, Vector)
+
+
+def rest_to_rest(share: _ShareT) -> _ShareT:
+    r"""Return how far a motion from rest to rest is after shares s of its time, 0 to 1.
+
+    .. math:: 10 s^3 - 15 s^4 + 6 s^5
+    """
+    return share**3 * (10.0 - 15.0 * share + 6.0 * share * share)
 
 
 class Quintic:

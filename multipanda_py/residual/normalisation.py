@@ -12,6 +12,13 @@ from multipanda_py.state import Matrix, Vector
 
 QUANTITIES = ("q", "dq", "tau")
 """What a row holds, of n joints each: rad, rad/s, Nm (m, m/s, N of sliding joints)."""
+SIDES = ("twin", "plant")
+"""Who has done a motion of paired data."""
+
+
+def row_labels(joints: int) -> list[str]:
+    """Return the names of a row's numbers: ``q_1`` to ``tau_n``."""
+    return [f"{what}_{joint + 1}" for what in QUANTITIES for joint in range(joints)]
 
 
 @dataclass(frozen=True, eq=False)

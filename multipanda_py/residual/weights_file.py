@@ -16,7 +16,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.machine.whole_file import replacing
 from multipanda_py.residual.network import Arrays, PreciseNetwork, RealTimeNetwork, network
 from multipanda_py.residual.normalisation import Normalisation
-from multipanda_py.state import Vector
+from multipanda_py.state import Matrix, Vector
 
 FORMAT = 1
 
@@ -65,6 +65,10 @@ class TrainedResidual:
     def network(self) -> RealTimeNetwork | PreciseNetwork:
         """Return a network of its own, which knows nothing yet."""
         return network(self.kind, self.arrays)
+
+    def run(self, states: Matrix) -> Matrix:
+        """Return the normalised residuals of a motion's states (k, 3 n), within the bound."""
+        return np.clip(self.network().run(states), -self.bound, self.bound)
 
     def save(self, path: Path) -> None:
         """Write it whole or not at all.

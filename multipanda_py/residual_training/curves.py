@@ -34,7 +34,7 @@ def draw_history(history: History, path: Path) -> None:
 def draw_torques(trained: TrainedResidual, motion: PairedMotion, path: Path) -> None:
     """Draw the torques of plant, twin, and twin with the residual, joint by joint."""
     plots, n = pyplot(), len(trained.joints)
-    hat = np.clip(trained.network().run(motion.twin), -trained.bound, trained.bound)
+    hat = trained.run(motion.twin)
     time = np.arange(len(motion.twin)) / trained.rate
     figure, rows = plots.subplots(n, 1, figsize=(8.0, 1.5 * n), sharex=True, squeeze=False)
     for joint, row in enumerate(rows[:, 0]):

@@ -64,13 +64,12 @@ def evaluate(trained: TrainedResidual, pairs: PairedMotions) -> list[ResidualGai
 def _gain(
     trained: TrainedResidual, pairs: PairedMotions, kind: str, motions: list[PairedMotion]
 ) -> ResidualGain:
-    net, span = trained.network(), pairs.normalisation.span
+    span = pairs.normalisation.span
     n = pairs.normalisation.joints
     before, after = [], []
     for one in motions:
-        bounded = np.clip(net.run(one.twin), -trained.bound, trained.bound)
         before.append(one.residual * span)
-        after.append((one.residual - bounded) * span)
+        after.append((one.residual - trained.run(one.twin)) * span)
     squares = [np.square(np.vstack(part)).mean(axis=0).reshape(3, n) for part in (before, after)]
     return ResidualGain(kind, len(motions), *squares)
 

@@ -14,10 +14,9 @@ import numpy as np
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.extras import needed
-from multipanda_py.residual.normalisation import QUANTITIES, Normalisation
+from multipanda_py.residual.normalisation import SIDES, Normalisation, row_labels
 from multipanda_py.state import Matrix
 
-SIDES = ("twin", "plant")
 LEAST = 20
 """Samples that a motion must have."""
 
@@ -91,7 +90,7 @@ def read_pairs(path: Path) -> PairedMotions:
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{path}: not a table of multipanda pairs: {error}") from None
     scale = Normalisation(**{side: np.array(v) for side, v in about["normalisation"].items()})
-    labels = [f"{what}_{k + 1}" for what in QUANTITIES for k in range(len(about["joints"]))]
+    labels = row_labels(len(about["joints"]))
     missing = [
         name for name in (f"{side}_{label}" for side in SIDES for label in labels)
         if name not in table.column_names

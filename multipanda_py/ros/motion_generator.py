@@ -28,6 +28,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from multipanda_py.planning.circular_field import CircularField, FieldObstacle
+from multipanda_py.planning.quintic import rest_to_rest
 from multipanda_py.state import Vector
 
 RATE = 1000
@@ -139,16 +140,11 @@ def publish(streams: list[PoseStream]) -> list[tuple[float, float]]:
         moved = field.step(goal, period)
         if float(np.abs(goal - moved).max()) < ARRIVED:
             goal = next(goals)
-        share, stamp, at = smooth(min(1.0, now / APPROACH)), time.time_ns(), time.monotonic()
+        share, stamp, at = rest_to_rest(min(1.0, now / APPROACH)), time.time_ns(), time.monotonic()
         sent.append((at, [stream.send(moved, share, stamp) for stream in streams][0]))  # noqa: RUF015
         deadline += period
         time.sleep(max(0.0, deadline - time.monotonic()))
     return sent
-
-
-def smooth(s: float) -> float:
-    """Return how far a motion from rest to rest has come, 0 to 1, after a share of its time."""
-    return s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
 
 
 def main() -> int:

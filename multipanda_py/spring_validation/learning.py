@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.planning.quintic import rest_to_rest
 from multipanda_py.spring_validation.finding import Check, Curve, ExperimentResult, Panel
 from multipanda_py.spring_validation.models import TWO_LINKS, chain_model
 from multipanda_py.spring_validation.motion import SOFT, follow, identified, robot_of
@@ -104,9 +105,7 @@ def learn(
 
 def minimum_jerk(time: Vector, seconds: float) -> Vector:
     """Return the quintic from 0 to 1 that begins and ends at rest, (k,)."""
-    share = np.clip(time / seconds, 0.0, 1.0)
-    found: Vector = share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
-    return found
+    return rest_to_rest(np.clip(time / seconds, 0.0, 1.0))
 
 
 def two_joint_run(
