@@ -31,8 +31,13 @@ settings.register_profile("any machine", deadline=None)  # how long an example t
 settings.load_profile("any machine")
 os.environ.setdefault("MULTIPANDA_FAULT_LOGS", "off")  # not into the home of who runs tests
 # Tests kill dozens of processes, and what those leave in shared memory has cost others their
-# messages for minutes. What is Fast DDS's default is chosen by the tests that are about it.
-os.environ.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
+# messages for minutes: ros2 waited for services of nodes that ran. Where discovery is LOCALHOST,
+# shared memory is used whatever else is said, so it is this file that keeps strangers out.
+LOOPBACK = {
+    "FASTDDS_DEFAULT_PROFILES_FILE": str(HERE.parent / "config" / "fastdds_loopback.xml"),
+    "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET",
+}
+os.environ.update(LOOPBACK)
 INLINE = {"actuators", "backends", "cell", "channels", "compliance", "config", "control",
           "controllets", "dynamics", "features", "grippers", "identification", "loop", "logs",
           "machine", "pairs", "planning", "residual", "residual_training", "robots", "shadow",
@@ -72,6 +77,9 @@ TRIES = 2
 FAILED_ON_TIME = pytest.StashKey[bool]()
 NEVER_LATE = (AttributeError, ImportError, LookupError, NameError, TypeError)
 """What no machine is too slow for: a mistake in the code, not a deadline that was missed."""
+IN_A_ROW = 3
+"""Failures one after another, after which a worker on the clock gives way to a new one: what fails
+everything is then its connection to the middleware, or a node that all share."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -100,6 +108,44 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (chosen if inline == (part == "inline") else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = chosen
+
+
+class ToldAtOnce:
+    """Say why a test has failed when it has: a run that is cut off prints no summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._plugins = config.pluginmanager
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self._plugins.getplugin("terminalreporter")
+        if terminal is not None and report.outcome in {"rerun", "failed"}:
+            reason = report.longreprtext.strip()[-600:]
+            terminal.write_line(f"\n{report.outcome} {report.nodeid} ({report.when})\n{reason}")
+
+
+class NewWorker:
+    """End a worker in which nothing passes any more, so that the next one begins afresh."""
+
+    def __init__(self) -> None:
+        self._failed: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.outcome == "failed" and report.nodeid not in self._failed:
+            self._failed.append(report.nodeid)
+        elif report.outcome == "passed" and report.when == "call":
+            self._failed.clear()
+
+    def pytest_runtest_logstart(self) -> None:
+        if len(self._failed) >= IN_A_ROW:
+            os._exit(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        if os.environ.get("CI"):
+            config.pluginmanager.register(ToldAtOnce(config))
+    elif config.getoption("--part") == "rest":
+        config.pluginmanager.register(NewWorker())
 
 
 @pytest.hookimpl(wrapper=True)

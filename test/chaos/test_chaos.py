@@ -19,10 +19,7 @@ if find_spec("rclpy") is None or find_spec("controller_manager_msgs") is None:
     pytest.skip("needs rclpy", allow_module_level=True)
 
 CHAOS = Path(__file__).resolve().parents[2] / "benchmarks" / "chaos"
-DOMAIN = {
-    "ROS_DOMAIN_ID": str(1 + os.getpid() % 100),
-    "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
-}
+DOMAIN = {"ROS_DOMAIN_ID": str(1 + os.getpid() % 100)}
 pytestmark = [pytest.mark.ros, pytest.mark.sim, pytest.mark.slow]
 
 PUBLISHER = """

@@ -117,7 +117,7 @@ def test_who_met_a_port_of_a_killed_process_waited_for_ever():
         [sys.executable, "-c", JOINS], stdout=subprocess.PIPE, text=True,
         env={**os.environ, "ROS_DOMAIN_ID": str(domain),
              "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
-             "FASTDDS_BUILTIN_TRANSPORTS": "DEFAULT"},
+             "FASTDDS_DEFAULT_PROFILES_FILE": ""},
     )  # fmt: skip
     try:
         assert process.stdout.readline() == "begins\n"

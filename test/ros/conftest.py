@@ -27,7 +27,6 @@ if find_spec("rclpy") is None or find_spec("controller_manager_msgs") is None:
     collect_ignore_glob = ["test_*.py"]
 else:
     # Nobody else's nodes: before rclpy reads the environment.
-    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
     os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
     import rclpy
     from controller_manager_msgs.srv import SwitchController
@@ -206,8 +205,13 @@ def ros():
     rclpy.try_shutdown()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client(ros):
+    """A client of the module's own: it hears all that its tests ever asked for, until it closes.
+
+    One for all modules handled a callback in each turn and got more than that from hundreds of
+    topics, until answers of services waited for minutes behind states that nobody read.
+    """
     client = Client()
     yield client
     client.close()

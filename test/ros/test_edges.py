@@ -126,7 +126,7 @@ def is_free(name):
 
 
 def test_memory_that_a_killed_node_leaves_is_freed_by_the_next_start(start):
-    usual = {"FASTDDS_BUILTIN_TRANSPORTS": "DEFAULT"}
+    usual = {"FASTDDS_DEFAULT_PROFILES_FILE": "", "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
     node = start(environment=usual).wait_for("is active")
     mapped = segments_of(node.process.pid)  # its own, and those of whom it talks with
     if not mapped:
