@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 from multipanda_py.cell import Cell
@@ -17,7 +18,7 @@ from multipanda_py.ros.mismatches import (
 )
 from multipanda_py.ros.running import every
 from multipanda_py.ros.said_once import SaidOnce
-from multipanda_py.ros.same_names import managers
+from multipanda_py.ros.same_names import DISCOVERY, managers, taken
 from multipanda_py.ros.targets import Targets
 
 PERIOD = 0.5
@@ -45,6 +46,7 @@ class GraphWatch:
         self, node: GuardedNode, cell: Cell, targets: Targets, gone: Counter[str]
     ) -> None:
         self._node, self._targets, self._arms = node, targets, cell.arms
+        self._begun = time.monotonic()
         self._seen: dict[str, frozenset[bytes]] = {}
         self._waited = dict.fromkeys(targets.topics, 0)
         self._said = SaidOnce()
@@ -107,11 +109,17 @@ class GraphWatch:
                 )
 
     def _look_at_names(self) -> None:
-        """Say that a second controller manager has come; the second one usually says so itself."""
+        """Say that a second controller manager has come; if it was there before, end.
+
+        Who begins asks for the names first, but may not have found everybody by then.
+        """
         now = managers(self._node, self._arms)
         more = sorted(name for name, count in now.items() if count > 1 + self._gone[name])
-        self._node.guard.taken_twice = ", ".join(more)
-        if more:
+        guard = self._node.guard
+        guard.taken_twice = ", ".join(more)
+        if more and time.monotonic() - self._begun < DISCOVERY:
+            guard.failure = guard.failure or taken(self._node, more)
+        elif more:
             self._warn(
                 f"{', '.join(more)}: there is another node by this name; whoever asks for it "
                 "reaches two robots. Give one of them a namespace or a domain of its own"

@@ -20,7 +20,10 @@ from rclpy.parameter import Parameter
 from multipanda_py.exceptions import CellBusy
 from multipanda_py.ros.manager_node import NAME
 
-PATIENCE = 2.0
+DISCOVERY = 3.5
+"""Nodes that are there are found within this time: what Fast DDS has not told a newcomer at once
+it repeats after three seconds [s]."""
+PATIENCE = 4.0
 """How long somebody who has the name may take to answer; whoever does not is gone [s]."""
 REPEAT = 0.5
 """After this long a request is repeated: a server may drop the first one it hears of [s]."""
@@ -59,15 +62,19 @@ def refuse_taken_names(node: Node, arms: Iterable[str]) -> Counter[str]:
     listed = sorted(gone)
     answering = _answering(node, listed) if listed else []
     if answering:
-        raise CellBusy(
-            f"{', '.join(answering)}: is there already on ROS domain "
-            f"{node.context.get_domain_id()}, and whoever asks for it would reach two robots; "
-            "run this cell in a namespace of its own (-r __ns:=/NAME, namespace:=NAME) or on "
-            "another domain (ROS_DOMAIN_ID)"
-        )
+        raise CellBusy(taken(node, answering))
     if listed:
         node.get_logger().info(f"{', '.join(listed)}: listed, but does not answer; it is gone")
     return gone
+
+
+def taken(node: Node, names: Iterable[str]) -> str:
+    """Return the sentence that says that somebody else has names of this cell's."""
+    return (
+        f"{', '.join(names)}: is there already on ROS domain {node.context.get_domain_id()}, and "
+        "whoever asks for it would reach two robots; run this cell in a namespace of its own "
+        "(-r __ns:=/NAME, namespace:=NAME) or on another domain (ROS_DOMAIN_ID)"
+    )
 
 
 def _answering(main: Node, listed: list[str]) -> list[str]:

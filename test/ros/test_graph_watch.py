@@ -70,3 +70,26 @@ def test_a_publisher_that_came_as_another_went_was_known_by_the_name_of_the_othe
     here.until(lambda: list(here.targets.senders.values()) == [["/comes"]])
     for other in (first, second):
         other.destroy_node()
+
+
+def test_a_cell_that_was_not_found_in_time_ran_beside_another_of_its_names(here):
+    """It had asked for the names too early, and both took targets; now it ends."""
+    other = rclpy.create_node("controller_manager", namespace=here.node.get_namespace())
+    own = rclpy.create_node("controller_manager", namespace=here.node.get_namespace())
+    try:
+        here.until(lambda: here.node.guard.taken_twice == "/controller_manager")
+        assert "/controller_manager: is there already on ROS domain" in here.node.guard.failure
+    finally:
+        for node in (other, own):
+            node.destroy_node()
+
+
+def test_a_cell_stays_where_another_of_its_names_comes_later(here, monkeypatch):
+    monkeypatch.setattr("multipanda_py.ros.graph_watch.DISCOVERY", 0.0)
+    others = [rclpy.create_node("controller_manager") for _ in range(2)]
+    try:
+        here.until(lambda: here.node.guard.taken_twice == "/controller_manager")
+        assert not here.node.guard.failure
+    finally:
+        for node in others:
+            node.destroy_node()

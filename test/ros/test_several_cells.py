@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import pytest
 import rclpy
@@ -12,6 +13,8 @@ from geometry_msgs.msg import PoseStamped
 from processes import PATIENCE
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
+
+from multipanda_py.ros.same_names import DISCOVERY
 
 IMPEDANCE = "cartesian_impedance_controller"
 
@@ -55,6 +58,8 @@ def test_second_cell_of_the_same_names_does_not_start_and_a_killed_one_does_not_
     start, client
 ):
     first = start(remap=["__ns:=/taken"]).wait_for("is active")
+    established = time.monotonic() + DISCOVERY
+    client.until(lambda: time.monotonic() > established, what="time in which it may give way")
     second = start(remap=["__ns:=/taken"])
     assert second.process.wait(PATIENCE * 60.0) == 1
     assert "FATAL" not in second.log.partition("/taken/controller_manager")[2]
@@ -71,6 +76,8 @@ def test_second_cell_of_the_same_names_does_not_start_and_a_killed_one_does_not_
 
 
 def test_controller_manager_that_comes_later_is_warned_of(cell, client):
+    established = time.monotonic() + DISCOVERY  # by the latest
+    client.until(lambda: time.monotonic() > established, what="time in which it may give way")
     intruder = rclpy.create_node("controller_manager", namespace="left")
     try:
         words = "/left/controller_manager: there is another node by this name"
