@@ -23,16 +23,26 @@ ROOT = Path(__file__).resolve().parents[2]
 _OURS = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "PYTHONPATH")
 
 _LINES = """
-import contextlib, io, json, re, shlex, sys
+import contextlib, io, json, re, shlex, signal, sys
 from ros2cli.cli import main
+
+def too_late(*_):
+    raise TimeoutError("Wait for service timed out")
+
+signal.signal(signal.SIGALRM, too_late)
 
 def run(line):
     sys.argv[:] = ["ros2", *shlex.split(line)]
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
+        signal.alarm(30)
         try:
             problem = main()
         except SystemExit as end:
             problem = end.code
+        except TimeoutError as problem_text:
+            problem = str(problem_text)
+        finally:
+            signal.alarm(0)
     return said.getvalue() + (f"exit: {problem}" if problem else "")
 
 lines = json.loads(sys.argv.pop())
@@ -106,7 +116,8 @@ class Outside:
 
         A line that has not found a service or a node is run again, as a user does: of what a node
         with hundreds of services announces, a socket's usual buffer loses a third, and ``ros2``
-        waits five seconds at most.
+        waits five seconds at most; ``ros2 control`` waits for ever. Fast DDS has also told one
+        process of a hundred services and never of the others, which a new one was told of at once.
         """
         self.needs_daemon_stopped = True
         code, said = self.run("python", "-c", _LINES, turns, json.dumps(lines), timeout=timeout)
