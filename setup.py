@@ -17,6 +17,7 @@ EXTRAS = {
     "bench": ["matplotlib"],
     "logs": ["mcap", "rosbags", "pandas", "pyarrow", "zstandard", "lz4", "matplotlib"],
     "identify": ["scipy", "cvxpy", "clarabel", "joblib"],
+    "gym": ["gymnasium>=1.2"],
 }
 # Not part of "all": it is larger than everything else together.
 LARGE = {"learn": ["torch>=2.2", "pyarrow", "matplotlib"]}

@@ -50,6 +50,10 @@ class TargetRejected(MultipandaError, ValueError):
     """Refuse a target; the arm keeps the one it has."""
 
 
+class ActionRejected(MultipandaError, ValueError):
+    """Refuse an action of a policy; no arm has moved by it."""
+
+
 class ReportMissing(MultipandaError, LookupError):
     """Refuse to decide by a number that a law does not report, or that is none."""
 

@@ -23,6 +23,7 @@ BRINGS = {
     "bench": ("matplotlib",),
     "logs": ("mcap", "rosbags", "pandas", "pyarrow", "zstandard", "lz4"),
     "identify": ("scipy", "cvxpy", "clarabel", "joblib"),
+    "gym": ("gymnasium",),
 }  # fmt: skip
 """Modules by extra; every extra brings those of ``run`` too, and ``all`` brings everything."""
 LARGE = {"learn": ("torch",)}

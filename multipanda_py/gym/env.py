@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cell as a Gymnasium environment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike, NDArray
+
+from multipanda_py.cell.cell import Cell
+from multipanda_py.exceptions import ActionRejected, ConfigurationError
+from multipanda_py.gym.control import Control, control_named
+from multipanda_py.gym.hand import HandControl
+from multipanda_py.gym.observation import Observation, Observer
+from multipanda_py.gym.scene_file import LAW, cell_of_file, lockstep_cell
+from multipanda_py.gym.scene_view import SceneView
+from multipanda_py.gym.task import GymTask
+from multipanda_py.gym.task_named import task_named
+from multipanda_py.perturbation import PerturbationSpec
+from multipanda_py.state import Vector
+
+Action = NDArray[np.float32]
+SIZE = (128, 128)
+"""Height and width of pictures [pixels], where nobody says."""
+RATES = (1.0, 100.0)
+"""Least and largest number of steps a second."""
+
+
+class CellEnv(gymnasium.Env[Observation, Action]):
+    """Let a policy act on the arms of a cell, with the laws and guards of every cell in force.
+
+    An action has, arm by arm in the task's order, the numbers of the control and, where there is a
+    hand, one more: open above 0.6, closed below 0.4.
+
+    In lockstep, which is the default, a step takes as long as the machine needs, and a seed is an
+    episode to the last bit. With a cell file that has a loop of its own (``cell.placement`` process
+    or thread; real arms) the same class acts in real time: a step waits for its instant, and
+    ``reset`` has the arms go to where they start.
+
+    Args:
+        task: A name that :func:`.task_named` knows, or a task of one's own.
+        control: Name in :data:`.CONTROLS`.
+        rate: Steps a second [Hz].
+        cameras: Names of cameras of the scene, or by name height and width [pixels].
+        things: Whether poses of things are seen; a real cell does not know them.
+        randomise: A perturbation file, or what one holds: every episode has a twin drawn anew from
+            it. ``reset`` takes longer then, as another world is built.
+        cell: A cell file instead of the task's scene.
+        render_mode: ``rgb_array`` or None.
+
+    Raises:
+        ConfigurationError: If an argument means nothing here.
+        UnknownName: If there is no such task or control.
+
+    Thread: one, always the same.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 -- gymnasium's
+
+    def __init__(
+        self,
+        task: str | GymTask,
+        *,
+        control: str = "pose_step",
+        rate: float = 20.0,
+        cameras: Sequence[str] | Mapping[str, tuple[int, int]] = (),
+        things: bool = True,
+        randomise: str | Path | Mapping[str, Any] | None = None,
+        cell: str | Path | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ConfigurationError(f"render_mode: got {render_mode!r}, allowed rgb_array or None")
+        if not RATES[0] <= rate <= RATES[1]:
+            raise ConfigurationError(f"rate: got {rate!r}, allowed {RATES[0]:g} to {RATES[1]:g} Hz")
+        self.task = task_named(task) if isinstance(task, str) else task
+        self.render_mode, self.rate = render_mode, float(rate)
+        kind = control_named(control)
+        self._config = (
+            lockstep_cell(self.task, kind) if cell is None else cell_of_file(cell, self.task, kind)
+        )
+        self._twins = _spec(randomise)
+        if self._twins is not None and self._config.cell.placement != "inline":
+            raise ConfigurationError(
+                "randomise: got a cell whose loop runs by itself, allowed one in lockstep"
+            )
+        self._cycles = max(1, round(self._config.cell.rate / rate))
+        self._cell = Cell(self._config)
+        arms = {name: self._cell.descriptions[name] for name in self.task.arms}
+        self._controls: dict[str, Control] = {
+            name: kind(arm, 1.0 / rate) for name, arm in arms.items()
+        }
+        self._hands = {name: HandControl(name) for name, arm in arms.items() if arm.gripper}
+        low, high, self._places = _layout(self._controls, self._hands)
+        self.action_space = spaces.Box(low, high, dtype=np.float32)
+        movable = [name for name, thing in self._config.objects.items() if thing.mass]
+        sizes = cameras if isinstance(cameras, Mapping) else dict.fromkeys(cameras, SIZE)
+        self._observer = Observer(
+            arms, self._controls, movable if things else [], self.task.goal_size, sizes
+        )
+        self.observation_space = self._observer.space
+        self._home: Any = None
+        self._steps, self._due, self._is_open = 0, 0.0, False
+
+    @property
+    def cell(self) -> Cell:
+        """The cell, for what there is no action for; started by the first ``reset``."""
+        return self._cell
+
+    @property
+    def scene(self) -> SceneView:
+        """What the task sees."""
+        return self._scene
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode.
+
+        Args:
+            seed: The same for the same episode; None goes on from the last one.
+            options: None are known.
+
+        Raises:
+            MultipandaError: In real time, if the arms cannot go to where they start.
+        """
+        super().reset(seed=seed)
+        if self._twins is not None:
+            self._rebuild(self._twins)
+        elif not self._is_open:
+            self._start()
+        if self._scene.is_lockstep:
+            self._cell.simulation.reset(self._home, seed=int(self.np_random.integers(2**31)))
+        else:
+            self._go_home()
+        self._scene.goal = np.asarray(self.task.begin(self._scene, self.np_random), float)
+        if self._scene.is_lockstep:
+            self._cell.step(1)
+        for part in (*self._controls.values(), *self._hands.values()):
+            part.begin(self._cell)
+        self._steps, self._due = 0, time.monotonic()
+        return self._observer.see(self._scene), self._info()
+
+    def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Act for one step.
+
+        Returns:
+            What is seen after it; the reward, 0 to 1; whether the task is done or an arm has a
+            fault; whether its time is over; and ``is_success``, ``fault``, ``time``.
+
+        Raises:
+            ActionRejected: If the action is of another shape or not finite; nothing has moved.
+        """
+        numbers = self._checked(action)
+        for name, place in self._places.items():
+            if self._cell.state(name).fault:
+                continue
+            self._controls[name].send(self._cell, numbers[place])
+            if name in self._hands:
+                self._hands[name].send(self._cell, float(numbers[place.stop]))
+        self._pass_time()
+        self._steps += 1
+        info = self._info()
+        reward = 1.0 if info["is_success"] else float(self.task.reward(self._scene))
+        is_over = self._steps >= self.task.seconds * self.rate
+        ends = bool(info["is_success"] or info["fault"])
+        return self._observer.see(self._scene), reward, ends, is_over and not ends, info
+
+    def expert_action(self) -> Action:
+        """Return what the task's expert would do now.
+
+        Raises:
+            NotImplementedError: If the task has none, or the control goes to no poses.
+        """
+        wanted = self.task.expert(self._scene, self._steps / self.rate)
+        numbers: list[float] = []
+        for name, control in self._controls.items():
+            pose, opening = wanted[name]
+            numbers += control.toward(self._scene.in_base(name, pose)).tolist()
+            numbers += [opening] if name in self._hands else []
+        return np.asarray(numbers, np.float32)
+
+    def render(self) -> Any:
+        """Return a picture of the scene, (480, 640, 3), if that was asked for."""
+        if self.render_mode is None:
+            return None
+        return self._cell.simulation.image(None, 640, 480)
+
+    def close(self) -> None:
+        """End the cell; safe to call twice."""
+        if self._is_open:
+            self._is_open = False
+            self._cell.close()
+
+    def _start(self) -> None:
+        self._cell.start()
+        self._is_open = True
+        self._scene = SceneView(self._cell)
+        if self._scene.is_lockstep:
+            self._home = self._cell.simulation.save()
+
+    def _rebuild(self, twins: PerturbationSpec) -> None:
+        """Have another twin, drawn from this episode's numbers."""
+        self.close()
+        self._cell = Cell(twins.draw(self._config, int(self.np_random.integers(2**31))))
+        self._start()
+
+    def _go_home(self) -> None:
+        """Have arms of a cell in real time go to where they start, and take the law there."""
+        for hand in self._hands.values():
+            self._cell.gripper(hand.arm).move(self._cell.gripper(hand.arm).state().max_width)
+        trajectories = [f"{arm}/joint_trajectory_controller" for arm in self._controls]
+        self._cell.switch(trajectories, strictness="force_auto")
+        starts = {arm: np.array(self._config.arms[arm].q_start) for arm in self._controls}
+        self._cell.move_to(starts)
+        self._cell.switch([f"{arm}/{LAW}" for arm in self._controls], strictness="force_auto")
+
+    def _pass_time(self) -> None:
+        if self._scene.is_lockstep:
+            self._cell.step(self._cycles)
+            return
+        self._due = max(self._due + 1.0 / self.rate, time.monotonic() - 1.0 / self.rate)
+        time.sleep(max(0.0, self._due - time.monotonic()))
+        self._cell.check()
+
+    def _info(self) -> dict[str, Any]:
+        faults = {arm: self._cell.state(arm).fault for arm in self._controls}
+        return {
+            "is_success": bool(self.task.is_done(self._scene)),
+            "fault": ", ".join(f"{arm}: {fault}" for arm, fault in faults.items() if fault),
+            "time": self._cell.time,
+        }
+
+    def _checked(self, action: ArrayLike) -> Vector:
+        shape = self.action_space.shape
+        numbers = np.asarray(action, float)
+        if numbers.shape != shape:
+            raise ActionRejected(f"action: got shape {numbers.shape}, allowed {shape}")
+        if not np.isfinite(numbers).all():
+            place = int(np.flatnonzero(~np.isfinite(numbers))[0])
+            raise ActionRejected(f"action: number {place} is {numbers[place]}, allowed finite ones")
+        return np.clip(numbers, self._low, self._high)
+
+    @property
+    def _low(self) -> Vector:
+        return np.asarray(self.action_space.low, float)  # type: ignore[attr-defined]
+
+    @property
+    def _high(self) -> Vector:
+        return np.asarray(self.action_space.high, float)  # type: ignore[attr-defined]
+
+
+def _layout(
+    controls: Mapping[str, Control], hands: Mapping[str, HandControl]
+) -> tuple[Vector, Vector, dict[str, slice]]:
+    """Return the bounds of an action, and where in it the numbers of each arm are."""
+    low: list[float] = []
+    high: list[float] = []
+    places = {}
+    for name, control in controls.items():
+        places[name] = slice(len(low), len(low) + len(control.low))
+        low += [*control.low, *([0.0] if name in hands else [])]
+        high += [*control.high, *([1.0] if name in hands else [])]
+    return np.array(low, np.float32), np.array(high, np.float32), places
+
+
+def _spec(randomise: str | Path | Mapping[str, Any] | None) -> PerturbationSpec | None:
+    if randomise is None:
+        return None
+    if isinstance(randomise, Mapping):
+        return PerturbationSpec.from_dict(dict(randomise), "randomise")
+    return PerturbationSpec.from_yaml(randomise)

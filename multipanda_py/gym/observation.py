@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a policy sees: arms, things, the goal, and pictures, as nested dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from multipanda_py.gym.control import Control, pose_numbers
+from multipanda_py.gym.scene_view import SceneView
+from multipanda_py.robots import ArmDescription
+
+Observation = dict[str, Any]
+_POSE = 9
+
+
+class Observer:
+    """Gather what is seen of a scene, as float32; pictures as bytes.
+
+    An arm has ``q``, ``dq``, ``pose`` of the tool in its base (position and two columns of the
+    rotation), ``twist``, ``wrench`` felt (force and torque along the base's axes), ``target``
+    and, with a hand, ``gripper`` (how far it is open, 0 to 1).
+
+    Args:
+        arms: Descriptions by name, of those that are seen.
+        controls: What their actions mean, by name.
+        things: Names of things whose poses in the world are seen.
+        goal_size: How many numbers the goal has.
+        cameras: Of the scene, by name: height and width [pixels].
+
+    Attributes:
+        space: Of all of it.
+    """
+
+    def __init__(
+        self,
+        arms: Mapping[str, ArmDescription],
+        controls: Mapping[str, Control],
+        things: Sequence[str],
+        goal_size: int,
+        cameras: Mapping[str, tuple[int, int]],
+    ) -> None:
+        self._arms, self._controls = arms, controls
+        self._things, self._goal_size, self._cameras = tuple(things), goal_size, dict(cameras)
+        parts: dict[str, spaces.Space[Any]] = {
+            name: spaces.Dict({key: _numbers(size) for key, size in self._sizes(name).items()})
+            for name in arms
+        }
+        if things:
+            parts["things"] = spaces.Dict({name: _numbers(_POSE) for name in things})
+        if goal_size:
+            parts["goal"] = _numbers(goal_size)
+        if cameras:
+            parts["images"] = spaces.Dict(
+                {
+                    name: spaces.Box(0, 255, (height, width, 3), np.uint8)
+                    for name, (height, width) in cameras.items()
+                }
+            )
+        self.space = spaces.Dict(parts)
+
+    def _sizes(self, arm: str) -> dict[str, int]:
+        n = self._arms[arm].n_joints
+        sizes = {"q": n, "dq": n, "pose": _POSE, "twist": 6, "wrench": 6}
+        sizes["target"] = len(self._controls[arm].target)
+        return sizes | ({} if self._arms[arm].gripper is None else {"gripper": 1})
+
+    def see(self, scene: SceneView) -> Observation:
+        """Return what is seen now."""
+        seen: Observation = {name: self._arm(scene, name) for name in self._arms}
+        if self._things:
+            poses = scene.cell.objects()
+            seen["things"] = {name: _float(pose_numbers(poses[name])) for name in self._things}
+        if self._goal_size:
+            seen["goal"] = _float(scene.goal)
+        if self._cameras:
+            seen["images"] = {
+                name: scene.cell.simulation.image(name, width, height)
+                for name, (height, width) in self._cameras.items()
+            }
+        return seen
+
+    def _arm(self, scene: SceneView, name: str) -> Observation:
+        state, hand = scene.cell.state(name), self._arms[name].gripper
+        seen = {
+            "q": _float(state.q),
+            "dq": _float(state.dq),
+            "pose": _float(pose_numbers(scene.cell.pose(name))),
+            "twist": _float(state.twist_ee_in_base),
+            "wrench": _float(state.wrench_ext_in_base),
+            "target": _float(self._controls[name].target),
+        }
+        return seen | ({} if hand is None else {"gripper": _float([scene.opening(name)])})
+
+
+def _numbers(size: int) -> spaces.Box:
+    return spaces.Box(-np.inf, np.inf, (size,), np.float32)
+
+
+def _float(numbers: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
+    return np.asarray(numbers, np.float32)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cell of an environment: a task's scene with the law that a control needs, or a user's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.gym.control import Control
+from multipanda_py.gym.task import GymTask
+
+LAW = "gym"
+"""Name of the instance that every arm has for an environment."""
+
+
+def lockstep_cell(task: GymTask, control: type[Control]) -> CellConfig:
+    """Return the cell of a task whose loop is stepped by hand.
+
+    Raises:
+        ConfigurationError: If the task's sections are faulty, with every fault.
+    """
+    arms = {name: dict(section) for name, section in task.arms.items()}
+    return CellConfig.from_dict(
+        {
+            "cell": {"name": "gym", "placement": "inline"},
+            "arms": arms,
+            "objects": {name: dict(section) for name, section in task.objects.items()},
+            "collisions": {"touching": list(task.touching)},
+            "controllets": {LAW: _law(task, control)},
+            "active": [f"{arm}/{LAW}" for arm in arms],
+        },
+        type(task).__name__,
+    )
+
+
+def cell_of_file(path: str | Path, task: GymTask, control: type[Control]) -> CellConfig:
+    """Return a user's cell with the law of a control added; nothing is active at its start.
+
+    Raises:
+        ConfigurationError: If the file is faulty, or its arms are not the task's.
+    """
+    config = CellConfig.from_yaml(path)
+    if missing := [name for name in task.arms if name not in config.arms]:
+        raise ConfigurationError(
+            f"{path}: arms: got {', '.join(config.arms)}; {type(task).__name__} needs "
+            f"{', '.join(missing)} too"
+        )
+    data = config.model_dump()
+    data["controllets"] = {**data["controllets"], LAW: _law(task, control)}
+    data["active"] = []
+    return CellConfig.from_dict(data, str(path))
+
+
+def _law(task: GymTask, control: type[Control]) -> Mapping[str, Any]:
+    return {"type": control.law, "params": {**control.params, **task.params}}

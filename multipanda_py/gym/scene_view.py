@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tasks see of a cell, and where they put things before an episode."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multipanda_py.cell.cell import Cell
+from multipanda_py.exceptions import SimulationRefused
+from multipanda_py.pose import Pose
+from multipanda_py.state import Vector
+
+
+class SceneView:
+    """Tools and things of a cell, in the world.
+
+    Args:
+        cell: That is started; in lockstep, or with a loop of its own.
+
+    Attributes:
+        cell: The same, for what is not here.
+        goal: Of the episode, as its task has drawn it.
+    """
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+        self.goal: Vector = np.zeros(0)
+        self._bases = {
+            name: Pose(arm.position_base_in_world, arm.rotation_base_in_world)
+            for name, arm in cell.descriptions.items()
+        }
+
+    @property
+    def is_lockstep(self) -> bool:
+        """Whether the cell is stepped by hand."""
+        return self.cell.config.cell.placement == "inline"
+
+    def tool(self, arm: str) -> Pose:
+        """Return where a tool is measured to be."""
+        return self._bases[arm] @ self.cell.pose(arm)
+
+    def in_base(self, arm: str, pose_in_world: Pose) -> Pose:
+        """Return a pose in the base of an arm."""
+        return self._bases[arm].inverse() @ pose_in_world
+
+    def thing(self, name: str) -> Pose:
+        """Return where a movable thing is.
+
+        Raises:
+            KeyError: If there is none that the cell knows of, as with real arms.
+        """
+        return self.cell.objects()[name]
+
+    def distance(self, first: ArrayLike, second: ArrayLike) -> float:
+        """Return how far two points are from each other [m]."""
+        return float(np.linalg.norm(np.subtract(first, second)))
+
+    def opening(self, arm: str) -> float:
+        """Return how far a hand is open, 0 to 1; 1 where there is none."""
+        hand = self.cell.descriptions[arm].gripper
+        return 1.0 if hand is None else self.cell.gripper(arm).state().width / hand.max_width
+
+    def place(self, name: str, pose: Pose) -> None:
+        """Put a movable thing somewhere, at rest; takes effect with the next cycle.
+
+        Raises:
+            SimulationRefused: If the arms are real: somebody has to do it by hand.
+        """
+        if self.is_lockstep:
+            self.cell.simulation.set_pose(name, pose)
+            return
+        if reason := self.cell.world.refusal():
+            raise SimulationRefused(f"{name} is put by hand: {reason}")
+        number = self.cell.world.ask_pose(name, pose)
+        self.cell.wait(lambda: self.cell.world.is_placed(name, number), 2.0, f"{name} in its place")
