@@ -99,7 +99,9 @@ class StepOfPose(Control):
         """Move the target and send it."""
         turn = pin.exp3(TURN * self.period * action[3:6])
         moved = self.pose.position + SPEED * self.period * action[:3]
-        self.pose = _within_gate(cell, self.arm.name, Pose(moved, _exact(turn @ self.pose.rotation)))
+        self.pose = _within_gate(
+            cell, self.arm.name, Pose(moved, _exact(turn @ self.pose.rotation))
+        )
         cell.set_target(self.arm.name, self.pose)
 
     @property
@@ -277,9 +279,7 @@ def pose_of(numbers: Vector, otherwise: Pose) -> Pose:
 
 def _within_gate(cell: Cell, arm: str, pose: Pose) -> Pose:
     gate, here = cell.config.gate, cell.pose(arm)
-    return pose.clipped(
-        here.position, here.rotation, NEAR * gate.position, NEAR * gate.rotation
-    )
+    return pose.clipped(here.position, here.rotation, NEAR * gate.position, NEAR * gate.rotation)
 
 
 def _exact(rotation: Matrix) -> Matrix:

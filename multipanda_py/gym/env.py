@@ -19,15 +19,17 @@ from multipanda_py.gym.control import Control, control_named
 from multipanda_py.gym.hand import HandControl
 from multipanda_py.gym.observation import Observation, Observer
 from multipanda_py.gym.scene_file import LAW, cell_of_file, lockstep_cell
-from multipanda_py.gym.scene_view import SceneView
 from multipanda_py.gym.task import GymTask
 from multipanda_py.gym.task_named import task_named
+from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.perturbation import PerturbationSpec
 from multipanda_py.state import Vector
 
 Action = NDArray[np.float32]
 SIZE = (128, 128)
 """Height and width of pictures [pixels], where nobody says."""
+AT_REST = 0.01
+"""Speed of joints below which arms begin to go home [rad/s, m/s]."""
 RATES = (1.0, 100.0)
 """Least and largest number of steps a second."""
 
@@ -39,9 +41,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
     hand, one more: open above 0.6, closed below 0.4.
 
     In lockstep, which is the default, a step takes as long as the machine needs, and a seed is an
-    episode to the last bit. With a cell file that has a loop of its own (``cell.placement`` process
-    or thread; real arms) the same class acts in real time: a step waits for its instant, and
-    ``reset`` has the arms go to where they start.
+    episode to the last bit. With a cell file that has a loop of its own (``cell.placement``
+    process or thread; real arms) the same class acts in real time: a step waits for its instant,
+    and ``reset`` has the arms go to where they start.
 
     Args:
         task: A name that :func:`.task_named` knows, or a task of one's own.
@@ -76,9 +78,13 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         render_mode: str | None = None,
     ) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ConfigurationError(f"render_mode: got {render_mode!r}, allowed rgb_array or None")
+            raise ConfigurationError(
+                f"render_mode: got {render_mode!r}, allowed rgb_array or None"
+            )
         if not RATES[0] <= rate <= RATES[1]:
-            raise ConfigurationError(f"rate: got {rate!r}, allowed {RATES[0]:g} to {RATES[1]:g} Hz")
+            raise ConfigurationError(
+                f"rate: got {rate!r}, allowed {RATES[0]:g} to {RATES[1]:g} Hz"
+            )
         self.task = task_named(task) if isinstance(task, str) else task
         self.render_mode, self.rate = render_mode, float(rate)
         kind = control_named(control)
@@ -98,7 +104,10 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         }
         self._hands = {name: HandControl(name) for name, arm in arms.items() if arm.gripper}
         low, high, self._places = _layout(self._controls, self._hands)
-        self.action_space = spaces.Box(low, high, dtype=np.float32)
+        self._low, self._high = low, high
+        self.action_space = spaces.Box(
+            low.astype(np.float32), high.astype(np.float32), dtype=np.float32
+        )
         movable = [name for name, thing in self._config.objects.items() if thing.mass]
         sizes = cameras if isinstance(cameras, Mapping) else dict.fromkeys(cameras, SIZE)
         self._observer = Observer(
@@ -114,7 +123,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return self._cell
 
     @property
-    def scene(self) -> SceneView:
+    def scene(self) -> TaskScene:
         """What the task sees."""
         return self._scene
 
@@ -142,8 +151,10 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._scene.goal = np.asarray(self.task.begin(self._scene, self.np_random), float)
         if self._scene.is_lockstep:
             self._cell.step(1)
-        for part in (*self._controls.values(), *self._hands.values()):
-            part.begin(self._cell)
+        for control in self._controls.values():
+            control.begin(self._cell)
+        for hand in self._hands.values():
+            hand.begin(self._cell)
         self._steps, self._due = 0, time.monotonic()
         return self._observer.see(self._scene), self._info()
 
@@ -201,7 +212,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
     def _start(self) -> None:
         self._cell.start()
         self._is_open = True
-        self._scene = SceneView(self._cell)
+        self._scene = TaskScene(self._cell)
         if self._scene.is_lockstep:
             self._home = self._cell.simulation.save()
 
@@ -215,11 +226,16 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         """Have arms of a cell in real time go to where they start, and take the law there."""
         for hand in self._hands.values():
             self._cell.gripper(hand.arm).move(self._cell.gripper(hand.arm).state().max_width)
+        self._cell.hold()
+        self._cell.wait(self._rests, 10.0, "arms at rest")
         trajectories = [f"{arm}/joint_trajectory_controller" for arm in self._controls]
         self._cell.switch(trajectories, strictness="force_auto")
         starts = {arm: np.array(self._config.arms[arm].q_start) for arm in self._controls}
         self._cell.move_to(starts)
         self._cell.switch([f"{arm}/{LAW}" for arm in self._controls], strictness="force_auto")
+
+    def _rests(self) -> bool:
+        return all(np.abs(self._cell.state(arm).dq).max() < AT_REST for arm in self._controls)
 
     def _pass_time(self) -> None:
         if self._scene.is_lockstep:
@@ -239,21 +255,16 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     def _checked(self, action: ArrayLike) -> Vector:
         shape = self.action_space.shape
-        numbers = np.asarray(action, float)
+        numbers: Vector = np.asarray(action, np.float64)
         if numbers.shape != shape:
             raise ActionRejected(f"action: got shape {numbers.shape}, allowed {shape}")
         if not np.isfinite(numbers).all():
             place = int(np.flatnonzero(~np.isfinite(numbers))[0])
-            raise ActionRejected(f"action: number {place} is {numbers[place]}, allowed finite ones")
-        return np.clip(numbers, self._low, self._high)
-
-    @property
-    def _low(self) -> Vector:
-        return np.asarray(self.action_space.low, float)  # type: ignore[attr-defined]
-
-    @property
-    def _high(self) -> Vector:
-        return np.asarray(self.action_space.high, float)  # type: ignore[attr-defined]
+            raise ActionRejected(
+                f"action: number {place} is {numbers[place]}, allowed finite ones"
+            )
+        clipped: Vector = np.clip(numbers, self._low, self._high)
+        return clipped
 
 
 def _layout(
@@ -267,7 +278,7 @@ def _layout(
         places[name] = slice(len(low), len(low) + len(control.low))
         low += [*control.low, *([0.0] if name in hands else [])]
         high += [*control.high, *([1.0] if name in hands else [])]
-    return np.array(low, np.float32), np.array(high, np.float32), places
+    return np.array(low), np.array(high), places
 
 
 def _spec(randomise: str | Path | Mapping[str, Any] | None) -> PerturbationSpec | None:

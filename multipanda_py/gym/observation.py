@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from multipanda_py.gym.control import Control, pose_numbers
-from multipanda_py.gym.scene_view import SceneView
+from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.robots import ArmDescription
 
 Observation = dict[str, Any]
@@ -68,7 +68,7 @@ class Observer:
         sizes["target"] = len(self._controls[arm].target)
         return sizes | ({} if self._arms[arm].gripper is None else {"gripper": 1})
 
-    def see(self, scene: SceneView) -> Observation:
+    def see(self, scene: TaskScene) -> Observation:
         """Return what is seen now."""
         seen: Observation = {name: self._arm(scene, name) for name in self._arms}
         if self._things:
@@ -83,7 +83,7 @@ class Observer:
             }
         return seen
 
-    def _arm(self, scene: SceneView, name: str) -> Observation:
+    def _arm(self, scene: TaskScene, name: str) -> Observation:
         state, hand = scene.cell.state(name), self._arms[name].gripper
         seen = {
             "q": _float(state.q),

@@ -14,6 +14,8 @@ from multipanda_py.gym.task import GymTask
 
 LAW = "gym"
 """Name of the instance that every arm has for an environment."""
+STALLED = 1.0
+"""Silence of a policy after which arms of a cell in real time hold [s]."""
 
 
 def lockstep_cell(task: GymTask, control: type[Control]) -> CellConfig:
@@ -49,7 +51,10 @@ def cell_of_file(path: str | Path, task: GymTask, control: type[Control]) -> Cel
             f"{', '.join(missing)} too"
         )
     data = config.model_dump()
-    data["controllets"] = {**data["controllets"], LAW: _law(task, control)}
+    data["controllets"] = {
+        **data["controllets"],
+        LAW: {**_law(task, control), "target_timeout": STALLED},
+    }
     data["active"] = []
     return CellConfig.from_dict(data, str(path))
 

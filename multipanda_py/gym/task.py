@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from multipanda_py.gym.scene_view import SceneView
+from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
@@ -37,20 +37,20 @@ class GymTask(ABC):
     touching: ClassVar[tuple[str, ...]] = ()
     params: ClassVar[Mapping[str, Any]] = {}
 
-    def begin(self, scene: SceneView, random: np.random.Generator) -> Vector:
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Put things where the episode begins, and return its goal, (goal_size,)."""
         return np.zeros(0)
 
     @abstractmethod
-    def reward(self, scene: SceneView) -> float:
+    def reward(self, scene: TaskScene) -> float:
         """Return how much of the task is done, 0 to 1; smooth enough to be learned from."""
 
     @abstractmethod
-    def is_done(self, scene: SceneView) -> bool:
+    def is_done(self, scene: TaskScene) -> bool:
         """Return whether the task is done: the episode ends."""
 
-    def expert(self, scene: SceneView, time: float) -> dict[str, tuple[Pose, float]]:
-        """Return by arm where the tool is to be in the world, and how far the hand is open, 0 to 1.
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
+        """Return by arm where its tool is to be in the world, and how far its hand open, 0 to 1.
 
         For demonstrations, and to know that a task can be done; not every task has one.
 

@@ -12,7 +12,7 @@ from multipanda_py.gym.task import GymTask
 BUILT_IN = {
     "reach": "Reach",
     "reach_two": "ReachTwo",
-    "push": "Push",
+    "push": "PushPuck",
     "pick_and_place": "PickAndPlace",
     "lift_box": "LiftBox",
     "hand_over": "HandOver",

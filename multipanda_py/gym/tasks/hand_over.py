@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.gym.scene_view import SceneView
 from multipanda_py.gym.task import GymTask, closeness
+from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.gym.tasks.scene_parts import DOWN, TABLE, TOP, turned
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
@@ -29,12 +29,13 @@ class HandOver(GymTask):
     objects = {
         "table": TABLE,
         "bar": {"shape": "box", "size": _HALF.tolist(), "position": [0.5, 0.18, TOP + _HALF[2]],
-                "rpy": [0.0, 0.0, 1.5708], "mass": 0.05, "friction": 1.0, "rgba": [0.9, 0.6, 0.1, 1.0]},
+                "rpy": [0.0, 0.0, 1.5708], "mass": 0.05, "friction": 1.0,
+                "rgba": [0.9, 0.6, 0.1, 1.0]},
     }  # fmt: skip
     seconds = 25.0
     params = {"collision_avoidance": {"arms": False}}  # hands come nearer than it lets them
 
-    def begin(self, scene: SceneView, random: np.random.Generator) -> Vector:
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Put the bar down."""
         at = random.uniform([0.45, 0.14], [0.55, 0.2])
         scene.place("bar", Pose(np.array([*at, TOP + _HALF[2]]), _ALONG))
@@ -43,10 +44,10 @@ class HandOver(GymTask):
 
     _phase = 0
 
-    def _holds(self, scene: SceneView, arm: str) -> bool:
+    def _holds(self, scene: TaskScene, arm: str) -> bool:
         return scene.opening(arm) < _GRASPED and scene.cell.gripper(arm).state().is_grasped
 
-    def reward(self, scene: SceneView) -> float:
+    def reward(self, scene: TaskScene) -> float:
         """Return a third each for a bar in the left hand, in both, and in the right one alone."""
         left, right = (self._holds(scene, arm) for arm in self.arms)
         near = closeness(
@@ -59,12 +60,12 @@ class HandOver(GymTask):
             return (1.0 + closeness(way, 0.2)) / 3.0
         return 0.8
 
-    def is_done(self, scene: SceneView) -> bool:
+    def is_done(self, scene: TaskScene) -> bool:
         """Return whether the right hand alone has the bar, off the table."""
         is_up = float(scene.thing("bar").position[2]) > TOP + 0.08
         return is_up and self._holds(scene, "right") and scene.opening("left") > 0.8
 
-    def expert(self, scene: SceneView, time: float) -> dict[str, tuple[Pose, float]]:
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Take it at one end, meet in the air, take it at the other end, and let go."""
         bar = scene.thing("bar")
         ends = {"left": bar.position + _END * bar.rotation[:, 0],
@@ -88,7 +89,7 @@ class HandOver(GymTask):
             up = scene.tool("left")
         return {"left": (up, 1.0), "right": (right, 0.0)}
 
-    def _take(self, scene: SceneView, arm: str, at: Vector) -> tuple[Pose, float]:
+    def _take(self, scene: TaskScene, arm: str, at: Vector) -> tuple[Pose, float]:
         tool = scene.tool(arm).position
         off = at - tool
         is_over = abs(float(off[0])) < 0.012 and abs(float(off[1])) < 0.03  # fingers close along x

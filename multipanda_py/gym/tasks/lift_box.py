@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.gym.scene_view import SceneView
 from multipanda_py.gym.task import GymTask, closeness
+from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.gym.tasks.scene_parts import turned
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
@@ -46,40 +46,44 @@ class LiftBox(GymTask):
 
     _rest = Pose.identity()
 
-    def begin(self, scene: SceneView, random: np.random.Generator) -> Vector:
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Put the box down, turned a little; the goal is a height of its middle."""
         at, yaw = random.uniform([0.47, -0.01], [0.53, 0.01]), random.uniform(-0.1, 0.1)
         self._rest = Pose(np.array([*at, _TOP + _HALF[2]]), turned(yaw))
         scene.place("box", self._rest)
         return np.array([_TOP + _HALF[2] + 0.15])
 
-    def _tips_off(self, scene: SceneView) -> float:
+    def _tips_off(self, scene: TaskScene) -> float:
         """Return how far the tips are from the sides of the box, both together [m]."""
         box = scene.thing("box")
         return sum(
-            scene.distance(scene.tool(arm).position, box.position + side * _HALF[1] * box.rotation[:, 1])
+            scene.distance(
+                scene.tool(arm).position, box.position + side * _HALF[1] * box.rotation[:, 1]
+            )
             for arm, side in (("left", 1.0), ("right", -1.0))
         )
 
-    def reward(self, scene: SceneView) -> float:
+    def reward(self, scene: TaskScene) -> float:
         """Return how near the tips are to the box, then how high it is."""
         risen = 1.0 - abs(float(scene.goal[0] - scene.thing("box").position[2])) / 0.15
         return 0.3 * closeness(self._tips_off(scene), 0.2) + 0.7 * max(0.0, min(1.0, risen))
 
-    def is_done(self, scene: SceneView) -> bool:
+    def is_done(self, scene: TaskScene) -> bool:
         """Return whether the box is up, and upright."""
         box = scene.thing("box")
         is_upright = float(box.rotation[2, 2]) > 0.95
         return is_upright and abs(float(scene.goal[0] - box.position[2])) < _NEAR
 
-    def expert(self, scene: SceneView, time: float) -> dict[str, tuple[Pose, float]]:
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Press on both sides of where the box stood, and go up with it."""
         off = _PRESS if time > 1.0 else -0.015
         lift = np.array([0.0, 0.0, min(0.08 * max(0.0, time - 2.5), 0.16)])
         return {
             arm: (
                 Pose(
-                    self._rest.position + lift + side * (_HALF[1] - off) * self._rest.rotation[:, 1],
+                    self._rest.position
+                    + lift
+                    + side * (_HALF[1] - off) * self._rest.rotation[:, 1],
                     self._rest.rotation @ _INWARD[arm],
                 ),
                 1.0,

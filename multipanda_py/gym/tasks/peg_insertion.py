@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.gym.scene_view import SceneView
 from multipanda_py.gym.task import GymTask, closeness
+from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.gym.tasks.scene_parts import DOWN, TABLE, TOP
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
@@ -51,26 +51,26 @@ class PegInsertion(GymTask):
     goal_size = 2
     seconds = 20.0
 
-    def begin(self, scene: SceneView, random: np.random.Generator) -> Vector:
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Return where the hole is seen: not quite where it is."""
         return _HOLE + random.uniform(-_ERROR, _ERROR, 2)
 
-    def _depth(self, scene: SceneView) -> float:
+    def _depth(self, scene: TaskScene) -> float:
         tip = scene.tool("arm").position
         is_inside = float(np.abs(tip[:2] - _HOLE).max()) < _RADIUS
         return float(TOP + _HEIGHT - tip[2]) if is_inside else 0.0
 
-    def reward(self, scene: SceneView) -> float:
+    def reward(self, scene: TaskScene) -> float:
         """Return how near the tip is to the hole, and how deep in it."""
         tip = scene.tool("arm").position
         way = scene.distance(tip, [*_HOLE, TOP + _HEIGHT - _DEEP])
         return 0.3 * closeness(way, 0.1) + 0.7 * min(1.0, max(0.0, self._depth(scene) / _DEEP))
 
-    def is_done(self, scene: SceneView) -> bool:
+    def is_done(self, scene: TaskScene) -> bool:
         """Return whether the tip is 25 mm deep."""
         return self._depth(scene) > _DEEP
 
-    def expert(self, scene: SceneView, time: float) -> dict[str, tuple[Pose, float]]:
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Press lightly where the hole is seen, and search in a spiral until the tip falls in."""
         tip = scene.tool("arm").position
         seen = scene.goal

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.gym.scene_view import SceneView
 from multipanda_py.gym.task import GymTask, closeness
+from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.gym.tasks.scene_parts import DOWN, TABLE, TOP, turned
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
@@ -29,31 +29,31 @@ class PickAndPlace(GymTask):
     goal_size = 3
     seconds = 12.0
 
-    def begin(self, scene: SceneView, random: np.random.Generator) -> Vector:
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Put the cube down, turned somehow, and draw a point above the table."""
         at, yaw = random.uniform([0.4, -0.15], [0.55, 0.15]), random.uniform(-0.6, 0.6)
         scene.place("cube", Pose(np.array([*at, TOP + _HALF]), turned(yaw)))
         return random.uniform([0.4, -0.2, TOP + 0.08], [0.58, 0.2, TOP + 0.25])
 
-    def reward(self, scene: SceneView) -> float:
+    def reward(self, scene: TaskScene) -> float:
         """Return how near hand and cube are, then cube and goal."""
         cube = scene.thing("cube").position
         reaching = closeness(scene.distance(scene.tool("arm").position, cube), 0.1)
         return 0.3 * reaching + 0.7 * closeness(scene.distance(cube, scene.goal), 0.15) * reaching
 
-    def is_done(self, scene: SceneView) -> bool:
+    def is_done(self, scene: TaskScene) -> bool:
         """Return whether the cube is within 15 mm of its point, in the hand."""
         cube = scene.thing("cube").position
         in_hand = scene.distance(scene.tool("arm").position, cube) < 0.03
         return in_hand and scene.distance(cube, scene.goal) < _NEAR
 
-    def expert(self, scene: SceneView, time: float) -> dict[str, tuple[Pose, float]]:
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Go over the cube, down, close, and carry it."""
         return {"arm": grasp_and_carry(scene, "arm", "cube", scene.goal, _GRASPED)}
 
 
 def grasp_and_carry(
-    scene: SceneView, arm: str, thing: str, goal: Vector, grasped: float
+    scene: TaskScene, arm: str, thing: str, goal: Vector, grasped: float
 ) -> tuple[Pose, float]:
     """Return where a hand goes, and how far it is open, to bring a thing's middle to a point.
 
@@ -71,7 +71,9 @@ def grasp_and_carry(
     off = pose.position - tool.position
     is_over = float(np.linalg.norm(off[:2])) < 0.012
     is_there = is_over and abs(float(off[2])) < 0.012
-    has_it = is_there and scene.opening(arm) < grasped and scene.cell.gripper(arm).state().is_grasped
+    has_it = (
+        is_there and scene.opening(arm) < grasped and scene.cell.gripper(arm).state().is_grasped
+    )
     if has_it:
         return Pose(tool.position + (goal - pose.position), tool.rotation), 0.0
     if is_there:

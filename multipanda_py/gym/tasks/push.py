@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.gym.scene_view import SceneView
 from multipanda_py.gym.task import GymTask, closeness
+from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.gym.tasks.scene_parts import DOWN, ROD, TABLE, TOP
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
@@ -18,7 +18,7 @@ _BEHIND = 0.075
 """From the middle of the puck to where the rod begins to push [m]."""
 
 
-class Push(GymTask):
+class PushPuck(GymTask):
     """A puck of 300 g, a rod to push it with, and a place some way off."""
 
     arms = {"arm": {"hand": False, "tool": ROD}}
@@ -30,26 +30,26 @@ class Push(GymTask):
     goal_size = 2
     seconds = 15.0
 
-    def begin(self, scene: SceneView, random: np.random.Generator) -> Vector:
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Put the puck down, and draw a place 10 to 18 cm from it."""
         at = random.uniform([0.42, -0.12], [0.54, 0.12])
         scene.place("puck", Pose(np.array([*at, TOP + _HALF]), np.eye(3)))
         direction, way = random.uniform(-1.2, 1.2), random.uniform(0.1, 0.18)
         return at + way * np.array([np.cos(direction), np.sin(direction)])
 
-    def _left(self, scene: SceneView) -> float:
+    def _left(self, scene: TaskScene) -> float:
         return scene.distance(scene.thing("puck").position[:2], scene.goal)
 
-    def reward(self, scene: SceneView) -> float:
+    def reward(self, scene: TaskScene) -> float:
         """Return how near the puck is to its place, and a little for the rod near the puck."""
         rod = scene.distance(scene.tool("arm").position, scene.thing("puck").position)
         return 0.8 * closeness(self._left(scene), 0.1) + 0.2 * closeness(rod - 0.05, 0.2)
 
-    def is_done(self, scene: SceneView) -> bool:
+    def is_done(self, scene: TaskScene) -> bool:
         """Return whether the puck is within two centimetres of its place."""
         return self._left(scene) < _NEAR
 
-    def expert(self, scene: SceneView, time: float) -> dict[str, tuple[Pose, float]]:
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Come down behind the puck, and push along the line to its place."""
         puck, tool = scene.thing("puck").position[:2], scene.tool("arm").position
         way = scene.goal - puck

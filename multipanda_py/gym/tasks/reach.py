@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.gym.scene_view import SceneView
 from multipanda_py.gym.task import GymTask, closeness
+from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
@@ -23,27 +23,27 @@ class Reach(GymTask):
     goal_size = 3
     seconds = 5.0
 
-    def begin(self, scene: SceneView, random: np.random.Generator) -> Vector:
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Draw a point for each arm, in the world."""
         bases = [scene.cell.descriptions[arm].position_base_in_world for arm in self.arms]
         return np.concatenate([base + random.uniform(_LOW, _HIGH) for base in bases])
 
-    def _distances(self, scene: SceneView) -> list[float]:
+    def _distances(self, scene: TaskScene) -> list[float]:
         goals = scene.goal.reshape(-1, 3)
         return [
             scene.distance(scene.tool(arm).position, goal)
             for arm, goal in zip(self.arms, goals, strict=True)
         ]
 
-    def reward(self, scene: SceneView) -> float:
+    def reward(self, scene: TaskScene) -> float:
         """Return how near the tools are, the mean of them."""
         return float(np.mean([closeness(one, 0.2) for one in self._distances(scene)]))
 
-    def is_done(self, scene: SceneView) -> bool:
+    def is_done(self, scene: TaskScene) -> bool:
         """Return whether every tool is within a centimetre."""
         return max(self._distances(scene)) < _NEAR
 
-    def expert(self, scene: SceneView, time: float) -> dict[str, tuple[Pose, float]]:
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Go there, turned as the tools are."""
         goals = scene.goal.reshape(-1, 3)
         return {

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.gym.scene_view import SceneView
 from multipanda_py.gym.task import GymTask, closeness
+from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.gym.tasks.pick_and_place import grasp_and_carry
 from multipanda_py.gym.tasks.scene_parts import DOWN, TABLE, TOP, turned
 from multipanda_py.pose import Pose
@@ -31,7 +31,7 @@ class StackBricks(GymTask):
     goal_size = 3
     seconds = 30.0
 
-    def begin(self, scene: SceneView, random: np.random.Generator) -> Vector:
+    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Put the bricks down; the goal is the middle of the lower one."""
         for name, side in (("lower", 1.0), ("upper", -1.0)):
             at = random.uniform([0.45, 0.16], [0.55, 0.24]) * [1.0, side]
@@ -43,24 +43,24 @@ class StackBricks(GymTask):
 
     _phase = 0
 
-    def _off(self, scene: SceneView) -> tuple[float, float]:
+    def _off(self, scene: TaskScene) -> tuple[float, float]:
         """Return how far the lower brick and the upper one are from their places [m]."""
         lower, upper = scene.thing("lower").position, scene.thing("upper").position
         on_top = lower + [0.0, 0.0, 2.0 * _HALF[2]]
         return scene.distance(lower, scene.goal), scene.distance(upper, on_top)
 
-    def reward(self, scene: SceneView) -> float:
+    def reward(self, scene: TaskScene) -> float:
         """Return how near the bricks are to their places."""
         lower, upper = self._off(scene)
         return 0.5 * closeness(lower, 0.1) + 0.5 * closeness(upper, 0.1) * closeness(lower, 0.05)
 
-    def is_done(self, scene: SceneView) -> bool:
+    def is_done(self, scene: TaskScene) -> bool:
         """Return whether the bricks stand, and both hands have let go."""
         lower, upper = self._off(scene)
         let_go = all(scene.opening(arm) > _GRASPED for arm in self.arms)
         return let_go and lower < 2.0 * _NEAR and upper < _NEAR
 
-    def expert(self, scene: SceneView, time: float) -> dict[str, tuple[Pose, float]]:
+    def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Bring the lower brick, let go, step aside, and bring the upper one."""
         lower, upper = scene.thing("lower").position, scene.thing("upper").position
         aside = {arm: (Pose(at, DOWN), 1.0) for arm, at in _ASIDE.items()}
@@ -78,14 +78,14 @@ class StackBricks(GymTask):
             return aside | {"right": self._bring(scene, "right", "upper", on_top)}
         return aside | {"right": self._leave(scene, "right")}
 
-    def _bring(self, scene: SceneView, arm: str, thing: str, goal: Vector) -> tuple[Pose, float]:
+    def _bring(self, scene: TaskScene, arm: str, thing: str, goal: Vector) -> tuple[Pose, float]:
         """Carry a brick over its place, then down."""
         at = scene.thing(thing).position
         over = goal + [0.0, 0.0, 0.08]
         is_over = scene.distance(at[:2], goal[:2]) < 0.006
         return grasp_and_carry(scene, arm, thing, goal if is_over else over, _GRASPED)
 
-    def _leave(self, scene: SceneView, arm: str) -> tuple[Pose, float]:
+    def _leave(self, scene: TaskScene, arm: str) -> tuple[Pose, float]:
         """Open, go up, and aside."""
         tool = scene.tool(arm)
         if scene.opening(arm) < 0.9:

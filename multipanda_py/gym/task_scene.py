@@ -12,7 +12,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
 
-class SceneView:
+class TaskScene:
     """Tools and things of a cell, in the world.
 
     Args:
@@ -73,4 +73,6 @@ class SceneView:
         if reason := self.cell.world.refusal():
             raise SimulationRefused(f"{name} is put by hand: {reason}")
         number = self.cell.world.ask_pose(name, pose)
-        self.cell.wait(lambda: self.cell.world.is_placed(name, number), 2.0, f"{name} in its place")
+        self.cell.wait(
+            lambda: self.cell.world.is_placed(name, number), 2.0, f"{name} in its place"
+        )

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same environment on a cell whose loop runs by itself, and several of them in processes."""
+
+from __future__ import annotations
+
+import time
+
+import gymnasium
+import numpy as np
+import pytest
+import yaml
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.gym import CellEnv
+
+CELL = {
+    "cell": {"name": "gym_real_time", "placement": "thread"},
+    "realtime": {"priority": 0, "cpu": -2},
+    "arms": {"arm": {"hand": False}},
+    "controllets": {"joint_trajectory_controller": {"type": "joint_trajectory"}},
+}
+
+
+def written(folder, data):
+    path = folder / "cell.yaml"
+    path.write_text(yaml.safe_dump({"/**": {"ros__parameters": data}}), encoding="utf-8")
+    return path
+
+
+def test_a_cell_in_real_time_is_acted_on_at_the_steps_rate(tmp_path):
+    env = CellEnv("reach", cell=written(tmp_path, CELL), rate=20.0)
+    try:
+        env.reset(seed=0)
+        first, begun = env.scene.tool("arm").position, time.monotonic()
+        for _ in range(10):
+            seen, _, _, _, info = env.step(env.expert_action())
+        took = time.monotonic() - begun
+        assert not info["fault"]
+        assert took > 0.45, "a step waits for its instant"
+        goal = env.scene.goal
+        assert env.scene.distance(seen["arm"]["pose"][:3], goal) < env.scene.distance(first, goal)
+        env.reset(seed=1)  # which has the arm go back to where it starts
+        assert env.cell.state("arm").q == pytest.approx(
+            env.cell.config.arms["arm"].q_start, abs=0.02
+        )
+    finally:
+        env.close()
+
+
+def test_a_policy_that_stalls_leaves_an_arm_that_holds(tmp_path):
+    env = CellEnv("reach", cell=written(tmp_path, CELL))
+    try:
+        env.reset(seed=0)
+        for _ in range(8):
+            env.step([1.0, 0.0, -1.0, 0.0, 0.0, 0.0])
+        said = []
+
+        def is_stale():
+            said.extend(str(event) for event in env.cell.events())
+            return any("stale" in one for one in said)
+
+        env.cell.wait(is_stale, 20.0, "the end of the stream")
+        env.cell.wait(lambda: np.abs(env.cell.state("arm").dq).max() < 0.01, 20.0, "rest")
+    finally:
+        env.close()
+
+
+def test_a_cell_without_the_task_s_arms_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match="got arm; ReachTwo needs left, right too"):
+        CellEnv("reach_two", cell=written(tmp_path, CELL))
+
+
+def test_twins_are_for_lockstep(tmp_path):
+    with pytest.raises(ConfigurationError, match="allowed one in lockstep"):
+        CellEnv("reach", cell=written(tmp_path, CELL), randomise={"seed": 1})
+
+
+def test_two_processes_step_as_one_does():
+    envs = gymnasium.make_vec(
+        "multipanda_py.gym:multipanda/reach-v0", 2, vectorization_mode="async",
+        vector_kwargs={"context": "spawn"},
+    )  # fmt: skip
+    alone = CellEnv("reach")
+    try:
+        envs.reset(seed=[3, 4])
+        alone.reset(seed=4)
+        action = np.array([0.5, 0.0, -0.5, 0.0, 0.2, 0.0], np.float32)
+        for _ in range(3):
+            seen, rewards, *_ = envs.step(np.stack([0.0 * action, action]))
+            own, reward, *_ = alone.step(action)
+        assert np.array_equal(seen["arm"]["q"][1], own["arm"]["q"])
+        assert rewards[1] == pytest.approx(reward)
+    finally:
+        envs.close()
+        alone.close()
