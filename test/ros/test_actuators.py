@@ -151,7 +151,8 @@ def test_what_is_refused_is_counted_and_said(arm, node, topic, data, reason):
         lambda: int(told()["refused targets"]) > before and reason in told()["last refusal"],
         reason,
     )  # fmt: skip
-    assert arm.values("joint_1")[2:4] == pytest.approx(references, abs=1e-9)
+    # The motors may still come to rest; what was refused asks for a tenth of a radian and more.
+    assert arm.values("joint_1")[2:4] == pytest.approx(references, abs=5e-3)
 
 
 def test_the_page_lists_these_topics(node, client):
