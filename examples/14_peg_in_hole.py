@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take a peg, and put it into a hole half a millimetre wider on each side, by feel.
+
+Run: .venv/bin/python examples/14_peg_in_hole.py [seed]
+
+The peg is 16 mm thick and slips a little in the hand; where the hole is, is known to 3 mm and two
+degrees. The hand presses lightly and searches in a spiral until the tip falls in, then it lets
+compliance do the rest. All is simulated: the peg is where MuJoCo's contacts leave it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from multipanda_py import Cell, Pose
+from multipanda_py.config.cell_file import CellConfig
+
+LAW = "cartesian_impedance_controller"
+RADIUS, LENGTH, CLEARANCE = 0.008, 0.09, 0.0005  # of the peg, and to each wall [m]
+TABLE, BLOCK = 0.2, 0.04  # heights [m]
+HOLE, PEG = np.array([0.5, 0.1]), np.array([0.5, -0.1])  # places on the table [m]
+GRIP = 0.01  # from the middle of the peg up to the fingers [m]
+DOWN = np.diag([1.0, -1.0, -1.0])  # of a hand that points down
+PITCH, SPEED = 0.0007, 0.006  # of the spiral [m, m/s]
+PRESS = 0.015  # how far below the block the target is: 6 N by the spring [m]
+STEP = 20  # cycles between targets
+
+
+def walls() -> dict[str, dict[str, object]]:
+    """Return a block with a square hole, of four walls."""
+    inner, thick, half = RADIUS + CLEARANCE, 0.03, 0.5 * BLOCK
+    made: dict[str, dict[str, object]] = {}
+    for name, side in (("front", (1.0, 0.0)), ("back", (-1.0, 0.0)),
+                       ("left", (0.0, 1.0)), ("right", (0.0, -1.0))):  # fmt: skip
+        at = HOLE + np.array(side) * (inner + thick)
+        size = [thick, inner + 2 * thick, half] if side[0] else [inner + 2 * thick, thick, half]
+        made[f"wall_{name}"] = {
+            "shape": "box", "size": size, "position": [*at.tolist(), TABLE + half],
+            "friction": 0.2, "contact_time": 0.005,
+        }  # fmt: skip
+    return made
+
+
+def bench() -> Cell:
+    """Return an arm with a hand, a peg that stands, and a block with a hole."""
+    top = {
+        "shape": "box",
+        "contact_time": 0.005,
+        "size": [0.2, 0.3, TABLE / 2],
+        "position": [0.5, 0.0, TABLE / 2],
+    }
+    peg = {
+        "shape": "cylinder",
+        "size": [RADIUS, LENGTH / 2],
+        "mass": 0.05,
+        "friction": 0.4,
+        "position": [*PEG.tolist(), TABLE + LENGTH / 2],
+    }
+    soft = {"stiffness": [1200.0, 1200.0, 400.0, 25.0, 25.0, 40.0]}
+    return Cell(
+        CellConfig.from_dict(
+            {
+                "cell": {"name": "peg", "placement": "inline"},
+                "arms": {"arm": {}},
+                "objects": {"table": top, "peg": peg, **walls()},
+                "controllets": {LAW: {"type": "cartesian_impedance", "params": soft}},
+                "active": [f"arm/{LAW}"],
+            }
+        )
+    )
+
+
+class Hand:
+    """The hand and where it was sent last."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell, self.fingers = cell, cell.gripper("arm")
+        self.goal = cell.pose("arm")
+
+    def send(self, pose: Pose) -> None:
+        """Send a target, and let it be followed for a moment."""
+        self.goal = pose
+        self.cell.set_target("arm", pose)
+        self.cell.step(STEP)
+
+    def go(self, position: np.ndarray, rotation: np.ndarray = DOWN) -> None:
+        """Go there in a straight line, 15 cm a second."""
+        begin, end = self.goal, Pose(position, rotation)
+        steps = max(1, round(begin.distance(end)[0] / 0.15 / (1e-3 * STEP)))
+        for k in range(steps):
+            self.send(begin.between(end, (k + 1) / steps))
+        self.cell.step(300)
+
+    def depth(self) -> float:
+        """Return how deep the tip of the peg is in the hole [m]."""
+        peg = self.cell.objects()["peg"]
+        tip = peg.position - 0.5 * LENGTH * abs(peg.rotation[2, 2]) * np.array([0.0, 0.0, 1.0])
+        is_inside = np.abs(tip[:2] - HOLE).max() < RADIUS
+        return float(TABLE + BLOCK - tip[2]) if is_inside else 0.0
+
+
+def main(seed: int = 0) -> float:
+    """Put the peg in; return how deep it is in the end [m]."""
+    random = np.random.default_rng(seed)
+    seen = HOLE + random.uniform(-0.003, 0.003, 2)
+    tilt = Pose.from_rpy(np.zeros(3), [*random.uniform(-0.035, 0.035, 2), 0.0]).rotation
+    with bench() as cell:
+        cell.step(100)
+        hand = Hand(cell)
+        hand.fingers.move(0.06).wait()
+        at = np.array([*PEG, TABLE + 0.5 * LENGTH + GRIP])
+        over = np.array([0.0, 0.0, 0.1])
+        hand.go(at + over)
+        hand.go(at)
+        grasped = hand.fingers.grasp(width=2 * RADIUS, force=60.0).wait()
+        if not grasped.succeeded:
+            raise SystemExit(f"the peg is not in the hand: {grasped.text}")
+        hand.go(at + over)
+        height = TABLE + BLOCK + 0.5 * LENGTH + GRIP
+        hand.go(np.array([*seen, height + 0.03]), tilt @ DOWN)
+        hand.go(np.array([*seen, height - PRESS]), tilt @ DOWN)
+        for k in range(1500):  # every turn is PITCH wider, at an even speed
+            if hand.depth() > 0.004:
+                break
+            angle = np.sqrt(4.0 * np.pi * k * 1e-3 * STEP * SPEED / PITCH)
+            around = PITCH * angle / (2.0 * np.pi) * np.array([np.cos(angle), np.sin(angle)])
+            hand.send(Pose(np.array([*(seen + around), height - PRESS]), tilt @ DOWN))
+        searched = k * STEP * 1e-3
+        inside = cell.pose("arm").position
+        hand.go(np.array([*inside[:2], inside[2] - 0.04]), DOWN)
+        hand.fingers.move(0.06).wait()
+        cell.step(300)
+        deep = hand.depth()
+        print(
+            f"seed {seed}: {1e3 * deep:.1f} mm deep of {1e3 * BLOCK:.0f}, after {searched:.1f} s "
+            f"of search, {cell.time:.1f} s in all"
+        )
+        return deep
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 0) < 0.03)
