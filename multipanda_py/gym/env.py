@@ -166,8 +166,11 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             fault; whether its time is over; and ``is_success``, ``fault``, ``time``.
 
         Raises:
-            ActionRejected: If the action is of another shape or not finite; nothing has moved.
+            ActionRejected: If the action is of another shape or not finite, or no episode has
+                begun; nothing has moved.
         """
+        if not self._is_open:
+            raise ActionRejected("step: got an action before an episode, allowed after reset()")
         numbers = self._checked(action)
         for name, place in self._places.items():
             if self._cell.state(name).fault:

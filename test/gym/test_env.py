@@ -140,6 +140,18 @@ def test_what_is_no_action_is_refused_and_moves_nothing(make, action, words):
     assert (env.cell.time, env._controls["arm"].target.tolist()) == before
 
 
+def test_an_action_before_an_episode_is_refused_and_a_closed_environment_opens_again(make):
+    env = make(Float())
+    with pytest.raises(ActionRejected, match="allowed after reset"):
+        env.step(np.zeros(6))
+    env.reset(seed=0)
+    env.close()
+    with pytest.raises(ActionRejected, match="allowed after reset"):
+        env.step(np.zeros(6))
+    env.reset(seed=0)
+    assert env.step(np.zeros(6))[4]["fault"] == ""
+
+
 def test_a_fault_ends_the_episode_and_the_next_one_begins_without(make):
     env = make(Float())
     env.reset(seed=0)
