@@ -30,9 +30,11 @@ def episode(env: CellEnv) -> list[np.ndarray]:
     return actions
 
 
-def alone(task: str, repeats: int) -> tuple[float, float, list[np.ndarray]]:
+def alone(
+    task: str, repeats: int, features: list[str] | None
+) -> tuple[float, float, list[np.ndarray]]:
     """Return the medians of a step and a reset [s], and the actions."""
-    env = CellEnv(task, rate=RATE)
+    env = CellEnv(task, rate=RATE, features=features)
     actions = episode(env)
     steps, resets = [], []
     for _ in range(repeats):
@@ -47,11 +49,13 @@ def alone(task: str, repeats: int) -> tuple[float, float, list[np.ndarray]]:
     return float(np.median(steps)), float(np.median(resets)), actions
 
 
-def together(task: str, actions: list[np.ndarray], processes: int) -> float:
+def together(
+    task: str, actions: list[np.ndarray], processes: int, features: list[str] | None
+) -> float:
     """Return the median time in which every process does a step [s]."""
     envs = gymnasium.make_vec(
         f"multipanda_py.gym:multipanda/{task}-v0", processes, vectorization_mode="async",
-        vector_kwargs={"context": "spawn"}, rate=RATE,
+        vector_kwargs={"context": "spawn"}, rate=RATE, features=features,
     )  # fmt: skip
     envs.reset(seed=[0] * processes)
     steps = []
@@ -68,11 +72,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--task", action="append", help="default: reach_two and lift_box")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--features", nargs="*", help="of the laws; default: their own")
     parser.add_argument("--repeats", type=int, default=3, help="episodes of the expert")
     options = parser.parse_args()
     for task in options.task or ["reach_two", "lift_box"]:
-        step, reset, actions = alone(task, options.repeats)
-        several = together(task, actions, options.processes)
+        step, reset, actions = alone(task, options.repeats, options.features)
+        several = together(task, actions, options.processes, options.features)
         sys.stdout.write(
             f"{task}: step of {1e3 / RATE:g} ms in {1e3 * step:.2f} ms, "
             f"{1.0 / RATE / step:.1f} times real time; reset {1e3 * reset:.2f} ms; "

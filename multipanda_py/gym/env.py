@@ -51,6 +51,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         rate: Steps a second [Hz].
         cameras: Names of cameras of the scene, or by name height and width [pixels].
         things: Whether poses of things are seen; a real cell does not know them.
+        features: Of the laws, instead of their own: ``["nullspace", "coriolis"]`` takes half the
+            time, and keeps arms off nothing.
         randomise: A perturbation file, or what one holds: every episode has a twin drawn anew from
             it. ``reset`` takes longer then, as another world is built.
         cell: A cell file instead of the task's scene.
@@ -73,6 +75,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         rate: float = 20.0,
         cameras: Sequence[str] | Mapping[str, tuple[int, int]] = (),
         things: bool = True,
+        features: Sequence[str] | None = None,
         randomise: str | Path | Mapping[str, Any] | None = None,
         cell: str | Path | None = None,
         render_mode: str | None = None,
@@ -89,7 +92,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self.render_mode, self.rate = render_mode, float(rate)
         kind = control_named(control)
         self._config = (
-            lockstep_cell(self.task, kind) if cell is None else cell_of_file(cell, self.task, kind)
+            lockstep_cell(self.task, kind, features)
+            if cell is None
+            else cell_of_file(cell, self.task, kind, features)
         )
         self._twins = _spec(randomise)
         if self._twins is not None and self._config.cell.placement != "inline":

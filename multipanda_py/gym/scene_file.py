@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,15 @@ STALLED = 1.0
 """Silence of a policy after which arms of a cell in real time hold [s]."""
 
 
-def lockstep_cell(task: GymTask, control: type[Control]) -> CellConfig:
+def lockstep_cell(
+    task: GymTask, control: type[Control], features: Sequence[str] | None
+) -> CellConfig:
     """Return the cell of a task whose loop is stepped by hand.
+
+    Args:
+        task: With the scene.
+        control: With the law.
+        features: Of the law, or None for its own.
 
     Raises:
         ConfigurationError: If the task's sections are faulty, with every fault.
@@ -31,15 +38,19 @@ def lockstep_cell(task: GymTask, control: type[Control]) -> CellConfig:
             "arms": arms,
             "objects": {name: dict(section) for name, section in task.objects.items()},
             "collisions": {"touching": list(task.touching)},
-            "controllets": {LAW: _law(task, control)},
+            "controllets": {LAW: _law(task, control, features)},
             "active": [f"{arm}/{LAW}" for arm in arms],
         },
         type(task).__name__,
     )
 
 
-def cell_of_file(path: str | Path, task: GymTask, control: type[Control]) -> CellConfig:
+def cell_of_file(
+    path: str | Path, task: GymTask, control: type[Control], features: Sequence[str] | None
+) -> CellConfig:
     """Return a user's cell with the law of a control added; nothing is active at its start.
+
+    Args as :func:`lockstep_cell`.
 
     Raises:
         ConfigurationError: If the file is faulty, or its arms are not the task's.
@@ -53,11 +64,18 @@ def cell_of_file(path: str | Path, task: GymTask, control: type[Control]) -> Cel
     data = config.model_dump()
     data["controllets"] = {
         **data["controllets"],
-        LAW: {**_law(task, control), "target_timeout": STALLED},
+        LAW: {**_law(task, control, features), "target_timeout": STALLED},
     }
     data["active"] = []
     return CellConfig.from_dict(data, str(path))
 
 
-def _law(task: GymTask, control: type[Control]) -> Mapping[str, Any]:
-    return {"type": control.law, "params": {**control.params, **task.params}}
+def _law(
+    task: GymTask, control: type[Control], features: Sequence[str] | None
+) -> Mapping[str, Any]:
+    params = {**control.params, **task.params}
+    if features is None:
+        return {"type": control.law, "params": params}
+    for name in set(task.params) - set(features):  # parameters of what is left out
+        del params[name]
+    return {"type": control.law, "params": params, "features": list(features)}

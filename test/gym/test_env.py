@@ -178,6 +178,15 @@ def test_every_episode_has_a_twin_of_its_own_and_a_seed_has_one(make):
     assert all(0.1 <= mass <= 0.9 for mass in masses)
 
 
+def test_features_that_are_left_out_are_not_there_nor_are_their_parameters(make):
+    env = make("hand_over", features=["nullspace", "coriolis"])
+    env.reset(seed=0)
+    assert list(env.cell.spec("left/gym").features) == ["nullspace", "coriolis", "governor"]
+    own = make("hand_over")
+    own.reset(seed=0)
+    assert "collision_avoidance" in own.cell.spec("left/gym").features
+
+
 def test_pictures_are_seen_where_they_are_wanted(make):
     from multipanda_py.exceptions import RenderingUnavailable
 
