@@ -31,8 +31,8 @@ settings.register_profile("any machine", deadline=None)  # how long an example t
 settings.load_profile("any machine")
 os.environ.setdefault("MULTIPANDA_FAULT_LOGS", "off")  # not into the home of who runs tests
 # Tests kill dozens of processes, and what those leave in shared memory has cost others their
-# messages for minutes: ros2 waited for services of nodes that ran. Where discovery is LOCALHOST,
-# shared memory is used whatever else is said, so it is this file that keeps strangers out.
+# messages for minutes. Where discovery is LOCALHOST, shared memory is used whatever else is said,
+# so it is this file that keeps strangers out.
 LOOPBACK = {
     "FASTDDS_DEFAULT_PROFILES_FILE": str(HERE.parent / "config" / "fastdds_loopback.xml"),
     "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET",
