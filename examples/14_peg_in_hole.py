@@ -25,6 +25,7 @@ GRIP = 0.01  # from the middle of the peg up to the fingers [m]
 DOWN = np.diag([1.0, -1.0, -1.0])  # of a hand that points down
 PITCH, SPEED = 0.0007, 0.006  # of the spiral [m, m/s]
 PRESS = 0.015  # how far below the block the target is: 6 N by the spring [m]
+DROP = 0.005  # of the hand, by which it knows that the tip is in the hole [m]
 STEP = 20  # cycles between targets
 
 
@@ -122,14 +123,14 @@ def main(seed: int = 0) -> float:
         hand.go(np.array([*seen, height + 0.03]), tilt @ DOWN)
         hand.go(np.array([*seen, height - PRESS]), tilt @ DOWN)
         for k in range(1500):  # every turn is PITCH wider, at an even speed
-            if hand.depth() > 0.004:
+            if cell.pose("arm").position[2] < height - DROP:  # felt, not seen
                 break
             angle = np.sqrt(4.0 * np.pi * k * 1e-3 * STEP * SPEED / PITCH)
             around = PITCH * angle / (2.0 * np.pi) * np.array([np.cos(angle), np.sin(angle)])
             hand.send(Pose(np.array([*(seen + around), height - PRESS]), tilt @ DOWN))
         searched = k * STEP * 1e-3
         inside = cell.pose("arm").position
-        hand.go(np.array([*inside[:2], inside[2] - 0.04]), DOWN)
+        hand.go(np.array([*inside[:2], inside[2] - 0.04]), tilt @ DOWN)
         hand.fingers.move(0.06).wait()
         cell.step(300)
         deep = hand.depth()
