@@ -38,6 +38,8 @@ INTERFACES = (
     "simulation_interfaces", "tf2_msgs",
 )  # fmt: skip
 OF_ANY_ROS = ("requirements", "requirements-logs", "requirements-test")
+# What brings a pinocchio from PyPI along; beside an apt ROS 2 it would be a second one.
+OF_WHEELS = ("requirements-wheels",)
 # Absent from the PyPI set because rosdep installs them: import name, apt package suffix.
 FROM_APT = {
     "pinocchio": "pinocchio",
@@ -267,7 +269,7 @@ def install_packages(
     pip_install(constraints, ("requirements-ros",), env)
     building = start_interfaces(env)
     try:
-        pip_install(constraints, OF_ANY_ROS, env)
+        pip_install(constraints, (*OF_ANY_ROS, *OF_WHEELS), env)
     except BaseException:
         building.stop()
         raise
