@@ -57,8 +57,14 @@ class Distance(Objective):
         self._points, self._ends = _points_of(self.pairs, self.frames)
         self._radii = np.array([[s.radius for s in pair] for pair in self.pairs]).reshape(-1, 2)
         # What coal measures, by the number of the pair: shapes and their places in the frames.
+        shapes = {
+            id(solid): (_shape(solid), *_place(solid))
+            for pair in self.pairs
+            if any(solid.shape is not None for solid in pair)
+            for solid in pair
+        }
         self._by_coal = {
-            number: [(_shape(solid), *_place(solid)) for solid in pair]
+            number: [shapes[id(solid)] for solid in pair]
             for number, pair in enumerate(self.pairs)
             if any(solid.shape is not None for solid in pair)
         }

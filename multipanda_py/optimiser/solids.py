@@ -11,6 +11,7 @@ import coal
 import numpy as np
 
 from multipanda_py.optimiser.scene import WORLD, Scene
+from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
 Parts: TypeAlias = Literal["all", "arm", "hand"]
@@ -48,18 +49,33 @@ def solids_of(scene: Scene, body: str) -> list[PathSolid]:
         return [_thing(scene, body)]
     arm = scene.arms[body]
     numbers = {arm.prefix + link.name: at for at, link in enumerate(arm.robot.links)}
-    return [
-        PathSolid(
-            body,
-            f"{body}/{link.removeprefix(arm.prefix)}",
-            np.array(capsule.start),
-            np.array(capsule.end),
-            capsule.radius,
-            numbers.get(link, arm.n_joints),
-        )
-        for link, capsules in arm.capsules.items()
-        for capsule in capsules
-    ]
+    found = []
+    for link, capsules in arm.capsules.items():
+        name = f"{body}/{link.removeprefix(arm.prefix)}"
+        placed = _in_tool(scene, body, link) if name == f"{body}/tool" else Pose.identity()
+        found += [
+            PathSolid(
+                body,
+                name,
+                placed.rotation @ capsule.start + placed.position,
+                placed.rotation @ capsule.end + placed.position,
+                capsule.radius,
+                numbers.get(link, arm.n_joints),
+            )
+            for capsule in capsules
+        ]
+    return found
+
+
+def _in_tool(scene: Scene, arm: str, link: str) -> Pose:
+    """Return where a link that is named tool is in ``ARM/tool``, which is its tip."""
+    model = scene.model(arm)
+    tip, own = (
+        model.frames[model.getFrameId(frame)].placement
+        for frame in (scene.arms[arm].ee_frame, link)
+    )
+    placed = tip.actInv(own)
+    return Pose(placed.translation.copy(), placed.rotation.copy())
 
 
 def _thing(scene: Scene, name: str) -> PathSolid:

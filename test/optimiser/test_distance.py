@@ -8,13 +8,14 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+from multipanda_py.dynamics.arm_model import build_pinocchio
 from multipanda_py.optimiser.clearances import clearances
 from multipanda_py.optimiser.distance import AHEAD, Distance
 from multipanda_py.optimiser.goals import PoseGoal
 from multipanda_py.optimiser.kinematics import Kinematics
 from multipanda_py.optimiser.scene import Scene
 from multipanda_py.pose import Pose
-from multipanda_py.robots import ArmDescription, SceneObject
+from multipanda_py.robots import ArmDescription, SceneObject, Tool
 
 pytestmark = pytest.mark.inline
 
@@ -110,3 +111,21 @@ def test_arms_may_touch_what_a_goal_relates_them_to():
     assert ("left", "can") not in pairs
     assert pairs >= {("right", "can"), ("left", "table"), ("left", "right"), ("left", "left")}
     assert ("left", "can") in {distance.of for distance in clearances(SCENE)}
+
+
+def test_a_rod_was_measured_beyond_its_tip_and_not_where_it_is():
+    """Its capsule began at the tip: paths avoided what the rod could not reach, not the rod."""
+    tip_in_flange = np.eye(4)
+    tip_in_flange[2, 3] = 0.3
+    rod = Tool(0.2, np.zeros(3), 1e-3 * np.eye(3), tip_in_flange)
+    arm = ArmDescription("left", hand=False, tool=rod)
+    model = build_pinocchio(arm, base_in_world=True)
+    data = model.createData()
+    pin.framesForwardKinematics(model, data, np.array(arm.robot.ready))
+    tip = data.oMf[model.getFrameId(arm.ee_frame)]
+    for along, apart in ((0.05, 0.04), (-0.15, -0.018)):  # below the tip; around the rod's middle
+        ball = SceneObject("ball", "sphere", (0.01,), tip.act(np.array([0.0, 0.0, along])))
+        scene = Scene([arm], [ball])
+        distance = Distance(scene, "left", "ball", parts="hand")
+        value, _ = distance.evaluate(Kinematics(scene, distance.frames).place(scene.start[None]))
+        assert distance.margin - value.max() == pytest.approx(apart, abs=2e-3)
