@@ -4,20 +4,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, describe_objects
 from multipanda_py.exceptions import PlanRejected
+from multipanda_py.optimiser.between_slices import too_close
+from multipanda_py.optimiser.distance import Distance
 from multipanda_py.optimiser.goals import Axis, Orientation, PoseGoal, Position
 from multipanda_py.optimiser.kinematics import Kinematics
 from multipanda_py.optimiser.motion import Rest, Smoothness, VelocityLimits, WithinLimits
+from multipanda_py.optimiser.path_search import find_path
 from multipanda_py.optimiser.problem import Problem
 from multipanda_py.optimiser.scene import Scene
+from multipanda_py.optimiser.solution import Solution
 from multipanda_py.optimiser.solver import SolverSettings
 from multipanda_py.pose import Pose
+from multipanda_py.tasks.apart import Wanted, apart, is_clear
+from multipanda_py.tasks.arm_solids import FLOOR, as_things
 from multipanda_py.tasks.contact_points import ContactPoint
 from multipanda_py.tasks.sections import Subtask
 from multipanda_py.tasks.seen import TOOL, Seen
@@ -32,6 +38,21 @@ UNTURNED = 3.0
 """Weight of its turn in the thing, likewise: a tip that spins takes the thing along."""
 SPEED_SHARE = 0.7
 """Of the joints' speed limits, for what replaces the plan between its slices."""
+TRIES = 6
+"""Beginnings of a path around something, most."""
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What arms, and what they carry, keep from all that they are not to touch.
+
+    Attributes:
+        clearance: How far [m].
+        touching: Things that hands may touch, and what they carry may rest on.
+    """
+
+    clearance: float
+    touching: Collection[str] = ()
 
 
 def plan_by_path(
@@ -41,6 +62,7 @@ def plan_by_path(
     start: Seen,
     config: CellConfig,
     settings: SolverSettings,
+    keeping: Keeping | None = None,
 ) -> SubtaskPlan:
     """Find the path of all arms of a subtask; things that are pressed on stay in their hands.
 
@@ -51,13 +73,15 @@ def plan_by_path(
         start: Where everything is at the beginning.
         config: The cell.
         settings: Limits of the search.
+        keeping: What arms and what they carry keep away from, nothing if it is None.
 
     Raises:
         PlanRejected: If there is no such path, with the constraints that are not met.
 
     Thread: any.
     """
-    scene = scene_of(config, start, {point.thing for point in points})
+    carried = {point.thing for point in points}
+    scene = scene_of(config, start, carried)
     problem = Problem(scene, 1, subtask.slices, subtask.duration)
     problem.add(Smoothness(), "cost", scale=0.3)
     problem.add(WithinLimits(margin=LIMIT_MARGIN)).add(VelocityLimits(share=SPEED_SHARE))
@@ -81,7 +105,14 @@ def plan_by_path(
             problem.add(Orientation(goal.frame, turned, goal.base), at=1)
         if goal.direction is not None:
             problem.add(Axis(goal.frame, [0.0, 0.0, 1.0], goal.direction, goal.base), at=1)
-    found = problem.solve(settings)
+    distances = []
+    if keeping is not None:
+        placed = {goal.frame: goal.in_world(start) for goal in goals if goal.frame in carried}
+        touched = {(goal.frame.removesuffix(TOOL), goal.base) for goal in goals}
+        touched |= {(point.arm, point.thing) for point in points}
+        wanted = Wanted(touched, placed, keeping.touching)
+        distances = apart(scene, wanted, keeping.clearance)
+    found = _search(problem, distances, settings)
     if not found.is_feasible:
         raise PlanRejected(f"{subtask.name}: no path: {found.reason}")
     tools = [arm + TOOL for arm in scene.arms]
@@ -93,6 +124,7 @@ def plan_by_path(
             for arm, tool in zip(scene.arms, tools)
         },
         {**start.things, **{name: found.pose(name) for name in scene.movable}},
+        start.others,
     )
     return SubtaskPlan(
         start,
@@ -102,10 +134,23 @@ def plan_by_path(
         found.times,
         {arm: found.posture(arm) for arm in scene.arms},
         {
-            name: [found.pose(name, number) for number in range(subtask.slices)]
+            name: [found.pose(name, number) for number in range(len(found.times))]
             for name in scene.movable
         },
     )
+
+
+def _search(problem: Problem, distances: Sequence[Distance], settings: SolverSettings) -> Solution:
+    """Find a path, with regard to distances only where the one without does not keep them."""
+    found = problem.solve(settings)
+    if not found.is_feasible or is_clear(distances, problem.scene, found.path):
+        return found
+    for distance in distances:
+        problem.add(distance)
+    around = problem.solve(settings, start=found.path)
+    if around.is_feasible and not too_close(problem.terms, around, problem.each):
+        return around
+    return find_path(problem, tries=TRIES, settings=settings)
 
 
 def scene_of(config: CellConfig, seen: Seen, carried: Collection[str]) -> Scene:
@@ -121,5 +166,9 @@ def scene_of(config: CellConfig, seen: Seen, carried: Collection[str]) -> Scene:
         for thing in describe_objects(config)
         if thing.name in seen.things
     ]
-    arms = [arm for arm in describe_arms(config) if arm.name in seen.postures]
-    return Scene(arms, things, seen.postures)
+    if FLOOR.name not in seen.things:
+        things.append(FLOOR)
+    arms = {arm.name: arm for arm in describe_arms(config)}
+    for name, posture in seen.others.items():
+        things += as_things(arms[name], posture)
+    return Scene([arms[name] for name in seen.postures], things, seen.postures)

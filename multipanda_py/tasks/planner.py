@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.optimiser.solver import SolverSettings
-from multipanda_py.tasks.path_problem import plan_by_path
+from multipanda_py.tasks.path_problem import Keeping, plan_by_path
 from multipanda_py.tasks.sections import Mode, Subtask
 from multipanda_py.tasks.seen import Seen
 from multipanda_py.tasks.subtask_plan import SubtaskPlan, plan_by_poses
@@ -58,7 +58,10 @@ class Planner:
         if mode == "force":
             return plan_by_poses(points, goals, start)
         pressed = points if mode == "hybrid" else []
-        return plan_by_path(subtask, pressed, goals, start, self._config, self._settings)
+        keeping = None
+        if self._task.clearance is not None:
+            keeping = Keeping(self._task.clearance, subtask.touching)
+        return plan_by_path(subtask, pressed, goals, start, self._config, self._settings, keeping)
 
 
 def _settle(future: Future[SubtaskPlan], make: Callable[[], SubtaskPlan]) -> None:

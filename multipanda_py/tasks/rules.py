@@ -117,6 +117,12 @@ def cell_faults(
         except ConfigurationError as error:
             yield f"contacts.{name}.{error}"
     for number, subtask in enumerate(subtasks):
+        for thing in subtask.touching:
+            if thing not in things:
+                yield (
+                    f"subtasks.{number} ({subtask.name}): touching: got {thing!r}, allowed "
+                    f"{', '.join(things) or 'none: the cell has no objects'}"
+                )
         for place, goal in enumerate(subtask.goals):
             where = f"subtasks.{number} ({subtask.name}): goals.{place}"
             if goal.base not in (WORLD, *things):

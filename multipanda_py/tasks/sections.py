@@ -69,6 +69,8 @@ class Subtask(Section):
     """With which every hand presses on its contact [N]."""
     distance: Annotated[float, Field(ge=0, le=0.5)] = 0.02
     """From the contacts, where nothing is pressed [m]."""
+    touching: list[Name] = []
+    """Things that hands may touch on their way, and that what they carry may rest on."""
     duration: Annotated[float, Field(ge=0.2, le=300)] = 3.0
     """Of the planned motion [s]."""
     slices: Annotated[int, Field(ge=3, le=100)] = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -33,11 +33,13 @@ class Seen:
         postures: Joint positions by arm, (n,) each [rad, m].
         tools: Poses of the tools in the world, by arm.
         things: Poses of all things that are there in the world, by name.
+        others: Joint positions of the arms that do not take part, by name [rad, m].
     """
 
     postures: dict[str, Vector]
     tools: dict[str, Pose]
     things: dict[str, Pose]
+    others: dict[str, Vector] = field(default_factory=dict)
 
     def pose(self, frame: str) -> Pose:
         """Return the pose of ``world``, ``ARM/tool`` or a thing in the world.
@@ -103,4 +105,5 @@ def look(cell: Cell, arms: Collection[str]) -> Seen:
         {arm: cell.state(arm).q for arm in arms},
         {arm: bases[arm] @ cell.pose(arm) for arm in arms},
         {**fixed, **cell.objects()},
+        {arm: cell.state(arm).q for arm in cell.arms if arm not in arms},
     )

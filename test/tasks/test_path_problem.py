@@ -5,15 +5,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
 
 from multipanda_py.cell import Cell
 from multipanda_py.dynamics.arm_model import build_pinocchio
+from multipanda_py.exceptions import PlanRejected
+from multipanda_py.planning.quintic import evaluate
 from multipanda_py.tasks.planner import Planner
 from multipanda_py.tasks.seen import look
 from multipanda_py.tasks.task_file import TaskFile
+from multipanda_py.testing import simple_cell
 
 CELL = Path(__file__).parents[2] / "config" / "box_task_sim.yaml"
 BOTH = ["left", "right"]
@@ -53,3 +57,74 @@ def test_hands_stay_on_the_thing_that_they_carry_in_every_slice(pivots):
             turn = held.rotation.T @ pose.rotation.T @ placed.rotation
             turns.append(np.linalg.norm(pin.log3(turn)))
         assert (0.002 < max(turns) < 0.03) if pivots else max(turns) < 4e-4
+
+
+def deepest_on_its_way(cell, plan):
+    """Return how deep bodies are in each other in MuJoCo, every half degree of the way [m]."""
+    model, data = cell.simulation.model, cell.simulation.data
+    places = {
+        arm: [int(model.joint(name).qposadr[0]) for name in cell.descriptions[arm].joint_names]
+        for arm in plan.postures
+    }
+    rows = {arm: plan.points(arm) for arm in plan.postures}
+    deepest = 0.0
+    for share in np.linspace(0.0, 1.0, 400):
+        for arm, at in places.items():
+            begin = np.concatenate([[0.0], plan.start.postures[arm], np.zeros(2 * len(at))])
+            points = np.vstack([begin, rows[arm]])
+            data.qpos[at] = evaluate(points, np.array([share * points[-1, 0]]))[0, 0]
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_collision(model, data)
+        found = [contact.dist for contact in data.contact[: data.ncon]]
+        deepest = max(deepest, -min(found, default=0.0))
+    return deepest
+
+
+def planned(subtask, arms, objects=None, **of_task):
+    """Return the plan of one subtask, and how deep bodies are in each other on its way [m]."""
+    data = {"name": "t", "law": "augmented", "subtasks": [subtask], **of_task}
+    task = TaskFile.from_dict(data)
+    with simple_cell(objects=objects or {}) as cell:
+        cell.step(1)
+        plan = Planner(cell, task).ask(task.subtasks[0], "optimization", look(cell, arms)).result()
+        return plan, deepest_on_its_way(cell, plan)
+
+
+ACROSS = {
+    "name": "across",
+    "goals": [{"frame": "left/tool", "by": [0.0, 0.3, 0.0], "rpy": [np.pi, 0.0, 0.0]}],
+}
+
+
+@pytest.mark.sim
+def test_hands_went_through_what_stood_between_them_and_their_goal():
+    """Plans of subtasks knew nothing of what stands around: a wall was gone through."""
+    wall = {"wall": {"shape": "box", "size": [0.1, 0.01, 0.2], "position": [0.4, 0.45, 0.4]}}
+    _, through = planned(ACROSS, ["left"], wall, clearance=None)
+    plan, around = planned(ACROSS, ["left"], wall)
+    assert through > 0.01
+    assert around == 0.0
+    off, turned = plan.goals[0].errors(plan.end)
+    assert (off, turned) < (1e-3, 1e-2)
+
+
+@pytest.mark.sim
+def test_an_arm_that_takes_no_part_is_kept_away_from():
+    beside = {
+        "name": "beside",
+        "goals": [{"frame": "left/tool", "by": [0.0, -0.8, 0.0]}],
+    }
+    _, through = planned(beside, ["left"], clearance=None)
+    _, around = planned(beside, ["left"])
+    assert through > 0.01
+    assert around == 0.0
+
+
+@pytest.mark.sim
+def test_a_goal_within_something_is_refused_unless_it_may_be_touched():
+    block = {"block": {"shape": "box", "size": [0.05, 0.05, 0.05], "position": [0.31, 0.3, 0.35]}}
+    down = {"name": "down", "goals": [{"frame": "left/tool", "by": [0.0, 0.0, -0.08]}]}
+    with pytest.raises(PlanRejected, match=r"down: no path: .*Distance\(left block\)"):
+        planned(down, ["left"], block)
+    plan, _ = planned({**down, "touching": ["block"]}, ["left"], block)
+    assert plan.goals[0].errors(plan.end)[0] < 1e-3
