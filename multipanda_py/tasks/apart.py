@@ -14,6 +14,7 @@ from multipanda_py.optimiser.clearances import clearances
 from multipanda_py.optimiser.distance import Distance
 from multipanda_py.optimiser.kinematics import Kinematics, Slices
 from multipanda_py.optimiser.scene import Scene
+from multipanda_py.optimiser.solids import Parts
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix
 
@@ -23,6 +24,8 @@ SPARE = 2e-3
 """What bodies that begin or are to end within each other may be deeper on their way [m]."""
 AROUND = 0.05
 """How deep what a hand touches may be in the capsules around it and its fingers [m]."""
+
+PARTS_OF_ARMS: tuple[Parts, ...] = ("arm", "hand")
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ def apart(scene: Scene, wanted: Wanted, clearance: float) -> list[Distance]:
     ends = np.stack([scene.start, scene.configuration({}, wanted.placed)])
     frames = dict.fromkeys(name for one in found for name in one.frames)
     there = Kinematics(scene, frames).place(ends)
-    return [_allowed(scene, one, there) for one in found]
+    return [kept for one in found for kept in _allowed(scene, one, there)]
 
 
 def is_clear(distances: Collection[Distance], scene: Scene, path: Matrix) -> bool:
@@ -79,11 +82,9 @@ def is_clear(distances: Collection[Distance], scene: Scene, path: Matrix) -> boo
 def _pairs(scene: Scene, wanted: Wanted, clearance: float) -> Iterator[Distance]:
     for one in clearances(scene, (), clearance):
         arm, thing = one.of  # the arm comes first
-        if thing in scene.things:
-            is_touched = (arm, thing) in wanted.touched or thing in wanted.touching
-            links, hand = (0.0, -AROUND) if is_touched else (clearance, clearance)
-            yield Distance(scene, arm, thing, links, parts="arm")
-            yield Distance(scene, arm, thing, hand, parts="hand")
+        if (arm, thing) in wanted.touched or thing in wanted.touching:
+            yield Distance(scene, arm, thing, 0.0, parts="arm")
+            yield Distance(scene, arm, thing, -AROUND, parts="hand")
         else:
             yield one
     others = [thing for thing in scene.things if thing not in scene.movable]
@@ -91,13 +92,17 @@ def _pairs(scene: Scene, wanted: Wanted, clearance: float) -> Iterator[Distance]
         yield Distance(scene, thing, other, -AROUND if other in wanted.touching else clearance)
 
 
-def _allowed(scene: Scene, one: Distance, there: Slices) -> Distance:
-    """Return a distance that holds at the start, and where carried things are to be at the end."""
+def _allowed(scene: Scene, one: Distance, there: Slices) -> Iterator[Distance]:
+    """Yield a distance so that it holds at the start, and where carried things end."""
     # Where arms will be is not known yet; of things that is what the goals say.
     is_of_things = all(name in scene.things for name in one.of)
     values, _ = one.evaluate(there if is_of_things else there.part(slice(0, 1)))
-    nearest = one.margin - float(values.max())
+    nearest = one.margin - float(values.max(initial=-np.inf))
     if nearest >= one.margin:
-        return one
-    least = 0.5 * nearest if nearest > 0.0 else nearest - SPARE
-    return Distance(scene, *one.of, least, one.parts)
+        yield one
+    elif one.parts == "all" and one.of[0] in scene.arms and one.of[1] in scene.things:
+        for part in PARTS_OF_ARMS:  # a hand that is near leaves the links their clearance
+            yield from _allowed(scene, Distance(scene, *one.of, one.margin, part), there)
+    else:
+        least = 0.5 * nearest if nearest > 0.0 else nearest - SPARE
+        yield Distance(scene, *one.of, least, one.parts)
