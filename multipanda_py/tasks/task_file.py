@@ -30,8 +30,9 @@ class TaskFile(Section):
     """Its cell file; a relative path is one beside the task file."""
     law: str
     """The controllet that does it, of type ``optimization_augmented``; its arms do the task."""
-    clearance: Annotated[float, Field(ge=0, le=0.5)] | None = 0.02
-    """What planned paths keep between bodies that are not to touch [m]; none if it is null."""
+    clearance: Annotated[float, Field(ge=0, le=0.5)] | None = None
+    """What planned paths keep between bodies that are not to touch [m]; by default they know of
+    nothing around."""
     contacts: dict[Name, Contact] = {}
     subtasks: Annotated[list[Subtask], Field(min_length=1, max_length=200)]
 

@@ -97,11 +97,11 @@ ACROSS = {
 
 
 @pytest.mark.sim
-def test_hands_went_through_what_stood_between_them_and_their_goal():
-    """Plans of subtasks knew nothing of what stands around: a wall was gone through."""
+def test_hands_go_around_what_stands_between_them_and_their_goal():
+    """Plans of subtasks know of what stands around where a task has a clearance."""
     wall = {"wall": {"shape": "box", "size": [0.1, 0.01, 0.2], "position": [0.4, 0.45, 0.4]}}
-    _, through = planned(ACROSS, ["left"], wall, clearance=None)
-    plan, around = planned(ACROSS, ["left"], wall)
+    _, through = planned(ACROSS, ["left"], wall)
+    plan, around = planned(ACROSS, ["left"], wall, clearance=0.02)
     assert through > 0.01
     assert around == 0.0
     off, turned = plan.goals[0].errors(plan.end)
@@ -114,8 +114,8 @@ def test_an_arm_that_takes_no_part_is_kept_away_from():
         "name": "beside",
         "goals": [{"frame": "left/tool", "by": [0.0, -0.8, 0.0]}],
     }
-    _, through = planned(beside, ["left"], clearance=None)
-    _, around = planned(beside, ["left"])
+    _, through = planned(beside, ["left"])
+    _, around = planned(beside, ["left"], clearance=0.02)
     assert through > 0.01
     assert around == 0.0
 
@@ -125,6 +125,6 @@ def test_a_goal_within_something_is_refused_unless_it_may_be_touched():
     block = {"block": {"shape": "box", "size": [0.05, 0.05, 0.05], "position": [0.31, 0.3, 0.35]}}
     down = {"name": "down", "goals": [{"frame": "left/tool", "by": [0.0, 0.0, -0.08]}]}
     with pytest.raises(PlanRejected, match=r"down: no path: .*Distance\(left block\)"):
-        planned(down, ["left"], block)
-    plan, _ = planned({**down, "touching": ["block"]}, ["left"], block)
+        planned(down, ["left"], block, clearance=0.02)
+    plan, _ = planned({**down, "touching": ["block"]}, ["left"], block, clearance=0.02)
     assert plan.goals[0].errors(plan.end)[0] < 1e-3
