@@ -118,6 +118,8 @@ def test_what_is_no_yaml_is_one_line(tmp_path, text):
         (lambda d: d["contacts"]["sides"].update(at=[0.0, 0.0, 0.3]), "at: got z 0.3 m, allowed"),
         (lambda d: d["contacts"]["sides"].update(at=[0.0, 0.01, 0.0]), "at: got y 0.01 m"),
         (lambda d: subtask(d)["goals"][0].update(base="crate"), "goals.0.base: got 'crate'"),
+        (lambda d: subtask(d).update(touching=["crate"]),
+         "subtasks.1 (lift): touching: got 'crate', allowed table, box"),
         (lambda d: (d["contacts"]["sides"].update(thing="table"),
                     subtask(d)["goals"][0].update(frame="table")), "got table, which is fixed"),
     ],
