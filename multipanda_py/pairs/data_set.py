@@ -97,7 +97,7 @@ def record_pairs(
     needed("pyarrow")
     _check(twin, plant, arm)
     if align not in ALIGNMENTS:
-        raise ConfigurationError(f"align: got {align!r}, allowed {' or '.join(ALIGNMENTS)}")
+        raise ConfigurationError(f"align: got {align!r}, allowed {', '.join(ALIGNMENTS)}")
     if not wished.names():
         raise ConfigurationError("motions: got none, allowed at least one")
     parts = folder / RECORDED

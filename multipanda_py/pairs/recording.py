@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import LogError, ValidationRefused
+from multipanda_py.exceptions import ConfigurationError, LogError, ValidationRefused
 from multipanda_py.pairs.alignment import leaving_rest, shift_by_correlation
 from multipanda_py.pairs.motions import PairMotion
 from multipanda_py.state import Matrix
@@ -19,8 +19,8 @@ RATE = 1000
 """At which motions are recorded [1/s]."""
 AT_REST = (0.3, 0.5)
 """When an arm that has settled shows its rest, before its motion begins [s]."""
-ALIGNMENTS = ("rest", "correlation")
-"""How both sides can be cut to one begin."""
+ALIGNMENTS = ("rest", "correlation", "clock")
+"""How both sides can be cut to one begin; the first is the default."""
 _MOST = 200
 
 
@@ -47,10 +47,19 @@ class AlignedPair:
 
         Args:
             by: ``rest``: each from where it left its rest. ``correlation``: the twin from there,
-                the plant as much later as cross-correlation has it.
+                the plant as much later as cross-correlation has it. ``clock``: both at the
+                sample at which the first of them left its rest, so what the plant is late by
+                stays in the data; both sides were told at the same sample.
+
+        Raises:
+            ConfigurationError: If ``by`` is none of :data:`ALIGNMENTS`.
         """
         first, second = self.twin_start, self.plant_start
-        if by == ALIGNMENTS[1]:
+        if by not in ALIGNMENTS:
+            raise ConfigurationError(f"align: got {by!r}, allowed {', '.join(ALIGNMENTS)}")
+        if by == "clock":
+            first = second = min(first, second)
+        elif by == "correlation":
             first = max(first, -self.shift_by_correlation)
             second = first + self.shift_by_correlation
         length = min(len(self.twin) - first, len(self.plant) - second)

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.exceptions import LogError
+from multipanda_py.exceptions import ConfigurationError, LogError
 from multipanda_py.pairs.alignment import leaving_rest, shift_by_correlation
-from multipanda_py.pairs.recording import ALIGNMENTS, align
+from multipanda_py.pairs.recording import ALIGNMENTS, AlignedPair, align
 
 REST, LENGTH = 200, 900
 
@@ -44,10 +44,28 @@ def test_both_sides_are_cut_to_their_own_begin_and_to_one_length():
     plant = np.hstack([moved(317), np.gradient(moved(317), axis=0), np.ones((LENGTH, 2))])
     pair = align(twin, plant)
     assert (pair.twin_start, pair.plant_start, pair.shift_by_correlation) == (300, 317, 17)
-    for by in ALIGNMENTS:
+    for by in ("rest", "correlation"):
         first, second = pair.cut(by)
         assert len(first) == len(second) == LENGTH - 317
         assert first[:, :2].tolist() == second[:, :2].tolist()
+
+
+@pytest.mark.parametrize(("twin_at", "plant_at"), [(300, 317), (317, 300)])
+def test_by_the_clock_what_a_side_is_late_by_stays_in_the_data(twin_at, plant_at):
+    """Samples are numbered, so each row of one side is to meet its own number on the other."""
+    number = np.arange(LENGTH, dtype=float)[:, None].repeat(3, axis=1)
+    pair = AlignedPair(number, number[:-50], twin_at, plant_at, plant_at - twin_at)
+    first, second = pair.cut("clock")
+    assert first[:, 0].tolist() == second[:, 0].tolist() == list(range(300, LENGTH - 50))
+
+
+def test_each_alignment_is_told_by_its_name_and_others_are_refused():
+    number = np.arange(LENGTH, dtype=float)[:, None].repeat(3, axis=1)
+    pair = AlignedPair(number, number, 300, 340, 5)
+    begins = {by: tuple(int(side[0, 0]) for side in pair.cut(by)) for by in ALIGNMENTS}
+    assert begins == {"rest": (300, 340), "correlation": (300, 305), "clock": (300, 300)}
+    with pytest.raises(ConfigurationError, match="got 'eye', allowed rest, correlation, clock"):
+        pair.cut("eye")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,9 @@ def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
     away = (data["plant_q_1"] - data["twin_q_1"]).to_numpy()
     assert away == pytest.approx(np.full(len(away), BIAS / STIFFNESS), rel=1e-2)
 
-    with pytest.raises(ConfigurationError, match="align: got 'eye', allowed rest or"):
+    with pytest.raises(
+        ConfigurationError, match="align: got 'eye', allowed rest, correlation, clock"
+    ):
         record_pairs(TWIN, PLANT, "arm", whole, WISHED, align="eye")
     with pytest.raises(ConfigurationError, match="another cell, plant, arm, seed"):
         record_pairs(TWIN, TWIN, "arm", whole, WISHED, jobs=1)
