@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--align", choices=ALIGNMENTS, default=ALIGNMENTS[0],
-        help="how both sides are cut to one begin: where each leaves its rest (default), or the "
-        "plant by cross-correlation, or both at the same time",
+        help="how both sides are cut to one begin: both at the same time (default), where "
+        "each leaves its rest, or the plant by cross-correlation",
     )  # fmt: skip
     parser.add_argument("--seed", type=seed, default=0, help="of motions, noise and split")
     parser.add_argument(

@@ -19,7 +19,7 @@ RATE = 1000
 """At which motions are recorded [1/s]."""
 AT_REST = (0.3, 0.5)
 """When an arm that has settled shows its rest, before its motion begins [s]."""
-ALIGNMENTS = ("rest", "correlation", "clock")
+ALIGNMENTS = ("clock", "rest", "correlation")
 """How both sides can be cut to one begin; the first is the default."""
 _MOST = 200
 
@@ -46,10 +46,10 @@ class AlignedPair:
         """Return both sides from the begin of the motion on, of one length, (k, 3 n) each.
 
         Args:
-            by: ``rest``: each from where it left its rest. ``correlation``: the twin from there,
-                the plant as much later as cross-correlation has it. ``clock``: both at the
-                sample at which the first of them left its rest, so what the plant is late by
-                stays in the data; both sides were told at the same sample.
+            by: ``clock``: both from the sample at which the first of them left its rest; both were
+                told at the same sample, so what the plant is late by stays in the data. ``rest``:
+                each from where it left its own. ``correlation``: the twin from there, the plant
+                as much later as cross-correlation has it.
 
         Raises:
             ConfigurationError: If ``by`` is none of :data:`ALIGNMENTS`.

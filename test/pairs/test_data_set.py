@@ -50,14 +50,16 @@ def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
     for _, rows in data.groupby("motion"):
         assert rows["time"].tolist() == pytest.approx(np.arange(len(rows)) / 100)
         with np.load(whole / RECORDED / f"{rows['kind'].iloc[0]}-00000.npz") as recorded:
-            cut = recorded["twin"][recorded["starts"][0] :: 10]
+            cut = recorded["twin"][recorded["starts"][:2].min() :: 10]
+            other = recorded["plant"][recorded["starts"][:2].min() :: 10]
+        assert rows["plant_q_1"].tolist() == other[: len(rows), 0].tolist()
         assert rows["twin_q_1"].tolist() == cut[: len(rows), 0].tolist()
         assert len(cut) - 10 < len(rows) <= len(cut)
     away = (data["plant_q_1"] - data["twin_q_1"]).to_numpy()
     assert away == pytest.approx(np.full(len(away), BIAS / STIFFNESS), rel=1e-2)
 
     with pytest.raises(
-        ConfigurationError, match="align: got 'eye', allowed rest, correlation, clock"
+        ConfigurationError, match="align: got 'eye', allowed clock, rest, correlation"
     ):
         record_pairs(TWIN, PLANT, "arm", whole, WISHED, align="eye")
     with pytest.raises(ConfigurationError, match="another cell, plant, arm, seed"):
