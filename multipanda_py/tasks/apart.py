@@ -29,7 +29,7 @@ PARTS_OF_ARMS: tuple[Parts, ...] = ("arm", "hand")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Encounters:
     """What of a subtask brings bodies together.
 
     Attributes:
@@ -43,7 +43,7 @@ class Wanted:
     touching: Collection[str] = ()
 
 
-def apart(scene: Scene, wanted: Wanted, clearance: float) -> list[Distance]:
+def apart(scene: Scene, wanted: Encounters, clearance: float) -> list[Distance]:
     """Return the distances that a subtask keeps.
 
     Bodies that begin nearer to each other than the clearance, and carried things that are to end
@@ -79,7 +79,7 @@ def is_clear(distances: Collection[Distance], scene: Scene, path: Matrix) -> boo
     )
 
 
-def _pairs(scene: Scene, wanted: Wanted, clearance: float) -> Iterator[Distance]:
+def _pairs(scene: Scene, wanted: Encounters, clearance: float) -> Iterator[Distance]:
     for one in clearances(scene, (), clearance):
         arm, thing = one.of  # the arm comes first
         if (arm, thing) in wanted.touched or thing in wanted.touching:

@@ -22,7 +22,7 @@ from multipanda_py.optimiser.scene import Scene
 from multipanda_py.optimiser.solution import Solution
 from multipanda_py.optimiser.solver import SolverSettings
 from multipanda_py.pose import Pose
-from multipanda_py.tasks.apart import Wanted, apart, is_clear
+from multipanda_py.tasks.apart import Encounters, apart, is_clear
 from multipanda_py.tasks.arm_solids import FLOOR, as_things
 from multipanda_py.tasks.contact_points import ContactPoint
 from multipanda_py.tasks.sections import Subtask
@@ -110,7 +110,7 @@ def plan_by_path(
         placed = {goal.frame: goal.in_world(start) for goal in goals if goal.frame in carried}
         touched = {(goal.frame.removesuffix(TOOL), goal.base) for goal in goals}
         touched |= {(point.arm, point.thing) for point in points}
-        wanted = Wanted(touched, placed, keeping.touching)
+        wanted = Encounters(touched, placed, keeping.touching)
         distances = apart(scene, wanted, keeping.clearance)
     found = _search(problem, distances, settings)
     if not found.is_feasible:
