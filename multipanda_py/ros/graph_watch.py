@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 
 from multipanda_py.cell import Cell
 from multipanda_py.ros.guard import GuardedNode
@@ -37,20 +36,16 @@ class GraphWatch:
         node: Says it.
         cell: The cell.
         targets: Whose topics are looked at; learns of the publishers.
-        gone: Names of this cell's that processes had which are dead, and may still be listed.
 
     Thread: executor.
     """
 
-    def __init__(
-        self, node: GuardedNode, cell: Cell, targets: Targets, gone: Counter[str]
-    ) -> None:
+    def __init__(self, node: GuardedNode, cell: Cell, targets: Targets) -> None:
         self._node, self._targets, self._arms = node, targets, cell.arms
         self._begun = time.monotonic()
         self._seen: dict[str, frozenset[bytes]] = {}
         self._waited = dict.fromkeys(targets.topics, 0)
         self._said = SaidOnce()
-        self._gone = gone
         self._unsaid: list[tuple[Mismatch, int]] = []
         self._unheard: dict[str, tuple[Mismatch, bool]] = {}
         every(node, PERIOD, self._tick)
@@ -114,7 +109,7 @@ class GraphWatch:
         Who begins asks for the names first, but may not have found everybody by then.
         """
         now = managers(self._node, self._arms)
-        more = sorted(name for name, count in now.items() if count > 1 + self._gone[name])
+        more = sorted(name for name, count in now.items() if count > 1)
         guard = self._node.guard
         guard.taken_twice = ", ".join(more)
         if more and time.monotonic() - self._begun < DISCOVERY:
@@ -124,7 +119,6 @@ class GraphWatch:
                 f"{', '.join(more)}: there is another node by this name; whoever asks for it "
                 "reaches two robots. Give one of them a namespace or a domain of its own"
             )
-        self._gone &= now - Counter(dict.fromkeys(now, 1))
 
     def _warn(self, text: str) -> None:
         if news := self._said.news(text):

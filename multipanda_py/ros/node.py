@@ -17,7 +17,6 @@ import itertools
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 
 import rclpy
@@ -91,12 +90,9 @@ class MultimodeController:
         cell: The started cell.
         nodes: Gets, beside the node, one for every controller manager and for the parameters of
             every controllet and every robot.
-        gone: Names of dead nodes, see :func:`.refuse_taken_names`.
     """
 
-    def __init__(
-        self, node: GuardedNode, cell: Cell, nodes: list[GuardedNode], gone: Counter[str]
-    ) -> None:
+    def __init__(self, node: GuardedNode, cell: Cell, nodes: list[GuardedNode]) -> None:
         self._cell, self._guard, self._answers = cell, node.guard, node.answers
         # Clients learn of these in this order: who has seen a state finds the services, too.
         laws, robots = parameter_nodes(node, cell), robot_nodes(node, cell)
@@ -122,7 +118,7 @@ class MultimodeController:
             self._franka = FrankaNames(node, cell, robots, self._recovery, self._grippers)
         self._publishers = StatePublishers(node, cell, clock, plain, as_franka)
         self._nodes = nodes
-        self._graph = GraphWatch(node, cell, targets, gone)
+        self._graph = GraphWatch(node, cell, targets)
         every(node, WATCH_PERIOD, self._watch)
         every(node, BEAT_PERIOD, cell.beat)
 
@@ -262,8 +258,8 @@ def _serve(
         cell.beat_by_hand()  # from the first callback that is served
         with signals.interruptible():
             cell.start()
-            gone = refuse_taken_names(node, cell.arms)
-        controller = MultimodeController(node, cell, nodes, gone)
+            refuse_taken_names(node, cell.arms)
+        controller = MultimodeController(node, cell, nodes)
         stop = Stop(node, cell, args)
         ends.callback(end_within, CLOSING)
         ends.callback(stop.close)

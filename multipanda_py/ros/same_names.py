@@ -23,8 +23,9 @@ from multipanda_py.ros.manager_node import NAME
 DISCOVERY = 3.5
 """Nodes that are there are found within this time: what Fast DDS has not told a newcomer at once
 it repeats after three seconds [s]."""
-PATIENCE = 4.0
-"""How long somebody who has the name may take to answer; whoever does not is gone [s]."""
+FORGOTTEN = 22.0
+"""Fast DDS forgets a process that has died within 20 s: who is listed for longer lives, also if
+nothing of it is heard, because it has not told this process of all its services [s]."""
 REPEAT = 0.5
 """After this long a request is repeated: a server may drop the first one it hears of [s]."""
 
@@ -42,30 +43,28 @@ def managers(node: Node, arms: Iterable[str]) -> Counter[str]:
     return Counter(name for name in names if name in ours)
 
 
-def refuse_taken_names(node: Node, arms: Iterable[str]) -> Counter[str]:
-    """Refuse to begin where somebody else answers by a name of this cell's.
+def refuse_taken_names(node: Node, arms: Iterable[str]) -> None:
+    """Refuse to begin where somebody else lives by a name of this cell's.
 
-    A process that was killed is listed for some seconds more, but does not answer: who begins
-    again after it waits for ``PATIENCE``, and goes on.
+    A process that was killed may be listed for some seconds more, but does not answer: who begins
+    again meanwhile waits until it is forgotten.
 
     Args:
         node: Its namespace is the cell's; the cell's controller managers are not made yet.
         arms: Of the cell.
 
-    Returns:
-        How many are listed by each name and gone.
-
     Raises:
         CellBusy: With the names.
     """
-    gone = managers(node, arms)
-    listed = sorted(gone)
-    answering = _answering(node, listed) if listed else []
-    if answering:
-        raise CellBusy(taken(node, answering))
-    if listed:
-        node.get_logger().info(f"{', '.join(listed)}: listed, but does not answer; it is gone")
-    return gone
+    listed = sorted(managers(node, arms))
+    if not listed:
+        return
+    node.get_logger().info(
+        f"somebody has {len(listed)} of this cell's names; asking whether it lives, or waiting "
+        f"until it is forgotten, for {FORGOTTEN:g} s at most"
+    )
+    if living := _living(node, arms, listed):
+        raise CellBusy(taken(node, living))
 
 
 def taken(node: Node, names: Iterable[str]) -> str:
@@ -77,8 +76,8 @@ def taken(node: Node, names: Iterable[str]) -> str:
     )
 
 
-def _answering(main: Node, listed: list[str]) -> list[str]:
-    """Return whose service answers in time."""
+def _living(main: Node, arms: Iterable[str], listed: list[str]) -> list[str]:
+    """Return the names that are listed once somebody answers, or is listed for too long."""
     node = rclpy.create_node(
         f"{main.get_name()}_start", context=main.context, use_global_arguments=False,
         enable_rosout=False, start_parameter_services=False,
@@ -90,18 +89,17 @@ def _answering(main: Node, listed: list[str]) -> list[str]:
         clients = [
             node.create_client(ListControllers, f"{name}/list_controllers") for name in listed
         ]
-        futures = [[client.call_async(ListControllers.Request())] for client in clients]
+        futures = [client.call_async(ListControllers.Request()) for client in clients]
         begun = asked = time.monotonic()
-        while (now := time.monotonic()) - begun < PATIENCE:
-            executor.spin_once(timeout_sec=0.05)
-            if all(any(one.done() for one in several) for several in futures):
-                break
+        while still := sorted(managers(main, arms)):
+            now = time.monotonic()
+            if any(one.done() for one in futures) or now - begun > FORGOTTEN:
+                return still
             if now - asked > REPEAT:
                 asked = now
-                for client, several in zip(clients, futures):
-                    several.append(client.call_async(ListControllers.Request()))
-        found = zip(listed, futures)
-        return [name for name, several in found if any(one.done() for one in several)]
+                futures += [client.call_async(ListControllers.Request()) for client in clients]
+            executor.spin_once(timeout_sec=0.05)
+        return []
     finally:
         executor.shutdown()
         node.destroy_node()

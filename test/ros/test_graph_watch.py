@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -25,7 +24,7 @@ def here(ros):
     node = GuardedNode("watches")
     topics = {TOPIC: ("watched", "target_squeeze", "std_msgs/msg/Float64")}
     targets = SimpleNamespace(topics=topics, senders={})
-    watch = GraphWatch(node, SimpleNamespace(arms=()), targets, Counter())
+    watch = GraphWatch(node, SimpleNamespace(arms=()), targets)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
 
