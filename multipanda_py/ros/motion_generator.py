@@ -27,6 +27,7 @@ from geometry_msgs.msg import PoseStamped
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
+from multipanda_py.machine.discovery import announce_without_types
 from multipanda_py.planning.circular_field import CircularField, FieldObstacle
 from multipanda_py.planning.quintic import rest_to_rest
 from multipanda_py.state import Vector
@@ -157,6 +158,7 @@ def main() -> int:
     parser.add_argument("--record", default="", metavar="FILE", help="an .npy file to write")
     options = parser.parse_args()
     bases = {name: float(y) for name, _, y in (text.partition("=") for text in options.arms)}
+    announce_without_types()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
     node = rclpy.create_node(
         f"motion_generator_{os.getpid()}",

@@ -33,6 +33,7 @@ from multipanda_py.config.node_names import NODE
 from multipanda_py.config.parameter_file import AUTOSTART, FRANKA_NAMES, PLAIN_JOINT_NAMES
 from multipanda_py.exceptions import ConfigurationError, MultipandaError
 from multipanda_py.machine.dds_memory import release_half_made_ports, remove_leftovers
+from multipanda_py.machine.discovery import announce_without_types
 from multipanda_py.machine.interruption import Interrupted
 from multipanda_py.machine.outputs import never_wait_for_output
 from multipanda_py.ros.clock import NodeClock
@@ -157,6 +158,7 @@ def main(args: Sequence[str] | None = None) -> int:
     signals = StopSignals()
     never_wait_for_output()
     released = release_half_made_ports()
+    announce_without_types()
     try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # of rcl: an option or a parameter file it cannot read

@@ -17,6 +17,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 
+from multipanda_py.machine.discovery import announce_without_types
 from multipanda_py.ros.qos import NUMBERS, STATES
 
 PERIOD = 1.0
@@ -25,6 +26,7 @@ PERIOD = 1.0
 
 def main() -> int:
     """Say what comes in until it ends."""
+    announce_without_types()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
     cell, namespace = sys.argv[1:]
     node = rclpy.create_node(

@@ -22,6 +22,8 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 
+from multipanda_py.machine.discovery import announce_without_types
+
 HEARD = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
 """As sensors are listened to: over a bad network the newest, not the lost one again."""
 
@@ -73,6 +75,7 @@ def main() -> int:
     """Say what is heard until standard input ends, or nobody reads any more."""
     namespace, *arms = sys.argv[1:]
     root = namespace.strip("/")
+    announce_without_types()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
     node = rclpy.create_node(
         f"shadow_listener_{os.getpid()}", enable_rosout=False, start_parameter_services=False

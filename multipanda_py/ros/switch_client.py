@@ -19,6 +19,8 @@ from controller_manager_msgs.srv import SwitchController
 from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import Trigger
 
+from multipanda_py.machine.discovery import announce_without_types
+
 FORCE_AUTO = 4
 PATIENCE = 120.0
 """Of waiting for the node [s]."""
@@ -28,6 +30,7 @@ ANSWER = 10.0
 
 def main() -> int:
     """Ask until told to end."""
+    announce_without_types()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
     node = rclpy.create_node(
         f"switch_client_{os.getpid()}", enable_rosout=False, start_parameter_services=False

@@ -15,6 +15,7 @@ from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
+from multipanda_py.machine.discovery import announce_without_types
 from multipanda_py.ros2_control.driver_settings import TopicDriverSettings
 from multipanda_py.ros2_control.settings import ARRAY
 
@@ -43,6 +44,7 @@ class Topics:
     def __init__(self, settings: TopicDriverSettings) -> None:
         self._settings = settings
         self.on_state: Callable[[Any], None] = lambda message: None
+        announce_without_types()
         self._context = Context()
         rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         self._node = rclpy.create_node(

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How this process lets itself be found by others of the middleware.
+
+With every topic and service Fast DDS 3 announces that the layout of its type may be asked for, and
+who hears of it asks before it counts the endpoint as found. Where somebody who has asked is killed
+before the answer, later ones get none: each of them is told of half of the services and of two
+topics of forty, for as long as the announcing process lives, and waits for the others. ROS needs
+no such answers, as it compares types by name and hash. So nobody is told.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+VARIABLE = "FASTDDS_DEFAULT_PROFILES_FILE"
+PROFILE = Path(__file__).with_name("without_types.xml")
+_OF_USERS = ("FASTRTPS_DEFAULT_PROFILES_FILE", VARIABLE)
+_IN_FOLDERS = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
+
+
+def announce_without_types() -> None:
+    """Have Fast DDS announce no types, unless the user has a profile of their own.
+
+    Another middleware does not look at it.
+
+    Thread: the main one, before the first context of ROS.
+    """
+    if any(os.environ.get(name) for name in _OF_USERS):
+        return
+    if any(Path(name).exists() for name in _IN_FOLDERS):  # of the working folder, as Fast DDS does
+        return
+    os.environ[VARIABLE] = str(PROFILE)
