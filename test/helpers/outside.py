@@ -116,8 +116,7 @@ class Outside:
 
         A line that has not found a service or a node is run again, as a user does: of what a node
         with hundreds of services announces, a socket's usual buffer loses a third, and ``ros2``
-        waits five seconds at most; ``ros2 control`` waits for ever. Fast DDS has also told one
-        process of a hundred services and never of the others, which a new one was told of at once.
+        waits five seconds at most; ``ros2 control`` waits for ever.
         """
         self.needs_daemon_stopped = True
         code, said = self.run("python", "-c", _LINES, turns, json.dumps(lines), timeout=timeout)
