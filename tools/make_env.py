@@ -34,8 +34,8 @@ NAME = "multipanda_py"
 SUPPORTED = ((3, 10), (3, 11), (3, 12))
 PROGRAMS = ("multimode_controller", "multipanda")
 INTERFACES = (
-    "controller_manager_msgs", "control_msgs", "franka_msgs", "pal_statistics_msgs",
-    "simulation_interfaces", "tf2_msgs",
+    "btcpp_ros2_interfaces", "controller_manager_msgs", "control_msgs", "franka_msgs",
+    "pal_statistics_msgs", "simulation_interfaces", "tf2_msgs",
 )  # fmt: skip
 OF_ANY_ROS = ("requirements", "requirements-logs", "requirements-test")
 # What brings a pinocchio from PyPI along; beside an apt ROS 2 it would be a second one.
@@ -341,8 +341,9 @@ def finish_interfaces(building: Running, env: dict[str, str]) -> None:
         "sys.prefix in _p or os.environ.update({_k: os.pathsep.join([*_p, sys.prefix])})\n"
     )
     modules = ", ".join(f"{name}.{kind}" for name, kind in (
-        ("controller_manager_msgs", "srv"), ("control_msgs", "action"), ("franka_msgs", "action"),
-        ("pal_statistics_msgs", "msg"), ("simulation_interfaces", "srv"), ("tf2_msgs", "msg"),
+        ("btcpp_ros2_interfaces", "action"), ("controller_manager_msgs", "srv"),
+        ("control_msgs", "action"), ("franka_msgs", "action"), ("pal_statistics_msgs", "msg"),
+        ("simulation_interfaces", "srv"), ("tf2_msgs", "msg"),
     ))  # fmt: skip
     run([VENV_PYTHON, "-c", f"import {modules}"], env)
 

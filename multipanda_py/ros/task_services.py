@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, TypeAlias
 
 from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.clock import Clock
@@ -21,6 +21,7 @@ from multipanda_py.ros.deferred_responses import Work
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.parameters import hand_over, plain_node
 from multipanda_py.ros.targets import Targets
+from multipanda_py.ros.task_action import TaskAction
 from multipanda_py.ros.task_files import task_of
 from multipanda_py.ros.task_state import TaskState
 from multipanda_py.tasks import TaskRunner
@@ -32,6 +33,8 @@ SWITCH_TIMEOUT = 2.0
 """How long the law may take to get its arms, which may have to come to rest first [s]."""
 STATE_PERIOD = 0.2
 """Between two messages about a task that goes on [s]."""
+Beginning: TypeAlias = Generator[None, None, TaskRunner]
+Ending: TypeAlias = Generator[None, None, str]
 
 
 def does_tasks(cell: Cell) -> bool:
@@ -43,7 +46,8 @@ class TaskServices:
     """Everything of the node ``task_runner``.
 
     Its parameter ``file`` names the task; ``start``, ``stop``, ``pause`` and ``resume`` are
-    services, and ``state`` is a topic, which says how it goes.
+    services, and ``state`` is a topic, which says how it goes. The action ``execute`` names a task
+    and starts it in one, where its interface is installed.
 
     One task runs at a time. While it does, streams of targets and trajectories for its law are
     not taken, and ``file`` cannot be changed. Whatever ends it early leaves all arms holding.
@@ -75,7 +79,9 @@ class TaskServices:
             ),
         )
         hand_over(self.node, {"file"}, self._change)
-        self._state = TaskState(self.node, cell.config.cell.name)
+        self._told = [TaskState(self.node, cell.config.cell.name).send]
+        with contextlib.suppress(ImportError):
+            self._told.append(TaskAction(self.node, self.begin, self.end).hear)
         for name, work in (
             ("start", self._start),
             ("stop", self._stop),
@@ -110,13 +116,23 @@ class TaskServices:
         if (runner := self._runner) is not None and runner.is_going:
             raise TaskFailed(f"{runner.task.name} is {runner.state}; stop it first")
 
-    def _start(self, request: Any, response: Any) -> Work:
-        begun = False
+    def begin(self, name: str) -> Beginning:
+        """Give the arms to the law of a task, and start it.
+
+        Args:
+            name: As :func:`.task_of` takes it.
+
+        Returns:
+            It yields while the arms change hands, and returns the running task.
+
+        Raises:
+            MultipandaError: If there is no such task, or it cannot start; nothing has changed.
+        """
+        self._refuse_second()
+        runner = TaskRunner(self._cell, task_of(name), self._hear)
+        runner.check()
+        self._is_starting = True
         try:
-            self._refuse_second()
-            runner = self._made()
-            runner.check()
-            self._is_starting = begun = True
             if runner.task.law not in self._cell.active:
                 pending = self._cell.ask_switch(
                     [runner.task.law], (), Strictness.FORCE_AUTO, SWITCH_TIMEOUT
@@ -125,35 +141,46 @@ class TaskServices:
                     yield
             self._runner = runner
             runner.start()
-            self._hold_off(runner)
-            self._timer.reset()
+        finally:
+            self._is_starting = False
+        self._hold_off(runner)
+        self._timer.reset()
+        return runner
+
+    def end(self) -> Ending:
+        """End the task, or the start of one: a stop comes before a switch that is open.
+
+        Returns:
+            It yields until that is so, and returns what has ended.
+
+        Raises:
+            TaskFailed: If none runs.
+        """
+        if self._is_starting:
+            pending = self._cell.ask_hold()
+            while pending.look() is None:
+                yield
+            return "not started; every arm holds"
+        runner = self._going()
+        runner.abort()
+        self._after()
+        return f"{runner.reason}; every arm holds"
+
+    def _start(self, request: Any, response: Any) -> Work:
+        try:
+            name = str(self.node.get_parameter("file").value)
+            if not name:
+                raise TaskFailed("no task: set the parameter file first")
+            runner = yield from self.begin(name)
             response.success = True
             response.message = f"{runner.task.name}: {len(runner.task.subtasks)} subtasks"
         except MultipandaError as error:
             self._refuse(response, "start", error)
-        finally:
-            if begun:
-                self._is_starting = False
-
-    def _made(self) -> TaskRunner:
-        name = str(self.node.get_parameter("file").value)
-        if not name:
-            raise TaskFailed("no task: set the parameter file first")
-        return TaskRunner(self._cell, task_of(name), self._hear)
 
     def _stop(self, request: Any, response: Any) -> Work:
-        """End the task, or the start of one: a stop comes before a switch that is open."""
         try:
-            if self._is_starting:
-                pending = self._cell.ask_hold()
-                while pending.look() is None:
-                    yield
-                response.success, response.message = True, "not started; every arm holds"
-                return
-            runner = self._going()
-            runner.abort()
-            self._after()
-            response.success, response.message = True, f"{runner.reason}; every arm holds"
+            response.message = yield from self.end()
+            response.success = True
         except MultipandaError as error:
             self._refuse(response, "stop", error)
 
@@ -220,7 +247,8 @@ class TaskServices:
 
     def _say(self, runner: TaskRunner, event: TaskEvent | None = None) -> None:
         self._said_at = time.monotonic()
-        self._state.send(runner, event)
+        for tell in self._told:
+            tell(runner, event)
 
     def _hold_off(self, runner: TaskRunner) -> None:
         """Take no targets of others for the law: they would lead its arms elsewhere."""

@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
+from action_msgs.msg import GoalStatus
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
+from goals import Goals
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
+from rclpy.action import get_action_names_and_types
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_srvs.srv import Trigger
 
@@ -175,6 +179,62 @@ def test_a_law_that_somebody_switches_off_ends_its_task_in_hold(soft, tasks, fil
     assert not active(client) & {"augmented", *IMPEDANCE}
 
 
+@pytest.fixture(scope="module")
+def execute(node, client):
+    action = pytest.importorskip("btcpp_ros2_interfaces.action")
+    return Goals(client, action.ExecuteTree, f"{SPACE}/task_runner/execute"), action.ExecuteTree
+
+
+def test_a_goal_of_the_action_is_a_task_from_its_start_to_its_end(soft, tasks, files, execute):
+    goals, kind = execute
+    status, result = goals.result(
+        goals.send(kind.Goal(target_tree=str(files / "short.yaml"))), 60.0
+    )
+    assert (status, result.return_message) == (GoalStatus.STATUS_SUCCEEDED, "done")
+    assert result.node_status.status == result.node_status.SUCCESS
+    told = [message.message for message in goals.feedback]
+    assert any("to_30_mm" in words for words in told)
+    assert told[-1].startswith("to_50_mm, 100 %: done")
+
+
+def test_a_task_ends_in_hold_when_its_goal_is_cancelled_and_in_words_when_others_stop_it(
+    soft, tasks, files, execute, client
+):
+    goals, kind = execute
+    long = kind.Goal(target_tree=str(files / "long.yaml"))
+    handle = goals.send(long)
+    tasks.until_moves()
+    second = goals.result(goals.send(kind.Goal(target_tree=str(files / "short.yaml"))))
+    assert second[0] == GoalStatus.STATUS_ABORTED
+    assert second[1].return_message == "long is running; stop it first"
+    asked = handle.cancel_goal_async()
+    client.until(asked.done, 10.0, "an answer to the cancellation")
+    status, result = goals.result(handle)
+    assert status == GoalStatus.STATUS_CANCELED
+    assert result.node_status.status == result.node_status.FAILURE
+    assert result.return_message == "to_80_mm: asked for"
+    assert not active(client) & {"augmented", *IMPEDANCE}
+    handle = goals.send(long)
+    tasks.until_moves()
+    assert tasks.do("stop").success
+    status, result = goals.result(handle)
+    assert (status, result.return_message) == (GoalStatus.STATUS_ABORTED, "to_80_mm: asked for")
+
+
+def test_a_goal_that_is_no_task_is_aborted_and_nothing_moves(soft, tasks, files, execute, client):
+    goals, kind = execute
+    before = active(client)
+    for goal, reason in (
+        ({"target_tree": "no_such_task"}, "allowed an absolute path, or a task of the package"),
+        ({"target_tree": "carry_box", "payload": "{}"}, "payload: got '{}', allowed ''"),
+        ({}, "got ''"),
+    ):
+        status, result = goals.run(kind.Goal(**goal))
+        assert status == GoalStatus.STATUS_ABORTED
+        assert reason in result.return_message
+    assert active(client) == before
+
+
 def test_a_refused_task_changes_nothing(soft, tasks, files, client):
     before = active(client)
     for name, reason in (
@@ -198,11 +258,12 @@ def test_the_page_lists_what_there_is_for_tasks(node, client):
     page = (ROOT / "doc/ros_interface.md").read_text()
     section = re.search(r"\n## Tasks.*?(?=\n## )", page, re.S)[0]
     listed = dict(re.findall(r"^\| `(task_runner/\w+)` \| `([\w/]+)`", section, re.M))
+    asked = (client.node.get_service_names_and_types, client.node.get_topic_names_and_types)
     offered = {
         name.removeprefix(f"{SPACE}/"): types[0]
-        for ask in (client.node.get_service_names_and_types, client.node.get_topic_names_and_types)
+        for ask in (*asked, partial(get_action_names_and_types, client.node))
         for name, types in ask()
-        if name.startswith(f"{SPACE}/task_runner/") and "param" not in name
+        if name.startswith(f"{SPACE}/task_runner/") and not re.search("param|/_action/", name)
     }
     assert listed == offered
 
