@@ -202,6 +202,7 @@ def test_a_task_ends_in_hold_when_its_goal_is_cancelled_and_in_words_when_others
 ):
     goals, kind = execute
     long = kind.Goal(target_tree=str(files / "long.yaml"))
+    tasks.heard.clear()
     handle = goals.send(long)
     tasks.until_moves()
     second = goals.result(goals.send(kind.Goal(target_tree=str(files / "short.yaml"))))
@@ -214,6 +215,7 @@ def test_a_task_ends_in_hold_when_its_goal_is_cancelled_and_in_words_when_others
     assert result.node_status.status == result.node_status.FAILURE
     assert result.return_message == "to_80_mm: asked for"
     assert not active(client) & {"augmented", *IMPEDANCE}
+    tasks.heard.clear()
     handle = goals.send(long)
     tasks.until_moves()
     assert tasks.do("stop").success
