@@ -34,6 +34,7 @@ PIP_ONLY = {
     "gymnasium",
     "ruckig",
     "franka_msgs",  # names of franka_ros2 are offered where it is installed
+    "btcpp_ros2_interfaces",  # the action of tasks is offered where it is installed
     *(module for extra, brings in BRINGS.items() if extra != "run" for module in brings),
 }
 
