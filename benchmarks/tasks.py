@@ -70,6 +70,16 @@ class TurnedBox(Judge):
         return super().faults(cell) + ([f"box is {off:.2f} rad off"] if off > 0.1 else [])
 
 
+class BoxTurnedTwice(Judge):
+    """Whether the box of four arms lies on its other side, too."""
+
+    def faults(self, cell: Cell) -> list[str]:
+        """Say what is wrong in the end."""
+        rotation = cell.objects()["box"].rotation
+        off = abs(math.atan2(rotation[2, 1], rotation[2, 2]) - math.pi / 2)
+        return super().faults(cell) + ([f"box is {off:.2f} rad off"] if off > 0.1 else [])
+
+
 class PolishedPlate(Judge):
     """Whether the plate has felt the force on all of the way."""
 
@@ -96,6 +106,7 @@ JUDGES: dict[str, Callable[[], Judge]] = {
         ("second", [0.5, 0.0, 0.25], 0.03), ("first", [0.5, 0.0, 0.55], 0.03)
     ),
     "insert_post": lambda: Judge(("post", [-0.5, 0.0, 0.4], 0.02), upright="post"),
+    "turn_box": lambda: BoxTurnedTwice(("box", [0.0, 0.0, 0.48], 0.02)),
     "polish": PolishedPlate,
 }
 

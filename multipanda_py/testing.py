@@ -102,7 +102,7 @@ class StateMaker:
 
 
 def varied_cell(file: str | Path, seed: int, share: float = 0.2) -> Cell:
-    """Return a cell in lockstep whose things are not quite what its file says.
+    """Return a cell in lockstep whose things, and tips of tools, are not quite as its file says.
 
     Args:
         file: The cell file.
@@ -115,6 +115,9 @@ def varied_cell(file: str | Path, seed: int, share: float = 0.2) -> Cell:
         by_mass, by_friction = 1.0 + random.uniform(-share, share, 2) * (seed > 0)
         thing["mass"] *= by_mass
         thing["friction"] *= by_friction
+    for arm in data["arms"].values():
+        if arm["tool"]:
+            arm["tool"]["friction"] *= 1.0 + random.uniform(-share, share) * (seed > 0)
     data["cell"]["placement"] = "inline"
     return Cell(CellConfig.from_dict(data))
 
