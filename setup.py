@@ -21,6 +21,9 @@ EXTRAS = {
 }
 # Not part of "all": it is larger than everything else together.
 LARGE = {"learn": ["torch>=2.2", "pyarrow", "matplotlib"]}
+# Neither: it brings older versions of what others use. It reads what viser has no public name for,
+# to let no other site's page in, so that it is one version.
+APART = {"panel": ["viser==1.1.1", "trimesh", "websockets", "mujoco>=3.2.7"]}
 # Robot descriptions, py.typed: whatever lies in the package and is not code.
 DATA = [
     str(path.relative_to(NAME))
@@ -59,7 +62,7 @@ setup(
     # would make colcon's entry points fail over a version that rosdep chose on purpose.
     install_requires=["setuptools"],
     extras_require={
-        **{name: [*RUN, *brings] for name, brings in {**EXTRAS, **LARGE}.items()},
+        **{name: [*RUN, *brings] for name, brings in {**EXTRAS, **LARGE, **APART}.items()},
         "all": sorted({*RUN, *(one for brings in EXTRAS.values() for one in brings)}),
         # colcon runs pytest only for packages that name it here.
         "test": ["pytest", "hypothesis"],

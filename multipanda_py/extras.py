@@ -28,6 +28,8 @@ BRINGS = {
 """Modules by extra; every extra brings those of ``run`` too, and ``all`` brings everything."""
 LARGE = {"learn": ("torch",)}
 """The same of extras that ``all`` does not bring."""
+APART = {"panel": ("viser", "trimesh", "websockets")}
+"""Likewise, because they bring older versions of what others use."""
 _ROS = ("rclpy", "controller_manager_msgs", "control_msgs", "simulation_interfaces")
 
 
@@ -78,7 +80,7 @@ def missing(module: str) -> MissingExtra:
 
 def _sentence(module: str) -> str:
     top = module.partition(".")[0]
-    for extra, modules in (BRINGS | LARGE).items():
+    for extra, modules in (BRINGS | LARGE | APART).items():
         if top in modules:
             return f"{top} is not installed: pip install 'multipanda_py[{extra}]' brings it"
     if top in _ROS or top.endswith("_msgs"):

@@ -40,7 +40,8 @@ LOOPBACK = {
 os.environ.update(LOOPBACK)
 INLINE = {"actuators", "backends", "cell", "channels", "compliance", "config", "control",
           "controllets", "dynamics", "features", "grippers", "identification", "loop", "logs",
-          "machine", "pairs", "planning", "residual", "residual_training", "robots", "shadow",
+          "machine", "pairs", "panel", "planning", "residual", "residual_training", "robots",
+          "shadow",
           "simulation",
           "tasks", "chaos/test_chaos",
           "commands/test_robot_import", "drivers/test_state", "fci_sim/test_lost_commands",

@@ -14,7 +14,7 @@ import pytest
 import setuptools
 
 import multipanda_py
-from multipanda_py.extras import BRINGS
+from multipanda_py.extras import APART, BRINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "multipanda_py"
@@ -35,7 +35,7 @@ PIP_ONLY = {
     "ruckig",
     "franka_msgs",  # names of franka_ros2 are offered where it is installed
     "btcpp_ros2_interfaces",  # the action of tasks is offered where it is installed
-    *(module for extra, brings in BRINGS.items() if extra != "run" for module in brings),
+    *(module for extra, brings in (BRINGS | APART).items() if extra != "run" for module in brings),
 }
 
 

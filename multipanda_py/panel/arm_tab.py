@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a page shows of one arm and lets be done with it: law, gains, hand, fault."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from multipanda_py.config.instance_spec import InstanceSpec
+from multipanda_py.panel.desk import Desk
+from multipanda_py.panel.gains import Gains
+from multipanda_py.panel.gizmo import Gizmo
+from multipanda_py.pose import Pose
+
+HOLD = "hold"
+SWITCH_TIMEOUT = 5.0
+"""How long arms may take to come to rest first, where a law needs that [s]."""
+GRASP_FORCE = 20.0
+"""[N]"""
+
+
+class ArmTab:
+    """The elements of one arm, in a tab of their own.
+
+    Args:
+        desk: Of the panel.
+        tabs: Group of the page that gets one more.
+        arm: Name of the arm.
+        base: Pose of its base in the world.
+
+    Attributes:
+        gizmo: Its target in the scene.
+
+    Thread: the panel's.
+    """
+
+    def __init__(self, desk: Desk, tabs: Any, arm: str, base: Pose) -> None:
+        self._desk, self._arm = desk, arm
+        self.gizmo = Gizmo(desk, arm, base)
+        self._laws = [spec for spec in desk.cell.specs if arm in spec.config.arms]
+        gui = desk.server.gui
+        with tabs.add_tab(arm):
+            names = (HOLD, *(spec.name for spec in self._laws if not spec.is_hold))
+            self._law = gui.add_dropdown("law", names)
+            self._state = gui.add_markdown("")
+            self._recover = gui.add_button("Recover", color="yellow", visible=False)
+            if desk.cell.descriptions[arm].gripper is not None:
+                self._add_hand(gui)
+            self._gains = Gains(desk, gui.add_folder("Gains"))
+        desk.on_use(self._law, self._choose)
+        desk.on_use(self._recover, self._ask_recovery)
+
+    def owner(self) -> InstanceSpec:
+        """Return what the arm does."""
+        active = self._desk.cell.active
+        owners = [spec for spec in self._laws if spec.name in active]
+        laws = [spec for spec in owners if not spec.is_hold]
+        return (laws or owners or self._laws)[0]
+
+    def refresh(self, reason: str) -> None:
+        """Show the law, its gains, and a fault with its reason."""
+        law, fault = self.owner(), self._desk.cell.state(self._arm).fault
+        name = HOLD if law.is_hold else law.name
+        if self._law.value != name:
+            self._law.value = name
+        self._recover.visible = bool(fault)
+        text = f"**fault: {fault}**: {reason}" if fault else "no fault"
+        if not fault and not Gizmo.takes_poses(law):
+            text += "; this law takes no pose: choose another one to drag"
+        if self._state.content != text:
+            self._state.content = text
+        self._gains.show(law)
+
+    def _add_hand(self, gui: Any) -> None:
+        hand = self._desk.cell.gripper(self._arm)
+        most = hand.description.max_width
+        width = gui.add_slider("hand [m]", 0.0, most, 0.001, most)
+        move, grasp = gui.add_button("Move hand"), gui.add_button("Grasp")
+
+        def ask(viewer: int, act: Any) -> None:
+            self._desk.ask(("hand", self._arm), viewer, act)
+
+        self._desk.on_use(move, lambda viewer, _: ask(viewer, lambda: hand.move(width.value)))
+        any_width = {"force": GRASP_FORCE, "epsilon_outer": most}
+        self._desk.on_use(
+            grasp, lambda viewer, _: ask(viewer, lambda: hand.grasp(0.0, **any_width))
+        )
+
+    def _choose(self, viewer: int, name: Any) -> None:
+        self._desk.ask(("law", self._arm), viewer, partial(self._switch, name))
+
+    def _switch(self, name: str) -> None:
+        law = self.owner()
+        if name != HOLD:
+            self._desk.switch(activate=[name], strictness="force_auto", timeout=SWITCH_TIMEOUT)
+        elif not law.is_hold:
+            self._desk.switch(deactivate=[law.name], strictness="best_effort")
+
+    def _ask_recovery(self, viewer: int, _: Any) -> None:
+        act = partial(self._desk.cell.ask_recovery, [self._arm])
+        self._desk.ask(("recover", self._arm), viewer, act)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``multipanda panel`` runs a cell with a page, and says what is missing in a line."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from processes import PATIENCE
+
+from multipanda_py.cli import main
+
+DUAL = Path(__file__).resolve().parents[2] / "config" / "dual_sim.yaml"
+
+
+@pytest.fixture
+def cell_file(tmp_path):
+    file = tmp_path / "cell.yaml"
+    name = f"test_panel_{os.getpid()}"
+    file.write_text(DUAL.read_text().replace("name: dual_sim", f"name: {name}"))
+    return file
+
+
+def test_the_page_is_served_while_the_cell_runs(cell_file):
+    pytest.importorskip("viser", reason="viser is not installed: extra panel")
+    command = [sys.executable, "-m", "multipanda_py.cli", "panel", cell_file, "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--duration", "2"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        said = ""
+        for line in process.stdout:
+            said += line
+            if found := re.search(r"the panel is at (http://127\.0\.0\.1:\d+)", line):
+                assert b"<html" in urlopen(found[1], timeout=10.0 * PATIENCE).read()
+        assert process.wait(10.0 * PATIENCE) == 0, said
+    assert "the panel is at" in said
+
+
+def test_a_cell_that_is_stepped_by_hand_has_no_panel(cell_file, capsys):
+    if find_spec("viser") is None:
+        assert main(["panel", str(cell_file)]) == 1
+        assert "pip install 'multipanda_py[panel]' brings it" in capsys.readouterr().err
+        return
+    text = cell_file.read_text().replace("rate: 1000.0", "rate: 1000.0\n      placement: inline")
+    cell_file.write_text(text)
+    assert main(["panel", str(cell_file)]) == 1
+    assert "cell.placement: got inline, allowed process or thread" in capsys.readouterr().err
