@@ -28,7 +28,7 @@ from panel_page import PanelPage, until  # noqa: E402
 from multipanda_py.cell import Cell  # noqa: E402
 from multipanda_py.config.cell_file import CellConfig  # noqa: E402
 from multipanda_py.machine.realtime import other_cpus  # noqa: E402
-from multipanda_py.panel import Panel  # noqa: E402
+from multipanda_py.panel import CellPanel  # noqa: E402
 
 LAW = "cartesian_impedance_controller"
 BROWSER_PERIOD = 0.05
@@ -38,7 +38,7 @@ SWING, TURN_TIME = 0.03, 2.0
 STEP = 0.03
 """Of a drag whose beginning is timed [m]."""
 MOVED = (1e-5, 1e-4)
-"""What counts as motion [m]: a law that smooths its target needs 40 and 66 ms for it by itself."""
+"""What counts as motion [m]: a law that smooths its target needs 41 and 67 ms for it by itself."""
 
 
 def look_on(address: str, pipe: Any) -> None:
@@ -107,7 +107,7 @@ class Lateness:
         return float(low), float(high)
 
 
-def work_until(panel: Panel, pipe: Any, late: Lateness | None = None) -> Any:
+def work_until(panel: CellPanel, pipe: Any, late: Lateness | None = None) -> Any:
     """Keep the page up to date until the viewer has answered; return its answer."""
     while not pipe.poll():
         panel.work()
@@ -126,7 +126,7 @@ def places_in_world(cell: Cell) -> dict[str, Any]:
     return found
 
 
-def drag_to_motion(cell: Cell, panel: Panel, pipe: Any, arm: str) -> list[float]:
+def drag_to_motion(cell: Cell, panel: CellPanel, pipe: Any, arm: str) -> list[float]:
     """Return the time from a drag's first word to motion of the tool, and to its picture [s]."""
     ends = time.monotonic() + 2.0  # until it rests
     while time.monotonic() < ends:
@@ -176,7 +176,7 @@ def main() -> int:
                 time.sleep(0.05)
             found["without"].append(late.percentiles())
             pipe, end = spawn.Pipe()
-            with Panel(cell, port=0) as panel:
+            with CellPanel(cell, port=0) as panel:
                 viewer = spawn.Process(target=look_on, args=(panel.address, end))
                 viewer.start()
                 work_until(panel, pipe)

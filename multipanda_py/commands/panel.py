@@ -18,7 +18,7 @@ from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.machine.realtime import other_cpus
 
 if TYPE_CHECKING:
-    from multipanda_py.panel import Panel
+    from multipanda_py.panel import CellPanel
 
 SUMMARY = "Run a cell with a page in the browser that shows and moves it; Ctrl-C ends it."
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the cell and serve its page."""
-    from multipanda_py.panel import Panel
+    from multipanda_py.panel import CellPanel
 
     cell = Cell.from_yaml(options.file)
     if cell.config.cell.placement == "inline":
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
             say(f"note: {sentence}")
         if cell.config.cell.placement == "process":
             os.sched_setaffinity(0, other_cpus(cell.config.realtime))  # the loop's is left alone
-        with Panel(cell, options.host, options.port) as panel:
+        with CellPanel(cell, options.host, options.port) as panel:
             say(f"the panel is at {panel.address}")
             _serve(cell, panel, options.duration)
     except KeyboardInterrupt:
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _serve(cell: Cell, panel: Panel, duration: float) -> None:
+def _serve(cell: Cell, panel: CellPanel, duration: float) -> None:
     ends = time.monotonic() + duration
     while time.monotonic() < ends:
         cell.check()

@@ -5,6 +5,6 @@ from multipanda_py.extras import require
 
 require("viser")
 
-from multipanda_py.panel.panel import Panel  # noqa: E402
+from multipanda_py.panel.panel import CellPanel  # noqa: E402
 
-__all__ = ["Panel"]
+__all__ = ["CellPanel"]

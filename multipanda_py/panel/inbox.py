@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 Act: TypeAlias = Callable[[], object]
 
 
-class Request(NamedTuple):
+class Wish(NamedTuple):
     """One thing that a viewer has asked for.
 
     Attributes:
@@ -32,17 +32,17 @@ class Inbox:
     """
 
     def __init__(self) -> None:
-        self._requests: dict[Hashable, Request] = {}
+        self._requests: dict[Hashable, Wish] = {}
         self._condition = threading.Condition()
 
     def post(self, kind: Hashable, viewer: int | None, act: Act) -> None:
         """Put a request in the place of the last one of its kind."""
         with self._condition:
             self._requests.pop(kind, None)  # it comes after what was asked since
-            self._requests[kind] = Request(viewer, act)
+            self._requests[kind] = Wish(viewer, act)
             self._condition.notify()
 
-    def take(self) -> list[Request]:
+    def take(self) -> list[Wish]:
         """Return all requests in the order in which they came, and keep none."""
         with self._condition:
             requests, self._requests = list(self._requests.values()), {}

@@ -32,7 +32,7 @@ TIMING_RATE = 1.0
 """[Hz]"""
 
 
-class Panel(Closing):
+class CellPanel(Closing):
     """Serve a page that shows a started cell, and that one viewer at a time moves.
 
     Every viewer sees the same and may stop; asking for anything else needs the command, which

@@ -10,7 +10,7 @@ pytest.importorskip("viser", reason="viser is not installed: extra panel")
 from panel_page import PanelPage, until
 from scipy.spatial.transform import Rotation
 
-from multipanda_py.panel import Panel
+from multipanda_py.panel import CellPanel
 from multipanda_py.panel.drag import TARGET_TIMEOUT
 from multipanda_py.panel.same_origin import is_own_page
 from multipanda_py.panel.scene_nodes import MOVED
@@ -31,7 +31,7 @@ class Rig:
         self.cell.start()
         self.cell.step(5)
         self.now = 0.0
-        self.panel = Panel(self.cell, port=0, clock=lambda: self.now)
+        self.panel = CellPanel(self.cell, port=0, clock=lambda: self.now)
         self.pages = []
         self.round()
 
