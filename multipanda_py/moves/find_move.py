@@ -30,6 +30,7 @@ from multipanda_py.optimiser import (
     clearances,
     find_path,
 )
+from multipanda_py.optimiser.free_space import FreeSpace, free_space
 from multipanda_py.optimiser.kinematics import Kinematics
 from multipanda_py.planning.quintic import evaluate
 from multipanda_py.pose import Pose
@@ -159,18 +160,17 @@ def find_move(scene: Scene, held: Mapping[str, str], request: MoveRequest) -> Fo
         problem.add(PoseGoal(thing, grip @ scene.pose(scene.start, thing), f"{arm}/tool"))
     for distance in apart:
         problem.add(distance)
-    return _search(scene, problem, apart, request)
+    return _search(scene, problem, request)
 
 
-def _search(
-    scene: Scene, problem: Problem, apart: Sequence[Distance], request: MoveRequest
-) -> FoundMove:
+def _search(scene: Scene, problem: Problem, request: MoveRequest) -> FoundMove:
     """Search until a motion keeps its distances between its points, too.
 
     Raises:
         PlanRejected: If none does.
     """
     until, whole = time.monotonic() + request.patience, problem
+    space = free_space(scene, problem.terms)
     why, finer = "", 0
     for number in range(TRIES):
         settings = SolverSettings(time=max(until - time.monotonic(), 0.0))
@@ -178,7 +178,7 @@ def _search(
         if found.is_feasible:
             path = np.concatenate([scene.start[None], found.path])
             rows = _timed(scene, path, request.speed)
-            nearest, too_near = _nearest(scene, apart, rows)
+            nearest, too_near = _nearest(space, rows)
             if not too_near:
                 points = {arm: _rows_of(scene, rows, arm) for arm in scene.arms}
                 return FoundMove(points, nearest, found.reason)
@@ -219,11 +219,10 @@ def _apart(scene: Scene, held: Mapping[str, str], request: MoveRequest) -> list[
         Distance(scene, thing, other, -TOUCHING if other in request.touching else clearance)
         for thing, other in product(held.values(), others)
     ]
-    kept = []
+    found = [one for one in found if one.pairs]
+    frames = dict.fromkeys(name for one in found for name in one.frames)
+    placed, kept = Kinematics(scene, frames).place(scene.start[None]), []
     for one in found:
-        if not one.pairs:
-            continue
-        placed = Kinematics(scene, one.frames).place(scene.start[None])
         distance = one.margin - float(one.evaluate(placed)[0].max())
         if distance < min(-TOUCHING, one.margin):
             raise PlanRejected(
@@ -243,22 +242,19 @@ def _timed(scene: Scene, path: Matrix, speed: float) -> Matrix:
     return timed(shares, path, velocity, acceleration)
 
 
-def _nearest(scene: Scene, apart: Sequence[Distance], rows: Matrix) -> tuple[float, str]:
+def _nearest(space: FreeSpace | None, rows: Matrix) -> tuple[float, str]:
     """Return how near bodies come on the motion as it will be gone, and which too near."""
+    if space is None:  # there are no two that could
+        return math.inf, ""
     count = max(2, math.ceil(float(rows[-1, 0]) / DENSE))
-    times = np.linspace(0.0, float(rows[-1, 0]), count + 1)
-    x = evaluate(rows, times)[:, 0]
-    frames = dict.fromkeys(name for one in apart for name in one.frames)
-    placed, nearest = Kinematics(scene, frames).place(x), math.inf
-    for one in apart:
-        distance = one.margin - float(one.evaluate(placed)[0].max())
-        nearest = min(nearest, distance)
-        least = min(one.margin, SPARED * one.margin) - LEAST
-        if distance < least:
-            return nearest, (
-                f"on the way {' and '.join(dict.fromkeys(one.of))} come as near as "
-                f"{distance:.4f} m, allowed {least:.4f} m"
-            )
+    postures = evaluate(rows, np.linspace(0.0, float(rows[-1, 0]), count + 1))[:, 0, : space.n]
+    spared, nearest = space.sparing(SPARED, LEAST), math.inf
+    for q in postures:
+        if found := spared.too_near(q):
+            (first, second), distance = found
+            names = " and ".join(dict.fromkeys((first, second)))
+            return distance, f"on the way {names} come as near as {distance:.4f} m"
+        nearest = min(nearest, spared.nearest(q))
     return nearest, ""
 
 

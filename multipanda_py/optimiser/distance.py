@@ -58,7 +58,7 @@ class Distance(Objective):
         self._radii = np.array([[s.radius for s in pair] for pair in self.pairs]).reshape(-1, 2)
         # What coal measures, by the number of the pair: shapes and their places in the frames.
         shapes = {
-            id(solid): (_shape(solid), *_place(solid))
+            id(solid): (shape_of(solid), *place_of(solid))
             for pair in self.pairs
             if any(solid.shape is not None for solid in pair)
             for solid in pair
@@ -68,6 +68,7 @@ class Distance(Objective):
             for number, pair in enumerate(self.pairs)
             if any(solid.shape is not None for solid in pair)
         }
+        self._boxes = self._capsules_by_box()
 
     def units(self, scene: Scene) -> tuple[str, ...]:
         """Return metres for every pair."""
@@ -96,9 +97,11 @@ class Distance(Objective):
         distance = apart - self._radii.sum(1)
         normal = away / np.maximum(apart, 1e-9)[..., None]
         near = distance < self.margin + AHEAD
+        for number, side, numbers in self._boxes:
+            axes = points[:, self._ends[numbers, 1 - side]]
+            near[:, numbers] &= self._may_be_near(placed, axes, number, side, numbers)
         for number in self._by_coal:
             rows = np.flatnonzero(near[:, number])
-            rows = rows[self._may_be_near(placed, points[:, self._ends[number]], number, rows)]
             distance[:, number] = self.margin + AHEAD
             self._measure(slices, number, rows, distance, normal, on_a, on_b)
         near &= distance < self.margin + AHEAD
@@ -111,29 +114,45 @@ class Distance(Objective):
             )
         return self.margin - np.minimum(distance, self.margin + AHEAD), jacobian
 
-    def _may_be_near(
-        self, placed: Sequence[Placement], ends: Matrix, number: int, rows: NDArray[np.intp]
-    ) -> NDArray[np.bool_]:
-        r"""Return in which of some slices a pair is not far apart for certain.
+    def is_near(self, slices: Slices) -> bool:
+        """Return whether a pair is near enough to push in one slice or more."""
+        values, _ = self.evaluate(slices)
+        return bool((values > -AHEAD).any())
 
-        A box and a capsule: :math:`d \ge |\max(|R^T (m - c)| - h, 0)| - l - r`, with the middle
-        of the capsule m, half its length l, and half the sides of the box h. A ball around a
-        floor would be near to all that is above it.
+    def _capsules_by_box(self) -> list[tuple[int, int, NDArray[np.intp]]]:
+        """Return a pair and a side for every box, and the numbers of its pairs with capsules."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for number in self._by_coal:
+            for side, solid in enumerate(self.pairs[number]):
+                if (
+                    isinstance(solid.shape, coal.Box)
+                    and self.pairs[number][1 - side].shape is None
+                ):
+                    found.setdefault((id(solid), side), []).append(number)
+        return [(numbers[0], side, np.array(numbers)) for (_, side), numbers in found.items()]
+
+    def _may_be_near(
+        self,
+        placed: Sequence[Placement],
+        axes: Matrix,
+        number: int,
+        side: int,
+        numbers: NDArray[np.intp],
+    ) -> NDArray[np.bool_]:
+        r"""Return which capsules, by their axes (s, k, 2, 3), are not far from a box for certain.
+
+        :math:`d \ge |\max(|R^T (m - c)| - h, 0)| - l - r`, with the middle of the capsule m, half
+        its length l, and half the sides of the box h. A ball around a floor would be near to all
+        that is above it.
         """
-        for side, other in ((0, 1), (1, 0)):
-            shape, turn, centre = self._by_coal[number][side]
-            if not isinstance(shape, coal.Box) or self.pairs[number][other].shape is not None:
-                continue
-            box, axis = placed[self._frame[number, side]], ends[rows, other]
-            rotation = box.rotation[rows] @ turn
-            away = axis.mean(1) - box.position[rows] - box.rotation[rows] @ centre
-            inside = (rotation.transpose(0, 2, 1) @ away[..., None])[..., 0]
-            outside = np.maximum(np.abs(inside) - np.array(shape.halfSide), 0.0)
-            reach = 0.5 * np.linalg.norm(axis[:, 1] - axis[:, 0], axis=1)
-            least = np.linalg.norm(outside, axis=1) - reach - self._radii[number, other]
-            near: NDArray[np.bool_] = least < self.margin + AHEAD
-            return near
-        return np.ones(len(rows), dtype=bool)
+        shape, turn, centre = self._by_coal[number][side]
+        box = placed[self._frame[number, side]]
+        away = axes.mean(2) - (box.position + box.rotation @ centre)[:, None]
+        outside = np.maximum(np.abs(away @ (box.rotation @ turn)) - np.array(shape.halfSide), 0.0)
+        reach = 0.5 * np.linalg.norm(axes[:, :, 1] - axes[:, :, 0], axis=-1)
+        least = np.linalg.norm(outside, axis=-1) - reach - self._radii[numbers, 1 - side]
+        near: NDArray[np.bool_] = least < self.margin + AHEAD
+        return near
 
     def _measure(
         self, slices: Slices, number: int, rows: NDArray[np.intp], distance: Matrix,
@@ -195,13 +214,14 @@ def _rate(placed: Placement, rows: np.ndarray, points: Matrix, normal: Matrix) -
     return rate
 
 
-def _shape(solid: PathSolid) -> Any:
+def shape_of(solid: PathSolid) -> Any:
+    """Return a solid as coal knows it."""
     if solid.shape is not None:
         return solid.shape
     return coal.Capsule(solid.radius, float(np.linalg.norm(solid.end - solid.start)))
 
 
-def _place(solid: PathSolid) -> tuple[Matrix, Vector]:
+def place_of(solid: PathSolid) -> tuple[Matrix, Vector]:
     """Return how coal turns a shape in a solid's frame, and its centre; a capsule lies on z."""
     axis = solid.end - solid.start
     length = float(np.linalg.norm(axis))

@@ -9,9 +9,12 @@ from dataclasses import replace
 import numpy as np
 
 from multipanda_py.exceptions import PlanRejected
-from multipanda_py.optimiser.between_slices import too_close
+from multipanda_py.optimiser.arm_postures import quick_end
+from multipanda_py.optimiser.between_slices import LEAST, SPARED, between, too_close
+from multipanda_py.optimiser.free_space import FreeSpace, free_space
 from multipanda_py.optimiser.posture import MOST_TRIES, find_posture, random_slice
 from multipanda_py.optimiser.problem import MOST_SLICES, Problem
+from multipanda_py.optimiser.sampled_way import along, sampled_way
 from multipanda_py.optimiser.scene import Scene
 from multipanda_py.optimiser.solution import Solution
 from multipanda_py.optimiser.solver import SolverSettings
@@ -31,9 +34,10 @@ def find_path(
     """Find a path where the start alone is no good beginning: goals far off, or arms in the way.
 
     A posture for the end of every phase is found first; without one there is no path. The search
-    then begins with straight ways from one to the next, after that with other postures and with
-    detours. Where bodies come closer than half their margin between the slices of a path, it is
-    found again with twice the slices.
+    then begins with ways from one to the next around what is between them, see
+    :func:`.sampled_way`, or where postures do not tell what is free with straight ones; after that
+    with other postures and with detours. Where bodies come closer than half their margin between
+    the slices of a path, it is found again with twice the slices.
 
     Args:
         problem: What is asked.
@@ -55,20 +59,24 @@ def find_path(
     settings = settings or SolverSettings(time=5.0)
     until = time.monotonic() + settings.time
     rng = np.random.default_rng(seed)
+    space = free_space(problem.scene, problem.terms)
     best: Solution | None = None
     known: list[tuple[float, list[Vector]]] = []
     for number in range(tries):
         left = replace(settings, time=max(until - time.monotonic(), 0.0))
         if number % 2 or not known:
-            ends = _phase_ends(problem, rng, bool(number), left)
+            ends = _phase_ends(problem, space, rng, bool(number), left)
             if isinstance(ends, list):
                 known.append((_travel(problem.scene, ends), ends))
             elif not known:
                 return ends
         _, ends = min(known, key=lambda one: one[0]) if number % 2 == 0 else known[-1]
-        start = _way(problem, ends, rng if number > 1 else None)
+        start = None if space is None else _around(problem, space, ends, rng, until)
+        if start is None:
+            start = _way(problem, ends, rng if number > 1 else None)
         left = replace(settings, time=max(until - time.monotonic(), 0.0))
-        found = _clear(problem, problem.solve(left, start=start), until, settings)
+        found = _solve(problem, space, start, left)
+        found = _clear(problem, space, found, until, settings)
         if found.is_feasible:
             return found
         if best is None or found.worst < best.worst:
@@ -79,7 +87,11 @@ def find_path(
 
 
 def _phase_ends(
-    problem: Problem, rng: np.random.Generator, anew: bool, settings: SolverSettings
+    problem: Problem,
+    space: FreeSpace | None,
+    rng: np.random.Generator,
+    anew: bool,
+    settings: SolverSettings,
 ) -> list[Vector] | Solution:
     """Return postures at the ends of phases, or a straight way to one that nothing reaches."""
     scene, x = problem.scene, problem.scene.start
@@ -92,6 +104,11 @@ def _phase_ends(
             if term.order == 0 and term.first <= last < term.last
         ]
         begin = random_slice(scene, rng) if anew else x
+        quick = None if space is None else quick_end(scene, space, terms, x, begin, rng)
+        if quick is not None:
+            x = quick
+            ends.append(x)
+            continue
         own = replace(settings, iterations=min(settings.iterations, 60))
         found = find_posture(scene, terms, begin, rng, POSTURES, own)
         x = found.path[0]
@@ -125,8 +142,7 @@ def _way(problem: Problem, ends: list[Vector], rng: np.random.Generator | None) 
         w = 10 s^3 - 15 s^4 + 6 s^5
     """
     scene, path = problem.scene, []
-    s = np.arange(1, problem.each + 1)[:, None] / problem.each
-    w = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
+    w = _rest_to_rest(problem.each)[:, None]
     for begin, end in zip([scene.start, *ends[:-1]], ends):
         aside = np.zeros(scene.size)
         if rng is not None:
@@ -136,11 +152,55 @@ def _way(problem: Problem, ends: list[Vector], rng: np.random.Generator | None) 
     return found
 
 
-def _clear(problem: Problem, found: Solution, until: float, settings: SolverSettings) -> Solution:
+def _around(
+    problem: Problem, space: FreeSpace, ends: list[Vector], rng: np.random.Generator, until: float
+) -> Matrix | None:
+    """Return a path through postures that is free between them; None if none was found."""
+    scene, path = problem.scene, []
+    parts = [scene.columns[arm] for arm in scene.arms]
+    n = parts[-1].stop
+    bounds = np.clip(scene.lower[:n], -np.pi, None), np.clip(scene.upper[:n], None, np.pi)
+    for begin, end in zip([scene.start, *ends[:-1]], ends):
+        corners = sampled_way(space, begin[:n], end[:n], bounds, parts, rng, until)
+        if corners is None:
+            return None
+        path.append(along(corners, _rest_to_rest(problem.each)))
+    return space.with_things(np.concatenate(path))
+
+
+def _rest_to_rest(count: int) -> Vector:
+    """Return how much of a way is behind at so many moments, from rest to rest."""
+    s = np.arange(1, count + 1) / count
+    shares: Vector = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
+    return shares
+
+
+def _solve(
+    problem: Problem, space: FreeSpace | None, start: Matrix, settings: SolverSettings
+) -> Solution:
+    """Solve a problem without the distances of what is far away, if these are kept then."""
+    if space is None:
+        return problem.solve(settings, start=start)
+    found = problem.without_far(start).solve(settings, start=start)
+    if not found.is_feasible or all(space.is_free(q) for q in found.path[:, : space.n]):
+        return found
+    return problem.solve(settings, start=found.path)
+
+
+def _clear(
+    problem: Problem,
+    space: FreeSpace | None,
+    found: Solution,
+    until: float,
+    settings: SolverSettings,
+) -> Solution:
     """Return a feasible path that is clear between its slices, with more of them if need be."""
     if not found.is_feasible:
         return found
+    spared = None if space is None else space.sparing(SPARED, LEAST)
     for number in range(FINER + 1):
+        if spared is not None and all(spared.is_free(x[: spared.n]) for x in between(found)):
+            return found
         violations = too_close(problem.terms, found, problem.each)
         if not violations:
             return found
@@ -151,7 +211,7 @@ def _clear(problem: Problem, found: Solution, until: float, settings: SolverSett
         middle = 0.5 * (path[:-1] + path[1:])
         start = np.stack([middle, path[1:]], 1).reshape(-1, path.shape[1])
         left = replace(settings, time=max(until - time.monotonic(), 0.0))
-        finer = problem.solve(left, start=start)
+        finer = _solve(problem, space, start, left)
         if not finer.is_feasible:
             return finer
         found = finer

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.exceptions import PlanRejected
+from multipanda_py.optimiser.distance import Distance
+from multipanda_py.optimiser.kinematics import Kinematics
 from multipanda_py.optimiser.objective import Objective
 from multipanda_py.optimiser.scene import Scene
 from multipanda_py.optimiser.solution import Solution
@@ -116,6 +118,20 @@ class Problem:
         for objective, kind, asked in self._asked:
             finer.add(objective, kind, **asked)
         return finer
+
+    def without_far(self, path: Matrix) -> Problem:
+        """Return the same problem without the distances of what is far away on all of a path."""
+        near = Problem(self.scene, self.phases, self.each, self.each * self.period)
+        kept = [term.objective for term in self.terms if isinstance(term.objective, Distance)]
+        frames = dict.fromkeys(name for one in kept for name in one.frames)
+        placed = Kinematics(self.scene, frames).place(path)
+        for term in self.terms:
+            one = term.objective
+            if not isinstance(one, Distance) or one.is_near(
+                placed.part(slice(term.first, term.last))
+            ):
+                near.terms.append(term)
+        return near
 
     def _range(self, phases: tuple[float, float] | None, at: float | None) -> tuple[int, int]:
         """Return the first slice and one after the last."""
