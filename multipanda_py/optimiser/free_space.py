@@ -23,6 +23,9 @@ from multipanda_py.state import Matrix, Vector
 SLACK = 5e-4
 """What a distance may be off by: postures that are found meet it within a tolerance [m]."""
 
+APART = 1e-4
+"""Least of what is apart when a path begins [m]: other programs measure a little differently."""
+
 
 def free_space(scene: Scene, terms: Sequence[Term]) -> FreeSpace | None:
     """Return what keeps the distances of a path's problem; None where postures do not tell.
@@ -93,7 +96,7 @@ class FreeSpace:
                 of.append(distance.of)
         self._solids = self._geometry.createData()
         self._kept, self._of = np.array(margins), of
-        self.require(self._kept - SLACK)
+        self._require(1.0, SLACK)
 
     def _add(self, solid: PathSolid, number: int) -> int:
         """Add a solid to what it moves with; return its number."""
@@ -115,8 +118,11 @@ class FreeSpace:
         geometry = pin.GeometryObject(str(number), joint, on * placed, shape_of(solid))
         return int(self._geometry.addGeometryObject(geometry))
 
-    def require(self, margins: Vector) -> None:
-        """Ask for other distances of all pairs, (p,) [m]."""
+    def _require(self, share: float, least: float) -> None:
+        """Ask for a share of all distances and a little less; what is apart stays apart."""
+        margins = share * self._kept - least
+        apart = np.maximum(margins, np.minimum(self._kept, APART))
+        margins = np.where(self._kept > 0.0, apart, self._kept - least)
         for request, margin in zip(self._solids.collisionRequests, margins.tolist()):
             request.security_margin = margin
 
@@ -124,7 +130,7 @@ class FreeSpace:
         """Return the same with a share of all distances, and a little less than that [m]."""
         other = copy(self)
         other._solids = self._geometry.createData()
-        other.require(np.minimum(self._kept, share * self._kept) - least)
+        other._require(share, least)
         return other
 
     def nearest(self, q: Vector) -> float:
