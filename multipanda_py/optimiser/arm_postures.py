@@ -61,23 +61,22 @@ def quick_end(
     scene: Scene,
     space: FreeSpace,
     terms: Sequence[Term],
+    goals: Mapping[str, Pose],
     stays: Vector,
     begin: Vector,
     rng: np.random.Generator,
 ) -> Vector | None:
-    """Return a free slice that meets poses of tools; None if none was found, or more is asked.
+    """Return a free slice that meets poses of tools; None if none was found.
 
     Args:
         scene: Arms and things.
         space: Says what is free, and where things are that hands carry.
-        terms: Of the slice.
+        terms: Of the slice, for limits.
+        goals: See :func:`tool_goals`.
         stays: Slice with the postures of arms that nothing is asked of, (d,).
         begin: Slice to be near to, (d,).
         rng: Of postures that searches begin with.
     """
-    goals = tool_goals(scene, terms)
-    if goals is None:
-        return None
     margins = [t.objective.margin for t in terms if isinstance(t.objective, WithinLimits)]
     x = stays.copy()
     for arm in goals:

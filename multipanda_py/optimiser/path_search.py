@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from multipanda_py.exceptions import PlanRejected
-from multipanda_py.optimiser.arm_postures import quick_end
+from multipanda_py.optimiser.arm_postures import quick_end, tool_goals
 from multipanda_py.optimiser.between_slices import LEAST, SPARED, between, too_close
 from multipanda_py.optimiser.free_space import FreeSpace, free_space
 from multipanda_py.optimiser.posture import MOST_TRIES, find_posture, random_slice
@@ -22,6 +22,8 @@ from multipanda_py.state import Matrix, Vector
 
 POSTURES = 20
 """Most postures to begin with in the search for one at the end of a phase."""
+FEW = 2
+"""The same, where dozens of postures of each arm have been tried already."""
 DETOUR = 0.3
 """Farthest that the middle of a detour is from the straight way, as a share of joints' ranges."""
 FINER = 2
@@ -104,13 +106,17 @@ def _phase_ends(
             if term.order == 0 and term.first <= last < term.last
         ]
         begin = random_slice(scene, rng) if anew else x
-        quick = None if space is None else quick_end(scene, space, terms, x, begin, rng)
+        goals = None if space is None else tool_goals(scene, terms)
+        quick = None
+        if space is not None and goals is not None:
+            quick = quick_end(scene, space, terms, goals, x, begin, rng)
         if quick is not None:
             x = quick
             ends.append(x)
             continue
         own = replace(settings, iterations=min(settings.iterations, 60))
-        found = find_posture(scene, terms, begin, rng, POSTURES, own)
+        tries = POSTURES if goals is None else FEW  # which say what is in the way
+        found = find_posture(scene, terms, begin, rng, tries, own)
         x = found.path[0]
         ends.append(x)
         if not found.is_feasible:
