@@ -8,68 +8,16 @@ import pytest
 
 pytest.importorskip("viser", reason="viser is not installed: extra panel")
 from panel_page import PanelPage, until
+from panel_rig import CARTESIAN, JOINT, PanelRig
 from scipy.spatial.transform import Rotation
 
-from multipanda_py.panel import CellPanel
 from multipanda_py.panel.drag import TARGET_TIMEOUT
 from multipanda_py.panel.same_origin import is_own_page
 from multipanda_py.panel.scene_nodes import MOVED
-from multipanda_py.testing import simple_cell
 
-CARTESIAN, JOINT = "cartesian_impedance_controller", "joint_impedance_controller"
 HAND_TO_TOOL = 0.1034  # Franka's own figure of its hand [m]
 MANY = 40
 """Rounds in which a wish is long done."""
-
-
-class Rig:
-    """A cell stepped by hand, its panel with a clock of its own, and pages."""
-
-    def __init__(self, **settings):
-        names = [f"{arm}/{CARTESIAN}" for arm in ("left", "right")]
-        self.cell = simple_cell(active=names, **settings)
-        self.cell.start()
-        self.cell.step(5)
-        self.now = 0.0
-        self.panel = CellPanel(self.cell, port=0, clock=lambda: self.now)
-        self.pages = []
-        self.round()
-
-    def round(self):
-        """Let the panel work, and the world go on for as long as its clock."""
-        self.panel.work()
-        self.cell.step(20)
-        self.now += 0.02
-
-    def until(self, condition, what):
-        until(condition, what, self.round)
-
-    def page(self, in_command=False, **options):
-        page = PanelPage(self.panel.address, **options)
-        self.pages.append(page)
-        self.until(lambda: page.find("Grasp", 1), "the page has the elements of both arms")
-        if in_command:
-            page.use("Take command")
-            self.until(self.noted("has taken the command"), "somebody is in command")
-        return page
-
-    def noted(self, text):
-        return lambda: any(text in note for note in self.panel.desk.notes)
-
-    def z(self, arm="left"):
-        return float(self.cell.pose(arm).position[2])
-
-    def target(self, arm="left", up=0.0):
-        """Return a place above the tool, in the world, and how it is turned."""
-        base = self.cell.frames.world_from(self.cell.frames.base_of(arm))
-        pose = base @ self.cell.pose(arm)
-        return (pose.position + [0.0, 0.0, up]).tolist(), np.roll(pose.quaternion_xyzw, 1).tolist()
-
-    def close(self):
-        for page in self.pages:
-            page.close()
-        self.panel.close()
-        self.cell.close()
 
 
 @pytest.fixture
@@ -77,7 +25,7 @@ def rig():
     made = []
 
     def make(**settings):
-        made.append(Rig(**settings))
+        made.append(PanelRig(**settings))
         return made[-1]
 
     yield make
