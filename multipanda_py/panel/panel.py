@@ -19,6 +19,7 @@ from multipanda_py.panel.due import Due
 from multipanda_py.panel.plots import RATE, Plots
 from multipanda_py.panel.same_origin import refuse_strangers
 from multipanda_py.panel.scene_nodes import SceneNodes
+from multipanda_py.panel.values_only import let_pages_change_values_only
 from multipanda_py.view.scene_view import SceneView
 
 HOST, PORT = "127.0.0.1", 8080
@@ -64,6 +65,7 @@ class CellPanel(Closing):
         self._server = viser.ViserServer(
             host=host, port=port, label=cell.config.cell.name, verbose=False
         )
+        let_pages_change_values_only(self._server)
         refuse_strangers(self._server, host)
         self.desk = Desk(self._server, cell, clock)
         gui = self._server.gui

@@ -90,6 +90,19 @@ def test_every_viewer_may_stop_and_nothing_asked_before_is_done(rig):
     assert rig.panel.desk.command.holder is None
 
 
+def test_no_page_takes_the_stop_button_from_the_others(rig):
+    """viser sets what a page names, also the list of what a button calls."""
+    rig = rig()
+    page, other = rig.page(in_command=True), rig.page()
+    uuid = page.find("STOP")["uuid"]
+    for junk in ({"update_cb": []}, {"value": True, "update_cb": []}, {"removed": True}, {}):
+        page.send(type="GuiUpdateMessage", uuid=uuid, updates=junk)
+    page.use("law", f"left/{JOINT}")  # comes after them
+    rig.until(lambda: f"left/{JOINT}" in rig.cell.active, "they are heard")
+    other.use("STOP")
+    rig.until(lambda: all(name.endswith("hold") for name in rig.cell.active), "both arms hold")
+
+
 @pytest.mark.filterwarnings("ignore")  # viser's own about what does not fit its declaration
 def test_what_is_no_target_is_refused_and_moves_nothing(rig):
     rig = rig()
