@@ -16,8 +16,13 @@ PATHS = ("urdf", "mjcf", "extra", "parameters")
 """Keys that are paths of files."""
 WITH_FILES = ("model", "hand")
 """Keys of an arm that may be files."""
-OF_PARAMETERS = (("", "identified"), ("perturbation", "parameters"))
-"""Sections and keys of an arm that are files of identified parameters."""
+OF_PARAMETERS = (
+    ("", "identified"),
+    ("perturbation", "parameters"),
+    ("residual", "state"),
+    ("residual", "wrench"),
+)
+"""Sections and keys of an arm that are files of identified parameters, or of trained residuals."""
 
 
 def resolved(section: type[Section], value: Any) -> Any:

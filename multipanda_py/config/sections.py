@@ -83,6 +83,18 @@ class NoiseConfig(Section):
     """The same of measured torques [Nm]."""
 
 
+class ResidualConfig(Section):
+    """What a network has learned of an arm that its model does not show; nothing by default.
+
+    Files of ``multipanda residual train``, of a real-time network, of this model of robot.
+    """
+
+    state: str = ""
+    """Of a robot beside its simulation: a simulated arm shows what that robot would show."""
+    wrench: str = ""
+    """Likewise: of measured torques that nothing outside exerts, for the external torques."""
+
+
 class JointsConfig(Section):
     """What lies between the motors and the joints of a simulated arm; stiff and smooth by default.
 
@@ -156,6 +168,7 @@ class ArmConfig(Section):
     """YAML of ``multipanda identify``, by which laws go instead of the model, and by which
     external torques are estimated; a simulated arm, and what its robot believes, stay the
     model."""
+    residual: ResidualConfig = ResidualConfig()
     noise: NoiseConfig = NoiseConfig()
     perturbation: PerturbationConfig = PerturbationConfig()
     joints: JointsConfig = JointsConfig()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from multipanda_py.dynamics.external_estimate import ExternalEstimate
+    from multipanda_py.dynamics.learned_torque import LearnedTorque
     from multipanda_py.loop.arm_motion import ArmMotion
     from multipanda_py.loop.instance import Instance
 
@@ -65,7 +66,7 @@ class Arm:
         up_in_base: Vector | None = None,
         motion: ArmMotion | None = None,
         interface: str = INTERFACES[0],
-        felt: ExternalEstimate | None = None,
+        felt: LearnedTorque | ExternalEstimate | None = None,
     ) -> None:
         self.index, self.state, self.model = index, state, model
         model.attach(state)

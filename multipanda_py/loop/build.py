@@ -17,6 +17,7 @@ from multipanda_py.config.sections import ArmConfig
 from multipanda_py.context import Context
 from multipanda_py.dynamics.arm_model import ArmModel
 from multipanda_py.dynamics.external_estimate import ExternalEstimate
+from multipanda_py.dynamics.learned_torque import LearnedTorque
 from multipanda_py.loop.arm import Arm
 from multipanda_py.loop.arm_motion import ArmMotion
 from multipanda_py.loop.cycle import ControlLoop
@@ -27,6 +28,7 @@ from multipanda_py.loop.ownership import Ownership
 from multipanda_py.loop.plugin_errors import starting
 from multipanda_py.loop.things import Things
 from multipanda_py.pose import quaternion_from_rotation
+from multipanda_py.residual.of_arm import residual_of
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.load import NO_LOAD
 from multipanda_py.state import INTERFACES, ArmState, Vector
@@ -53,7 +55,11 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
         up_in_base = np.array(descriptions[index].rotation_base_in_world[2])
         motion = ArmMotion(state, period) if _may_move(arm, specs, index) else None
         first = interfaces_of(arm)[0]
-        felt = ExternalEstimate(known[index], state, period) if arm.identified else None
+        known_by = ExternalEstimate(known[index], state, period) if arm.identified else None
+        felt: LearnedTorque | ExternalEstimate | None = known_by
+        if file := arm.residual.wrench:
+            live = residual_of(descriptions[index], "wrench", file, period)
+            felt = LearnedTorque(state, live, known_by)
         arms.append(Arm(index, state, model, record, period, up_in_base, motion, first, felt))
         arms[-1].set_load(arm.settings.load or NO_LOAD)
     reports, objects, present = row["reports"][0], row["objects"][0], row["present"][0]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from multipanda_py.exceptions import ConfigurationError
@@ -80,6 +82,16 @@ class LiveResidual:
         self._seen = self._turn = 0
         self.residual[:] = 0.0
         self.confidence = 0.0
+
+    def memory(self) -> tuple[object, ...]:
+        """Return all that it goes on from; changed by the next step."""
+        return (*self._net.states, self.residual, self.confidence, self._seen, self._turn)
+
+    def remember(self, memory: Any) -> None:
+        """Go on from what :meth:`memory` returned."""
+        *states, residual, self.confidence, self._seen, self._turn = memory
+        for own, saved in zip((*self._net.states, self.residual), (*states, residual)):
+            own[:] = saved
 
     def step(self, q: Vector, dq: Vector, tau: Vector) -> Vector:
         """Take a cycle's simulated, or rigid, state in, (n,) each; return the residual, (3 n,)."""

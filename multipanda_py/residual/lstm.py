@@ -82,6 +82,11 @@ class Lstm:
         self._in, self._forget, self._new, self._out = self._gates.reshape(GATES, h)
         self._cell, self._part = np.zeros(h), np.zeros(h)
 
+    @property
+    def states(self) -> tuple[Vector, Vector]:
+        """What it carries from step to step, live: h and c, (h,) each."""
+        return self.output, self._cell
+
     def reset(self) -> None:
         """Forget everything."""
         self.output[:] = 0.0

@@ -67,6 +67,11 @@ class RealTimeNetwork:
         self._dense = Dense(arrays, second.units, self.size)
         self._residual = np.zeros(self.size)
 
+    @property
+    def states(self) -> tuple[Vector, ...]:
+        """What both layers carry from step to step, live."""
+        return (*self._first.states, *self._second.states)
+
     def reset(self) -> None:
         """Forget everything."""
         self._first.reset()

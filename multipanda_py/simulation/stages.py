@@ -6,6 +6,7 @@ from __future__ import annotations
 import mujoco
 
 from multipanda_py.config.sections import ArmConfig
+from multipanda_py.residual.of_arm import residual_of
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.delay import CommandDelay, Delay
 from multipanda_py.simulation.drive import Stage
@@ -16,6 +17,7 @@ from multipanda_py.simulation.perturbation import Perturbation
 from multipanda_py.simulation.perturbed_arm import differs
 from multipanda_py.simulation.ripple import Ripple
 from multipanda_py.simulation.sensor_noise import MeasuredStep, SensorNoise, TorqueStep
+from multipanda_py.simulation.shown_residual import ShownResidual
 from multipanda_py.simulation.sim_robot import SimRobot
 
 RUBBING = ("coulomb", "viscous", "stribeck", "friction_offset")
@@ -49,6 +51,8 @@ def stages_of(
     spoiled = settings.perturbation
     late = round(spoiled.delay / period)
     stages = torque_steps(settings)
+    if file := settings.residual.state:
+        stages.append(ShownResidual(residual_of(arm, "state", file, period)))
     if late:
         stages.append(Delay(late))
     if held_up := round(spoiled.command_delay / period):

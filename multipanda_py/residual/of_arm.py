@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A trained residual for an arm of a cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.residual.live import LiveResidual
+from multipanda_py.residual.weights_file import load_residual
+from multipanda_py.robots import ArmDescription
+
+
+def residual_of(arm: ArmDescription, use: str, file: str, period: float) -> LiveResidual:
+    """Return the residual that a cell file names for an arm.
+
+    Args:
+        arm: The arm.
+        use: Key in its section ``residual``.
+        file: Of weights.
+        period: Of a cycle [s].
+
+    Raises:
+        ConfigurationError: If there is no such file, or it is of another robot or rate.
+    """
+    joints = tuple(joint.name for joint in arm.robot.joints)
+    try:
+        return LiveResidual(load_residual(Path(file)), period, arm.robot.name, joints)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"arms.{arm.name}.residual.{use}: {error}") from None
