@@ -17,6 +17,7 @@ from multipanda_py.commands.output import FAILED, OK, complain, say
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.parameter_file import ParameterFile
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.residual.of_arm import check_residuals
 
 SUMMARY = "Check cell files and say everything that is wrong with them."
 DETAILS = """Nothing is simulated. Of arms on springs, motors' stops are compared with the limits
@@ -36,6 +37,7 @@ def run(options: argparse.Namespace) -> int:
     for path in options.files:
         try:
             config = CellConfig.from_yaml(path)
+            check_residuals(config)
             say(f"{path}: ok: {summary_of(config)}")
             for name in ParameterFile.read(path).unread():
                 say(f"{path}: note: parameters of {name} have no effect: no node here has them")

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.describe import describe_arms
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.residual.live import LiveResidual
 from multipanda_py.residual.weights_file import load_residual
@@ -28,3 +30,21 @@ def residual_of(arm: ArmDescription, use: str, file: str, period: float) -> Live
         return LiveResidual(load_residual(Path(file)), period, arm.robot.name, joints)
     except ConfigurationError as error:
         raise ConfigurationError(f"arms.{arm.name}.residual.{use}: {error}") from None
+
+
+def check_residuals(config: CellConfig) -> None:
+    """Refuse a cell file whose arms have residuals that are not theirs.
+
+    Raises:
+        ConfigurationError: With every fault.
+    """
+    faults: list[str] = []
+    for arm in describe_arms(config):
+        for use, file in config.arms[arm.name].residual.model_dump().items():
+            try:
+                if file:
+                    residual_of(arm, use, file, 1.0 / config.cell.rate)
+            except ConfigurationError as error:
+                faults += error.faults
+    if faults:
+        raise ConfigurationError(*faults)

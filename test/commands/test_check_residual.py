@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``multipanda check`` says what is wrong with residuals of arms."""
+
+from __future__ import annotations
+
+import pytest
+
+from multipanda_py.cli import main
+
+pytestmark = pytest.mark.inline
+
+
+def test_a_residual_that_is_not_there_passed_the_check_and_the_cell_never_started(
+    tmp_path, capsys
+):
+    file = tmp_path / "cell.yaml"
+    file.write_text(
+        "/**:\n  ros__parameters:\n    arms:\n"
+        "      left: {residual: {state: none.npz}}\n"
+        "      right: {position: [0.0, -0.6, 0.0], residual: {wrench: none.npz}}\n"
+    )
+    assert main(["check", str(file)]) == 1
+    said = capsys.readouterr().err
+    for place in ("arms.left.residual.state", "arms.right.residual.wrench"):
+        assert f"{place}: {tmp_path / 'none.npz'}: cannot be read" in said
