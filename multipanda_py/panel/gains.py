@@ -105,7 +105,7 @@ class Gains:
         if spec.kind == "flag":
             return gui.add_checkbox(label, value, hint=hint)
         if spec.kind == "choice":
-            return gui.add_dropdown(label, spec.options, value, hint=hint)
+            return gui.add_dropdown(label, spec.options, initial_value=value, hint=hint)
         low, high = bounds
         number = int if spec.kind == "integer" else float
         if not all(map(math.isfinite, bounds)):

@@ -75,7 +75,7 @@ class SceneView:
         """
         arms = row["arms"]
         for index, (q, fingers) in enumerate(zip(self._q, self._fingers)):
-            q[:] = arms["q"][index]
+            q[:] = arms["q"][index][: q.size]  # a row has room for the arm with most joints
             fingers[:] = arms["fingers"][index]
         for view, pose in zip(self._objects, row["objects"]):
             if pose[3:].any():  # a cell without a world leaves them where they were put

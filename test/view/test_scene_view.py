@@ -73,6 +73,17 @@ def test_arms_of_every_backend_and_objects_are_where_the_loop_has_them(
 
 
 @pytest.mark.sim
+def test_arms_with_fewer_joints_than_others_are_shown(make_cell: Callable[..., Cell]) -> None:
+    """Windows and films of tasks ended with an arm of six joints beside seven."""
+    arms = {"left": {"position": [0.0, 0.4, 0.0]}, "six": {"model": "ur5e", "hand": False}}
+    cell = make_cell(arms)
+    view = SceneView(cell.config)
+    cell.step(5)
+    view.show(newest(cell))
+    check_tools(view, cell)
+
+
+@pytest.mark.sim
 def test_the_fingers_follow(make_cell: Callable[..., Cell]) -> None:
     cell = make_cell(objects=OBJECTS)
     view = SceneView(cell.config)
