@@ -148,3 +148,7 @@ class ShadowRefused(MultipandaError, ValueError):
 
 class TaskFailed(MultipandaError, RuntimeError):
     """Report why a subtask came to nothing."""
+
+
+class PolicyFailed(MultipandaError, RuntimeError):
+    """Report in a sentence why a policy's answer is none; the arms hold."""

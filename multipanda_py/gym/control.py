@@ -39,11 +39,15 @@ class Control(ABC):
 
     Attributes:
         law: Type of the controllet.
+        is_absolute: Whether an action names the target itself, not a way from the last one.
+        followed: What of the observation follows the target, ``pose`` or ``q``.
         low: Least numbers of an action, (k,).
         high: Largest ones.
     """
 
     law: ClassVar[str]
+    is_absolute: ClassVar[bool] = False
+    followed: ClassVar[str] = "pose"
     params: ClassVar[Mapping[str, Any]] = {}
     low: Vector
     high: Vector
@@ -63,6 +67,11 @@ class Control(ABC):
     @abstractmethod
     def target(self) -> Vector:
         """The target of now, as it is observed, (m,)."""
+
+    @property
+    def rest(self) -> Vector:
+        """The action that leaves the target where it is, and asks for no force, (k,)."""
+        return self.target if self.is_absolute else np.zeros(len(self.high))
 
     @abstractmethod
     def toward(self, pose_ee_in_base: Pose) -> Vector:
@@ -128,6 +137,7 @@ class AbsolutePose(Control):
 
     law = "cartesian_impedance"
     params = FIRM
+    is_absolute = True
 
     def __init__(self, arm: ArmDescription, period: float) -> None:
         super().__init__(arm, period)
@@ -192,6 +202,7 @@ class StepOfJoints(Control):
     """Move the targets of all joints by steps, between -1 and 1 of what a step allows."""
 
     law = "joint_impedance"
+    followed = "q"
 
     def __init__(self, arm: ArmDescription, period: float) -> None:
         super().__init__(arm, period)
@@ -225,6 +236,8 @@ class StepOfJoints(Control):
 
 class AbsoluteJoints(StepOfJoints):
     """Name the positions of all joints [rad, m]."""
+
+    is_absolute = True
 
     def __init__(self, arm: ArmDescription, period: float) -> None:
         super().__init__(arm, period)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import gymnasium
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from multipanda_py.cell.cell import Cell
 from multipanda_py.exceptions import ActionRejected, ConfigurationError
 from multipanda_py.gym.control import Control, control_named
-from multipanda_py.gym.hand import HandControl
+from multipanda_py.gym.hand import AS_IT_IS, HandControl
 from multipanda_py.gym.observation import Observation, Observer
 from multipanda_py.gym.scene_file import LAW, cell_of_file, lockstep_cell
 from multipanda_py.gym.task import GymTask
@@ -128,6 +129,11 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return self._cell
 
     @property
+    def controls(self) -> Mapping[str, Control]:
+        """What actions mean, by arm."""
+        return MappingProxyType(self._controls)
+
+    @property
     def scene(self) -> TaskScene:
         """What the task sees."""
         return self._scene
@@ -203,6 +209,13 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             pose, opening = wanted[name]
             numbers += control.toward(self._scene.in_base(name, pose)).tolist()
             numbers += [opening] if name in self._hands else []
+        return np.asarray(numbers, np.float32)
+
+    def hold_action(self) -> Action:
+        """Return the action that leaves all targets and hands where they are."""
+        numbers: list[float] = []
+        for name, control in self._controls.items():
+            numbers += [*control.rest.tolist(), *([AS_IT_IS] if name in self._hands else [])]
         return np.asarray(numbers, np.float32)
 
     def render(self) -> Any:

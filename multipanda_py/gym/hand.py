@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from multipanda_py.cell.cell import Cell
 
+AS_IT_IS = 0.5
+"""Number that tells a hand nothing new."""
 GRASP = 40.0
 """With which hands close [N]."""
 CLOSED, OPEN = 0.4, 0.6

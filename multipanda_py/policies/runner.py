@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Have a policy act in an environment that goes on while the policy thinks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.exceptions import ConfigurationError, PolicyFailed
+from multipanda_py.gym import CellEnv
+from multipanda_py.policies.chunk import Chunk, checked
+from multipanda_py.policies.chunk_player import ChunkPlayer
+from multipanda_py.policies.inference import Inference
+from multipanda_py.policies.run_log import RunLog
+from multipanda_py.state import Vector
+
+
+class PolicyRunner:
+    """Ask for chunks, play them at the environment's rate, and hold where there is none.
+
+    A question is asked with what is seen at that step; its actions are meant for the instants from
+    there on, and those that have passed when the answer comes are left out. Absolute actions are
+    interpolated, so that policy and environment have rates of their own. When chunks run out
+    targets stay where they are, until the next answer.
+
+    A policy that raises, answers with what is no chunk, or stays silent for ``timeout``, has
+    failed: it is not asked again in this episode, and the arms hold.
+
+    Args:
+        env: Where to act; in lockstep or in real time.
+        inference: Where to ask.
+        rate: Of the actions of a chunk [Hz].
+        replan: Time between questions [s]; by default the next one follows an answer at once.
+        blend: Time in which a chunk takes over from the one before [s].
+        timeout: For an answer [s].
+
+    Attributes:
+        fault: Why the policy has failed, or None.
+        log: Of this episode.
+
+    Raises:
+        ConfigurationError: If the rate is another one than the environment's and actions are
+            steps, which mean something else then, or a time is negative.
+
+    Thread: the environment's.
+    """
+
+    def __init__(
+        self,
+        env: CellEnv,
+        inference: Inference,
+        *,
+        rate: float,
+        replan: float = 0.0,
+        blend: float = 0.1,
+        timeout: float = 2.0,
+    ) -> None:
+        self._is_absolute = all(control.is_absolute for control in env.controls.values())
+        if not self._is_absolute and not math.isclose(rate, env.rate):
+            raise ConfigurationError(
+                f"rate: got {rate:g} Hz, allowed {env.rate:g} Hz as the environment's, "
+                "as actions are steps"
+            )
+        times = {"replan": replan, "blend": blend, "timeout": timeout}
+        if faults := [
+            f"{name}: got {value!r}, allowed 0 or more"
+            for name, value in times.items()
+            if not value >= 0.0
+        ]:
+            raise ConfigurationError(*faults)
+        if not (rate > 0.0 and math.isfinite(rate)):
+            raise ConfigurationError(f"rate: got {rate!r}, allowed more than 0 Hz")
+        self.env, self.inference, self.rate = env, inference, rate
+        self.replan, self.timeout = replan, timeout
+        self._player = ChunkPlayer(blend)
+        self._asked: float | None = None
+        self._last_asked = -math.inf
+        self.fault: str | None = None
+        self.log = RunLog(env.controls)
+
+    def reset(self, seed: int | None = None) -> None:
+        """Begin an episode, without anything of the last one."""
+        self._seen, self._info = self.env.reset(seed=seed)
+        self.inference.forget()
+        self._player.clear()
+        self._asked, self._last_asked, self.fault = None, -math.inf, None
+        self.log = RunLog(self.env.controls)
+
+    def step(self) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        """Act for one step of the environment, and return what that returns."""
+        now = float(self._info["time"])
+        hold: Vector = self.env.hold_action().astype(float)
+        if self.fault is None:
+            try:
+                self._hear(now, hold)
+                self._ask(now)
+                self._hear(now, hold)  # what needed no time
+            except PolicyFailed as error:
+                self.fault = str(error)
+                self._player.clear()
+                self.inference.forget()
+        action = self._player.at(now)
+        chunk = self._player.chunk
+        age = now - chunk.begin if chunk is not None and action is not None else math.nan
+        sent = hold if action is None else action
+        self._seen, reward, ends, cut, self._info = self.env.step(sent)
+        self.log.add(time=now, action=sent, age=age, held=action is None, seen=self._seen)
+        return self._seen, reward, ends, cut, self._info
+
+    def run(self, seed: int | None = None) -> dict[str, Any]:
+        """Run an episode to its end, or until the policy has failed and the arms hold.
+
+        Returns:
+            The last step's information, and ``policy``: why it has failed, or an empty text.
+        """
+        self.reset(seed)
+        is_over = False
+        while not is_over and self.fault is None:
+            _, _, ends, cut, _ = self.step()
+            is_over = ends or cut
+        return {**self._info, "policy": self.fault or ""}
+
+    def _hear(self, now: float, hold: Vector) -> None:
+        if self._asked is None:
+            return
+        answer = self.inference.answer(now)
+        if answer is None:
+            if now - self._asked > self.timeout:
+                raise PolicyFailed(
+                    f"policy: silent for {now - self._asked:.2f} s, allowed {self.timeout:g} s"
+                )
+            return
+        actions = checked(answer, len(hold))
+        actions = np.clip(actions, self.env.action_space.low, self.env.action_space.high)
+        chunk = Chunk(actions, self._asked, 1.0 / self.rate, self._is_absolute)
+        self._asked = None
+        if not chunk.is_over(now):
+            self._player.take(chunk, now, hold)
+
+    def _ask(self, now: float) -> None:
+        if self._asked is None and now - self._last_asked >= self.replan - 1e-6:
+            self.inference.ask(self._seen, now)
+            self._asked = self._last_asked = now

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A policy in a thread of its own."""
+
+from __future__ import annotations
+
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from multipanda_py.policies.inference import Inference, Policy, said, unless_raised
+
+
+class ThreadInference(Inference):
+    """Ask a policy in a thread; for one that releases the interpreter while it computes.
+
+    One that does not, holds the environment's steps up: :class:`.ProcessInference` is for it.
+
+    Args:
+        policy: Called in that thread only.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._questions: SimpleQueue[Any] = SimpleQueue()
+        self._answers: SimpleQueue[tuple[int, Any]] = SimpleQueue()
+        self._number = 0
+        # A daemon, as nobody can end a policy that stalls.
+        self._thread = Thread(target=self._serve, args=(policy,), name="policy", daemon=True)
+        self._thread.start()
+
+    def _serve(self, policy: Policy) -> None:
+        while (question := self._questions.get()) is not None:
+            number, observation = question
+            self._answers.put((number, said(policy, observation)))
+
+    def ask(self, observation: dict[str, Any], now: float) -> None:
+        """Hand the observation to the thread."""
+        self._number += 1
+        self._questions.put((self._number, observation))
+
+    def answer(self, now: float) -> Any:
+        """Return the answer to the newest question, if it is there."""
+        while True:
+            try:
+                number, answer = self._answers.get_nowait()
+            except Empty:
+                return None
+            if number == self._number:
+                return unless_raised(answer)
+
+    def forget(self) -> None:
+        """Have the answer, when it comes, be that of an old question."""
+        self._number += 1
+
+    def close(self) -> None:
+        """Let the thread end when its policy has answered."""
+        self._questions.put(None)
+        self._thread.join(1.0)

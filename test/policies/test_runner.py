@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies act at their instants whatever their latency, and arms hold when they fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.gym import CellEnv, GymTask
+from multipanda_py.policies import LockstepInference, PolicyRunner
+
+
+class Float(GymTask):
+    """Nothing to do, for three seconds."""
+
+    arms = {"arm": {"hand": False}}  # noqa: RUF012
+    seconds = 3.0
+
+    def reward(self, scene):
+        return 0.0
+
+    def is_done(self, scene):
+        return False
+
+
+@pytest.fixture(scope="module")
+def env():
+    """Absolute poses at 30 Hz, in lockstep."""
+    env = CellEnv(Float(), control="pose", rate=30.0, features=["nullspace", "coriolis"])
+    env.reset(seed=0)
+    yield env
+    env.close()
+
+
+def circle(env, rate, n=16):
+    """Return a policy that knows where the tool is to be at every instant, and that function."""
+    env.reset(seed=0)
+    start, begin = env.hold_action().astype(float), env.cell.time
+
+    def wanted(time):
+        phase = 2.0 * np.pi * (np.asarray(time) - begin) / 3.0
+        aside = 0.05 * np.stack([np.sin(phase), 1.0 - np.cos(phase)], -1)
+        return np.concatenate(
+            [
+                np.broadcast_to(start[:1], (*aside.shape[:-1], 1)),
+                start[1:3] + aside,
+                np.broadcast_to(start[3:], (*aside.shape[:-1], 6)),
+            ],
+            -1,
+        )
+
+    return (lambda seen: wanted(env.cell.time + np.arange(n) / rate)), wanted
+
+
+@pytest.mark.parametrize("rate", [30.0, 10.0])
+@pytest.mark.parametrize("latency", [0.0, 0.1, 0.25])
+def test_actions_are_played_at_their_instants_whatever_the_latency(env, rate, latency):
+    policy, wanted = circle(env, rate)
+    runner = PolicyRunner(env, LockstepInference(policy, latency), rate=rate)
+    assert runner.run(seed=0)["policy"] == ""
+    log = runner.log
+    settled = log["time"] > log["time"][0] + latency + 0.15
+    error = np.abs(log["action"] - wanted(log["time"]))[settled]
+    # Chords of a circle of 5 cm in 3 s: r (w / rate)^2 / 8.
+    chord = 0.05 * (2.0 * np.pi / 3.0 / rate) ** 2 / 8.0
+    assert error.max() <= 1.1 * chord + 1e-5
+    assert log["held"].sum() == np.ceil(latency * 30.0 - 1e-6), "only before the first answer"
+    assert np.nanmax(log["age"]) <= 2.0 * latency + 2.0 / 30.0
+    assert log.distance("arm").max() < 0.9 * env.cell.config.gate.position
+    assert log.distance("arm")[settled].max() > 0.0
+
+
+def test_a_run_in_lockstep_is_the_same_again_to_the_last_bit(env):
+    logs = []
+    for _ in range(2):
+        policy, _ = circle(env, 10.0)
+        runner = PolicyRunner(env, LockstepInference(policy, 0.1), rate=10.0)
+        runner.run(seed=0)
+        logs.append(runner.log["arm/measured"])
+    assert np.array_equal(*logs)
+
+
+def test_a_policy_that_is_late_leaves_targets_where_they_were_and_goes_on(env):
+    policy, _ = circle(env, 10.0, n=5)
+    late = LockstepInference(policy, lambda k: 1.0 if k == 4 else 0.1)
+    runner = PolicyRunner(env, late, rate=10.0, blend=0.2)
+    # What comes after a second is past: chunks are half a second long.
+    assert runner.run(seed=0)["policy"] == ""
+    log = runner.log
+    held = log["held"].copy()
+    held[:4] = False
+    assert 0.5 < held.sum() / 30.0 < 1.0
+    assert np.ptp(log["arm/target"][held][1:, :3], axis=0).max() < 1e-6
+    assert not held[-1], "it has gone on"
+    steps = np.linalg.norm(np.diff(log["arm/target"][:, :3], axis=0), axis=1)
+    assert steps.max() < 0.02, "and without a jump"
+
+
+@pytest.mark.parametrize(
+    ("bad", "sentence"),
+    [
+        (lambda good: good[:, :-1], "policy: got a chunk of shape (16, 8), allowed (n, 9)"),
+        (lambda good: good * np.nan, "policy: number 0 of action 0 is nan"),
+        (lambda good: 1 / 0, "policy: raised ZeroDivisionError: division by zero"),
+        (lambda good: None, "policy: got None, allowed actions"),
+    ],
+)
+def test_a_policy_that_fails_leaves_arms_that_hold(env, bad, sentence):
+    policy, _ = circle(env, 30.0)
+    asked = []
+
+    def failing(seen):
+        asked.append(1)
+        return bad(policy(seen)) if len(asked) == 10 else policy(seen)
+
+    runner = PolicyRunner(env, LockstepInference(failing), rate=30.0)
+    info = runner.run(seed=0)
+    assert info["policy"].startswith(sentence)
+    assert len(runner.log) == 10
+    target = runner.log["arm/target"][-1]
+    for _ in range(30):
+        seen, *_ = runner.step()
+    assert len(asked) == 10, "it is not asked again"
+    assert seen["arm"]["target"] == pytest.approx(target, abs=1e-5)
+    assert np.abs(seen["arm"]["dq"]).max() < 0.01
+    runner.reset(seed=0)
+    assert runner.fault is None, "another episode is another try"
+
+
+def test_a_policy_that_stalls_has_failed_after_its_time(env):
+    policy, _ = circle(env, 30.0)
+    stalls = LockstepInference(policy, lambda k: 0.0 if k < 3 else np.inf)
+    runner = PolicyRunner(env, stalls, rate=30.0, timeout=0.5)
+    assert runner.run(seed=0)["policy"] == "policy: silent for 0.53 s, allowed 0.5 s"
+    assert runner.log["held"][-1]
+
+
+def test_steps_cannot_be_played_at_another_rate():
+    env = CellEnv(Float(), rate=20.0)
+    with pytest.raises(ConfigurationError, match="got 10 Hz, allowed 20 Hz"):
+        PolicyRunner(env, LockstepInference(lambda seen: None), rate=10.0)
+    with pytest.raises(ConfigurationError, match="blend: got -1"):
+        PolicyRunner(env, LockstepInference(lambda seen: None), rate=20.0, blend=-1.0)
+
+
+def test_a_log_is_written_with_residuals(env, tmp_path):
+    policy, _ = circle(env, 30.0)
+    runner = PolicyRunner(env, LockstepInference(policy), rate=30.0)
+    runner.run(seed=0)
+    runner.log.save(tmp_path / "run.npz")
+    read = np.load(tmp_path / "run.npz")
+    assert read["arm/residual"] == pytest.approx(
+        read["arm/target"][:, :9] - read["arm/measured"], abs=1e-7
+    )
