@@ -26,7 +26,8 @@ class Chunk:
         actions: One a row, (n, k).
         begin: When the observation was seen [s].
         period: From one action to the next [s].
-        is_between: Whether to interpolate; otherwise each holds for its period.
+        is_between: Whether to interpolate; otherwise the nearest one counts, as steps of real time
+            are never quite even.
     """
 
     actions: Matrix
@@ -36,8 +37,8 @@ class Chunk:
 
     @property
     def end(self) -> float:
-        """When the last action has held for its period [s]."""
-        return self.begin + len(self.actions) * self.period
+        """When the last action is no longer that of the instant [s]."""
+        return self.begin + (len(self.actions) - (0.0 if self.is_between else 0.5)) * self.period
 
     def is_over(self, time: float) -> bool:
         """Return whether there is no action for an instant any more."""
@@ -46,12 +47,16 @@ class Chunk:
     def at(self, time: float) -> Vector:
         """Return the action of an instant, (k,); before the first and after the last, that one."""
         place = np.clip((time - self.begin) / self.period, 0.0, len(self.actions) - 1.0)
+        if not self.is_between:
+            nearest: Vector = self.actions[round(float(place))]
+            return nearest
         before = int(place + _ROUNDING)
         share = max(0.0, float(place) - before)
         action: Vector = self.actions[before]
-        if not self.is_between or share < _ROUNDING:
+        if share < _ROUNDING:
             return action
-        return (1.0 - share) * action + share * self.actions[before + 1]
+        between: Vector = (1.0 - share) * action + share * self.actions[before + 1]
+        return between
 
 
 def checked(answer: Any, size: int) -> Matrix:

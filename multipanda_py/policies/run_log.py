@@ -67,11 +67,13 @@ class RunLog:
         """Return how far the target was away, (n,): of a tool [m], of the furthest joint [rad]."""
         residual = self.residual(arm)
         if self._followed[arm] == "pose":
-            return np.linalg.norm(residual[:, :3], axis=1)
+            apart: Vector = np.linalg.norm(residual[:, :3], axis=1)
+            return apart
         furthest: Vector = np.abs(residual).max(axis=1)
         return furthest
 
     def save(self, path: str | Path) -> None:
         """Write all columns and residuals to an ``.npz`` file."""
-        columns = {key: self[key] for key in self._rows}
-        np.savez(path, **columns, **{f"{arm}/residual": self.residual(arm) for arm in self.arms})
+        columns: dict[str, Any] = {key: self[key] for key in self._rows}
+        columns |= {f"{arm}/residual": self.residual(arm) for arm in self.arms}
+        np.savez(path, **columns)

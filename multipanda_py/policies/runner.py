@@ -6,8 +6,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from multipanda_py.exceptions import ConfigurationError, PolicyFailed
 from multipanda_py.gym import CellEnv
 from multipanda_py.policies.chunk import Chunk, checked
@@ -133,7 +131,6 @@ class PolicyRunner:
                 )
             return
         actions = checked(answer, len(hold))
-        actions = np.clip(actions, self.env.action_space.low, self.env.action_space.high)
         chunk = Chunk(actions, self._asked, 1.0 / self.rate, self._is_absolute)
         self._asked = None
         if not chunk.is_over(now):

@@ -17,13 +17,16 @@ def ramp(begin, slope, *, start=0.0, n=5, between=True):
 
 def test_absolute_actions_are_interpolated_and_steps_are_not():
     assert ramp(1.0, 1.0).at(1.25) == pytest.approx([2.5])
-    assert ramp(1.0, 1.0, between=False).at(1.25) == pytest.approx([2.0])
+    assert ramp(1.0, 1.0, between=False).at(1.24) == pytest.approx([2.0])
 
 
-def test_an_instant_that_is_early_by_rounding_is_that_action():
+@pytest.mark.parametrize("late", [-0.04, 0.0, 0.04])
+def test_steps_at_uneven_instants_are_each_played_once(late):
     steps = ramp(0.0, 1.0, between=False)
     for k in range(5):
-        assert steps.at(sum([0.1] * k)) == pytest.approx([k])
+        assert steps.at(0.1 * k + late) == pytest.approx([k])
+        assert not steps.is_over(0.1 * k + late)
+    assert steps.is_over(0.5 + late)
 
 
 def test_the_last_action_holds_for_its_period_and_no_longer():
