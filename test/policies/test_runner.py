@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -12,10 +14,10 @@ from multipanda_py.policies import LockstepInference, PolicyRunner
 
 
 class Float(GymTask):
-    """Nothing to do, for three seconds."""
+    """Nothing to do, for a second and a half."""
 
     arms = {"arm": {"hand": False}}
-    seconds = 3.0
+    seconds = 1.5
 
     def reward(self, scene):
         return 0.0
@@ -63,9 +65,8 @@ def test_actions_are_played_at_their_instants_whatever_the_latency(env, rate, la
     log = runner.log
     settled = log["time"] > log["time"][0] + latency + 0.15
     error = np.abs(log["action"] - wanted(log["time"]))[settled]
-    # Chords of a circle of 5 cm in 3 s: r (w / rate)^2 / 8.
-    chord = 0.05 * (2.0 * np.pi / 3.0 / rate) ** 2 / 8.0
-    assert error.max() <= 3.0 * chord, "without compensation 0.1 s were 10 mm"
+    # Chords of the circle at 10 Hz are 0.27 mm off it, and blends are of several; 0.1 s are 10 mm.
+    assert error.max() < 0.001
     assert log["held"].sum() == np.ceil(latency * 50.0), "only before the first answer"
     assert np.nanmax(log["age"]) <= 2.0 * latency + 2.0 / 50.0
     assert log.distance("arm").max() < 0.9 * env.cell.config.gate.position
@@ -133,7 +134,8 @@ def test_a_policy_that_stalls_has_failed_after_its_time(env):
     policy, _ = circle(env, 50.0)
     stalls = LockstepInference(policy, lambda k: 0.0 if k < 3 else np.inf)
     runner = PolicyRunner(env, stalls, rate=50.0, timeout=0.5)
-    assert runner.run(seed=0)["policy"] == "policy: silent for 0.52 s, allowed 0.5 s"
+    said = runner.run(seed=0)["policy"]
+    assert re.fullmatch(r"policy: silent for 0.5\d s, allowed 0.5 s", said)
     assert runner.log["held"][-1]
 
 
