@@ -32,6 +32,8 @@ class ProcessInference(Inference):
         self._process.start()
         theirs.close()
         self._number = 0
+        self._is_asked = False
+        self._waiting: tuple[int, dict[str, Any]] | None = None
         try:
             if not self._pipe.poll(timeout):
                 raise PolicyFailed(f"policy: not made after {timeout:g} s")
@@ -41,30 +43,45 @@ class ProcessInference(Inference):
             raise
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
-        """Send the observation to the process, which waits for one."""
+        """Send the observation to the process, once that has answered all else.
+
+        A pipe takes large observations only while they are read, so one is sent to a process
+        that reads, and not to one that stalls.
+        """
         self._number += 1
-        try:
-            self._pipe.send((self._number, observation))
-        except OSError as error:
-            raise PolicyFailed(self._end()) from error
+        self._waiting = (self._number, observation)
+        if not self._is_asked:
+            self._send()
 
     def answer(self, now: float) -> Any:
         """Return the answer to the newest question, if it is there."""
         while self._pipe.poll():
             number, answer = self._received()
+            self._is_asked = False
             if number == self._number:
                 return unless_raised(answer)
+            self._send()
         return None
 
     def forget(self) -> None:
         """Have the answer, when it comes, be that of an old question."""
         self._number += 1
+        self._waiting = None
 
     def close(self) -> None:
         """End the process, whatever it does."""
         self._process.kill()
         self._process.join()
         self._pipe.close()
+
+    def _send(self) -> None:
+        if self._waiting is None:
+            return
+        try:
+            self._pipe.send(self._waiting)
+        except OSError as error:
+            raise PolicyFailed(self._end()) from error
+        self._waiting, self._is_asked = None, True
 
     def _received(self) -> Any:
         try:

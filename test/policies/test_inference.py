@@ -8,19 +8,27 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 
 from multipanda_py.exceptions import PolicyFailed
 from multipanda_py.policies import LockstepInference, ProcessInference, ThreadInference
 
 MAKERS = """
-import os, signal
+import os, signal, time
 
 def make_sum():
     return lambda seen: [seen["a"] + seen["b"]]
 
 def make_nothing():
     raise RuntimeError("no weights")
+
+def make_slow():
+    def slow(seen):
+        time.sleep(seen["a"])
+        return [seen["a"]]
+
+    return slow
 
 def make_dying():
     return lambda seen: os.kill(os.getpid(), signal.SIGKILL)
@@ -91,6 +99,20 @@ def test_a_policy_in_a_process_answers(makers):
     try:
         inference.ask({"a": 1, "b": 2}, 0.0)
         assert awaited(inference) == [3]
+    finally:
+        inference.close()
+
+
+def test_a_picture_for_a_process_that_stalls_held_the_environment_up(makers):
+    inference = ProcessInference(makers.make_slow)
+    try:
+        inference.ask({"a": 1.0}, 0.0)
+        inference.forget()  # its episode is over
+        begun = time.monotonic()
+        inference.ask({"a": 0.0, "image": np.zeros(4_000_000, np.uint8)}, 0.0)
+        assert inference.answer(0.0) is None
+        assert time.monotonic() - begun < 0.5
+        assert awaited(inference) == [0.0]
     finally:
         inference.close()
 
