@@ -9,7 +9,7 @@ from multipanda_py.extras import require
 
 require("gymnasium")
 
-from multipanda_py.policies.chunk import Chunk  # noqa: E402
+from multipanda_py.policies.action_chunk import ActionChunk  # noqa: E402
 from multipanda_py.policies.inference import Inference, LockstepInference, Policy  # noqa: E402
 from multipanda_py.policies.process_inference import ProcessInference  # noqa: E402
 from multipanda_py.policies.run_log import RunLog  # noqa: E402
@@ -17,7 +17,7 @@ from multipanda_py.policies.runner import PolicyRunner  # noqa: E402
 from multipanda_py.policies.thread_inference import ThreadInference  # noqa: E402
 
 __all__ = [
-    "Chunk",
+    "ActionChunk",
     "Inference",
     "LockstepInference",
     "Policy",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.policies.chunk import Chunk
+from multipanda_py.policies.action_chunk import ActionChunk
 from multipanda_py.state import Vector
 
 
@@ -23,7 +23,7 @@ class ChunkPlayer:
 
     def __init__(self, blend: float) -> None:
         self.blend = blend
-        self.chunk: Chunk | None = None
+        self.chunk: ActionChunk | None = None
         self._since = 0.0
         self._difference: Vector = np.zeros(0)
 
@@ -31,7 +31,7 @@ class ChunkPlayer:
         """Forget all chunks."""
         self.chunk = None
 
-    def take(self, chunk: Chunk, now: float, hold: Vector) -> None:
+    def take(self, chunk: ActionChunk, now: float, hold: Vector) -> None:
         """Go over to a chunk.
 
         Args:

@@ -8,7 +8,7 @@ from typing import Any
 
 from multipanda_py.exceptions import ConfigurationError, PolicyFailed
 from multipanda_py.gym import CellEnv
-from multipanda_py.policies.chunk import Chunk, checked
+from multipanda_py.policies.action_chunk import ActionChunk, checked
 from multipanda_py.policies.chunk_player import ChunkPlayer
 from multipanda_py.policies.inference import Inference
 from multipanda_py.policies.run_log import RunLog
@@ -131,7 +131,7 @@ class PolicyRunner:
                 )
             return
         actions = checked(answer, len(hold))
-        chunk = Chunk(actions, self._asked, 1.0 / self.rate, self._is_absolute)
+        chunk = ActionChunk(actions, self._asked, 1.0 / self.rate, self._is_absolute)
         self._asked = None
         if not chunk.is_over(now):
             self._player.take(chunk, now, hold)

@@ -16,7 +16,7 @@ _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class Chunk:
+class ActionChunk:
     """Actions at even instants from the one at which their observation was seen.
 
     Counting from there is what compensates latency: actions whose instants have passed when the

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from multipanda_py.exceptions import PolicyFailed
-from multipanda_py.policies.chunk import Chunk, checked
+from multipanda_py.policies.action_chunk import ActionChunk, checked
 from multipanda_py.policies.chunk_player import ChunkPlayer
 
 
 def ramp(begin, slope, *, start=0.0, n=5, between=True):
-    return Chunk(start + slope * np.arange(n)[:, None], begin, 0.1, between)
+    return ActionChunk(start + slope * np.arange(n)[:, None], begin, 0.1, between)
 
 
 def test_absolute_actions_are_interpolated_and_steps_are_not():
