@@ -106,6 +106,9 @@ class LiveResidual:
             self.reset()
             return self.residual
         found = self._net.step(state)
+        if not np.isfinite(found).all():  # sums of a huge state overflow within the network
+            self.reset()
+            return self.residual
         self._seen = min(self._seen + 1, 2 * self._warm_up)
         self.confidence = self._known(state) * max(0.0, self._seen / self._warm_up - 1.0)
         hat = _minimum(_maximum(found, -self._bound, out=self._hat), self._bound, out=self._hat)

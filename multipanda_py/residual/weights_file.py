@@ -61,6 +61,19 @@ class TrainedResidual:
         numbers = [*self.arrays.values(), self.low, self.high, self.bound]
         if not all(np.isfinite(part).all() for part in numbers):
             raise ConfigurationError("residual: got weights that are not finite")
+        if not 0.0 < self.rate < np.inf:
+            raise ConfigurationError(
+                f"residual: got {self.rate:g} states a second, allowed more than 0, finite"
+            )
+        if (self.bound < 0.0).any():
+            raise ConfigurationError(
+                f"residual's bound: got {self.bound.min():g}, allowed 0 or more"
+            )
+        if (self.low > self.high).any():
+            raise ConfigurationError(
+                f"range of the training: got {self.low.tolist()} to {self.high.tolist()}, "
+                "allowed the lower first"
+            )
 
     def network(self) -> RealTimeNetwork | PreciseNetwork:
         """Return a network of its own, which knows nothing yet."""
@@ -115,11 +128,14 @@ def load_residual(path: Path) -> TrainedResidual:
         name.removeprefix("weights."): part
         for name, part in found.items() if name.startswith("weights.")
     }  # fmt: skip
-    return TrainedResidual(
-        about["kind"], weights, Normalisation(found["scale_low"], found["scale_high"]),
-        about["robot"], tuple(about["joints"]), float(about["rate"]),
-        found["low"], found["high"], found["bound"], about["data"],
-    )  # fmt: skip
+    try:
+        return TrainedResidual(
+            about["kind"], weights, Normalisation(found["scale_low"], found["scale_high"]),
+            about["robot"], tuple(about["joints"]), float(about["rate"]),
+            found["low"], found["high"], found["bound"], about["data"],
+        )  # fmt: skip
+    except KeyError as error:
+        raise ConfigurationError(f"{path}: not a trained residual: {error} is missing") from None
 
 
 def _digest(text: str, parts: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.residual.live import FADE, WARM_UP, LiveResidual
 from multipanda_py.residual.network import PRECISE, REAL_TIME
 from multipanda_py.residual.normalisation import Normalisation
-from multipanda_py.residual.weights_file import TrainedResidual, load_residual
+from multipanda_py.residual.weights_file import TrainedResidual, _digest, load_residual
 
 JOINTS = ("one", "two")
 SCALE = Normalisation.of_limits(
@@ -134,3 +135,43 @@ def test_what_is_not_finite_gives_nothing_and_is_forgotten(value):
         live.step(*middle())
     assert np.isfinite(live.residual).all()
     assert live.residual.any()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_huge_finite_state_left_nan_in_the_network_for_ever(seed):
+    strong = {name: 20.0 * part for name, part in arrays(REAL_TIME, 2).items()}
+    live = LiveResidual(trained(arrays=strong), 0.01, "robot", JOINTS)
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], 6)
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert not live.step(*np.split(1.5e308 * signs, 3)).any()
+    assert live.confidence == 0.0
+    for _ in range(200):
+        assert np.isfinite(live.step(*middle())).all()
+    assert live.residual.any()
+
+
+@pytest.mark.parametrize("rate", [0.0, -100.0, np.nan, np.inf])
+def test_a_rate_of_nothing_ended_with_a_division_by_zero(rate):
+    with pytest.raises(ConfigurationError, match="states a second, allowed more than 0"):
+        trained(rate=rate)
+
+
+def test_bounds_and_ranges_the_wrong_way_round_were_taken():
+    with pytest.raises(ConfigurationError, match=r"bound: got -0\.01, allowed 0 or more"):
+        trained(bound=np.full(6, -0.01))
+    with pytest.raises(ConfigurationError, match="range of the training"):
+        trained(low=np.full(6, 0.9))
+
+
+@pytest.mark.parametrize("name", ["kind", "robot", "joints", "rate", "low", "bound", "scale_low"])
+def test_a_whole_file_without_one_of_its_parts_ended_with_a_key_error(tmp_path, name):
+    path = tmp_path / "residual.npz"
+    trained().save(path)
+    with np.load(path) as data:
+        parts = {key: data[key] for key in data.files if key not in (name, "digest")}
+    about = json.loads(str(parts.pop("about")))
+    about.pop(name, None)
+    text = json.dumps(about, sort_keys=True)
+    np.savez(path, about=text, digest=_digest(text, parts), **parts)
+    with pytest.raises(ConfigurationError, match=rf"residual\.npz: not a .* '{name}' is missing"):
+        load_residual(path)
