@@ -17,7 +17,7 @@ from multipanda_py.bench.paced import Samples
 from multipanda_py.bench.processes import UsageMeter
 from multipanda_py.bench.robots import Answers, BenchRobots
 from multipanda_py.bench.rows import CycleTimes, summary, watch
-from multipanda_py.bench.undisturbed import undisturbed
+from multipanda_py.bench.undisturbed import again, undisturbed
 from multipanda_py.exceptions import BenchError
 from multipanda_py.state import Vector
 
@@ -49,7 +49,11 @@ def wired(
             for condition in CONDITIONS:
                 figures.setdefault(condition, {"trouble": f"{error}"})
         say(f"measuring {BARE}")
-        answers = robots.bare(seconds)
+        try:
+            answers = again(lambda: robots.bare(seconds))
+        except BenchError as error:
+            figures[BARE] = {"trouble": f"{error}"}
+            return figures, samples
         figures[BARE] = {arm: _answered(found) for arm, found in answers.items()}
         samples[BARE] = {arm: _latency(found) for arm, found in answers.items()}
     return figures, samples

@@ -8,7 +8,7 @@ import pytest
 
 from multipanda_py.bench import undisturbed as module
 from multipanda_py.bench.rows import CycleTimes
-from multipanda_py.bench.undisturbed import ATTEMPTS, undisturbed
+from multipanda_py.bench.undisturbed import ATTEMPTS, again, undisturbed
 from multipanda_py.exceptions import BenchError
 
 pytestmark = pytest.mark.inline
@@ -80,3 +80,20 @@ def test_three_rows_of_nine_were_figures_of_arms_that_held():
 def test_a_fault_that_comes_again_is_named():
     with pytest.raises(BenchError, match="left ended with a fault"):
         undisturbed({Cell(*["left"] * 4): ["law"]}, measure(*[0] * ATTEMPTS))
+
+
+def test_one_late_answer_to_a_robot_ended_all_measurements_of_a_bench(monkeypatch):
+    monkeypatch.setattr(module, "SETTLE", 0.0)
+    tries = []
+
+    def late(good):
+        tries.append(1)
+        if len(tries) < good:
+            raise BenchError("communication_constraints_violation")
+        return len(tries)
+
+    assert again(lambda: late(2)) == 2
+    tries.clear()
+    with pytest.raises(BenchError, match="communication"):
+        again(lambda: late(ATTEMPTS + 1))
+    assert len(tries) == ATTEMPTS
