@@ -60,14 +60,16 @@ def free_in_mujoco(cell: Cell) -> Free:
     return is_free
 
 
-def pairs_that_touch(cell: Cell) -> str:
-    """Return which bodies touch in MuJoCo, and how deep."""
+def deepest_contact(cell: Cell) -> tuple[float, str]:
+    """Return how deep bodies are in each other in MuJoCo, and which these are."""
     model, data = cell.simulation.model, cell.simulation.data
-    return "; ".join(
-        f"{model.body(model.geom_bodyid[one.geom1]).name} and "
-        f"{model.body(model.geom_bodyid[one.geom2]).name} by {-one.dist:.4f} m"
+    return max(
+        (
+            -float(one.dist),
+            f"{model.body(model.geom_bodyid[one.geom1]).name} and "
+            f"{model.body(model.geom_bodyid[one.geom2]).name}",
+        )
         for one in data.contact[: data.ncon]
-        if one.dist < 0.0
     )
 
 
@@ -147,11 +149,11 @@ def main() -> None:
                 duration = found.points["left"][-1, 0]
                 at = np.arange(0.0, duration, 1e-3)
                 paths = [evaluate(found.points[arm], at)[:, 0] for arm in cell.arms]
-                for q in np.hstack(paths):
-                    if not is_free(q):
-                        touching += 1
-                        print(f"contact: {pairs_that_touch(cell)}", file=sys.stderr)
-                        break
+                contacts = [deepest_contact(cell) for q in np.hstack(paths) if not is_free(q)]
+                if contacts:
+                    touching += 1
+                    depth, which = max(contacts)
+                    print(f"contact: {which} by {depth:.4f} m", file=sys.stderr)
             print(f"{len(wall)} of {options.scenes}: {solved} solved", file=sys.stderr)
     print(
         f"{solved} of {len(wall)} random scenes of five boxes that the reference planner solves "

@@ -171,9 +171,10 @@ LINK_CAPSULES: tuple[tuple[Capsule, ...], ...] = (
         ),
     ),
 )
-# The robot's own model of the hand: the body, and the room the fingers may take. For avoidance.
+# The robot's own model of the hand, the body and the room the fingers may take, for avoidance and
+# plans; the body made longer, by 17 mm at both ends, as the solid below stuck out there by 10 mm.
 HAND_CAPSULES = (
-    Capsule((0.0, -0.05, 0.04), (0.0, 0.05, 0.04), 0.04),
+    Capsule((0.0, -0.067, 0.04), (0.0, 0.067, 0.04), 0.04),
     Capsule((0.0, -0.05, 0.10), (0.0, 0.05, 0.10), 0.02),
 )
 # For contact, where the second one would keep objects out of the hand and the first one reaches
