@@ -258,7 +258,7 @@ def two_hands(gap):
 def only_pair_near(params):
     """Return postures of two arms with exactly one pair of capsules near."""
     maker, context = cell_of(2, 0)
-    qs = np.array(two_hands(0.32)) + np.random.default_rng(3).normal(size=(2, 7)) * 1e-3
+    qs = np.array(two_hands(0.30)) + np.random.default_rng(3).normal(size=(2, 7)) * 1e-3
     found = np.sort(distances(context, [], 0, qs, params))
     assert 0 < found[0] < params.distance < found[1]
     return maker, context, qs

@@ -16,6 +16,7 @@ READY = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
 STRETCHED = np.array([1.0, -0.6, 0, -1.2, 0, 1.8, 0.785])
 LATE = {"delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}
 CLEARANCE = 0.005
+ABORTED, BLOCKED = 3.0, 5.0
 ALL = {"fixed_objects": "all"}
 BOX = {"box": {"shape": "box", "size": [0.1, 0.1, 0.3], "position": [0.2, 0.68, 0.4]}}
 SCENE = {
@@ -82,8 +83,11 @@ def test_joint_trajectory_at_full_speed_does_not_push_through(make_cell, crash, 
     assert clearance.force == 0.0
     assert clearance.least > CLEARANCE
     assert np.abs(cell.state("left").q - q).max() > 0.3
-    cell.step(2000)
-    assert cell.report("left/law")["state"] == 5.0  # blocked
+    for _ in range(60):  # a hand that slides along the box is led astray until the motion ends
+        cell.step(100)
+    clearance.look()
+    assert clearance.force == 0.0
+    assert cell.report("left/law")["state"] in (ABORTED, BLOCKED)
     cell.set_target("left", q=q)
     cell.step(2500)
     assert np.abs(cell.state("left").q - q).max() < 0.05
