@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.residual.body_difference import BodyDifference
 from multipanda_py.residual.network import RealTimeNetwork
 from multipanda_py.residual.weights_file import TrainedResidual
 from multipanda_py.state import Vector
@@ -23,13 +24,14 @@ class LiveResidual:
     r"""Predict what a robot would show, or exert, besides what its simulation does.
 
     .. math::
-        r = s\, w \cdot \mathrm{clip}(\hat r, \pm \hat r_{max}) (x_{high} - x_{low}), \qquad
+        r = s\, w \cdot \mathrm{clip}(\hat r + \hat\tau_b, \pm \hat r_{max})
+        (x_{high} - x_{low}), \qquad
         w = \mathrm{clip}\left(1 - \frac{d}{0.05}, 0, 1\right)
 
-    with how far d the farthest element of the normalised state is outside the range of the
-    training data. The network runs at the rate of its training, and its prediction is held
-    between; for the first half second, and for as long again after a state that is not finite, it
-    only looks on, and then comes in within as much time (s).
+    with torques :math:`\tau_b` of :class:`.BodyDifference`, and how far d the farthest element of
+    the normalised state is outside the range of the training data. All this runs at the rate of
+    its training, and is held between; for the first half second, and for as long again after a
+    state that is not finite, it only looks on, and then comes in within as much time (s).
 
     Args:
         trained: A real-time network.
@@ -70,7 +72,10 @@ class LiveResidual:
         self._net, self._every, self._scale = net, round(every), trained.normalisation
         self._low, self._high, self._bound = trained.low, trained.high, trained.bound
         self._warm_up = round(WARM_UP * trained.rate)
-        size = net.size
+        self._inputs, self._bodies, self._rate = trained.inputs(), trained.bodies, trained.rate
+        size, n = net.size, len(joints)
+        self._last_dq, self._ddq = np.zeros(n), np.zeros(n)
+        self._of_torque = 1.0 / self._scale.span[2 * n :]
         self._state, self._hat, self._off = np.zeros(size), np.zeros(size), np.zeros((2, size))
         self._inverse_span, self._span = 1.0 / self._scale.span, self._scale.span
         self.residual, self.confidence = np.zeros(size), 0.0
@@ -85,12 +90,15 @@ class LiveResidual:
 
     def memory(self) -> tuple[object, ...]:
         """Return all that it goes on from; changed by the next step."""
-        return (*self._net.states, self.residual, self.confidence, self._seen, self._turn)
+        return (
+            *self._net.states, self._last_dq, self.residual,
+            self.confidence, self._seen, self._turn,
+        )  # fmt: skip
 
     def remember(self, memory: Any) -> None:
         """Go on from what :meth:`memory` returned."""
-        *states, residual, self.confidence, self._seen, self._turn = memory
-        for own, saved in zip((*self._net.states, self.residual), (*states, residual)):
+        *vectors, self.confidence, self._seen, self._turn = memory
+        for own, saved in zip((*self._net.states, self._last_dq, self.residual), vectors):
             own[:] = saved
 
     def step(self, q: Vector, dq: Vector, tau: Vector) -> Vector:
@@ -105,7 +113,9 @@ class LiveResidual:
         if not np.isfinite(state).all():
             self.reset()
             return self.residual
-        found = self._net.step(state)
+        found = self._net.step(self._inputs.of(state))
+        if self._bodies is not None:
+            self._add(self._bodies, q, dq, found)
         if not np.isfinite(found).all():  # sums of a huge state overflow within the network
             self.reset()
             return self.residual
@@ -114,6 +124,15 @@ class LiveResidual:
         hat = _minimum(_maximum(found, -self._bound, out=self._hat), self._bound, out=self._hat)
         _multiply(hat, self._span, self.residual)
         return _multiply(self.residual, self.confidence, self.residual)
+
+    def _add(self, bodies: BodyDifference, q: Vector, dq: Vector, found: Vector) -> None:
+        """Add the torques of bodies to a normalised residual."""
+        n, last = q.size, self._last_dq
+        np.subtract(dq, last if self._seen else dq, self._ddq)
+        last[:] = dq
+        _multiply(self._ddq, self._rate, self._ddq)
+        torques = bodies.torques(q, dq, self._ddq)
+        found[2 * n :] += _multiply(torques, self._of_torque, self._ddq)
 
     def _known(self, state: Vector) -> float:
         """Return w of a normalised state."""

@@ -49,7 +49,8 @@ class RealTimeNetwork:
         arrays: Weights by name, see :data:`LAYERS`, and ``dense.weight``, ``dense.bias``.
 
     Attributes:
-        size: Of a state and of a residual, 3 n.
+        inputs: Numbers that it sees at once.
+        size: Of a residual, 3 n.
 
     Source: Realeasy, the real-time network: two layers of 3 n units, states carried.
 
@@ -58,7 +59,7 @@ class RealTimeNetwork:
 
     def __init__(self, arrays: Arrays) -> None:
         first, second = (layer(arrays, name) for name in LAYERS[REAL_TIME])
-        self.size = first.inputs
+        self.inputs, self.size = first.inputs, len(arrays["dense.bias"])
         if second.inputs != first.units:
             raise ConfigurationError(
                 f"second layer: got {second.inputs} inputs, allowed {first.units}"
@@ -78,15 +79,15 @@ class RealTimeNetwork:
         self._second.reset()
 
     def step(self, state: Vector) -> Vector:
-        """Return the residual of a state, normalised both, (3 n,); changed by the next step."""
+        """Return the normalised residual (3 n,) of an input; changed by the next step."""
         hidden = self._second.step(self._first.step(state))
         np.dot(self._dense.weight, hidden, self._residual)
         return np.add(self._residual, self._dense.bias, self._residual)
 
-    def run(self, states: Matrix) -> Matrix:
-        """Return the normalised residuals of a motion from its start, (k, 3 n)."""
+    def run(self, rows: Matrix) -> Matrix:
+        """Return the normalised residuals (k, 3 n) of a motion's inputs from its start."""
         self.reset()
-        return np.array([self.step(state).copy() for state in states]).reshape(-1, self.size)
+        return np.array([self.step(row).copy() for row in rows]).reshape(-1, self.size)
 
 
 class PreciseNetwork:
@@ -107,20 +108,20 @@ class PreciseNetwork:
 
     def __init__(self, arrays: Arrays) -> None:
         weights = [layer(arrays, name) for name in LAYERS[PRECISE]]
-        self.size = weights[0].inputs
+        self.inputs, self.size = weights[0].inputs, len(arrays["dense.bias"])
         both = weights[0].units + weights[1].units
-        if weights[1].inputs != self.size or [w.inputs for w in weights[2:]] != [both, both]:
+        allowed = [self.inputs, self.inputs, both, both]
+        if [w.inputs for w in weights] != allowed:
             raise ConfigurationError(
-                f"layers: got {[w.inputs for w in weights]} inputs, allowed "
-                f"{[self.size, self.size, both, both]}"
+                f"layers: got {[w.inputs for w in weights]} inputs, allowed {allowed}"
             )
         self._layers = [Lstm(one) for one in weights]
         self._dense = Dense(arrays, weights[2].units, self.size)
 
-    def run(self, states: Matrix) -> Matrix:
-        """Return the normalised residuals of a motion, (k, 3 n)."""
+    def run(self, rows: Matrix) -> Matrix:
+        """Return the normalised residuals (k, 3 n) of a motion's inputs."""
         forwards, backwards, again, back = self._layers
-        first = np.hstack([forwards.run(states), backwards.run(states, backwards=True)])
+        first = np.hstack([forwards.run(rows), backwards.run(rows, backwards=True)])
         second = again.run(first) + back.run(first, backwards=True)
         found: Matrix = second @ self._dense.weight.T + self._dense.bias
         return found

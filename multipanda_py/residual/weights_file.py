@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ import numpy as np
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.machine.whole_file import replacing
+from multipanda_py.residual.body_difference import BodyDifference
+from multipanda_py.residual.inputs import Inputs
 from multipanda_py.residual.network import Arrays, PreciseNetwork, RealTimeNetwork, network
 from multipanda_py.residual.normalisation import Normalisation
 from multipanda_py.state import Matrix, Vector
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +38,8 @@ class TrainedResidual:
         high: Largest of them, (3 n,).
         bound: Largest normalised residual of the training, (3 n,): never more is predicted.
         data: Digest of the training data.
+        speeds: What speeds are compared with in the network's inputs, (s,) [rad/s].
+        bodies: What the plant's bodies are more than the twin's; the network knows the rest.
     """
 
     kind: str
@@ -48,15 +52,26 @@ class TrainedResidual:
     high: Vector
     bound: Vector
     data: str
+    speeds: Vector = field(default_factory=lambda: np.zeros(0))
+    bodies: BodyDifference | None = None
 
     def __post_init__(self) -> None:
-        size = 3 * len(self.joints)
+        n, size = len(self.joints), 3 * len(self.joints)
         shapes = {np.shape(part) for part in (self.low, self.high, self.bound)}
         net = self.network()
         if shapes != {(size,)} or 3 * self.normalisation.joints != size or net.size != size:
             raise ConfigurationError(
-                f"residual of {len(self.joints)} joints: got weights of {net.size} numbers a "
+                f"residual of {n} joints: got weights of {net.size} numbers a "
                 f"state and a range of {shapes}, allowed {size}"
+            )
+        if (inputs := self.inputs().size) != net.inputs:
+            raise ConfigurationError(
+                f"residual of {n} joints and {len(self.speeds)} speeds: got weights of "
+                f"{net.inputs} inputs, allowed {inputs}"
+            )
+        if self.bodies is not None and len(self.bodies.parts["axes"]) != n:
+            raise ConfigurationError(
+                f"bodies of a residual: got {len(self.bodies.parts['axes'])}, allowed {n}"
             )
         numbers = [*self.arrays.values(), self.low, self.high, self.bound]
         if not all(np.isfinite(part).all() for part in numbers):
@@ -79,9 +94,19 @@ class TrainedResidual:
         """Return a network of its own, which knows nothing yet."""
         return network(self.kind, self.arrays)
 
+    def inputs(self) -> Inputs:
+        """Return what turns normalised states into the network's inputs."""
+        return Inputs(self.normalisation, self.speeds)
+
     def run(self, states: Matrix) -> Matrix:
         """Return the normalised residuals of a motion's states (k, 3 n), within the bound."""
-        return np.clip(self.network().run(states), -self.bound, self.bound)
+        found = self.network().run(self.inputs().rows(states))
+        if self.bodies is not None:
+            n = len(self.joints)
+            q, dq, _ = np.hsplit(self.normalisation.state_of(states), 3)
+            span = self.normalisation.span[2 * n :]
+            found[:, 2 * n :] += self.bodies.run(q, dq, self.rate) / span
+        return np.clip(found, -self.bound, self.bound)
 
     def save(self, path: Path) -> None:
         """Write it whole or not at all.
@@ -97,6 +122,9 @@ class TrainedResidual:
         parts |= {
             name: np.asarray(getattr(self, name), float) for name in ("low", "high", "bound")
         }
+        parts["speeds"] = np.asarray(self.speeds, float)
+        if self.bodies is not None:
+            parts |= {f"bodies.{name}": part for name, part in self.bodies.parts.items()}
         parts |= {"scale_low": self.normalisation.low, "scale_high": self.normalisation.high}
         text = json.dumps(about, sort_keys=True)
         with replacing(path) as partial, partial.open("wb") as file:
@@ -128,11 +156,16 @@ def load_residual(path: Path) -> TrainedResidual:
         name.removeprefix("weights."): part
         for name, part in found.items() if name.startswith("weights.")
     }  # fmt: skip
+    bodies = {
+        name.removeprefix("bodies."): part
+        for name, part in found.items() if name.startswith("bodies.")
+    }  # fmt: skip
     try:
         return TrainedResidual(
             about["kind"], weights, Normalisation(found["scale_low"], found["scale_high"]),
             about["robot"], tuple(about["joints"]), float(about["rate"]),
-            found["low"], found["high"], found["bound"], about["data"],
+            found["low"], found["high"], found["bound"], about["data"], found["speeds"],
+            BodyDifference.of_parts(bodies) if bodies else None,
         )  # fmt: skip
     except KeyError as error:
         raise ConfigurationError(f"{path}: not a trained residual: {error} is missing") from None

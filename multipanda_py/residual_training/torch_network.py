@@ -17,13 +17,13 @@ _SUFFIX = {False: "", True: "_reverse"}
 
 @dataclass(frozen=True, eq=False)
 class Standard:
-    """What states and residuals of a training are like; networks learn from numbers around 1.
+    """What inputs and residuals of a training are like; networks learn from numbers around 1.
 
     It goes into the weights in the end: who runs the network need not know it.
 
     Attributes:
-        mean: Of states, (3 n,).
-        spread: Of states, (3 n,).
+        mean: Of inputs, (m,).
+        spread: Of inputs, (m,).
         size: Of residuals, (3 n,).
     """
 
@@ -32,13 +32,13 @@ class Standard:
     size: Vector
 
     @classmethod
-    def none(cls, size: int) -> Standard:
+    def none(cls, inputs: int, size: int) -> Standard:
         """Return that of numbers that are taken as they are."""
-        return cls(np.zeros(size), np.ones(size), np.ones(size))
+        return cls(np.zeros(inputs), np.ones(inputs), np.ones(size))
 
 
-def make_network(kind: str, size: int, units: int, standard: Standard) -> Any:
-    """Return an untrained module that maps states (b, k, size) to residuals of the same shape.
+def make_network(kind: str, units: int, standard: Standard) -> Any:
+    """Return an untrained module that maps inputs (b, k, m) to residuals (b, k, 3 n).
 
     Its second layer's directions are added where it has two.
 
@@ -47,11 +47,12 @@ def make_network(kind: str, size: int, units: int, standard: Standard) -> Any:
     """
     torch = needed("torch")
     both = kind == PRECISE
+    inputs, size = len(standard.mean), len(standard.size)
 
     class Network(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch is loaded late
         def __init__(self) -> None:
             super().__init__()
-            self.first = torch.nn.LSTM(size, units, batch_first=True, bidirectional=both)
+            self.first = torch.nn.LSTM(inputs, units, batch_first=True, bidirectional=both)
             hidden = units * (1 + both)
             self.second = torch.nn.LSTM(hidden, units, batch_first=True, bidirectional=both)
             self.dense = torch.nn.Linear(units, size)
@@ -61,9 +62,9 @@ def make_network(kind: str, size: int, units: int, standard: Standard) -> Any:
             torch.nn.init.zeros_(self.dense.weight)  # the raw twin is where it begins
             torch.nn.init.zeros_(self.dense.bias)
 
-        def forward(self, states: Any) -> Any:
-            states = (states - self.of_mean) / self.of_spread
-            hidden = self.second(self.first(states)[0])[0]
+        def forward(self, inputs: Any) -> Any:
+            inputs = (inputs - self.of_mean) / self.of_spread
+            hidden = self.second(self.first(inputs)[0])[0]
             if both:
                 hidden = hidden[..., :units] + hidden[..., units:]
             return self.dense(hidden) * self.of_size

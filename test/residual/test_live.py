@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ import pytest
 from residual_weights import arrays
 
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.residual.body_difference import BodyDifference
 from multipanda_py.residual.live import FADE, WARM_UP, LiveResidual
 from multipanda_py.residual.network import PRECISE, REAL_TIME
 from multipanda_py.residual.normalisation import Normalisation
@@ -104,6 +106,34 @@ def test_it_looks_on_first_and_holds_between_its_steps():
     state = np.full(6, 0.5)
     expected = net.run(np.tile(state, (3 * waits // 10, 1)))[-1]
     assert found[-1] == pytest.approx(np.clip(expected, -0.01, 0.01) * SCALE.span)
+
+
+def test_bodies_are_added_within_the_bound_and_go_on_from_a_memory():
+    bodies = BodyDifference(
+        np.tile(np.eye(4), (2, 1, 1)), np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]), np.zeros(2),
+        np.array([0.0, 0.0, -9.81]), np.tile([0.3, 0.02, 0.0, 0.0, *[0.0] * 6], (2, 1)),
+    )  # fmt: skip
+    none = {name: np.zeros_like(part) for name, part in arrays(REAL_TIME, 2).items()}
+    known = {"low": np.full(6, -1.0), "high": np.full(6, 2.0), "bound": np.full(6, 0.001)}
+    live = LiveResidual(trained(arrays=none, bodies=bodies, **known), 0.01, "robot", JOINTS)
+    rng, dq = np.random.default_rng(0), np.zeros((2, 2))
+    for step in range(150):
+        q, dq = rng.normal(size=2) * 0.2, np.vstack([dq[1], rng.normal(size=2) * 0.1])
+        found = live.step(q, dq[1], np.zeros(2))
+        torque = bodies.torques(q, dq[1], (dq[1] - dq[0]) * 100.0)
+        if step > 101:
+            bound = 0.001 * SCALE.span[4:]
+            assert found[4:] == pytest.approx(np.clip(torque, -bound, bound), abs=1e-12)
+            assert not found[:4].any()
+    other = LiveResidual(trained(arrays=none, bodies=bodies, **known), 0.01, "robot", JOINTS)
+    other.remember(copy.deepcopy(live.memory()))
+    state = rng.normal(size=2) * 0.2, rng.normal(size=2) * 0.1, np.zeros(2)
+    assert np.array_equal(live.step(*state), other.step(*state))
+
+
+def test_weights_and_inputs_that_do_not_fit_are_refused():
+    with pytest.raises(ConfigurationError, match="got weights of 6 inputs, allowed 8"):
+        trained(speeds=np.array([0.1]))
 
 
 def test_it_never_exceeds_its_bound_and_fades_out_of_range():

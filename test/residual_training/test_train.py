@@ -13,10 +13,11 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.residual.network import KINDS, PRECISE, REAL_TIME, network
 from multipanda_py.residual_training.evaluate import evaluate
 from multipanda_py.residual_training.paired_motions import read_pairs
-from multipanda_py.residual_training.train import TrainingSettings, train
+from multipanda_py.residual_training.settings import TrainingSettings
+from multipanda_py.residual_training.train import train
 
 torch = pytest.importorskip("torch", reason="training needs torch: the extra learn")
-SHORT = TrainingSettings(units=12, epochs=200, rate=2e-2, batch=12, patience=40)
+SHORT = TrainingSettings(units=12, epochs=200, rate=2e-2, batch=12, patience=120)
 
 
 @pytest.fixture(autouse=True)
@@ -40,15 +41,15 @@ def test_numpy_and_torch_agree(kind):
     )
 
     rng = np.random.default_rng(1)
-    standard = Standard(rng.normal(size=6), rng.uniform(0.1, 2.0, 6), rng.uniform(0.1, 2.0, 6))
-    module = make_network(kind, 6, 5, standard)
+    standard = Standard(rng.normal(size=8), rng.uniform(0.1, 2.0, 8), rng.uniform(0.1, 2.0, 6))
+    module = make_network(kind, 5, standard)
     torch.nn.init.normal_(module.dense.weight)
     module.double()
-    states = np.random.default_rng(0).uniform(size=(40, 6))
+    states = np.random.default_rng(0).uniform(size=(40, 8))
     expected = module(torch.from_numpy(states[None]))[0].detach().numpy()
     weights = arrays_of(module, kind)
     assert network(kind, weights).run(states) == pytest.approx(expected, abs=1e-14)
-    other = make_network(kind, 6, 5, Standard.none(6)).double()
+    other = make_network(kind, 5, Standard.none(8, 6)).double()
     put_arrays(other, kind, weights)
     again = other(torch.from_numpy(states[None]))[0].detach().numpy()
     assert again == pytest.approx(expected, abs=1e-6)
@@ -67,13 +68,18 @@ def test_lost_samples_hurt_less_what_was_trained_with_them(pairs):
     rng, left = np.random.default_rng(0), []
     for dropout in (0.0, 0.15):
         found, _ = train(pairs, replace(SHORT, dropout=dropout))
-        net, errors = found.network(), []
+        errors = []
         for one in pairs.of("test"):
             states = one.twin.copy()
             states[rng.random(len(states)) < 0.15] = 0.0
-            errors.append(np.square(one.residual - net.run(states))[:, 4:].mean())
+            errors.append(np.square(one.residual - found.run(states))[:, 4:].mean())
         left.append(np.mean(errors))
     assert left[1] < 0.7 * left[0]
+
+
+def test_what_weighs_nothing_is_left_alone(pairs):
+    found, _ = train(pairs, replace(SHORT, epochs=20, weights=(0.1, 0.0, 1.0)))
+    assert not found.run(pairs.motions[0].twin)[:, 2:4].any()
 
 
 def test_the_same_seed_gives_the_same_weights(pairs):
@@ -95,9 +101,11 @@ def test_training_ends_where_nothing_is_gained_and_goes_on_from_weights(pairs):
 
 def test_settings_and_data_that_do_not_do_are_refused(pairs, tmp_path):
     with pytest.raises(ConfigurationError, match=r"dropout: got 1, allowed 0 to 0\.9"):
-        train(pairs, replace(SHORT, dropout=1.0))
+        replace(SHORT, dropout=1.0)
     with pytest.raises(ConfigurationError, match="weights: got"):
-        train(pairs, replace(SHORT, weights=(0.0, 0.0, 0.0)))
+        replace(SHORT, weights=(0.0, 0.0, 0.0))
+    with pytest.raises(ConfigurationError, match="speeds: got"):
+        train(pairs, replace(SHORT, speeds=(0.01, 0.0)))
     few = replace(pairs, motions=pairs.motions[:4])
     with pytest.raises(ConfigurationError, match="got 4 to train with, allowed 5"):
         train(few, SHORT)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Torques that bodies would take besides those of the twin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.state import Matrix, Vector
+
+_rnea = pin.rnea
+LIGHT = 1e-4
+"""Least size of a difference of masses [kg]; centres of mass are moments over masses."""
+SHAPES = {"placements": (4, 4), "axes": (3,), "slides": (), "parameters": (10,)}
+"""What is stored of every joint."""
+
+
+class BodyDifference:
+    r"""Compute the torques of bodies that a plant has more, or less, of than its twin.
+
+    .. math:: \tau_b = Y(q, \dot q, \ddot q)\, \Delta\pi
+
+    by recursive Newton and Euler with the differences :math:`\Delta\pi` for bodies: it is linear
+    in them, so these need not be bodies that can be.
+
+    Source: Atkeson, An and Hollerbach, Int. J. Robotics Research 1986 (linearity).
+
+    Args:
+        placements: Of every joint in the link before it, (n, 4, 4).
+        axes: Of every joint, in its frame, (n, 3).
+        slides: Which of them slide, 0 or 1, (n,).
+        gravity: In the base, (3,) [m/s^2].
+        parameters: :math:`\Delta\pi`, mass, first and second moments about the joint's frame, (n,
+            10), in the order of pinocchio.
+
+    Raises:
+        ConfigurationError: If shapes do not fit, or a number is not finite.
+
+    Thread: one.
+    """
+
+    def __init__(
+        self, placements: Matrix, axes: Matrix, slides: Vector, gravity: Vector, parameters: Matrix
+    ) -> None:
+        self.parts = {
+            "placements": placements, "axes": axes, "slides": slides, "gravity": gravity,
+            "parameters": parameters,
+        }  # fmt: skip
+        n = len(axes)
+        for name, part in self.parts.items():
+            allowed = (3,) if name == "gravity" else (n, *SHAPES[name])
+            if np.shape(part) != allowed or not np.isfinite(part).all():
+                raise ConfigurationError(
+                    f"bodies' {name}: got {np.shape(part)}, allowed {allowed}, finite"
+                )
+        self._model = pin.Model()
+        for number in range(n):
+            kind = pin.JointModelPrismaticUnaligned if slides[number] else _turning
+            place = pin.SE3(placements[number, :3, :3], placements[number, :3, 3])
+            joint = self._model.addJoint(number, kind(axes[number]), place, f"joint_{number + 1}")
+            self._model.inertias[joint] = _body(parameters[number])
+        self._model.gravity = pin.Motion(np.asarray(gravity, float), np.zeros(3))
+        self._data: Any = self._model.createData()
+
+    @classmethod
+    def of_parts(cls, parts: Mapping[str, Any]) -> BodyDifference:
+        """Return that of stored parts.
+
+        Raises:
+            ConfigurationError: If one is missing or does not fit.
+        """
+        missing = [name for name in (*SHAPES, "gravity") if name not in parts]
+        if missing:
+            raise ConfigurationError(f"bodies: parts are missing: {', '.join(missing)}")
+        return cls(**{name: np.asarray(parts[name], float) for name in (*SHAPES, "gravity")})
+
+    @property
+    def gravity(self) -> Vector:
+        """Gravity in the base, (3,) [m/s^2]."""
+        found: Vector = np.array(self.parts["gravity"])
+        return found
+
+    def torques(self, q: Vector, dq: Vector, ddq: Vector) -> Vector:
+        """Return the torques of a state, (n,) each; the next call changes them [Nm]."""
+        found: Vector = _rnea(self._model, self._data, q, dq, ddq)
+        return found
+
+    def run(self, q: Matrix, dq: Matrix, rate: float) -> Matrix:
+        """Return the torques of a motion (k, n), accelerations by differences to the past."""
+        ddq = accelerations(dq, rate)
+        return np.array([self.torques(*row).copy() for row in zip(q, dq, ddq)]).reshape(q.shape)
+
+
+def accelerations(dq: Matrix, rate: float) -> Matrix:
+    """Return differences of velocities to the sample before, (k, n); zero for the first."""
+    found: Matrix = np.diff(dq, axis=0, prepend=dq[:1]) * rate
+    return found
+
+
+def _turning(axis: Vector) -> Any:
+    return pin.JointModelRevoluteUnaligned(axis)
+
+
+def _body(parameters: Vector) -> Any:
+    """Return what pinocchio takes for a body, whose mass is not zero."""
+    given = np.array(parameters, float)
+    if abs(given[0]) < LIGHT:
+        given[0] = LIGHT
+    return pin.Inertia.FromDynamicParameters(given)

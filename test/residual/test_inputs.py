@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What networks see."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.residual.inputs import Inputs
+from multipanda_py.residual.normalisation import Normalisation
+
+SCALE = Normalisation.of_limits(
+    np.array([-1.0, -2.0]), np.array([1.0, 2.0]), np.array([3.0, 2.0]), np.array([50.0, 20.0])
+)
+
+
+def test_speeds_stand_beside_the_state_as_friction_sees_them():
+    rows = np.random.default_rng(0).uniform(-1.0, 1.0, (30, 6)) * [1, 2, 0.1, 0.1, 9, 9]
+    states = SCALE.state(rows)
+    found = Inputs(SCALE, np.array([0.01, 0.2])).rows(states)
+    expected = np.hstack([states, np.tanh(rows[:, 2:4] / 0.01), np.tanh(rows[:, 2:4] / 0.2)])
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert np.array_equal(Inputs(SCALE, np.zeros(0)).rows(states), states)
+
+
+@pytest.mark.parametrize("speeds", [[0.0], [-0.1], [np.nan], [[0.1]]])
+def test_speeds_that_are_none_are_refused(speeds):
+    with pytest.raises(ConfigurationError, match="speeds: got"):
+        Inputs(SCALE, np.array(speeds))
