@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a step of the real-time network takes, beside a product of its size in numpy.
+"""How long a step of a residual takes, beside a product of its size in numpy.
 
 .venv/bin/python benchmarks/residual.py                  # seven joints
 .venv/bin/python benchmarks/residual.py --joints 6 --units 32
@@ -14,22 +14,36 @@ from collections.abc import Callable
 
 import numpy as np
 
-from multipanda_py.residual.network import LAYERS, REAL_TIME, RealTimeNetwork
+from multipanda_py.residual.body_difference import BodyDifference
+from multipanda_py.residual.live import LiveResidual
+from multipanda_py.residual.network import LAYERS, REAL_TIME
+from multipanda_py.residual.normalisation import Normalisation
+from multipanda_py.residual.weights_file import TrainedResidual
 
 BEST_OF, STEPS = 2000, 20
+SPEEDS = (0.002, 0.01, 0.05)
 
 
-def weights(joints: int, units: int) -> dict[str, np.ndarray]:
-    """Return random weights of a network."""
+def residual(joints: int, units: int) -> TrainedResidual:
+    """Return a residual with random weights, speeds and bodies, at home everywhere."""
     rng, size = np.random.default_rng(0), 3 * joints
-    found = {}
-    for name, inputs in zip(LAYERS[REAL_TIME], (size, units)):
-        found[f"{name}.of_input"] = rng.normal(size=(4 * units, inputs))
-        found[f"{name}.of_output"] = rng.normal(size=(4 * units, units))
-        found[f"{name}.bias"] = rng.normal(size=4 * units)
-    found["dense.weight"] = rng.normal(size=(size, units))
-    found["dense.bias"] = rng.normal(size=size)
-    return found
+    arrays, inputs = {}, size + len(SPEEDS) * joints
+    for name, seen in zip(LAYERS[REAL_TIME], (inputs, units)):
+        arrays[f"{name}.of_input"] = rng.normal(size=(4 * units, seen))
+        arrays[f"{name}.of_output"] = rng.normal(size=(4 * units, units))
+        arrays[f"{name}.bias"] = rng.normal(size=4 * units)
+    arrays["dense.weight"] = rng.normal(size=(size, units))
+    arrays["dense.bias"] = rng.normal(size=size)
+    bodies = BodyDifference(
+        np.tile(np.eye(4), (joints, 1, 1)), np.tile([0.0, 0.0, 1.0], (joints, 1)),
+        np.zeros(joints), np.array([0.0, 0.0, -9.81]), rng.normal(size=(joints, 10)) * 0.1,
+    )  # fmt: skip
+    names = tuple(f"joint_{number}" for number in range(joints))
+    return TrainedResidual(
+        REAL_TIME, arrays, Normalisation(np.full(size, -3.0), np.full(size, 3.0)), "robot", names,
+        100.0, np.full(size, -9.0), np.full(size, 9.0), np.full(size, 0.1), "", np.array(SPEEDS),
+        bodies,
+    )  # fmt: skip
 
 
 def timed(step: Callable[..., object], *arguments: np.ndarray) -> float:
@@ -50,11 +64,16 @@ def main() -> int:
     parser.add_argument("--units", type=int, default=0, help="of a layer, default three a joint")
     options = parser.parse_args()
     units = options.units or 3 * options.joints
-    net = RealTimeNetwork(weights(options.joints, units))
-    state = np.full(3 * options.joints, 0.5)
+    made = residual(options.joints, units)
+    net, live = made.network(), LiveResidual(made, 0.01, made.robot, made.joints)
+    inputs, state = np.full(net.inputs, 0.5), np.full(options.joints, 0.5)
     matrix, both = np.ones((4 * units, 2 * units)), np.ones(2 * units)
-    step, product = timed(net.step, state), timed(np.dot, matrix, both)
-    sys.stdout.write(f"step {step:.1f} us; one product of a layer {product:.1f} us\n")
+    step, whole = timed(net.step, inputs), timed(live.step, state, state, state)
+    product = timed(np.dot, matrix, both)
+    sys.stdout.write(
+        f"network {step:.1f} us, with inputs, bodies, bounds and checks {whole:.1f} us; one "
+        f"product of a layer {product:.1f} us\n"
+    )
     return 0
 
 

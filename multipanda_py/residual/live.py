@@ -13,7 +13,9 @@ from multipanda_py.residual.network import RealTimeNetwork
 from multipanda_py.residual.weights_file import TrainedResidual
 from multipanda_py.state import Vector
 
-_minimum, _maximum, _multiply = np.minimum, np.maximum, np.multiply
+_minimum, _maximum, _largest = np.minimum, np.maximum, np.maximum.reduce
+_multiply, _subtract, _absolute = np.multiply, np.subtract, np.absolute
+_isfinite, _all = np.isfinite, np.logical_and.reduce
 FADE = 0.05
 """How far outside the training's range a state may be before nothing is predicted, normalised."""
 WARM_UP = 0.5
@@ -70,13 +72,15 @@ class LiveResidual:
                 "allowed a whole number of cycles for each"
             )
         self._net, self._every, self._scale = net, round(every), trained.normalisation
-        self._low, self._high, self._bound = trained.low, trained.high, trained.bound
+        self._middle, self._bound = 0.5 * (trained.low + trained.high), trained.bound
+        self._half, self._minus_bound = 0.5 * (trained.high - trained.low), -trained.bound
         self._warm_up = round(WARM_UP * trained.rate)
         self._inputs, self._bodies, self._rate = trained.inputs(), trained.bodies, trained.rate
         size, n = net.size, len(joints)
         self._last_dq, self._ddq = np.zeros(n), np.zeros(n)
         self._of_torque = 1.0 / self._scale.span[2 * n :]
-        self._state, self._hat, self._off = np.zeros(size), np.zeros(size), np.zeros((2, size))
+        self._state, self._hat, self._off = (np.zeros(size) for _ in range(3))
+        self._finite = np.zeros(size, dtype=bool)
         self._inverse_span, self._span = 1.0 / self._scale.span, self._scale.span
         self.residual, self.confidence = np.zeros(size), 0.0
         self.reset()
@@ -108,27 +112,29 @@ class LiveResidual:
             return self.residual
         state, n = self._state, q.size
         state[:n], state[n : 2 * n], state[2 * n :] = q, dq, tau
-        np.subtract(state, self._scale.low, state)
+        _subtract(state, self._scale.low, state)
         _multiply(state, self._inverse_span, state)
-        if not np.isfinite(state).all():
+        if not _all(_isfinite(state, self._finite)):
             self.reset()
             return self.residual
         found = self._net.step(self._inputs.of(state))
         if self._bodies is not None:
             self._add(self._bodies, q, dq, found)
-        if not np.isfinite(found).all():  # sums of a huge state overflow within the network
+        if not _all(
+            _isfinite(found, self._finite)
+        ):  # sums of a huge state overflow within the network
             self.reset()
             return self.residual
         self._seen = min(self._seen + 1, 2 * self._warm_up)
         self.confidence = self._known(state) * max(0.0, self._seen / self._warm_up - 1.0)
-        hat = _minimum(_maximum(found, -self._bound, out=self._hat), self._bound, out=self._hat)
+        hat = _minimum(_maximum(found, self._minus_bound, self._hat), self._bound, self._hat)
         _multiply(hat, self._span, self.residual)
         return _multiply(self.residual, self.confidence, self.residual)
 
     def _add(self, bodies: BodyDifference, q: Vector, dq: Vector, found: Vector) -> None:
         """Add the torques of bodies to a normalised residual."""
         n, last = q.size, self._last_dq
-        np.subtract(dq, last if self._seen else dq, self._ddq)
+        _subtract(dq, last if self._seen else dq, self._ddq)
         last[:] = dq
         _multiply(self._ddq, self._rate, self._ddq)
         torques = bodies.torques(q, dq, self._ddq)
@@ -136,6 +142,6 @@ class LiveResidual:
 
     def _known(self, state: Vector) -> float:
         """Return w of a normalised state."""
-        np.subtract(self._low, state, self._off[0])
-        np.subtract(state, self._high, self._off[1])
-        return min(1.0, max(0.0, 1.0 - float(self._off.max()) / FADE))
+        off = _subtract(state, self._middle, self._off)
+        _subtract(_absolute(off, off), self._half, off)
+        return min(1.0, max(0.0, 1.0 - float(_largest(off)) / FADE))
