@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from multipanda_py.commands.output import OK, check_output, say
@@ -22,6 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="of multipanda residual train")
     parser.add_argument("pairs", metavar="PAIRS", type=Path, help="pairs.parquet")
     parser.add_argument("--json", metavar="FILE", type=Path, help="the same numbers")
+    parser.add_argument(
+        "--no-bodies", action="store_true",
+        help="the network alone, as for another robot, whose bodies differ otherwise",
+    )  # fmt: skip
     parser.add_argument("--plot", metavar="PNG", type=Path, help="torques of a motion")
 
 
@@ -32,6 +37,8 @@ def run(options: argparse.Namespace) -> int:
     if options.plot is not None:
         check_output(options.plot, ".png", ".svg", ".pdf", option="--plot")
     trained, pairs = load_residual(options.file), read_pairs(options.pairs)
+    if options.no_bodies:
+        trained = replace(trained, bodies=None)
     gains = evaluate(trained, pairs)
     if options.json is not None:
         rows = {

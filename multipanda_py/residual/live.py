@@ -127,7 +127,8 @@ class LiveResidual:
             return self.residual
         self._seen = min(self._seen + 1, 2 * self._warm_up)
         self.confidence = self._known(state) * max(0.0, self._seen / self._warm_up - 1.0)
-        hat = _minimum(_maximum(found, self._minus_bound, self._hat), self._bound, self._hat)
+        hat = _maximum(found, self._minus_bound, out=self._hat)
+        _minimum(hat, self._bound, out=hat)
         _multiply(hat, self._span, self.residual)
         return _multiply(self.residual, self.confidence, self.residual)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from multipanda_py.residual.normalisation import Normalisation
 from multipanda_py.residual.weights_file import TrainedResidual, load_residual
 
 pytestmark = pytest.mark.inline
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -76,3 +78,18 @@ def test_what_is_wrong_is_one_line(files, capsys, words, said):
     assert main(["residual", *words]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
+
+
+def test_the_weights_that_ship_do_what_their_page_says(tmp_path, capsys):
+    """On the few motions of the test that ship; the page's table has all of them."""
+    files = [str(ROOT / "config" / "residual" / n) for n in ("plant.npz", "some_pairs.parquet")]
+    ratios = {}
+    for options in ([], ["--no-bodies"]):
+        out = tmp_path / "gain.json"
+        assert main(["residual", "evaluate", *files, *options, "--json", str(out)]) == 0
+        for kind, gain in json.loads(out.read_text()).items():
+            ratio = np.array(gain["before"][2]) / np.array(gain["after"][2])
+            ratios[kind, bool(options)] = float(np.median(ratio))
+    assert ratios["multi", False] > 23.9
+    assert ratios["linear", False] > 13.6
+    assert ratios["linear", True] < ratios["linear", False]
