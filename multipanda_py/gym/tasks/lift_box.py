@@ -17,6 +17,14 @@ _HALF = np.array([0.06, 0.08, 0.1])
 _NEAR = 0.02
 _PRESS = 0.03
 """How far inside the box its targets are: the spring between presses [m]."""
+_GRIP = 0.04
+"""How far above its middle the expert holds the box, which hangs between the tips then [m]."""
+_OFF, _AIM, _TOUCHING = 0.015, 0.012, 0.006
+"""Of the expert's tips: beside the box before they press, how far from their points they may be
+then, and how near they are when they do [m]."""
+_CARROT = 0.02
+"""How far above the box the targets go ahead of it [m]."""
+_SIDES = {"left": 1.0, "right": -1.0}
 _TIP = {"mass": 0.2, "com": [0.0, 0.0, 0.03], "position": [0.0, 0.0, 0.06], "friction": 1.0,
         "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0]}  # fmt: skip
 _INWARD = {
@@ -43,6 +51,7 @@ class LiftBox(GymTask):
     }  # fmt: skip
     goal_size = 1
     seconds = 10.0
+    touching = ("left box", "right box")
 
     _rest = Pose.identity()
 
@@ -60,7 +69,7 @@ class LiftBox(GymTask):
             scene.distance(
                 scene.tool(arm).position, box.position + side * _HALF[1] * box.rotation[:, 1]
             )
-            for arm, side in (("left", 1.0), ("right", -1.0))
+            for arm, side in _SIDES.items()
         )
 
     def reward(self, scene: TaskScene) -> float:
@@ -75,18 +84,28 @@ class LiftBox(GymTask):
         return is_upright and abs(float(scene.goal[0] - box.position[2])) < _NEAR
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Press on both sides of where the box stood, and go up with it."""
-        off = _PRESS if time > 1.0 else -0.015
-        lift = np.array([0.0, 0.0, min(0.08 * max(0.0, time - 2.5), 0.16)])
+        """Go to both sides of the box, press, and lift it while both press.
+
+        All of it follows from what is seen: where box and tips are, not what time it is.
+        """
+        box, goal = scene.thing("box"), float(scene.goal[0])
+        grip = box.position + _GRIP * box.rotation[:, 2]
+        gaps = {
+            arm: (scene.tool(arm).position - grip) @ box.rotation * [1.0, side, 1.0]
+            for arm, side in _SIDES.items()
+        }
+        beside = {arm: float(np.hypot(gap[0], gap[2])) for arm, gap in gaps.items()}
+        out = {arm: float(gap[1]) - _HALF[1] for arm, gap in gaps.items()}
+        is_beside = max(beside.values()) < _AIM and max(out.values()) < 2.0 * _OFF
+        holds = is_beside and max(out.values()) < _TOUCHING
+        inside = _PRESS if is_beside else -_OFF
+        lift = float(np.clip(goal - box.position[2], 0.0, _CARROT)) if holds else 0.0
+        frame = np.eye(3) if holds else box.rotation  # so that the box does not turn on its way
+        middle = grip + [0.0, 0.0, lift]
         return {
             arm: (
-                Pose(
-                    self._rest.position
-                    + lift
-                    + side * (_HALF[1] - off) * self._rest.rotation[:, 1],
-                    self._rest.rotation @ _INWARD[arm],
-                ),
+                Pose(middle + side * (_HALF[1] - inside) * frame[:, 1], frame @ _INWARD[arm]),
                 1.0,
             )
-            for arm, side in (("left", 1.0), ("right", -1.0))
+            for arm, side in _SIDES.items()
         }
