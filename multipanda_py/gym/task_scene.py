@@ -40,6 +40,11 @@ class TaskScene:
         """Return where a tool is measured to be."""
         return self._bases[arm] @ self.cell.pose(arm)
 
+    def force(self, arm: str) -> Vector:
+        """Return the force that a tool feels, in the world, (3,) [N]."""
+        felt: Vector = self._bases[arm].rotation @ self.cell.state(arm).wrench_ext_in_base[:3]
+        return felt
+
     def in_base(self, arm: str, pose_in_world: Pose) -> Pose:
         """Return a pose in the base of an arm."""
         return self._bases[arm].inverse() @ pose_in_world

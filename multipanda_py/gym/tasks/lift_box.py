@@ -15,13 +15,17 @@ _TOP = 0.3
 _HALF = np.array([0.06, 0.08, 0.1])
 """Half the edges of the box [m]."""
 _NEAR = 0.02
-_PRESS = 0.03
+_PRESS = 0.04
 """How far inside the box its targets are: the spring between presses [m]."""
 _GRIP = 0.04
 """How far above its middle the expert holds the box, which hangs between the tips then [m]."""
-_OFF, _AIM, _TOUCHING = 0.015, 0.012, 0.006
-"""Of the expert's tips: beside the box before they press, how far from their points they may be
-then, and how near they are when they do [m]."""
+_OFF, _BESIDE, _TOUCHING = 0.015, (0.01, 0.03), (0.003, 0.01)
+"""Of the expert's tips: how far beside the box they come first; how near to their places they
+press wholly, and not at all; how near to the box is touching, and is not [m]."""
+_SLIP = 0.04
+"""How much farther from their places tips that touch go on pressing [m]."""
+_FORCE = (8.0, 18.0)
+"""With which they do not lift, and lift wholly [N]."""
 _CARROT = 0.02
 """How far above the box the targets go ahead of it [m]."""
 _SIDES = {"left": 1.0, "right": -1.0}
@@ -86,21 +90,26 @@ class LiftBox(GymTask):
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Go to both sides of the box, press, and lift it while both press.
 
-        All of it follows from what is seen: where box and tips are, not what time it is.
+        All of it follows from what is seen, without jumps: where box and tips are, not what time
+        it is. So it can be learned from examples.
         """
         box, goal = scene.thing("box"), float(scene.goal[0])
-        grip = box.position + _GRIP * box.rotation[:, 2]
-        gaps = {
-            arm: (scene.tool(arm).position - grip) @ box.rotation * [1.0, side, 1.0]
-            for arm, side in _SIDES.items()
-        }
-        beside = {arm: float(np.hypot(gap[0], gap[2])) for arm, gap in gaps.items()}
-        out = {arm: float(gap[1]) - _HALF[1] for arm, gap in gaps.items()}
-        is_beside = max(beside.values()) < _AIM and max(out.values()) < 2.0 * _OFF
-        holds = is_beside and max(out.values()) < _TOUCHING
-        inside = _PRESS if is_beside else -_OFF
-        lift = float(np.clip(goal - box.position[2], 0.0, _CARROT)) if holds else 0.0
-        frame = np.eye(3) if holds else box.rotation  # so that the box does not turn on its way
+        yaw = float(np.arctan2(box.rotation[1, 0], box.rotation[0, 0]))
+        grip = box.position + [0.0, 0.0, _GRIP]
+        gaps = np.array(
+            [
+                (scene.tool(arm).position - grip) @ turned(yaw) * [1.0, side, 1.0]
+                for arm, side in _SIDES.items()
+            ]
+        )
+        pressing = min(abs(float(scene.force(arm) @ turned(yaw)[:, 1])) for arm in _SIDES)
+        touches = _share(float(gaps[:, 1].max()) - float(_HALF[1]), *_TOUCHING)
+        aside = float(np.hypot(gaps[:, 0], gaps[:, 2]).max()) - _SLIP * touches
+        beside = _share(aside, *_BESIDE)
+        holds = beside * touches * _share(-pressing, -_FORCE[1], -_FORCE[0])
+        inside = beside * (_PRESS + _OFF) - _OFF
+        lift = holds * float(np.clip(goal - box.position[2], 0.0, _CARROT))
+        frame = turned((1.0 - holds) * yaw)  # so that the box does not turn on its way
         middle = grip + [0.0, 0.0, lift]
         return {
             arm: (
@@ -109,3 +118,8 @@ class LiftBox(GymTask):
             )
             for arm, side in _SIDES.items()
         }
+
+
+def _share(value: float, full: float, none: float) -> float:
+    """Return 1 up to ``full``, 0 from ``none`` on, and a line between."""
+    return float(np.clip((none - value) / (none - full), 0.0, 1.0))

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learn to lift a box with two arms: demonstrations, a small network, and the cell, on a CPU.
+
+Run: .venv/bin/python examples/15_learn_to_lift.py --film lift.gif --plot lift.png
+
+The expert of ``lift_box`` shows it a hundred times, pushed about at random while it does; what it
+would do is cloned from states, in chunks of half a second, by a network of two layers in numpy.
+The policy then acts through a runner, 50 ms late, on boxes that it has not seen. `--quick` is a
+short form of all that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from multipanda_py.gym import CellEnv
+from multipanda_py.gym.control import pose_numbers
+from multipanda_py.policies import LockstepInference, PolicyRunner
+
+RATE, CHUNK, LATENCY = 20.0, 10, 0.05  # steps a second, actions of a chunk, of its answer [s]
+ARMS, POSE = ("left", "right"), 9
+MOST = 0.02  # step of a target [m]
+FORCE = 30.0  # that counts as one [N]
+PUSH = 0.006  # standard deviation of how far demonstrations are pushed off their way [m]
+UNSEEN = 1000  # seeds from here on are for the test
+UNITS, EPOCHS, BATCH, STEP = 256, 600, 128, 1e-3
+
+
+def state_of(seen: dict, bases: dict) -> np.ndarray:
+    """Return what the network sees: the box, its way to go, tools and targets from it, forces."""
+    box = seen["things"]["box"]
+    parts = [box, seen["goal"] - box[2]]
+    for arm in ARMS:
+        place = bases[arm] - box[:3]
+        parts += [seen[arm]["pose"][:3] + place, seen[arm]["target"][:3] + place]
+        parts += [seen[arm]["wrench"][:3] / FORCE]
+    return np.concatenate(parts).astype(float)
+
+
+def demonstrate(env: CellEnv, seed: int) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Return states, where the expert wants both tools in them, and whether it succeeded."""
+    random = np.random.default_rng(seed)
+    seen, _ = env.reset(seed=seed)
+    states, wanted, off, is_over, info = [], [], np.zeros((2, 3)), False, {}
+    while not is_over:
+        states.append(state_of(seen, bases_of(env)))
+        poses = env.task.expert(env.scene, 0.0)
+        wanted.append([pose_numbers(env.scene.in_base(arm, poses[arm][0])) for arm in ARMS])
+        off = 0.8 * off + 0.6 * PUSH * random.normal(size=(2, 3))
+        action = env.expert_action().reshape(2, POSE)
+        action[:, :3] += off
+        seen, _, ends, cut, info = env.step(action.ravel())
+        is_over = ends or cut
+    return np.array(states), np.array(wanted), bool(info["is_success"])
+
+
+def bases_of(env: CellEnv) -> dict[str, np.ndarray]:
+    """Return where the arms stand, in the world."""
+    return {arm: env.cell.descriptions[arm].position_base_in_world for arm in ARMS}
+
+
+class Cloned:
+    """A network from a state to where tools are to be in the steps to come.
+
+    It says places from where the box is now, and the policy goes there by steps of 2 cm at most.
+    """
+
+    def __init__(
+        self,
+        states: list[np.ndarray],
+        wanted: list[np.ndarray],
+        bases: dict[str, np.ndarray],
+        seed: int = 0,
+    ) -> None:
+        self.bases = bases
+        x, y = [], []
+        for episode, shown in zip(states, wanted):
+            steps = np.arange(len(episode))[:, None] + np.arange(CHUNK)
+            chunks = shown[np.minimum(steps, len(episode) - 1)]
+            chunks[..., :3] -= episode[:, None, None, :3]
+            x.append(episode)
+            y.append(chunks.reshape(len(episode), -1))
+        self.x, self.y = np.vstack(x), np.vstack(y)
+        self.mean, self.spread = self.x.mean(0), self.x.std(0) + 1e-3
+        self.middle, self.size = self.y.mean(0), self.y.std(0) + 1e-4
+        self.low, self.high = self.y.min(0), self.y.max(0)  # it never goes on by more
+        random, sizes = np.random.default_rng(seed), (self.x.shape[1], UNITS, UNITS)
+        ends = (*sizes[1:], self.y.shape[1])
+        self.weights = [random.normal(size=s) / np.sqrt(s[0]) for s in zip(sizes, ends)]
+        self.biases = [np.zeros(end) for end in ends]
+        self.curve: list[float] = []
+
+    def forward(self, x: np.ndarray) -> list[np.ndarray]:
+        """Return the outputs of all layers."""
+        found = [x]
+        for number, (weight, bias) in enumerate(zip(self.weights, self.biases)):
+            z = found[-1] @ weight + bias
+            found.append(np.tanh(z) if number < 2 else z)
+        return found
+
+    def train(self, epochs: int, seed: int = 0) -> None:
+        """Minimise the mean square error by Adam, with a rate that falls like a cosine."""
+        random, parts = np.random.default_rng(seed), [*self.weights, *self.biases]
+        moments = [(np.zeros_like(part), np.zeros_like(part)) for part in parts]
+        x, y = (self.x - self.mean) / self.spread, (self.y - self.middle) / self.size
+        batches, turn = max(1, len(x) // BATCH), 0
+        for epoch in range(epochs):
+            lost = []
+            for rows in np.array_split(random.permutation(len(x)), batches):
+                layers = self.forward(x[rows] + 0.02 * random.normal(size=x[rows].shape))
+                error = layers[-1] - y[rows]
+                lost.append(float(np.square(error).mean()))
+                slope, slopes = 2.0 * error / error.size, []
+                for number in (2, 1, 0):
+                    slopes.append((layers[number].T @ slope, slope.sum(0)))
+                    slope = slope @ self.weights[number].T * (1.0 - layers[number] ** 2)
+                turn += 1
+                rate = STEP * (0.01 + 0.495 * (1.0 + np.cos(np.pi * turn / epochs / batches)))
+                of_weights, of_biases = zip(*reversed(slopes))
+                for part, (m, v), g in zip(parts, moments, [*of_weights, *of_biases]):
+                    m += 0.1 * (g - m)
+                    v += 0.001 * (g * g - v)
+                    part -= rate * m / (1 - 0.9**turn) / (np.sqrt(v / (1 - 0.999**turn)) + 1e-8)
+            self.curve.append(float(np.mean(lost)))
+            if epoch % 100 == 99:
+                print(
+                    f"epoch {epoch + 1} of {epochs}: {self.curve[-1]:.4f} of the variance is left"
+                )
+
+    def __call__(self, seen: dict) -> np.ndarray:
+        """Return a chunk of poses of both tools, (10, 18)."""
+        state = state_of(seen, self.bases)
+        out = self.forward((state - self.mean) / self.spread)[-1] * self.size + self.middle
+        poses = np.clip(out, self.low, self.high).reshape(CHUNK, len(ARMS), POSE)
+        poses[..., :3] += state[:3]
+        here = np.stack([seen[arm]["target"][:3] for arm in ARMS])
+        for pose in poses:
+            way = pose[:, :3] - here
+            far = np.linalg.norm(way, axis=1, keepdims=True)
+            here = pose[:, :3] = here + way * np.minimum(1.0, MOST / np.maximum(far, 1e-9))
+        return poses.reshape(CHUNK, -1)
+
+
+def try_it(env: CellEnv, policy: Cloned, seeds: range, frames: list | None) -> tuple[int, float]:
+    """Return on how many seeds it succeeds, and the longest step of a target [m]."""
+    runner = PolicyRunner(env, LockstepInference(policy, latency=LATENCY), rate=RATE)
+    succeeded, longest = 0, 0.0
+    for seed in seeds:
+        runner.reset(seed=seed)
+        is_over, info = False, {}
+        while not is_over and runner.fault is None:
+            _, _, ends, cut, info = runner.step()
+            is_over = ends or cut
+            if frames is not None and seed < seeds[0] + 4:
+                frames.append(env.render())
+        succeeded += bool(info["is_success"])
+        for arm in ARMS:
+            steps = np.diff(runner.log[f"{arm}/target"][:, :3], axis=0)
+            longest = max(longest, float(np.linalg.norm(steps, axis=1).max()))
+        print(f"seed {seed}: {'lifted' if info['is_success'] else 'not lifted'} {info['fault']}")
+    return succeeded, longest
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Demonstrate, learn and try; return 0 if four of five were lifted."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--demonstrations", type=int, default=100)
+    parser.add_argument("--tries", type=int, default=50)
+    parser.add_argument("--quick", action="store_true", help="25 demonstrations, 5 tries")
+    parser.add_argument("--plot", type=Path, help="the learning curve")
+    parser.add_argument("--film", type=Path, help="GIF of the first four tries")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.demonstrations, options.tries = 25, 5
+    begin, frames = time.monotonic(), [] if options.film else None
+    env = CellEnv("lift_box", control="pose", rate=RATE, render_mode="rgb_array")
+    shown = [demonstrate(env, seed) for seed in range(options.demonstrations)]
+    good = [(states, actions) for states, actions, is_success in shown if is_success]
+    print(
+        f"{len(good)} of {len(shown)} demonstrations succeeded, {time.monotonic() - begin:.0f} s"
+    )
+    policy = Cloned(*map(list, zip(*good)), bases_of(env))
+    policy.train(EPOCHS)
+    print(f"learned after {time.monotonic() - begin:.0f} s")
+    succeeded, longest = try_it(env, policy, range(UNSEEN, UNSEEN + options.tries), frames)
+    env.close()
+    print(
+        f"lifted {succeeded} of {options.tries} boxes that it had not seen; longest step of a "
+        f"target {1e3 * longest:.0f} mm; {time.monotonic() - begin:.0f} s in all"
+    )
+    if options.film:
+        from PIL import Image
+
+        pictures = [Image.fromarray(frame).resize((320, 240)) for frame in frames or []]
+        pictures[0].save(
+            options.film, save_all=True, append_images=pictures[1:], duration=50, loop=0
+        )
+    if options.plot:
+        import matplotlib.pyplot as plt
+
+        figure, axes = plt.subplots(figsize=(5.0, 3.0))
+        axes.semilogy(policy.curve)
+        axes.set_xlabel("epoch")
+        axes.set_ylabel("share of the variance left")
+        figure.tight_layout()
+        figure.savefig(options.plot)
+    return int(succeeded < 0.8 * options.tries)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
