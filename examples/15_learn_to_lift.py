@@ -171,12 +171,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--demonstrations", type=int, default=100)
     parser.add_argument("--tries", type=int, default=50)
-    parser.add_argument("--quick", action="store_true", help="25 demonstrations, 5 tries")
+    parser.add_argument("--quick", action="store_true", help="20 demonstrations, 5 tries")
     parser.add_argument("--plot", type=Path, help="the learning curve")
     parser.add_argument("--film", type=Path, help="GIF of the first four tries")
     options = parser.parse_args(arguments)
     if options.quick:
-        options.demonstrations, options.tries = 25, 5
+        options.demonstrations, options.tries = 20, 5
     begin, frames = time.monotonic(), [] if options.film else None
     env = CellEnv("lift_box", control="pose", rate=RATE, render_mode="rgb_array")
     shown = [demonstrate(env, seed) for seed in range(options.demonstrations)]
@@ -185,7 +185,7 @@ def main(arguments: list[str] | None = None) -> int:
         f"{len(good)} of {len(shown)} demonstrations succeeded, {time.monotonic() - begin:.0f} s"
     )
     policy = Cloned(*map(list, zip(*good)), bases_of(env))
-    policy.train(EPOCHS)
+    policy.train(EPOCHS // 3 if options.quick else EPOCHS)
     print(f"learned after {time.monotonic() - begin:.0f} s")
     succeeded, longest = try_it(env, policy, range(UNSEEN, UNSEEN + options.tries), frames)
     env.close()

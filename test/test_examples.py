@@ -13,7 +13,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-ARGUMENTS = {"04_paper_tasks.py": ["--task", "4"]}
+ARGUMENTS = {
+    "04_paper_tasks.py": ["--task", "4"],
+    "15_learn_to_lift.py": ["--quick", "--film", "film.gif", "--plot", "curve.png"],
+}
 """To be short; others run as they are."""
 SAYS = {
     "01_move_two_arms.py": r"2\.00 s  lifted 0\.(1000|0999) m 0\.(1000|0999) m",
@@ -22,6 +25,7 @@ SAYS = {
     "12_learn_references_for_soft_joints.py": r"masses x 0\.97: 0\.0\d\d rad",
     "14_peg_in_hole.py": r"seed 0: 40\.\d mm deep of 40",
     "13_hand_over.py": r"the bar lies 1?\d\.\d mm from its place",
+    "15_learn_to_lift.py": r"lifted [45] of 5 .* longest step of a target [1-9]\d mm",
     "04_paper_tasks.py": r"task 4 \.\.\. force rmse \[N\]: 0\.[0-4]",
 }
 
