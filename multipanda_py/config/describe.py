@@ -45,6 +45,7 @@ def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
         joint_damping=np.array(arm.joint_damping),
         joint_frictionloss=np.array(arm.joint_friction),
         actuated=actuated_joints(arm),
+        learned=arm.residual.torque,
     )
 
 

@@ -93,6 +93,8 @@ class ResidualConfig(Section):
     """Of a robot beside its simulation: a simulated arm shows what that robot would show."""
     wrench: str = ""
     """Likewise: of measured torques that nothing outside exerts, for the external torques."""
+    torque: str = ""
+    """Likewise: of torques that the arm takes beside its model, for laws with ``residual``."""
 
 
 class JointsConfig(Section):

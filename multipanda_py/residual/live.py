@@ -43,6 +43,7 @@ class LiveResidual:
 
     Attributes:
         residual: r of positions, velocities and torques, (3 n,) [rad, rad/s, Nm].
+        of_bodies: What bodies make of its torques, if it was trained with some, (n,) [Nm].
         confidence: s w, 0 to 1.
 
     Raises:
@@ -82,27 +83,28 @@ class LiveResidual:
         self._state, self._hat, self._off = (np.zeros(size) for _ in range(3))
         self._finite = np.zeros(size, dtype=bool)
         self._inverse_span, self._span = 1.0 / self._scale.span, self._scale.span
-        self.residual, self.confidence = np.zeros(size), 0.0
+        self.residual, self.of_bodies, self.confidence = np.zeros(size), np.zeros(n), 0.0
         self.reset()
 
     def reset(self) -> None:
         """Forget everything and look on again."""
         self._net.reset()
         self._seen = self._turn = 0
-        self.residual[:] = 0.0
+        self.residual[:] = self.of_bodies[:] = 0.0
         self.confidence = 0.0
 
     def memory(self) -> tuple[object, ...]:
         """Return all that it goes on from; changed by the next step."""
         return (
-            *self._net.states, self._last_dq, self.residual,
+            *self._net.states, self._last_dq, self.residual, self.of_bodies,
             self.confidence, self._seen, self._turn,
         )  # fmt: skip
 
     def remember(self, memory: Any) -> None:
         """Go on from what :meth:`memory` returned."""
         *vectors, self.confidence, self._seen, self._turn = memory
-        for own, saved in zip((*self._net.states, self._last_dq, self.residual), vectors):
+        live = (*self._net.states, self._last_dq, self.residual, self.of_bodies)
+        for own, saved in zip(live, vectors):
             own[:] = saved
 
     def step(self, q: Vector, dq: Vector, tau: Vector) -> Vector:
@@ -130,6 +132,7 @@ class LiveResidual:
         hat = _maximum(found, self._minus_bound, out=self._hat)
         _minimum(hat, self._bound, out=hat)
         _multiply(hat, self._span, self.residual)
+        _multiply(self.of_bodies, self.confidence, self.of_bodies)
         return _multiply(self.residual, self.confidence, self.residual)
 
     def _add(self, bodies: BodyDifference, q: Vector, dq: Vector, found: Vector) -> None:
@@ -138,8 +141,8 @@ class LiveResidual:
         _subtract(dq, last if self._seen else dq, self._ddq)
         last[:] = dq
         _multiply(self._ddq, self._rate, self._ddq)
-        torques = bodies.torques(q, dq, self._ddq)
-        found[2 * n :] += _multiply(torques, self._of_torque, self._ddq)
+        self.of_bodies[:] = bodies.torques(q, dq, self._ddq)
+        found[2 * n :] += _multiply(self.of_bodies, self._of_torque, self._ddq)
 
     def _known(self, state: Vector) -> float:
         """Return w of a normalised state."""

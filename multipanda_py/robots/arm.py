@@ -39,6 +39,7 @@ class ArmDescription:
             that of its model.
         joint_frictionloss: Coulomb friction in simulation, (n,) or one number [Nm]; likewise.
         actuated: Its joints with compliant actuators; None if there is none.
+        learned: File of what was learned of its torques, or nothing.
 
     Raises:
         ConfigurationError: If a value cannot be used; the message says which and why.
@@ -55,6 +56,7 @@ class ArmDescription:
     joint_damping: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     joint_frictionloss: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     actuated: ActuatedJoints | None = None
+    learned: str = ""
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""

@@ -6,11 +6,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from models import OTHERS
+from residual_weights import write_residual
 
 from multipanda_py import registry
 from multipanda_py.features.joint_limits import JointLimits
 from multipanda_py.features.manipulability import Manipulability, ManipulabilityParams
 from multipanda_py.features.nullspace import Nullspace, NullspaceParams
+from multipanda_py.features.residual import Residual
 from multipanda_py.features.singularity import Singularity, SingularityParams
 from multipanda_py.loop.events import Event
 from multipanda_py.parameter_set import ParameterSet
@@ -22,7 +24,12 @@ SIX = [name for name in OTHERS if StateMaker(1, name).joints == (6,)]
 
 
 def made(maker, feature, **values):
-    """Return a feature on arms, with the defaults of their robot."""
+    """Return a feature on arms, with the defaults of their robot, and something learned."""
+    if feature is Residual:
+        for arm in maker.context.arms:
+            write_residual(values["file"], arm.robot)
+            object.__setattr__(arm, "learned", str(values["file"]))
+        values = {}
     parameters = ParameterSet(feature.Params, robots=maker.robots)
     defaults = {spec.name: spec.default for spec in parameters.specs}
     return feature(maker.context, parameters.decode(parameters.encode(defaults | values)))
@@ -139,10 +146,14 @@ def test_that_six_joints_leave_no_nullspace_is_said_once_per_activation(model, m
 
 
 @pytest.mark.parametrize("name", sorted(registry.built_in("features")))
-def test_every_feature_adds_finite_torques_everywhere(model, name):
+def test_every_feature_adds_finite_torques_everywhere(model, name, tmp_path):
     found, rng, maker = registry.find("features", name), np.random.default_rng(5), None
     maker = StateMaker(1, model)
-    feature = made(maker, found)
+    feature = (
+        made(maker, found, file=tmp_path / "residual.npz")
+        if found is Residual
+        else made(maker, found)
+    )
     target = registry.find("controllets", "cartesian_impedance").Target(
         1, found.channels, maker.joints
     )

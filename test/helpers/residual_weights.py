@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipanda_py.residual.network import LAYERS, PRECISE
+from multipanda_py.residual.network import LAYERS, PRECISE, REAL_TIME
+from multipanda_py.residual.normalisation import Normalisation
+from multipanda_py.residual.weights_file import TrainedResidual
 
 
 def weights(rng, inputs, units):
@@ -25,3 +27,15 @@ def arrays(kind, joints, seed=0, units=None):
     found["dense.weight"] = rng.normal(size=(size, units))
     found["dense.bias"] = rng.normal(size=size)
     return found
+
+
+def write_residual(path, robot):
+    """Write random weights of a robot, at home in all states."""
+    n, limits = robot.n_joints, robot.limits
+    lower, upper = (np.clip(part, -6.0, 6.0) for part in (limits.lower, limits.upper))
+    scale = Normalisation.of_limits(lower, upper, limits.velocity, limits.torque)
+    names = tuple(joint.name for joint in robot.joints)
+    TrainedResidual(
+        REAL_TIME, arrays(REAL_TIME, n, units=8), scale, robot.name, names, 100.0,
+        np.full(3 * n, -9.0), np.full(3 * n, 9.0), np.full(3 * n, 0.02), "",
+    ).save(path)  # fmt: skip
