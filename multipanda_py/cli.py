@@ -21,8 +21,8 @@ from multipanda_py.extras import extras_named
 from multipanda_py.machine.interruption import Interrupted
 
 COMMANDS = (
-    "run", "panel", "task", "check", "list", "render", "margin", "robot", "moveit", "perturb",
-    "validate", "sweep", "refine", "pairs", "residual",
+    "run", "panel", "teleop", "task", "check", "list", "render", "margin", "robot", "moveit",
+    "perturb", "validate", "sweep", "refine", "pairs", "residual",
     "doctor", "bench", "fci-sim", "inject", "excite", "identify", "actuators",
     "record", "plot", "shadow",
 )  # fmt: skip

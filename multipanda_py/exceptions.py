@@ -50,6 +50,10 @@ class TargetRejected(MultipandaError, ValueError):
     """Refuse a target; the arm keeps the one it has."""
 
 
+class SourceLost(MultipandaError, ConnectionError):
+    """Report that nothing comes from a device of teleoperation; its arms hold."""
+
+
 class ActionRejected(MultipandaError, ValueError):
     """Refuse an action of a policy; no arm has moved by it."""
 

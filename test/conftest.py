@@ -43,7 +43,7 @@ INLINE = {"actuators", "backends", "cell", "channels", "compliance", "config", "
           "machine", "pairs", "panel", "planning", "residual", "residual_training", "robots",
           "shadow",
           "simulation",
-          "tasks", "chaos/test_chaos",
+          "tasks", "teleoperation/test_clutch", "teleoperation/test_teleoperator", "chaos/test_chaos",
           "commands/test_robot_import", "drivers/test_state", "fci_sim/test_lost_commands",
           "fci_sim/test_robot", "fci_sim/test_unusable_values", "fci_sim/test_wire",
           "fci_sim/test_world", "franka/test_parts", "gym/test_control", "gym/test_env",

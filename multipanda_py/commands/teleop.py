@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a cell whose arms follow a device."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from typing import TYPE_CHECKING
+
+from multipanda_py.cell import Cell
+from multipanda_py.cell.may_touch import may_touch
+from multipanda_py.commands.options import positive
+from multipanda_py.commands.output import OK, complain, say
+from multipanda_py.exceptions import UnknownName
+from multipanda_py.machine.interruption import end_in_order
+from multipanda_py.machine.realtime import other_cpus
+
+if TYPE_CHECKING:
+    from multipanda_py.teleoperation import Source
+
+SUMMARY = "Run a cell whose arms follow a device in a hand; Ctrl-C ends it."
+SOURCES = ("keyboard",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="FILE", help="the cell file")
+    parser.add_argument("--source", choices=SOURCES, default="keyboard", help="the device")
+    parser.add_argument(
+        "--arm", action="append", default=[], metavar="ARM",
+        help="it may move, more than once for several; by default all of the cell",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rate", type=positive, default=50.0, metavar="HZ", help="of targets, 20 to 100"
+    )
+    parser.add_argument(
+        "--scale", type=positive, default=1.0, metavar="S", help="metres of the tool per metre"
+    )
+    parser.add_argument(
+        "--turn-scale", type=positive, default=1.0, metavar="S", help="likewise of turns"
+    )
+    parser.add_argument(
+        "--frame", default="", metavar="FRAME",
+        help="along whose axes: tool, world or an arm's base; by default the arm's own base",
+    )  # fmt: skip
+    parser.add_argument(
+        "--duration", type=positive, default=math.inf, metavar="S", help="end after S seconds"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the cell, and move its arms by the device."""
+    from multipanda_py.teleoperation import Teleoperator
+
+    cell = Cell.from_yaml(options.file)
+    arms = tuple(dict.fromkeys(options.arm)) or cell.arms
+    for arm in arms:
+        if arm not in cell.arms:
+            raise UnknownName("--arm: arm", arm, cell.arms)
+    if options.frame != "tool":
+        cell.frames.base_from(options.frame, arms[0])
+    source = _source(options, arms)
+    end_in_order()
+    try:
+        cell.start()
+        for warning in cell.warnings:
+            complain(f"warning: {warning}")
+        for sentence in may_touch(cell.config):
+            say(f"note: {sentence}")
+        if cell.config.cell.placement == "process":
+            os.sched_setaffinity(0, other_cpus(cell.config.realtime))  # the loop's is left alone
+        teleoperator = Teleoperator(
+            cell, [source], options.rate, options.scale, options.turn_scale, say
+        )
+        say(f"{source.name} moves {', '.join(arms)}")
+        teleoperator.run(options.duration)
+    except KeyboardInterrupt:
+        say("ended")
+    finally:
+        source.close()
+        cell.close()
+    return OK
+
+
+def _source(options: argparse.Namespace, arms: tuple[str, ...]) -> Source:
+    from multipanda_py.teleoperation import keyboard
+
+    say(keyboard.HELP)
+    return keyboard.Keyboard(arms, options.frame)
