@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import argparse
 
-from multipanda_py.commands import residual_evaluate, residual_train
+from multipanda_py.commands import residual_evaluate, residual_node, residual_train
 
-SUMMARY = "Learn what a plant does besides its twin: multipanda residual train|evaluate."
-_VERBS = {"train": residual_train, "evaluate": residual_evaluate}
+SUMMARY = "Learn what a plant does besides its twin: multipanda residual train|evaluate|node."
+_VERBS = {"train": residual_train, "evaluate": residual_evaluate, "node": residual_node}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +21,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the verb."""
-    if options.verb == "train":
-        return residual_train.run(options)
-    return residual_evaluate.run(options)
+    code: int = _VERBS[options.verb].run(options)
+    return code

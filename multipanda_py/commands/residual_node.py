@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make joint states of any simulator look like those of the robot, over ROS."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from multipanda_py.extras import needed
+from multipanda_py.residual.corrected_states import CorrectedStates
+from multipanda_py.residual.weights_file import load_residual
+
+SUMMARY = "Take joint_states in and give corrected/joint_states and residual/confidence, over ROS."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="FILE", type=Path, help="of multipanda residual train")
+    parser.add_argument(
+        "--prefix", default="", help="of the joints' names, where two arms are in one message"
+    )
+    parser.add_argument(
+        "--remap", action="append", default=[], metavar="FROM:=TO",
+        help="another name for a topic, as ROS has it; may be given more than once",
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> NoReturn:
+    """Become the node."""
+    CorrectedStates(load_residual(options.file))  # refused now, in one line
+    needed("rclpy")
+    remaps = [word for remap in options.remap for word in ("-r", remap)]
+    module = ["-m", "multipanda_py.ros.residual_node", str(options.file), options.prefix, *remaps]
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, *module])
