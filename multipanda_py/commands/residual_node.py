@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from multipanda_py.extras import needed
+from multipanda_py.extras import require
 from multipanda_py.residual.corrected_states import CorrectedStates
 from multipanda_py.residual.weights_file import load_residual
 
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> NoReturn:
     """Become the node."""
     CorrectedStates(load_residual(options.file))  # refused now, in one line
-    needed("rclpy")
+    require("rclpy", "sensor_msgs", "std_msgs")
     remaps = [word for remap in options.remap for word in ("-r", remap)]
     module = ["-m", "multipanda_py.ros.residual_node", str(options.file), options.prefix, *remaps]
     sys.stdout.flush()
