@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from multipanda_py.teleoperation import Source
 
 SUMMARY = "Run a cell whose arms follow a device in a hand; Ctrl-C ends it."
-SOURCES = ("keyboard",)
+SOURCES = ("keyboard", "ros")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--frame", default="", metavar="FRAME",
         help="along whose axes: tool, world or an arm's base; by default the arm's own base",
     )  # fmt: skip
+    parser.add_argument(
+        "--namespace", default="hand", metavar="NAME", help="of the topics of --source ros"
+    )
     parser.add_argument(
         "--duration", type=positive, default=math.inf, metavar="S", help="end after S seconds"
     )
@@ -84,7 +87,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _source(options: argparse.Namespace, arms: tuple[str, ...]) -> Source:
-    from multipanda_py.teleoperation import keyboard
+    from multipanda_py.teleoperation import keyboard, ros_streams
 
+    if options.source == "ros":
+        return ros_streams.RosStreams(arms, options.namespace, options.frame)
     say(keyboard.HELP)
     return keyboard.Keyboard(arms, options.frame)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hands that ROS knows of: a tracker, a phone, another program."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from multipanda_py.exceptions import SourceLost, TargetRejected
+from multipanda_py.extras import require
+from multipanda_py.machine.child import end_with_parent, module_command
+from multipanda_py.pose import Pose
+from multipanda_py.teleoperation.source import HandCommand
+
+SILENCE = 0.25
+"""A stream that pauses for longer is lost [s]."""
+END = 5.0
+"""For the node to end [s]."""
+_PIECE = 1 << 16
+
+
+@dataclass
+class _Heard:
+    kind: str = ""
+    value: Any = None
+    time: float = -1e9
+    is_engaged: bool = False
+    gripper: Literal["", "open", "close"] = ""
+
+
+class RosStreams:
+    """Follow ``NAMESPACE/ARM/pose`` (PoseStamped), or a twist, over ROS.
+
+    Twists are ``twist`` (TwistStamped) or ``cmd_vel`` (Twist); of all three the newest counts.
+    ``clutch`` (Bool) closes and opens the clutch, ``gripper`` (Bool) closes and opens the hand;
+    both are remembered. A node in a process of its own listens, so that this one needs no ROS.
+
+    Args:
+        arms: Those that may be moved.
+        namespace: Of the topics.
+        frame: Along whose axes: as in :class:`.HandCommand`; frames in headers are not read,
+            as those of trackers mean nothing to a cell.
+
+    Raises:
+        MissingExtra: If there is no ROS 2.
+
+    Thread: one.
+    """
+
+    name = "ros"
+
+    def __init__(self, arms: Sequence[str], namespace: str = "hand", frame: str = "") -> None:
+        require("rclpy", "geometry_msgs", "std_msgs")
+        self.arms, self._frame = tuple(arms), frame
+        self._root = f"/{namespace.strip('/')}".rstrip("/")
+        self._heard = {arm: _Heard() for arm in self.arms}
+        self._part = b""
+        self._process = subprocess.Popen(
+            module_command("multipanda_py.ros.hand_listener", self._root or "/", *self.arms),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            start_new_session=True, preexec_fn=end_with_parent,
+        )  # fmt: skip
+        if self._process.stdout is not None:
+            os.set_blocking(self._process.stdout.fileno(), False)
+
+    def read(self) -> Mapping[str, HandCommand]:
+        """Return what was heard last of every arm.
+
+        Raises:
+            SourceLost: If the node that listens has ended.
+        """
+        for line in self._lines():
+            self._take(json.loads(line))
+        if self._process.poll() is not None:
+            raise SourceLost("the node that listens has ended")
+        return {arm: self._command(arm, heard) for arm, heard in self._heard.items()}
+
+    def close(self) -> None:
+        """End the node."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+        try:
+            self._process.wait(END)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _take(self, said: dict[str, Any]) -> None:
+        heard = self._heard[said["arm"]]
+        if said["kind"] == "clutch":
+            heard.is_engaged = said["value"]
+        elif said["kind"] == "gripper":
+            heard.gripper = "close" if said["value"] else "open"
+        else:
+            heard.kind, heard.value, heard.time = said["kind"], said["value"], said["time"]
+
+    def _command(self, arm: str, heard: _Heard) -> HandCommand:
+        grip, heard.gripper = heard.gripper, ""
+        if not heard.is_engaged:
+            return HandCommand(gripper=grip)
+        if (silence := time.monotonic() - heard.time) > SILENCE:
+            topic = f"{self._root}/{arm}/{heard.kind or 'pose'}"
+            for_long = f"for {SILENCE:g} s" if silence < 1e6 else "yet"
+            return HandCommand(problem=f"nothing heard on {topic} {for_long}")
+        if heard.kind == "twist":
+            return HandCommand(True, heard.value, frame=self._frame, gripper=grip)
+        try:
+            pose = Pose.from_quaternion(heard.value[:3], heard.value[3:])
+        except TargetRejected as error:
+            return HandCommand(problem=f"{self._root}/{arm}/pose: {error}")
+        return HandCommand(True, pose=pose, frame=self._frame, gripper=grip)
+
+    def _lines(self) -> Iterator[bytes]:
+        """Yield what the node has written, without waiting."""
+        out = self._process.stdout
+        while out is not None and (piece := out.read(_PIECE)):
+            *lines, self._part = (self._part + piece).split(b"\n")
+            yield from lines
