@@ -107,8 +107,12 @@ class Residual(Feature[ResidualParams]):
                 f"residual: got no file for {', '.join(missing)}, allowed one per arm: "
                 f"arms.{missing[0]}.residual.torque"
             )
+        names = sorted(arm.name for arm in (*context.arms, *context.other_arms))
         self._arms = [
-            _LearnedTorques(residual_of(arm, "torque", arm.learned, context.period), arm.n_joints)
+            _LearnedTorques(
+                residual_of(arm, "torque", arm.learned, context.period, 2 + names.index(arm.name)),
+                arm.n_joints,
+            )
             for arm in context.arms
         ]
         super().__init__(context, params)

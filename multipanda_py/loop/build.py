@@ -58,7 +58,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
         known_by = ExternalEstimate(known[index], state, period) if arm.identified else None
         felt: LearnedTorque | ExternalEstimate | None = known_by
         if file := arm.residual.wrench:
-            live = residual_of(descriptions[index], "wrench", file, period)
+            live = residual_of(descriptions[index], "wrench", file, period, 5 + index)
             felt = LearnedTorque(state, live, known_by)
         arms.append(Arm(index, state, model, record, period, up_in_base, motion, first, felt))
         arms[-1].set_load(arm.settings.load or NO_LOAD)

@@ -40,6 +40,7 @@ class LiveResidual:
         period: Of the cycles that :meth:`step` is called in [s].
         robot: Model of the arm that it is used on.
         joints: Names of its joints.
+        phase: In which cycle it first runs; networks of several arms need not share one.
 
     Attributes:
         residual: r of positions, velocities and torques, (3 n,) [rad, rad/s, Nm].
@@ -54,7 +55,12 @@ class LiveResidual:
     """
 
     def __init__(
-        self, trained: TrainedResidual, period: float, robot: str, joints: tuple[str, ...]
+        self,
+        trained: TrainedResidual,
+        period: float,
+        robot: str,
+        joints: tuple[str, ...],
+        phase: int = 0,
     ) -> None:
         net = trained.network()
         if not isinstance(net, RealTimeNetwork):
@@ -66,6 +72,11 @@ class LiveResidual:
                 f"residual: got {robot} with {len(joints)} joints, allowed {trained.robot} with "
                 f"{len(trained.joints)}, which it was trained on"
             )
+        if joints != trained.joints:
+            raise ConfigurationError(
+                f"residual: got joints {', '.join(joints)}, allowed {', '.join(trained.joints)}, "
+                "which it was trained on"
+            )
         every = 1.0 / (trained.rate * period)
         if every < 0.999 or abs(every - round(every)) > 1e-6:
             raise ConfigurationError(
@@ -73,6 +84,7 @@ class LiveResidual:
                 "allowed a whole number of cycles for each"
             )
         self._net, self._every, self._scale = net, round(every), trained.normalisation
+        self._first = -phase % self._every
         self._middle, self._bound = 0.5 * (trained.low + trained.high), trained.bound
         self._half, self._minus_bound = 0.5 * (trained.high - trained.low), -trained.bound
         self._warm_up = round(WARM_UP * trained.rate)
@@ -89,7 +101,7 @@ class LiveResidual:
     def reset(self) -> None:
         """Forget everything and look on again."""
         self._net.reset()
-        self._seen = self._turn = 0
+        self._seen, self._turn = 0, self._first
         self.residual[:] = self.of_bodies[:] = 0.0
         self.confidence = 0.0
 

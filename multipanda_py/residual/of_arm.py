@@ -13,7 +13,9 @@ from multipanda_py.residual.weights_file import load_residual
 from multipanda_py.robots import ArmDescription
 
 
-def residual_of(arm: ArmDescription, use: str, file: str, period: float) -> LiveResidual:
+def residual_of(
+    arm: ArmDescription, use: str, file: str, period: float, phase: int = 0
+) -> LiveResidual:
     """Return the residual that a cell file names for an arm.
 
     Args:
@@ -21,13 +23,14 @@ def residual_of(arm: ArmDescription, use: str, file: str, period: float) -> Live
         use: Key in its section ``residual``.
         file: Of weights.
         period: Of a cycle [s].
+        phase: In which cycle it first runs.
 
     Raises:
         ConfigurationError: If there is no such file, or it is of another robot or rate.
     """
     joints = tuple(joint.name for joint in arm.robot.joints)
     try:
-        return LiveResidual(load_residual(Path(file)), period, arm.robot.name, joints)
+        return LiveResidual(load_residual(Path(file)), period, arm.robot.name, joints, phase)
     except ConfigurationError as error:
         raise ConfigurationError(f"arms.{arm.name}.residual.{use}: {error}") from None
 

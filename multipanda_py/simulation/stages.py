@@ -52,7 +52,7 @@ def stages_of(
     late = round(spoiled.delay / period)
     stages = torque_steps(settings)
     if file := settings.residual.state:
-        stages.append(ShownResidual(residual_of(arm, "state", file, period)))
+        stages.append(ShownResidual(residual_of(arm, "state", file, period, dof)))
     if late:
         stages.append(Delay(late))
     if held_up := round(spoiled.command_delay / period):

@@ -84,6 +84,7 @@ def test_weights_that_are_not_finite_are_refused():
         (trained(PRECISE), 1e-3, "robot", JOINTS, "it needs the future"),
         (trained(), 1e-3, "other", JOINTS, "got other with 2 joints, allowed robot"),
         (trained(), 1e-3, "robot", ("one",), "got robot with 1 joints"),
+        (trained(), 1e-3, "robot", ("two", "one"), "got joints two, one, allowed one, two"),
         (trained(rate=300.0), 1e-3, "robot", JOINTS, "a whole number of cycles"),
         (trained(), 0.02, "robot", JOINTS, "a whole number of cycles"),
     ],
@@ -134,6 +135,20 @@ def test_bodies_are_added_within_the_bound_and_go_on_from_a_memory():
 def test_weights_and_inputs_that_do_not_fit_are_refused():
     with pytest.raises(ConfigurationError, match="got weights of 6 inputs, allowed 8"):
         trained(speeds=np.array([0.1]))
+
+
+def test_networks_of_several_arms_ran_in_the_same_cycle():
+    early, late = (LiveResidual(trained(), 1e-3, "robot", JOINTS, phase) for phase in (0, 3))
+    changed = {0: [], 3: []}
+    for cycle in range(1200):
+        for phase, live in ((0, early), (3, late)):
+            before = live.confidence
+            live.step(*middle())
+            if live.confidence != before:
+                changed[phase].append(cycle % 10)
+    assert set(changed[0]) == {0}
+    assert set(changed[3]) == {3}
+    assert np.array_equal(early.residual, late.residual)
 
 
 def test_it_never_exceeds_its_bound_and_fades_out_of_range():
