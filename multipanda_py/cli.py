@@ -22,7 +22,7 @@ from multipanda_py.machine.interruption import Interrupted
 
 COMMANDS = (
     "run", "panel", "teleop", "task", "check", "list", "render", "margin", "robot", "moveit",
-    "perturb", "validate", "sweep", "refine", "pairs", "residual",
+    "perturb", "validate", "sweep", "refine", "pairs", "residual", "dataset",
     "doctor", "bench", "fci-sim", "inject", "excite", "identify", "actuators",
     "record", "plot", "shadow",
 )  # fmt: skip

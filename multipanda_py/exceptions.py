@@ -156,3 +156,7 @@ class TaskFailed(MultipandaError, RuntimeError):
 
 class PolicyFailed(MultipandaError, RuntimeError):
     """Report in a sentence why a policy's answer is none; the arms hold."""
+
+
+class DatasetRefused(MultipandaError, ValueError):
+    """Refuse recorded episodes that are cut, of another robot, or not what is asked of them."""

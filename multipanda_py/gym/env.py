@@ -102,7 +102,13 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             raise ConfigurationError(
                 "randomise: got a cell whose loop runs by itself, allowed one in lockstep"
             )
-        self._cycles = max(1, round(self._config.cell.rate / rate))
+        self._arguments = {
+            "task": task if isinstance(task, str) else type(task).__name__,
+            "control": control,
+            "rate": self.rate,
+            "things": bool(things),
+            "features": None if features is None else list(features),
+        }
         self._cell = Cell(self._config)
         arms = {name: self._cell.descriptions[name] for name in self.task.arms}
         self._controls: dict[str, Control] = {
@@ -127,6 +133,11 @@ class CellEnv(gymnasium.Env[Observation, Action]):
     def cell(self) -> Cell:
         """The cell, for what there is no action for; started by the first ``reset``."""
         return self._cell
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """What makes such an environment again: task, control, rate, things and features."""
+        return MappingProxyType(self._arguments)
 
     @property
     def controls(self) -> Mapping[str, Control]:
@@ -260,11 +271,16 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     def _pass_time(self) -> None:
         if self._scene.is_lockstep:
-            self._cell.step(self._cycles)
+            begin, end = (self._cycle_at(step) for step in (self._steps, self._steps + 1))
+            self._cell.step(end - begin)
             return
         self._due = max(self._due + 1.0 / self.rate, time.monotonic() - 1.0 / self.rate)
         time.sleep(max(0.0, self._due - time.monotonic()))
         self._cell.check()
+
+    def _cycle_at(self, step: int) -> int:
+        """Return the cycle that a step begins with; of 30 Hz they are 33, 33 and 34 apart."""
+        return round(step * self._config.cell.rate / self.rate)
 
     def _info(self) -> dict[str, Any]:
         faults = {arm: self._cell.state(arm).fault for arm in self._controls}

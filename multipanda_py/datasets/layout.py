@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the files of a data set are: LeRobotDataset v3.0, an episode a file.
+
+The format allows several episodes in a file and any number of files. One each is what makes an
+episode whole or absent, whatever ends the program that writes it.
+Source: LeRobot's documentation of LeRobotDataset v3.0.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from multipanda_py.exceptions import DatasetRefused
+from multipanda_py.machine.whole_file import replacing
+
+VERSION = "v3.0"
+"""Of the format."""
+CHUNK = 1000
+"""Files in a folder."""
+INFO, STATS, TASKS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"
+OURS = "meta/multipanda.json"
+"""What the format has no place for: arms, control, cell."""
+RUNNING = "running"
+"""Folder of the films of the episode that is being recorded."""
+_FILE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
+DATA_PATH = f"data/{_FILE}.parquet"
+VIDEO_PATH = "videos/{video_key}/" + f"{_FILE}.mp4"
+EPISODE_PATH = f"meta/episodes/{_FILE}.parquet"
+
+
+def place(episode: int) -> dict[str, int]:
+    """Return number of folder and file of an episode, as the format calls them."""
+    return {"chunk_index": episode // CHUNK, "file_index": episode % CHUNK}
+
+
+def data_file(folder: Path, episode: int) -> Path:
+    """Return where the numbers of an episode are."""
+    return folder / DATA_PATH.format(**place(episode))
+
+
+def episode_file(folder: Path, episode: int) -> Path:
+    """Return where it is said that an episode is there; written last."""
+    return folder / EPISODE_PATH.format(**place(episode))
+
+
+def film_file(folder: Path, key: str, episode: int) -> Path:
+    """Return where the pictures of a camera are, ``observation.images.NAME``."""
+    return folder / VIDEO_PATH.format(video_key=key, **place(episode))
+
+
+def count_episodes(folder: Path) -> int:
+    """Return how many episodes there are, without a gap from the first one."""
+    count = 0
+    while episode_file(folder, count).exists():
+        count += 1
+    return count
+
+
+def read_json(folder: Path, name: str) -> Any:
+    """Return what a JSON file holds.
+
+    Raises:
+        DatasetRefused: If it is not there, or cut.
+    """
+    try:
+        return json.loads((folder / name).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DatasetRefused(
+            f"{folder}: not a data set: {name} cannot be read: {error.strerror}"
+        ) from None
+    except ValueError as error:
+        raise DatasetRefused(f"{folder / name}: not JSON, maybe cut: {error}") from None
+
+
+def write_json(folder: Path, name: str, content: Any) -> None:
+    """Write a JSON file whole or not at all."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as partial:
+        partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Episodes of an environment, recorded while somebody acts in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multipanda_py import __version__
+from multipanda_py.config.fingerprint import fingerprint
+from multipanda_py.datasets.features import ACTION, IMAGES, TIME, features_of, numbers_of
+from multipanda_py.datasets.film import FilmWriter
+from multipanda_py.datasets.statistics import PictureStats
+from multipanda_py.datasets.writer import DatasetWriter
+from multipanda_py.exceptions import DatasetRefused
+from multipanda_py.gym.env import CellEnv
+from multipanda_py.gym.observation import Observation
+from multipanda_py.machine.closing import Closing
+
+
+class EpisodeRecorder(Closing):
+    """Act in an environment through this, and have each episode kept or thrown away.
+
+    A frame is what was seen, and the action that answered it. Nothing of an episode is in the data
+    set before :meth:`end`; a program that dies loses the episode that runs, and no other.
+
+    Args:
+        env: Where episodes are; it is not closed with the recorder.
+        folder: Of the data set; one that is there goes on if it is of the same arms.
+        instruction: What is to be done, in a sentence, for policies that read.
+
+    Raises:
+        DatasetRefused: If the folder has something else, or episodes of other arms.
+        ConfigurationError: If the rate is no whole number, or pictures have odd sides.
+
+    Thread: one, that of the environment.
+    """
+
+    def __init__(self, env: CellEnv, folder: str | Path, *, instruction: str) -> None:
+        self._env, self._instruction = env, instruction
+        features = features_of(env)
+        ours = dict(env.arguments) | {
+            "arms": dict(features.robot),
+            "fps": features.fps,
+            "cell": fingerprint(env.cell.config),
+            "version": __version__,
+        }
+        self._writer = DatasetWriter(Path(folder), features, ours)
+        self._films: dict[str, tuple[FilmWriter, Path, PictureStats]] = {}
+        self._rows: dict[str, list[Any]] = {}
+        self._is_running, self._has_ended, self._is_kept = False, False, False
+        self._seed = 0
+        self._seen: Observation = {}
+        self._info: dict[str, Any] = {}
+        self._numbers = np.random.default_rng()
+
+    @property
+    def count(self) -> int:
+        """Episodes that are kept."""
+        return self._writer.count
+
+    @property
+    def is_running(self) -> bool:
+        """Whether an episode has begun, and not been ended or thrown away."""
+        return self._is_running
+
+    def begin(self, seed: int | None = None) -> tuple[Observation, dict[str, Any]]:
+        """Reset the environment and begin an episode.
+
+        Args:
+            seed: Of the episode; drawn, and kept with it, if none is given.
+
+        Raises:
+            DatasetRefused: If one is running.
+        """
+        if self._is_running:
+            raise DatasetRefused("begin: an episode is running, allowed after end or discard")
+        self._seed = int(self._numbers.integers(2**31)) if seed is None else int(seed)
+        self._seen, self._info = self._env.reset(seed=self._seed)
+        features, folder = self._writer.features, self._writer.begin()
+        self._films = {}
+        for name, (height, width) in features.cameras.items():
+            path = folder / f"{name}.mp4"
+            film = FilmWriter(path, height, width, features.fps)
+            self._films[name] = film, path, PictureStats(features.fps)
+        self._rows, self._is_running, self._has_ended, self._is_kept = {}, True, False, False
+        return self._seen, self._info
+
+    def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Act for one step, as the environment does; what was seen before is recorded with it.
+
+        Raises:
+            DatasetRefused: If no episode is running, or this one is over.
+            ActionRejected: If the environment refuses the action; nothing is recorded.
+        """
+        if not self._is_running or self._has_ended:
+            raise DatasetRefused(
+                f"step: {'the episode is over' if self._is_running else 'no episode is running'}, "
+                "allowed after begin"
+            )
+        before, time = self._seen, self._info["time"]
+        result = self._env.step(action)
+        self._seen, reward, ends, cut, self._info = result
+        row = numbers_of(self._env, before) | {
+            ACTION: np.asarray(action, np.float32),
+            "next.reward": reward,
+            "next.done": ends or cut,
+            "next.success": self._info["is_success"],
+            TIME: time,
+        }
+        for key, value in row.items():
+            self._rows.setdefault(key, []).append(value)
+        for name, (film, _, stats) in self._films.items():
+            film.add(before["images"][name])
+            stats.add(before["images"][name])
+        self._has_ended = ends or cut
+        return result
+
+    def end(self, success: bool | None = None) -> int:
+        """Keep the episode.
+
+        Args:
+            success: Whether it is what was wanted; None for what the task says.
+
+        Returns:
+            Its number.
+
+        Raises:
+            DatasetRefused: If none is running, or it has no steps; it then goes on.
+        """
+        if not self._is_running or not self._rows:
+            raise DatasetRefused("end: no episode with steps is running, allowed after step")
+        rows = self._rows
+        if success is not None:
+            rows["next.success"][-1] = bool(success)
+        rows["next.done"][-1] = True
+        facts = {
+            "success": bool(rows["next.success"][-1]),
+            "seed": self._seed,
+            "fault": self._info.get("fault", ""),
+        }
+        self._is_running = False
+        films = {}
+        for name, (film, path, stats) in self._films.items():
+            film.close()
+            films[IMAGES + name] = path, stats.result()
+        columns = {key: np.array(values) for key, values in rows.items()}
+        self._films = {}
+        number = self._writer.add(columns, films, self._instruction, facts)
+        self._is_kept = True
+        return number
+
+    def discard(self) -> None:
+        """Throw the running episode away; does nothing if none is running."""
+        self._is_running = False
+        for film, _, _ in self._films.values():
+            film.close()
+        self._films = {}
+        self._writer.forget()
+
+    def redo(self) -> tuple[Observation, dict[str, Any]]:
+        """Begin the episode anew from the same seed, instead of this one or of the last one kept.
+
+        Raises:
+            DatasetRefused: If this recorder has not begun any.
+        """
+        if not self._info:
+            raise DatasetRefused("redo: no episode was begun, allowed after begin")
+        if self._is_running:
+            self.discard()
+        elif self._is_kept:
+            self._writer.take_back()
+        return self.begin(self._seed)
+
+    def close(self) -> None:
+        """Throw a running episode away; what was kept is whole already."""
+        self.discard()

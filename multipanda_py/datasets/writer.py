@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A data set that grows by whole episodes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multipanda_py.datasets.features import ACTION, SCALARS, Features
+from multipanda_py.datasets.layout import (
+    CHUNK,
+    DATA_PATH,
+    INFO,
+    OURS,
+    RUNNING,
+    STATS,
+    TASKS,
+    VERSION,
+    VIDEO_PATH,
+    count_episodes,
+    data_file,
+    episode_file,
+    film_file,
+    place,
+    read_json,
+    write_json,
+)
+from multipanda_py.datasets.reader import read_tasks, stats_in, summary_of
+from multipanda_py.datasets.statistics import Stats, stats_of, together
+from multipanda_py.exceptions import DatasetRefused
+from multipanda_py.extras import needed
+from multipanda_py.machine.whole_file import replacing
+
+
+class DatasetWriter:
+    """Add episodes to a folder, which is made, or goes on if it has the same features.
+
+    Films are moved to their place first, then numbers are written, then that the episode is
+    there. What is left of an episode that was broken off is removed when the folder is opened.
+
+    Args:
+        folder: Of the data set.
+        features: What frames have.
+        ours: What else there is to say of it; arms, control and rate have to be the same when it
+            goes on.
+
+    Attributes:
+        count: Episodes that are there.
+
+    Raises:
+        DatasetRefused: If the folder has something else, or a data set of other features.
+    """
+
+    def __init__(self, folder: Path, features: Features, ours: Mapping[str, Any]) -> None:
+        self.folder, self.features = folder, features
+        self._ours = dict(ours)
+        if folder.exists() and any(folder.iterdir()):
+            self._check_same()
+        else:
+            write_json(folder, OURS, self._ours)
+        self.count = count_episodes(folder)
+        self._remove_rest()
+        self._tasks = read_tasks(folder) if (folder / TASKS).exists() else []
+        self._stats = [stats_in(folder, k) for k in range(self.count)]
+        self._lengths = [summary_of(folder, k)["length"] for k in range(self.count)]
+        self._write_summary()
+
+    def begin(self) -> Path:
+        """Return an empty folder for the films of an episode."""
+        shutil.rmtree(self.folder / RUNNING, ignore_errors=True)
+        (self.folder / RUNNING).mkdir(parents=True)
+        return self.folder / RUNNING
+
+    def add(
+        self,
+        columns: Mapping[str, Any],
+        films: Mapping[str, tuple[Path, Stats]],
+        task: str,
+        facts: Mapping[str, Any],
+    ) -> int:
+        """Add an episode.
+
+        Args:
+            columns: Vectors, (n, k), and scalars that come with them, (n,), by key.
+            films: Finished files, which are moved, and the statistics of their pictures.
+            task: What was to be done, in a sentence.
+            facts: What else there is to say of the episode; kept beside its numbers.
+
+        Returns:
+            Its number.
+
+        Raises:
+            DatasetRefused: If it has no frames.
+        """
+        episode, length = self.count, len(columns[ACTION])
+        if not length:
+            raise DatasetRefused("episode: got no frames, allowed one and more")
+        if task not in self._tasks:
+            self._tasks.append(task)
+            self._write_tasks()
+        first = sum(self._lengths)
+        table = dict(columns) | {
+            "timestamp": np.arange(length) / self.features.fps,
+            "frame_index": np.arange(length),
+            "episode_index": np.full(length, episode),
+            "index": np.arange(first, first + length),
+            "task_index": np.full(length, self._tasks.index(task)),
+        }
+        stats = {key: stats_of(value) for key, value in table.items()}
+        stats |= {key: found for key, (_, found) in films.items()}
+        for key, (path, _) in films.items():
+            target = film_file(self.folder, key, episode)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(target)
+        self._write_numbers(episode, table, facts)
+        self._write_episode(episode, task, (first, first + length), stats)
+        self.count += 1
+        self._stats.append(stats)
+        self._lengths.append(length)
+        self._write_summary()
+        self._remove_rest()
+        return episode
+
+    def forget(self) -> None:
+        """Remove the films of an episode that is not kept."""
+        shutil.rmtree(self.folder / RUNNING, ignore_errors=True)
+
+    def take_back(self) -> None:
+        """Remove the last episode; does nothing if there is none."""
+        if self.count:
+            episode_file(self.folder, self.count - 1).unlink()
+            self.count -= 1
+            self._stats.pop()
+            self._lengths.pop()
+            self._remove_rest()
+            self._write_summary()
+
+    def _check_same(self) -> None:
+        """Raise if what is there is not what is to be added to."""
+        there = read_json(self.folder, OURS)
+        for key in ("arms", "control", "fps"):
+            if there.get(key) != self._ours.get(key):
+                raise DatasetRefused(
+                    f"{self.folder}: goes on with {key} {self._ours.get(key)}, "
+                    f"but was recorded with {there.get(key)}; allowed another folder"
+                )
+        if (self.folder / INFO).exists():
+            known = read_json(self.folder, INFO)["features"]
+            differing = [
+                key
+                for key, feature in self.features.described().items()
+                if known.get(key) != feature
+            ] + [key for key in known if key not in self.features.described()]
+            if differing:
+                raise DatasetRefused(
+                    f"{self.folder}: other frames than those that are there, in "
+                    f"{', '.join(differing)}; allowed another folder"
+                )
+
+    def _remove_rest(self) -> None:
+        """Remove what is left of an episode that is not there."""
+        data_file(self.folder, self.count).unlink(missing_ok=True)
+        for key in self.features.films:
+            film_file(self.folder, key, self.count).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / RUNNING, ignore_errors=True)
+
+    def _write_numbers(
+        self, episode: int, table: Mapping[str, Any], facts: Mapping[str, Any]
+    ) -> None:
+        arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
+        fields, arrays = [], []
+        for key, names in self.features.vectors.items():
+            kind = arrow.list_(arrow.float32(), len(names))
+            flat = arrow.array(np.asarray(table[key], np.float32).reshape(-1))
+            fields.append((key, kind))
+            arrays.append(arrow.FixedSizeListArray.from_arrays(flat, len(names)))
+        for key, name in SCALARS.items():
+            fields.append((key, getattr(arrow, "bool_" if name == "bool" else name)()))
+            arrays.append(arrow.array(np.asarray(table[key]).astype(name)))
+        schema = arrow.schema(fields, metadata={"multipanda_episode": json.dumps(dict(facts))})
+        path = data_file(self.folder, episode)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as partial:
+            parquet.write_table(arrow.Table.from_arrays(arrays, schema=schema), partial)
+
+    def _write_episode(
+        self, episode: int, task: str, rows: tuple[int, int], stats: Mapping[str, Stats]
+    ) -> None:
+        arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
+        begin, end = rows
+        row: dict[str, Any] = {"episode_index": episode, "tasks": [task], "length": end - begin}
+        row |= {f"data/{key}": value for key, value in place(episode).items()}
+        row |= {"dataset_from_index": begin, "dataset_to_index": end}
+        for film in self.features.films:
+            row |= {f"videos/{film}/{key}": value for key, value in place(episode).items()}
+            row[f"videos/{film}/from_timestamp"] = 0.0
+            row[f"videos/{film}/to_timestamp"] = (end - begin) / self.features.fps
+        row |= {
+            f"stats/{key}/{name}": value.tolist()
+            for key, found in stats.items()
+            for name, value in found.items()
+        }
+        row |= {f"meta/episodes/{key}": value for key, value in place(episode).items()}
+        path = episode_file(self.folder, episode)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as partial:
+            parquet.write_table(arrow.Table.from_pylist([row]), partial)
+
+    def _write_tasks(self) -> None:
+        pandas = needed("pandas")
+        frame = pandas.DataFrame(
+            {"task_index": np.arange(len(self._tasks))},
+            index=pandas.Index(self._tasks, name="task"),
+        )
+        with replacing(self.folder / TASKS) as partial:
+            frame.to_parquet(partial)
+
+    def _write_summary(self) -> None:
+        """Write what all episodes are together; made anew from them, so never out of step."""
+        info = {
+            "codebase_version": VERSION,
+            "robot_type": "+".join(self.features.robot.values()),
+            "total_episodes": self.count,
+            "total_frames": sum(self._lengths),
+            "total_tasks": len(self._tasks),
+            "chunks_size": CHUNK,
+            "data_files_size_in_mb": 100,
+            "video_files_size_in_mb": 200,
+            "fps": self.features.fps,
+            "splits": {"train": f"0:{self.count}"},
+            "data_path": DATA_PATH,
+            "video_path": VIDEO_PATH if self.features.films else None,
+            "features": self.features.described(),
+        }
+        if self._stats:
+            keys = self._stats[0]
+            stats = {key: together([of[key] for of in self._stats]) for key in keys}
+            shown = {
+                key: {name: value.tolist() for name, value in found.items()}
+                for key, found in stats.items()
+            }
+            write_json(self.folder, STATS, shown)
+        write_json(self.folder, INFO, info)

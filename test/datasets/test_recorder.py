@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Episodes are kept whole, thrown away whole, and done again to the same place."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from multipanda_py.cli import main
+from multipanda_py.datasets import Dataset, EpisodeRecorder, replay
+from multipanda_py.datasets.check import check
+from multipanda_py.datasets.film import count_pictures
+from multipanda_py.datasets.layout import data_file, film_file
+from multipanda_py.exceptions import ConfigurationError, DatasetRefused
+from multipanda_py.gym import CellEnv
+
+pytestmark = [pytest.mark.sim]
+
+
+@pytest.fixture(scope="module")
+def env():
+    """One arm that reaches, at a rate that does not divide the cell's."""
+    made = CellEnv("reach", rate=30.0)
+    yield made
+    made.close()
+
+
+def record(recorder, seed, steps=12):
+    seen, _ = recorder.begin(seed)
+    for _ in range(steps):
+        seen, _, ends, _, _ = recorder.step(recorder_action(recorder))
+        if ends:
+            break
+    return seen
+
+
+def recorder_action(recorder):
+    return recorder._env.expert_action()
+
+
+def recorded(env, folder, count=2):
+    with EpisodeRecorder(env, folder, instruction="reach the point") as recorder:
+        for seed in range(count):
+            record(recorder, seed)
+            recorder.end()
+    return Dataset(folder)
+
+
+def test_what_was_recorded_is_read_as_it_was(env, tmp_path):
+    dataset = recorded(env, tmp_path / "set")
+    assert len(dataset) == 2
+    assert check(dataset) == []
+    episode = dataset[1]
+    assert episode.task == "reach the point"
+    assert episode.facts["seed"] == 1
+    env.reset(seed=1)
+    first = env.expert_action()
+    np.testing.assert_array_equal(episode["action"][0], first)
+    names = dataset.info["features"]["observation.state"]["names"]
+    assert episode["observation.state"].shape == (12, len(names))
+    np.testing.assert_array_equal(episode["index"], np.arange(12, 24))
+
+
+def test_frames_stay_within_a_cycle_of_their_instants(env, tmp_path):
+    episode = recorded(env, tmp_path / "set", 1)[0]
+    assert episode.skew < 0.001
+    assert len(episode) == 12
+
+
+def test_statistics_of_all_are_those_of_all_frames(env, tmp_path):
+    dataset = recorded(env, tmp_path / "set")
+    stats = json.loads((dataset.folder / "meta/stats.json").read_text())
+    actions = np.concatenate([episode["action"] for episode in dataset]).astype(float)
+    for name in ("min", "max", "mean", "std"):
+        np.testing.assert_allclose(
+            stats["action"][name], getattr(actions, name)(axis=0), atol=1e-9
+        )
+    assert stats["action"]["count"] == [24]
+
+
+def test_an_episode_done_again_ends_where_it_did(env, tmp_path):
+    dataset = recorded(env, tmp_path / "set")
+    assert max(replay(dataset, 1, env).apart.values()) < 1e-6
+    assert main(["dataset", "replay", str(dataset.folder), "--episode", "1"]) == 0
+    table = pq.read_table(data_file(dataset.folder, 1))
+    number = table.column_names.index("action")
+    other = table["action"].combine_chunks()
+    moved = other.from_arrays(-other.flatten(), len(other[0]))
+    pq.write_table(table.set_column(number, "action", moved), data_file(dataset.folder, 1))
+    assert max(replay(Dataset(dataset.folder), 1, env).apart.values()) > 0.005
+
+
+def test_discarded_and_repeated_episodes_leave_nothing(env, tmp_path):
+    with EpisodeRecorder(env, tmp_path / "set", instruction="reach") as recorder:
+        record(recorder, 5)
+        recorder.discard()
+        assert recorder.count == 0
+        record(recorder, 6)
+        recorder.end(success=False)
+        recorder.redo()
+        assert recorder.count == 0
+        recorder.step(env.hold_action())
+        recorder.redo()
+        for _ in range(3):
+            recorder.step(env.expert_action())
+        recorder.end(success=True)
+        with pytest.raises(DatasetRefused, match="no episode is running"):
+            recorder.step(env.hold_action())
+    dataset = Dataset(tmp_path / "set")
+    assert [len(episode) for episode in dataset] == [3]
+    assert dataset[0].facts == {"success": True, "seed": 6, "fault": ""}
+    assert check(dataset) == []
+
+
+def test_a_folder_goes_on_and_refuses_others(env, tmp_path):
+    recorded(env, tmp_path / "set")
+    dataset = recorded(env, tmp_path / "set", 1)
+    assert len(dataset) == 3
+    assert check(dataset) == []
+    with pytest.raises(DatasetRefused, match="arms"):
+        EpisodeRecorder(CellEnv("reach_two", rate=30.0), tmp_path / "set", instruction="")
+    with pytest.raises(DatasetRefused, match="fps"):
+        EpisodeRecorder(CellEnv("reach", rate=20.0), tmp_path / "set", instruction="")
+    with pytest.raises(DatasetRefused, match="arms"):
+        replay(dataset, 0, CellEnv("reach_two", rate=30.0))
+    with pytest.raises(ConfigurationError, match="whole numbers"):
+        EpisodeRecorder(CellEnv("reach", rate=12.5), tmp_path / "half", instruction="")
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else" / "letter.txt").write_text("mine")
+    with pytest.raises(DatasetRefused, match="not a data set"):
+        EpisodeRecorder(env, tmp_path / "else", instruction="")
+    assert len(Dataset(tmp_path / "set")) == 3
+
+
+def test_cut_files_are_named(env, tmp_path, capsys):
+    dataset = recorded(env, tmp_path / "set")
+    path = data_file(dataset.folder, 1)
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(DatasetRefused, match=r"file-001\.parquet: cannot be read: maybe cut"):
+        dataset[1]
+    assert len(dataset[0]) == 12
+    assert main(["dataset", "check", str(dataset.folder)]) == 1
+    assert "file-001.parquet" in capsys.readouterr().err
+    (dataset.folder / "meta/info.json").write_text('{"codebase_version": "v2.1"}')
+    with pytest.raises(DatasetRefused, match=r"allowed v3\.0"):
+        Dataset(dataset.folder)
+    assert main(["dataset", "stats", str(tmp_path / "none")]) == 1
+
+
+KILLED = """
+import os, sys
+from multipanda_py.datasets import EpisodeRecorder
+from multipanda_py.gym import CellEnv
+env = CellEnv("reach", rate=30.0)
+recorder = EpisodeRecorder(env, sys.argv[1], instruction="reach")
+for seed in (0, 1):
+    recorder.begin(seed)
+    for _ in range(4):
+        recorder.step(env.expert_action())
+    if seed == 0:
+        recorder.end()
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_crash_costs_the_running_episode_only(env, tmp_path):
+    folder = tmp_path / "set"
+    done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], env=os.environ, timeout=60)
+    assert done.returncode == -9
+    dataset = Dataset(folder)
+    assert [len(episode) for episode in dataset] == [4]
+    assert any("broken off" in fault for fault in check(dataset))
+    left = data_file(
+        folder, 1
+    )  # as of a crash between the numbers and the word that they are there
+    left.write_bytes(data_file(folder, 0).read_bytes())
+    assert any("file-001" in fault for fault in check(dataset))
+    assert check(recorded(env, folder, 1)) == []
+    assert len(Dataset(folder)) == 2
+
+
+def test_pictures_are_films_with_a_picture_a_frame(tmp_path, capsys):
+    env = CellEnv("push", rate=20.0, cameras={"overview": (64, 96)})
+    with EpisodeRecorder(env, tmp_path / "set", instruction="push") as recorder:
+        record(recorder, 0, 5)
+        recorder.end()
+    env.close()
+    dataset = Dataset(tmp_path / "set")
+    film = film_file(dataset.folder, "observation.images.overview", 0)
+    assert count_pictures(film) == 5
+    assert check(dataset) == []
+    assert main(["dataset", "check", str(dataset.folder)]) == 0
+    assert main(["dataset", "stats", str(dataset.folder)]) == 0
+    assert "5 frames" in capsys.readouterr().out
+    film.write_bytes(film.read_bytes()[:1000])
+    assert any("maybe cut" in fault for fault in check(dataset))
