@@ -40,7 +40,8 @@ LOOPBACK = {
 os.environ.update(LOOPBACK)
 INLINE = {"actuators", "backends", "cell", "channels", "compliance", "config", "control",
           "controllets", "dynamics", "features", "grippers", "identification", "loop", "logs",
-          "datasets", "machine", "pairs", "panel", "planning", "residual", "residual_training", "robots",
+          "datasets", "machine", "pairs", "panel",
+          "planning", "residual", "residual_training", "robots",
           "shadow",
           "simulation",
           "tasks", "teleoperation/test_clutch", "teleoperation/test_teleoperator",
