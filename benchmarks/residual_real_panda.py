@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a residual learns from 17 s of a real Panda, on the 7 s that come after them.
+
+The twin is rigid: torques of the model's bodies at the measured positions, velocities and their
+differences. The recording is that of the Automatic Control Group of UNISA (24 s, 30 Hz), which is
+not part of the package. Needs torch.
+
+    .venv/bin/python benchmarks/residual_real_panda.py panda_exciting_trajectory.db3
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+
+from multipanda_py import logs
+from multipanda_py.commands.identify import motion_of
+from multipanda_py.dynamics.gravity import heavy_model
+from multipanda_py.residual.normalisation import Normalisation
+from multipanda_py.residual_training.fit_bodies import fit_bodies
+from multipanda_py.residual_training.paired_motions import PairedMotion, PairedMotions
+from multipanda_py.residual_training.settings import TrainingSettings
+from multipanda_py.residual_training.train import train
+from multipanda_py.robots import ArmDescription
+
+HELD_OUT, PARTS = 0.3, 8
+"""Share of the recording that is only predicted; parts of the rest, of which the last but one is
+for validation."""
+ARM = ArmDescription("arm", "fer", hand=False)
+
+
+def pairs_of(path: Path) -> tuple[PairedMotions, PairedMotion]:
+    """Return the beginning of the recording in parts, and all of it."""
+    motion = motion_of(logs.read(path).the_arm(), "Panda")
+    limits, model = ARM.robot.limits, heavy_model(ARM)
+    scale = Normalisation.of_limits(limits.lower, limits.upper, limits.velocity, limits.torque)
+    rate = 1.0 / float(np.median(np.diff(motion.time)))
+    dq = np.gradient(motion.q, 1.0 / rate, axis=0) if motion.dq is None else motion.dq
+    ddq, data = np.gradient(dq, 1.0 / rate, axis=0), model.createData()
+    rigid = [pin.rnea(model, data, *row) for row in zip(motion.q, dq, ddq)]
+    twin, plant = (scale.state(np.hstack([motion.q, dq, tau])) for tau in (rigid, motion.tau))
+    edges = np.linspace(0, int((1.0 - HELD_OUT) * len(twin)), PARTS + 1).astype(int)
+    motions = tuple(
+        PairedMotion("multi", split, twin[a:b], plant[a:b])
+        for a, b, split in zip(edges, edges[1:], ["train"] * (PARTS - 2) + ["validation", "train"])
+    )
+    joints = tuple(joint.name for joint in ARM.robot.joints)
+    pairs = PairedMotions(motions, scale, ARM.robot.name, joints, rate, "recording")
+    return pairs, PairedMotion("multi", "test", twin, plant)
+
+
+def main() -> int:
+    """Train, and compare."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("recording", type=Path)
+    parser.add_argument("--epochs", type=int, default=1500)
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
+    pairs, whole = pairs_of(options.recording)
+    unseen = slice(int((1.0 - HELD_OUT) * len(whole.twin)), None)
+    span, place = pairs.normalisation.span[14:], slice(14, 21)
+    rmse = {"rigid": whole.residual[unseen, place] * span}
+    for bodies in (None, fit_bodies(pairs, ARM)):
+        for seed in range(options.seeds):
+            settings = TrainingSettings(
+                epochs=options.epochs, batch=12, weights=(0.0, 0.0, 1.0), patience=400, seed=seed
+            )
+            found, _ = train(pairs, settings, bodies=bodies)
+            left = (whole.residual - found.run(whole.twin))[unseen, place] * span
+            rmse[f"real time{'' if bodies is None else ', bodies first'}, seed {seed}"] = left
+    sys.stdout.write("| RMSE [Nm] of joint | 1 | 2 | 3 | 4 | 5 | 6 | 7 |\n" + "|---" * 8 + "|\n")
+    for name, left in rmse.items():
+        numbers = " | ".join(f"{v:.2f}" for v in np.sqrt(np.square(left).mean(axis=0)))
+        sys.stdout.write(f"| {name} | {numbers} |\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
