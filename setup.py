@@ -24,6 +24,8 @@ LARGE = {"learn": ["torch>=2.2", "pyarrow", "matplotlib"]}
 # Neither: it brings older versions of what others use. It reads what viser has no public name for,
 # to let no other site's page in, so that it is one version.
 APART = {"panel": ["viser==1.1.1", "trimesh", "websockets", "mujoco>=3.2.7"]}
+# Neither: most cells have no such device.
+DEVICES = {"teleop": ["pygame>=2.5", "pyspacemouse>=2.1"]}
 # Robot descriptions, py.typed: whatever lies in the package and is not code.
 DATA = [
     str(path.relative_to(NAME))
@@ -62,7 +64,10 @@ setup(
     # would make colcon's entry points fail over a version that rosdep chose on purpose.
     install_requires=["setuptools"],
     extras_require={
-        **{name: [*RUN, *brings] for name, brings in {**EXTRAS, **LARGE, **APART}.items()},
+        **{
+            name: [*RUN, *brings]
+            for name, brings in {**EXTRAS, **LARGE, **APART, **DEVICES}.items()
+        },
         "all": sorted({*RUN, *(one for brings in EXTRAS.values() for one in brings)}),
         # colcon runs pytest only for packages that name it here.
         "test": ["pytest", "hypothesis"],

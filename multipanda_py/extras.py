@@ -30,6 +30,8 @@ LARGE = {"learn": ("torch",)}
 """The same of extras that ``all`` does not bring."""
 APART = {"panel": ("viser", "trimesh", "websockets")}
 """Likewise, because they bring older versions of what others use."""
+DEVICES = {"teleop": ("pygame", "pyspacemouse")}
+"""Likewise, because most cells have none."""
 _ROS = ("rclpy", "controller_manager_msgs", "control_msgs", "simulation_interfaces")
 
 
@@ -80,7 +82,7 @@ def missing(module: str) -> MissingExtra:
 
 def _sentence(module: str) -> str:
     top = module.partition(".")[0]
-    for extra, modules in (BRINGS | LARGE | APART).items():
+    for extra, modules in (BRINGS | LARGE | APART | DEVICES).items():
         if top in modules:
             return f"{top} is not installed: pip install 'multipanda_py[{extra}]' brings it"
     if top in _ROS or top.endswith("_msgs"):

@@ -13,7 +13,7 @@ from pip_environment import ROOT, PipEnvironment, build_wheel
 
 from multipanda_py import cell
 from multipanda_py.exceptions import MissingExtra
-from multipanda_py.extras import APART, BRINGS, LARGE, extras_named, missing, require
+from multipanda_py.extras import APART, BRINGS, DEVICES, LARGE, extras_named, missing, require
 
 DUAL = ROOT / "config" / "dual_sim.yaml"
 NOTEBOOK = f"""
@@ -61,6 +61,8 @@ def test_everything_that_extras_bring_is_known_by_its_extra():
     assert named.keys() == BRINGS.keys()
     assert list(LARGE) == re.findall(r'^LARGE = {"(\w+)": \["torch>=2\.2", .*}$', text, re.M)
     assert list(APART) == re.findall(r'^APART = {"(\w+)": \["viser==', text, re.M)
+    (brought,) = re.findall(r'^DEVICES = {"teleop": \[(.*)\]}$', text, re.M)
+    assert tuple(re.findall(r'"(\w+)>=', brought)) == DEVICES["teleop"]
     assert [m for ms in BRINGS.values() for m in ms if not importlib.util.find_spec(m)] == []
 
 

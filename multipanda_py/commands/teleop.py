@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from multipanda_py.teleoperation import Source
 
 SUMMARY = "Run a cell whose arms follow a device in a hand; Ctrl-C ends it."
-SOURCES = ("keyboard", "ros")
+SOURCES = ("keyboard", "gamepad", "spacemouse", "ros")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,9 +87,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _source(options: argparse.Namespace, arms: tuple[str, ...]) -> Source:
-    from multipanda_py.teleoperation import keyboard, ros_streams
+    from multipanda_py.teleoperation import gamepad, keyboard, ros_streams, space_mouse
 
     if options.source == "ros":
         return ros_streams.RosStreams(arms, options.namespace, options.frame)
+    if options.source == "gamepad":
+        say(gamepad.HELP)
+        return gamepad.Gamepad(arms, options.frame)
+    if options.source == "spacemouse":
+        say(space_mouse.HELP)
+        return space_mouse.SpaceMouse(arms, options.frame)
     say(keyboard.HELP)
     return keyboard.Keyboard(arms, options.frame)
