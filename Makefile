@@ -5,14 +5,15 @@
 BOOT := $(shell command -v python3 || command -v python3.12 || command -v python3.11 || command -v python3.10)
 BIN := .venv/bin
 SITE := .site
+LEROBOT := .lerobot
 CELL ?= config/dual_sim.yaml
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env sim test check count render docs site bench robustness chaos crowd soak colcon clean
+.PHONY: help env sim test test-lerobot check count render docs site bench robustness chaos crowd soak colcon clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 16
 
 env: ## make or update .venv
 	@if [ -z "$(BOOT)" ]; then echo "no python3 on PATH: apt install python3 python3-venv" >&2; exit 1; fi
@@ -23,6 +24,19 @@ sim: env ## run the dual-arm MuJoCo cell as a ROS 2 node (CELL=config/other.yaml
 
 test: env ## run all tests (ARGS="-m 'not slow'")
 	tools/test.sh $(ARGS)
+
+test-lerobot: env $(LEROBOT)/made ## record episodes, and read them with LeRobot 0.4.4 in an environment of its own
+	rm -rf $(LEROBOT)/episodes
+	$(BIN)/python tools/lerobot/record.py $(LEROBOT)/episodes $(LEROBOT)/expected.npz
+	PYTHONPATH=tools/lerobot HF_HUB_OFFLINE=1 HF_HOME=$(LEROBOT)/cache $(LEROBOT)/env/bin/python \
+	  tools/lerobot/validate.py $(LEROBOT)/episodes $(LEROBOT)/expected.npz
+
+# LeRobot asks for far more than reading its files takes, and for a torch with CUDA.
+$(LEROBOT)/made: tools/lerobot/requirements.txt
+	$(BIN)/python -m venv --clear $(LEROBOT)/env
+	$(LEROBOT)/env/bin/python -m pip install -q --progress-bar=off -r $<
+	$(LEROBOT)/env/bin/python -m pip install -q --progress-bar=off --no-deps lerobot==0.4.4
+	touch $@
 
 check: env ## format, lint, types and the direction of imports
 	$(BIN)/ruff check .

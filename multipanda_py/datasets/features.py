@@ -18,11 +18,14 @@ STATE, AROUND, ACTION = "observation.state", "observation.environment_state", "a
 IMAGES = "observation.images."
 TIME = "cell_time"
 """The cell's clock when the frame was seen [s]."""
+PICTURE_TIME = "picture_time"
+"""Likewise, of its pictures; the same in lockstep, and without cameras."""
 SCALARS: Mapping[str, str] = {
     "next.reward": "float32",
     "next.done": "bool",
     "next.success": "bool",
     TIME: "float64",
+    PICTURE_TIME: "float64",
     "timestamp": "float32",
     "frame_index": "int64",
     "episode_index": "int64",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.datasets.features import SCALARS, TIME
+from multipanda_py.datasets.features import PICTURE_TIME, SCALARS, TIME
 from multipanda_py.datasets.layout import (
     INFO,
     OURS,
@@ -52,10 +52,14 @@ class Episode:
 
     @property
     def skew(self) -> float:
-        """How far a frame was from its instant at most, on the cell's clock [s]."""
-        time = self.columns[TIME] - self.columns[TIME][0]
+        """How far a frame or its pictures were from their instant at most [s].
+
+        On the cell's clock; the first frame is at its instant by definition.
+        """
+        begin = self.columns[TIME][0]
         nominal = np.asarray(self.columns["timestamp"], float)
-        return float(np.abs(time - nominal).max())
+        late = [self.columns[key] - begin - nominal for key in (TIME, PICTURE_TIME)]
+        return float(np.abs(late).max())
 
 
 class Dataset:

@@ -11,7 +11,14 @@ from numpy.typing import ArrayLike
 
 from multipanda_py import __version__
 from multipanda_py.config.fingerprint import fingerprint
-from multipanda_py.datasets.features import ACTION, IMAGES, TIME, features_of, numbers_of
+from multipanda_py.datasets.features import (
+    ACTION,
+    IMAGES,
+    PICTURE_TIME,
+    TIME,
+    features_of,
+    numbers_of,
+)
 from multipanda_py.datasets.film import FilmWriter
 from multipanda_py.datasets.statistics import PictureStats
 from multipanda_py.datasets.writer import DatasetWriter
@@ -102,6 +109,7 @@ class EpisodeRecorder(Closing):
                 "allowed after begin"
             )
         before, time = self._seen, self._info["time"]
+        pictures = self._info.get("picture_time", time)
         result = self._env.step(action)
         self._seen, reward, ends, cut, self._info = result
         row = numbers_of(self._env, before) | {
@@ -110,6 +118,7 @@ class EpisodeRecorder(Closing):
             "next.done": ends or cut,
             "next.success": self._info["is_success"],
             TIME: time,
+            PICTURE_TIME: pictures,
         }
         for key, value in row.items():
             self._rows.setdefault(key, []).append(value)

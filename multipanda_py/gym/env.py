@@ -50,7 +50,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         task: A name that :func:`.task_named` knows, or a task of one's own.
         control: Name in :data:`.CONTROLS`.
         rate: Steps a second [Hz].
-        cameras: Names of cameras of the scene, or by name height and width [pixels].
+        cameras: Names of cameras of the scene, ``free`` for a viewer's, or by name height and width [pixels].
         things: Whether poses of things are seen; a real cell does not know them.
         features: Of the laws, instead of their own: ``["nullspace", "coriolis"]`` takes half the
             time, and keeps arms off nothing.
@@ -178,14 +178,15 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         for hand in self._hands.values():
             hand.begin(self._cell)
         self._steps, self._due = 0, time.monotonic()
-        return self._observer.see(self._scene), self._info()
+        return self._look()
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Act for one step.
 
         Returns:
             What is seen after it; the reward, 0 to 1; whether the task is done or an arm has a
-            fault; whether its time is over; and ``is_success``, ``fault``, ``time``.
+            fault; whether its time is over; and ``is_success``, ``fault``, ``time`` and, with
+            cameras, ``picture_time``, both on the cell's clock [s].
 
         Raises:
             ActionRejected: If the action is of another shape or not finite, or no episode has
@@ -202,11 +203,11 @@ class CellEnv(gymnasium.Env[Observation, Action]):
                 self._hands[name].send(self._cell, float(numbers[place.stop]))
         self._pass_time()
         self._steps += 1
-        info = self._info()
+        seen, info = self._look()
         reward = 1.0 if info["is_success"] else float(self.task.reward(self._scene))
         is_over = self._steps >= self.task.seconds * self.rate
         ends = bool(info["is_success"] or info["fault"])
-        return self._observer.see(self._scene), reward, ends, is_over and not ends, info
+        return seen, reward, ends, is_over and not ends, info
 
     def expert_action(self) -> Action:
         """Return what the task's expert would do now.
@@ -239,6 +240,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         """End the cell; safe to call twice."""
         if self._is_open:
             self._is_open = False
+            self._scene.close()
             self._cell.close()
 
     def _start(self) -> None:
@@ -281,6 +283,14 @@ class CellEnv(gymnasium.Env[Observation, Action]):
     def _cycle_at(self, step: int) -> int:
         """Return the cycle that a step begins with; of 30 Hz they are 33, 33 and 34 apart."""
         return round(step * self._config.cell.rate / self.rate)
+
+    def _look(self) -> tuple[Observation, dict[str, Any]]:
+        """Return what is seen now, and what else there is to say."""
+        info = self._info()
+        seen = self._observer.see(self._scene)
+        return seen, info | (
+            {"picture_time": self._observer.picture_time} if "images" in seen else {}
+        )
 
     def _info(self) -> dict[str, Any]:
         faults = {arm: self._cell.state(arm).fault for arm in self._controls}

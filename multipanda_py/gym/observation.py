@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ class Observer:
 
     Attributes:
         space: Of all of it.
+        picture_time: On the cell's clock, of the last pictures [s]; nan without cameras.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Observer:
     ) -> None:
         self._arms, self._controls = arms, controls
         self._things, self._goal_size, self._cameras = tuple(things), goal_size, dict(cameras)
+        self.picture_time = math.nan
         parts: dict[str, spaces.Space[Any]] = {
             name: spaces.Dict({key: _numbers(size) for key, size in self._sizes(name).items()})
             for name in arms
@@ -70,6 +73,8 @@ class Observer:
 
     def see(self, scene: TaskScene) -> Observation:
         """Return what is seen now."""
+        if self._cameras:
+            self.picture_time = scene.look()
         seen: Observation = {name: self._arm(scene, name) for name in self._arms}
         if self._things:
             poses = scene.cell.objects()
@@ -78,7 +83,7 @@ class Observer:
             seen["goal"] = _float(scene.goal)
         if self._cameras:
             seen["images"] = {
-                name: scene.cell.simulation.image(name, width, height)
+                name: scene.image(name, width, height)
                 for name, (height, width) in self._cameras.items()
             }
         return seen

@@ -8,8 +8,13 @@ from numpy.typing import ArrayLike
 
 from multipanda_py.cell.cell import Cell
 from multipanda_py.exceptions import SimulationRefused
+from multipanda_py.gym.pictures import RowPictures
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
+from multipanda_py.view.rendering import Image
+
+FREE = "free"
+"""Name of the view from where a viewer begins, which every scene has."""
 
 
 class TaskScene:
@@ -26,6 +31,7 @@ class TaskScene:
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
         self.goal: Vector = np.zeros(0)
+        self._pictures: RowPictures | None = None
         self._bases = {
             name: Pose(arm.position_base_in_world, arm.rotation_base_in_world)
             for name, arm in cell.descriptions.items()
@@ -35,6 +41,34 @@ class TaskScene:
     def is_lockstep(self) -> bool:
         """Whether the cell is stepped by hand."""
         return self.cell.config.cell.placement == "inline"
+
+    def look(self) -> float:
+        """Take this instant for the next pictures, and return it on the cell's clock [s].
+
+        Raises:
+            SimulationRefused: If the arms are real.
+        """
+        if self.is_lockstep:
+            return self.cell.time
+        if self._pictures is None:
+            self._pictures = RowPictures(self.cell)
+        return self._pictures.look()
+
+    def image(self, camera: str, width: int, height: int) -> Image:
+        """Return a picture of the instant that was looked at, (height, width, 3).
+
+        Raises:
+            UnknownName: If the scene has no such camera.
+            RenderingUnavailable: If there is no off-screen OpenGL.
+        """
+        drawn = self._pictures or self.cell.simulation
+        picture: Image = drawn.image(None if camera == FREE else camera, width, height)
+        return picture
+
+    def close(self) -> None:
+        """Let go of what draws pictures; safe to call twice."""
+        if self._pictures is not None:
+            self._pictures.close()
 
     def tool(self, arm: str) -> Pose:
         """Return where a tool is measured to be."""
