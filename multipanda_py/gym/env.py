@@ -50,7 +50,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         task: A name that :func:`.task_named` knows, or a task of one's own.
         control: Name in :data:`.CONTROLS`.
         rate: Steps a second [Hz].
-        cameras: Names of cameras of the scene, ``free`` for a viewer's, or by name height and width [pixels].
+        cameras: Names of cameras of the scene, ``free`` for a viewer's, or by name height and
+            width [pixels].
         things: Whether poses of things are seen; a real cell does not know them.
         features: Of the laws, instead of their own: ``["nullspace", "coriolis"]`` takes half the
             time, and keeps arms off nothing.
