@@ -22,6 +22,9 @@ from multipanda_py.tasks.without import PARTS
 SUMMARY = "Do a task of several steps: plan, press, carry, as its file says."
 FPS = 25.0
 SUFFIXES = (".mp4", ".gif", ".webp")
+ROOM, RAISED = 1.6, 0.2
+"""Of a film: how much farther away than usual, and how much higher it looks, as things are lifted
+above the arms [-, m]."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,12 +96,18 @@ def filmed(
 ) -> bool:
     """Do the task and make a film of it; return whether it was done."""
     # Not above: MuJoCo is an extra, and takes half a second that no other command has to wait for.
+    import mujoco
+
     from multipanda_py.commands.film import open_film
     from multipanda_py.view.rendering import Renderer
     from multipanda_py.view.scene_view import SceneView
 
     cell, pictures = runner.cell, 0
     view = SceneView(cell.config)
+    camera = mujoco.MjvCamera()
+    mujoco.mjv_defaultFreeCamera(view.model, camera)
+    camera.distance *= ROOM
+    camera.lookat[2] += RAISED
     with (
         Renderer(view.model, options.width, options.height) as renderer,
         open_film(options.film, options.fps) as film,
@@ -110,7 +119,7 @@ def filmed(
                 note()
             if cell.time * options.fps >= pictures:
                 view.show(newest_row(cell))
-                film.append(renderer.frame(view.data, "overview"))
+                film.append(renderer.frame(view.data, camera))
                 pictures += 1
 
         is_done = runner.run(take)
