@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from multipanda_py.extras import require
+from multipanda_py.machine.child import module_command
 from multipanda_py.residual.corrected_states import CorrectedStates
 from multipanda_py.residual.weights_file import load_residual
 
@@ -33,6 +34,8 @@ def run(options: argparse.Namespace) -> NoReturn:
     CorrectedStates(load_residual(options.file))  # refused now, in one line
     require("rclpy", "sensor_msgs", "std_msgs")
     remaps = [word for remap in options.remap for word in ("-r", remap)]
-    module = ["-m", "multipanda_py.ros.residual_node", str(options.file), options.prefix, *remaps]
+    command = module_command(
+        "multipanda_py.ros.residual_node", str(options.file), options.prefix, *remaps
+    )
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, *module])
+    os.execv(command[0], command)

@@ -15,8 +15,8 @@ from multipanda_py.dynamics.collision_groups import NONE_HELD
 from multipanda_py.robots import ArmDescription, SceneObject
 from multipanda_py.state import Matrix, Vector
 
-OF_ITSELF = 0.01
-"""Least distance of links of one arm [m]: their capsules stand out from them already."""
+OF_ITSELF = 0.03
+"""Least distance of links of one arm [m]: from there on ``collision_avoidance`` pushes, and a motion ends early."""
 
 
 class Clearance:

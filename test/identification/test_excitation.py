@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from multipanda_py import registry
 from multipanda_py.cli import main
 from multipanda_py.commands import excite
-from multipanda_py.identification.clearance import Clearance
+from multipanda_py.identification.clearance import OF_ITSELF, Clearance
 from multipanda_py.identification.excitation import Excitation, Wanted
 from multipanda_py.identification.fourier import FourierMotion
 from multipanda_py.robots import ArmDescription
@@ -59,6 +60,11 @@ def test_limits_and_distances_hold_everywhere(search, found):
     assert (np.abs(dq) < limits.velocity).all()
     assert (np.abs(ddq) < limits.acceleration).all()
     assert Clearance(ARM).missing(q[::10]) <= 0.002
+
+
+def test_a_found_motion_was_stopped_by_the_avoidance_of_the_arm_itself():
+    """Links came 1 cm near, and a law lets them no nearer than 1.5 to 2 cm: it ended after 2 s."""
+    assert registry.find("features", "collision_avoidance").Params().distance <= OF_ITSELF
 
 
 def test_it_tells_more_than_random_motions(search, found):
