@@ -16,7 +16,7 @@ from multipanda_py.robots import ArmDescription, SceneObject
 from multipanda_py.state import Matrix, Vector
 
 OF_ITSELF = 0.03
-"""Least distance of links of one arm [m]: from there on ``collision_avoidance`` pushes, and a motion ends early."""
+"""Least distance of links of one arm [m]: from there on ``collision_avoidance`` pushes."""
 
 
 class Clearance:
