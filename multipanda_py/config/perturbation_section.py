@@ -11,6 +11,7 @@ from multipanda_py.config.bounds import JointFriction, JointTorques, Offset, Rpy
 from multipanda_py.config.section import Section
 from multipanda_py.state import JOINTS
 
+_PER_JOINT = Field(min_length=1, max_length=64)
 _PER_AXIS = Field(min_length=3, max_length=192)
 
 _Scale = Annotated[float, Field(ge=0.2, le=5)]
@@ -50,10 +51,16 @@ class PerturbationConfig(Section):
     """Friction beside ``joint_damping`` [Nm s/rad]."""
     stribeck: JointFriction = [0.0] * JOINTS
     """By how much friction at rest exceeds ``coulomb`` [Nm]."""
-    stribeck_speed: Annotated[list[_Few], Field(min_length=1, max_length=64)] = [0.05] * JOINTS
+    stribeck_speed: Annotated[list[_Few], _PER_JOINT] = [0.05] * JOINTS
     """At which that has fallen to 1/e [rad/s]."""
     friction_offset: JointTorques = [0.0] * JOINTS
     """Friction that is the same in both directions [Nm]."""
+    hysteresis: JointFriction = [0.0] * JOINTS
+    """Friction that remembers where a joint turned round: what it grows to [Nm]."""
+    hysteresis_distance: Annotated[list[_Few], Field(min_length=1, max_length=64)] = [
+        0.02
+    ] * JOINTS
+    """How far a joint goes after a reversal until all of that acts the other way [rad]."""
     payload: Annotated[float, Field(ge=0, le=20)] = 0.0
     """Mass that hangs at the flange and that nothing compensates [kg]."""
     payload_com: Offset = [0.0, 0.0, 0.2]

@@ -122,7 +122,8 @@ PER_JOINT: dict[str, dict[str, float]] = {
     "noise": {"tau_bias": 0.0, "tau_drift": 0.0},
     "perturbation": {
         "torque_bias": 0.0, "link_mass": 1.0, "coulomb": 0.0, "viscous": 0.0, "stribeck": 0.0,
-        "stribeck_speed": 0.05, "friction_offset": 0.0,
+        "stribeck_speed": 0.05, "friction_offset": 0.0, "hysteresis": 0.0,
+        "hysteresis_distance": 0.02,
     },
     "joints": {"stiffness": 0.0, "damping": 0.0, "ripple": 0.0, "ripple_waves": 200.0},
 }  # fmt: skip

@@ -11,6 +11,7 @@ from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.delay import CommandDelay, Delay
 from multipanda_py.simulation.drive import Stage
 from multipanda_py.simulation.elasticity import motor_addresses
+from multipanda_py.simulation.hysteresis import Hysteresis
 from multipanda_py.simulation.joint_friction import JointFriction
 from multipanda_py.simulation.model_error import ModelError
 from multipanda_py.simulation.perturbation import Perturbation
@@ -101,6 +102,9 @@ def flaws_of(
         stages.append(ModelError(model, data, arm, real, dof, period))
     if any(any(getattr(spoiled, key)) for key in RUBBING):
         stages.append(JointFriction(spoiled, model, data, dof))
+    if any(spoiled.hysteresis):
+        first = int(model.joint(arm.joint_names[0]).qposadr[0])
+        stages.append(Hysteresis(spoiled, data.qpos[first : first + arm.n_joints]))
     if any(joints.ripple):
         motors = motor_addresses(model, arm, joints)[0]
         stages.append(Ripple(joints, data.qpos, motors))
