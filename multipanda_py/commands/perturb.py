@@ -14,7 +14,7 @@ from multipanda_py.config.changed_cell import changed_text
 from multipanda_py.config.parameter_file import merged
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.machine.whole_file import replacing
-from multipanda_py.perturbation import TYPICAL, PerturbationSpec
+from multipanda_py.perturbation import FR3_GEARS, TYPICAL, PerturbationSpec
 
 SUMMARY = "Write a twin of a cell with other inertia, friction, delay, noise, contact and places."
 
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--spec", metavar="FILE",
         help="numbers and ranges; by default what a carefully built arm differs by: "
-        f"{TYPICAL.name} of multipanda_py.perturbation",
+        f"{TYPICAL.name} of multipanda_py.perturbation; {FR3_GEARS.name} beside it has hysteresis",
     )  # fmt: skip
     parser.add_argument("--seed", type=seed, help="of the numbers; the file's if not given")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the twin")

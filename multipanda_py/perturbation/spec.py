@@ -23,6 +23,8 @@ from multipanda_py.perturbation.value import check_value, draw_like
 
 TYPICAL = Path(__file__).parent / "data" / "typical.yaml"
 """What a carefully built arm differs by."""
+FR3_GEARS = TYPICAL.with_name("fr3_gears.yaml")
+"""The same with gears of a Panda or FR3: with hysteresis, and more ripple at the shoulder."""
 ALL = "all"
 _SECTIONS: dict[str, type[Section]] = {
     "perturbation": PerturbationConfig,

@@ -62,8 +62,9 @@ class Hysteresis(Stage):
         way = np.subtract(self._q, self._last, self._way)
         self._last[:] = self._q
         np.add(springs, np.multiply(self._stiffness, way, change), springs)
-        np.minimum(np.maximum(springs, self._least, springs), self._most, springs)
-        tau -= np.add.reduce(springs, 0, None, self._torque)
+        np.maximum(springs, self._least, out=springs)
+        np.minimum(springs, self._most, out=springs)
+        tau -= springs.sum(axis=0, out=self._torque)
 
     def measure(self, state: Measured) -> None:
         """Show the motor's torque, and feel the rest as a push."""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import yaml
@@ -10,7 +12,7 @@ import yaml
 from multipanda_py.cli import main
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.perturbation import TYPICAL, PerturbationSpec
+from multipanda_py.perturbation import FR3_GEARS, TYPICAL, PerturbationSpec
 
 pytestmark = pytest.mark.inline
 
@@ -157,3 +159,20 @@ def test_a_twin_of_an_arm_on_springs_has_no_second_springs():
     assert "arms.left.joints" not in values
     twin = PerturbationSpec.from_yaml(TYPICAL).draw(config, 3)
     assert twin.arms["left"].actuators == config.arms["left"].actuators
+
+
+def test_gears_with_hysteresis_change_nothing_else_that_is_drawn():
+    """So twins of both files compare; those of the usual one are as they have always been."""
+    config = CellConfig.from_dict({"arms": {"arm": {}}})
+    usual, geared = (
+        PerturbationSpec.from_yaml(path).draw(config, 17).arms["arm"]
+        for path in (TYPICAL, FR3_GEARS)
+    )
+    own = {"hysteresis": [0.0] * 7, "hysteresis_distance": [0.02] * 7}
+    assert usual.perturbation == geared.perturbation.model_copy(update=own)
+    assert usual.noise == geared.noise
+    shipped = CellConfig.from_yaml(
+        Path(__file__).parents[2] / "config" / "residual" / "geared_plant.yaml"
+    )
+    assert shipped.arms["arm"].perturbation == geared.perturbation
+    assert shipped.arms["arm"].joints == geared.joints
