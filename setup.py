@@ -26,6 +26,8 @@ LARGE = {"learn": ["torch>=2.2", "pyarrow", "matplotlib"]}
 APART = {"panel": ["viser==1.1.1", "trimesh", "websockets", "mujoco>=3.2.7"]}
 # Neither: most cells have no such device.
 DEVICES = {"teleop": ["pygame>=2.5", "pyspacemouse>=2.1"]}
+# Neither: few simulate on other machines.
+SELDOM = {"cluster": ["dask", "distributed", "joblib"]}
 # Robot descriptions, py.typed: whatever lies in the package and is not code.
 DATA = [
     str(path.relative_to(NAME))
@@ -66,7 +68,7 @@ setup(
     extras_require={
         **{
             name: [*RUN, *brings]
-            for name, brings in {**EXTRAS, **LARGE, **APART, **DEVICES}.items()
+            for name, brings in {**EXTRAS, **LARGE, **APART, **DEVICES, **SELDOM}.items()
         },
         "all": sorted({*RUN, *(one for brings in EXTRAS.values() for one in brings)}),
         # colcon runs pytest only for packages that name it here.

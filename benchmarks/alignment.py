@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multipanda_py.pairs.data_set import RECORDED
+from multipanda_py.pairs.folder import RECORDED
 
 KINDS = ("multi", "single", "linear")
 SHARES = (0, 5, 50, 95, 100)
@@ -26,7 +26,7 @@ def shifts(folder: Path, kind: str) -> np.ndarray:
     for file in sorted((folder / RECORDED).glob(f"{kind}-*.npz")):
         with np.load(file, allow_pickle=False) as data:
             if not str(data["said"]).startswith("left out"):
-                twin, plant, correlation = map(int, data["starts"])
+                twin, plant, correlation = map(int, data["starts"][:3])
                 found.append((plant - twin, correlation))
     return np.array(found, dtype=float).reshape(-1, 2)
 

@@ -32,6 +32,8 @@ APART = {"panel": ("viser", "trimesh", "websockets")}
 """Likewise, because they bring older versions of what others use."""
 DEVICES = {"teleop": ("pygame", "pyspacemouse")}
 """Likewise, because most cells have none."""
+SELDOM = {"cluster": ("dask", "distributed")}
+"""Likewise, because few simulate on other machines."""
 _ROS = ("rclpy", "controller_manager_msgs", "control_msgs", "simulation_interfaces")
 
 
@@ -82,7 +84,7 @@ def missing(module: str) -> MissingExtra:
 
 def _sentence(module: str) -> str:
     top = module.partition(".")[0]
-    for extra, modules in (BRINGS | LARGE | APART | DEVICES).items():
+    for extra, modules in (BRINGS | LARGE | APART | DEVICES | SELDOM).items():
         if top in modules:
             return f"{top} is not installed: pip install 'multipanda_py[{extra}]' brings it"
     if top in _ROS or top.endswith("_msgs"):

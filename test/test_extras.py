@@ -13,7 +13,16 @@ from pip_environment import ROOT, PipEnvironment, build_wheel
 
 from multipanda_py import cell
 from multipanda_py.exceptions import MissingExtra
-from multipanda_py.extras import APART, BRINGS, DEVICES, LARGE, extras_named, missing, require
+from multipanda_py.extras import (
+    APART,
+    BRINGS,
+    DEVICES,
+    LARGE,
+    SELDOM,
+    extras_named,
+    missing,
+    require,
+)
 
 DUAL = ROOT / "config" / "dual_sim.yaml"
 NOTEBOOK = f"""
@@ -63,6 +72,8 @@ def test_everything_that_extras_bring_is_known_by_its_extra():
     assert list(APART) == re.findall(r'^APART = {"(\w+)": \["viser==', text, re.M)
     (brought,) = re.findall(r'^DEVICES = {"teleop": \[(.*)\]}$', text, re.M)
     assert tuple(re.findall(r'"(\w+)>=', brought)) == DEVICES["teleop"]
+    (brought,) = re.findall(r'^SELDOM = {"cluster": \[(.*)\]}$', text, re.M)
+    assert tuple(re.findall(r'"(\w+)"', brought)) == (*SELDOM["cluster"], "joblib")
     assert [m for ms in BRINGS.values() for m in ms if not importlib.util.find_spec(m)] == []
 
 

@@ -1,36 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder of paired motions: recorded in processes, resumed where it was broken off."""
+"""Paired random motions: on simulated plants in processes, on real ones one after another."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import platform
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from multipanda_py import __version__
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.fingerprint import fingerprint
-from multipanda_py.exceptions import ConfigurationError, ValidationRefused
+from multipanda_py.exceptions import (
+    ConfigurationError,
+    MultipandaError,
+    PlanRejected,
+    ValidationRefused,
+)
 from multipanda_py.extras import needed
 from multipanda_py.identification.clearance import clearance_in
-from multipanda_py.machine.whole_file import replacing
+from multipanda_py.pairs.folder import Folder, Name, key_of, packed
+from multipanda_py.pairs.law_motion import LAWS, known_law
 from multipanda_py.pairs.lines import linear_motion
 from multipanda_py.pairs.motions import PairMotion, joint_motion
-from multipanda_py.pairs.recording import ALIGNMENTS, RATE, AlignedPair, record_pair
-from multipanda_py.pairs.split import split_of
-from multipanda_py.residual.normalisation import SIDES, Normalisation, row_labels
+from multipanda_py.pairs.real_plant import RealPlant
+from multipanda_py.pairs.recording import ALIGNMENTS, align_sides, record_pair, side
+from multipanda_py.pairs.table import write_table
+from multipanda_py.pairs.workers import workers
+from multipanda_py.residual.normalisation import SIDES
+from multipanda_py.validation.surroundings import with_tools_of
+from multipanda_py.validation.task import SIMULATED
 
-USED = 100
-"""Samples a second in the table, of the 1000 that are recorded."""
-TABLE, RECORDED = "pairs.parquet", "recorded"
-Name = tuple[str, int]
+Say = Callable[[str], None]
+LEFT_OUT = "left out: "
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,41 @@ class Wished:
         return [(kind, k) for kind, count in counts.items() for k in range(count)]
 
 
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Who does the motions.
+
+    Attributes:
+        twin: A simulated cell.
+        plant: Another one, or one whose arm is real.
+        arm: Name of the arm that moves, in both.
+        laws: By which the twin and the plant do it, of :data:`.LAWS`.
+    """
+
+    twin: CellConfig
+    plant: CellConfig
+    arm: str
+    laws: tuple[str, str] = (LAWS[0], LAWS[0])
+
+    @property
+    def is_real(self) -> bool:
+        """Whether the plant moves in real time."""
+        return self.plant.arms[self.arm].backend != SIMULATED
+
+    @property
+    def room(self) -> CellConfig:
+        """The cell in which motions have to be clear.
+
+        With a real plant these are its arms, as they stand and with what they carry, among the
+        things of both cells that are fixed.
+        """
+        if not self.is_real:
+            return self.twin
+        things = {**self.twin.objects, **self.plant.objects}
+        fixed = {name: thing for name, thing in things.items() if not thing.mass}
+        return self.plant.model_copy(update={"objects": fixed})
+
+
 def record_pairs(
     twin: CellConfig,
     plant: CellConfig,
@@ -64,25 +100,32 @@ def record_pairs(
     folder: Path,
     wished: Wished,
     *,
-    align: str = ALIGNMENTS[0],
+    align: str = "",
+    laws: tuple[str, str] = (LAWS[0], LAWS[0]),
     jobs: int = -1,
-    say: Callable[[str], None] = lambda text: None,
+    parallel: str = "",
+    cluster: str = "",
+    say: Say = lambda text: None,
 ) -> int:
     """Record a data set: a file per motion at 1 kHz, then one table at 100 Hz.
 
-    Motions that are there already, of the same cells, seed and margin, are not done again; the
-    table is the same to the last bit however often recording was broken off. A motion that a
-    side does not end is left out and said. Processes are those of joblib.
+    Motions that are there already, of the same cells, seed and margin, are not done again; of
+    simulated plants the table is the same to the last bit however often recording was broken off.
+    A motion that a simulated side does not end is left out and said. A plant of a real arm MOVES,
+    in real time, one motion after another; what stops it ends the recording.
 
     Args:
         twin: A simulated cell.
-        plant: Another one.
+        plant: Another one, or one whose arm is real.
         arm: Name of the arm that moves, in both.
         folder: Made if it is not there.
         wished: What is recorded.
-        align: How both sides are cut for the table, one of :data:`.ALIGNMENTS`; what is recorded
-            is not cut.
+        align: How both sides are cut for the table, one of :data:`.ALIGNMENTS`, by default the
+            first of simulated plants and the second of real ones; what is recorded is not cut.
+        laws: By which the twin and the plant do the motions.
         jobs: How many processes, -1 for one per core.
+        parallel: See :func:`.workers`.
+        cluster: Likewise.
         say: Told what is done.
 
     Returns:
@@ -90,33 +133,105 @@ def record_pairs(
 
     Raises:
         ConfigurationError: If the folder has motions of other cells, or cannot be written.
-        ValidationRefused: If an arm is real, the arms differ, or no motion was recorded.
+        ValidationRefused: If the twin is real, the arms differ, a real arm stopped, or no motion
+            was recorded.
         MissingExtra: If joblib or pyarrow is missing.
     """
-    joblib = needed("joblib")
+    needed("joblib")
     needed("pyarrow")
-    _check(twin, plant, arm)
-    if align not in ALIGNMENTS:
-        raise ConfigurationError(f"align: got {align!r}, allowed {', '.join(ALIGNMENTS)}")
+    for law, option in zip(laws, ("--law", "--plant-law")):
+        known_law(law, option)
+    sides = Sides(twin, plant, arm, laws)
+    _check(sides)
+    align = checked_alignment(align, ALIGNMENTS[sides.is_real])
+    if sides.is_real:
+        sides = replace(sides, twin=with_tools_of(*_of_arm(plant, twin, arm)))
+        needed("scipy")  # which plans the ways between motions
     if not wished.names():
         raise ConfigurationError("motions: got none, allowed at least one")
-    parts = folder / RECORDED
-    _claim(folder, parts, _key(twin, plant, arm, wished))
-    files = {name: parts / f"{name[0]}-{name[1]:05d}.npz" for name in wished.names()}
-    left = [name for name, file in files.items() if not file.is_file()]
-    if len(left) < len(files):
-        say(f"{len(files) - len(left)} of {len(files)} motions are there already")
-    done = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
-        joblib.delayed(record_one)(twin, plant, arm, wished, *name, files[name]) for name in left
-    )
-    for number, said in enumerate(done, start=len(files) - len(left) + 1):
-        say(f"{number} of {len(files)} motions: {said}")
-    kept = [name for name, file in files.items() if len(_read(file)["twin"])]
-    if not kept:
-        why = _read(next(iter(files.values())))["said"]
-        raise ValidationRefused(f"{folder}: no motion was recorded: {why}")
-    _write_table(folder / TABLE, twin, plant, arm, wished, align, [(n, files[n]) for n in kept])
-    return len(kept)
+    key = [fingerprint(twin), fingerprint(plant), arm, wished.seed, wished.margin]
+    key += [] if laws == (LAWS[0], LAWS[0]) else list(laws)
+    kept = Folder(folder, wished.names(), key_of(*key))
+    left = kept.left()
+    if len(left) < len(kept):
+        say(f"{len(kept) - len(left)} of {len(kept)} motions are there already")
+    if sides.is_real and left:
+        _one_after_another(sides, wished, kept, say)
+    elif left:
+        _at_once(sides, wished, kept, (parallel, cluster, jobs), say)
+    if not kept.kept():
+        raise ValidationRefused(f"{folder}: no motion was recorded: {kept.first_said()}")
+    about = {
+        "wished": asdict(wished),
+        "twin": fingerprint(twin),
+        "plant": fingerprint(plant),
+        "laws": dict(zip(SIDES, laws)),
+        "plant_is_real": sides.is_real,
+    }
+    return write_table(kept, describe_arm(arm, twin.arms[arm]), wished.seed, align, about)
+
+
+def checked_alignment(align: str, default: str) -> str:
+    """Return how sides are cut.
+
+    Raises:
+        ConfigurationError: If there is no such way.
+    """
+    if align not in ("", *ALIGNMENTS):
+        raise ConfigurationError(f"align: got {align!r}, allowed {', '.join(ALIGNMENTS)}")
+    return align or default
+
+
+def _at_once(
+    sides: Sides, wished: Wished, kept: Folder, how: tuple[str, str, int], say: Say
+) -> None:
+    """Simulate what is left, in processes."""
+    joblib, left = needed("joblib"), kept.left()
+    with workers(*how):
+        done = joblib.Parallel(n_jobs=how[-1], return_as="generator_unordered")(
+            joblib.delayed(record_one)(sides, wished, name) for name in left
+        )
+        for number, (name, data) in enumerate(done, start=len(kept) - len(left) + 1):
+            kept.put(name, data)
+            say(f"{number} of {len(kept)} motions: {kept.said(name)}")
+
+
+def _one_after_another(sides: Sides, wished: Wished, kept: Folder, say: Say) -> None:
+    """Have a real plant do what is left; a motion that its twin cannot do is not begun.
+
+    Raises:
+        ValidationRefused: If the plant stopped; it holds, and what is recorded is kept.
+    """
+    arm, left = sides.arm, kept.left()
+    joints = describe_arm(arm, sides.twin.arms[arm]).n_joints
+    done = len(kept) - len(left)
+    with RealPlant(sides.room, arm, sides.laws[1], len(left), say) as plant:
+        for number, name in enumerate(left, start=done + 1):
+            pair, said = None, f"{name[0]} {name[1]}"
+            try:
+                motion = motion_of(sides.room, arm, wished, *name)
+                of_twin = side(motion, arm, sides.twin, sides.laws[0], wished.seed)
+                try:
+                    of_plant = plant.record(motion)
+                except PlanRejected as error:  # and did not move
+                    raise ValidationRefused(str(error)) from None
+                except MultipandaError as error:
+                    words = " ".join(str(error).split())
+                    raise _Stopped(f"{motion.name}: {words}") from None
+                pair = align_sides(of_twin, of_plant)
+            except _Stopped as stopped:
+                raise ValidationRefused(
+                    f"{stopped}; {arm} holds, {number - 1} of {len(kept)} motions are kept in "
+                    f"{kept.path}: the same command goes on with them"
+                ) from None
+            except (ConfigurationError, ValidationRefused) as error:
+                said = LEFT_OUT + " ".join(str(error).split())
+            kept.put(name, packed(pair, joints, said))
+            say(f"{number} of {len(kept)} motions: {said}")
+
+
+class _Stopped(Exception):
+    """A real arm does not go on."""
 
 
 def motion_of(twin: CellConfig, arm: str, wished: Wished, kind: str, number: int) -> PairMotion:
@@ -132,119 +247,50 @@ def motion_of(twin: CellConfig, arm: str, wished: Wished, kind: str, number: int
     return joint_motion(kind, number, wished.seed, limits, missing)
 
 
-def record_one(
-    twin: CellConfig,
-    plant: CellConfig,
-    arm: str,
-    wished: Wished,
-    kind: str,
-    number: int,
-    file: Path,
-) -> str:
-    """Record one motion into its file, and return what is to be said of it."""
-    n = describe_arm(arm, twin.arms[arm]).n_joints
-    rows: dict[str, Any] = {"twin": np.zeros((0, 3 * n)), "plant": np.zeros((0, 3 * n))}
-    said, starts = f"{kind} {number}", [0, 0, 0]
+def record_one(sides: Sides, wished: Wished, name: Name) -> tuple[Name, bytes]:
+    """Simulate one motion on both sides; return its name and what its file is to have."""
+    twin, plant, arm = sides.twin, sides.plant, sides.arm
+    pair, said = None, f"{name[0]} {name[1]}"
     try:
-        motion = motion_of(twin, arm, wished, kind, number)
-        pair = record_pair(motion, arm, twin, plant, wished.seed)
-        rows = {"twin": pair.twin, "plant": pair.plant}
-        starts = [pair.twin_start, pair.plant_start, pair.shift_by_correlation]
+        motion = motion_of(sides.room, arm, wished, *name)
+        pair = record_pair(motion, arm, twin, plant, wished.seed, sides.laws)
     except (ConfigurationError, ValidationRefused) as error:
-        said = f"left out: {' '.join(str(error).split())}"
-    with replacing(file) as partial, partial.open("wb") as opened:
-        np.savez_compressed(opened, starts=starts, said=said, **rows)
-    return said
+        said = LEFT_OUT + " ".join(str(error).split())
+    return name, packed(pair, describe_arm(arm, twin.arms[arm]).n_joints, said)
 
 
-def _read(file: Path) -> dict[str, Any]:
-    with np.load(file, allow_pickle=False) as data:
-        return {key: data[key] for key in data.files}
+def _of_arm(plant: CellConfig, twin: CellConfig, arm: str) -> tuple[CellConfig, CellConfig]:
+    """Return cells of which every arm is in both, the moving one first."""
+    names = [arm, *(name for name in twin.arms if name != arm and name in plant.arms)]
+    alone = {name: plant.arms[name] for name in names}
+    ordered = {name: twin.arms[name] for name in [*names, *twin.arms]}
+    return (
+        plant.model_copy(update={"arms": alone}),
+        twin.model_copy(update={"arms": ordered}),
+    )
 
 
-def _check(twin: CellConfig, plant: CellConfig, arm: str) -> None:
-    for side, cell in zip(SIDES, (twin, plant)):
+def _check(sides: Sides) -> None:
+    """Refuse a twin that would move in earnest, and arms that do not fit.
+
+    Raises:
+        ValidationRefused: With the reason.
+    """
+    arm = sides.arm
+    for side_name, cell in zip(SIDES, (sides.twin, sides.plant)):
         if arm not in cell.arms:
-            raise ValidationRefused(f"{side}: has no arm {arm!r}, allowed {', '.join(cell.arms)}")
-        if any(other.backend != "mujoco" for other in cell.arms.values()):
-            raise ValidationRefused(f"{side}: got arms that are not simulated, allowed mujoco")
-    robots = [describe_arm(arm, cell.arms[arm]).robot for cell in (twin, plant)]
+            raise ValidationRefused(
+                f"{side_name}: has no arm {arm!r}, allowed {', '.join(cell.arms)}"
+            )
+        if side_name == "plant" and sides.is_real:
+            continue
+        if any(other.backend != SIMULATED for other in cell.arms.values()):
+            raise ValidationRefused(
+                f"{side_name}: got arms that are not simulated, allowed {SIMULATED}"
+            )
+    robots = [describe_arm(arm, cell.arms[arm]).robot for cell in (sides.twin, sides.plant)]
     if [j.name for j in robots[0].joints] != [j.name for j in robots[1].joints]:
         raise ValidationRefused(
             f"{arm}: got {robots[0].name} as the twin and {robots[1].name} as the plant, allowed "
             "arms with the same joints"
         )
-
-
-def _key(twin: CellConfig, plant: CellConfig, arm: str, wished: Wished) -> str:
-    text = [fingerprint(twin), fingerprint(plant), arm, wished.seed, wished.margin, __version__]
-    return hashlib.sha256(json.dumps(text).encode()).hexdigest()
-
-
-def _claim(folder: Path, parts: Path, key: str) -> None:
-    """Make the folder, or see that what is in it belongs to this data set."""
-    mark = parts / "key.txt"
-    try:
-        parts.mkdir(parents=True, exist_ok=True)
-        if not mark.exists():
-            with replacing(mark) as partial:
-                partial.write_text(key, encoding="utf-8")
-        other = mark.read_text(encoding="utf-8") != key
-    except OSError as error:
-        raise ConfigurationError(f"{folder}: cannot be written: {error.strerror}") from None
-    if other:
-        raise ConfigurationError(
-            f"{folder}: has motions of another cell, plant, arm, seed, margin or version; allowed "
-            "another folder"
-        )
-
-
-def _write_table(
-    path: Path,
-    twin: CellConfig,
-    plant: CellConfig,
-    arm: str,
-    wished: Wished,
-    align: str,
-    files: Sequence[tuple[Name, Path]],
-) -> None:
-    """Write every tenth sample of all motions, with what they are of."""
-    arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
-    described = describe_arm(arm, twin.arms[arm])
-    limits, n = described.limits, described.n_joints
-    lower, upper = limits.span
-    scale = Normalisation.of_limits(lower, upper, limits.velocity, limits.torque)
-    labels = row_labels(n)
-    splits = split_of([kind for (kind, _), _ in files], wished.seed)
-    metadata = {
-        "robot": described.robot.name,
-        "joints": [joint.name for joint in described.robot.joints],
-        "arm": arm,
-        "rate": USED,
-        "recorded_rate": RATE,
-        "aligned_by": align,
-        "wished": asdict(wished),
-        "twin": fingerprint(twin),
-        "plant": fingerprint(plant),
-        "normalisation": {"low": scale.low.tolist(), "high": scale.high.tolist()},
-        "versions": {
-            "multipanda_py": __version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "mujoco": needed("mujoco").__version__,
-        },
-    }
-    fields = [("motion", arrow.int32()), ("kind", arrow.string()), ("split", arrow.string()),
-              ("time", arrow.float64())]  # fmt: skip
-    fields += [(f"{side}_{label}", arrow.float64()) for side in SIDES for label in labels]
-    schema = arrow.schema(fields, metadata={"multipanda_pairs": json.dumps(metadata)})
-    with replacing(path) as partial, parquet.ParquetWriter(partial, schema) as writer:
-        for ((kind, _), file), split, motion in zip(files, splits, range(len(files))):
-            data = _read(file)
-            sides = AlignedPair(data["twin"], data["plant"], *map(int, data["starts"])).cut(align)
-            rows = np.hstack([side[:: RATE // USED] for side in sides])
-            m = len(rows)
-            columns = [np.full(m, motion, np.int32), [kind] * m, [split] * m, np.arange(m) / USED]
-            columns += list(rows.T)
-            arrays = [arrow.array(c, type=field.type) for c, field in zip(columns, schema)]
-            writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))

@@ -3,25 +3,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, LogError, ValidationRefused
+from multipanda_py.logs import ArmLog
 from multipanda_py.pairs.alignment import leaving_rest, shift_by_correlation
+from multipanda_py.pairs.law_motion import LAWS, LawMotion
 from multipanda_py.pairs.motions import PairMotion
 from multipanda_py.state import Matrix
-from multipanda_py.validation.motion_task import MotionTask
 from multipanda_py.validation.record import run_task
 
 RATE = 1000
 """At which motions are recorded [1/s]."""
 AT_REST = (0.3, 0.5)
 """When an arm that has settled shows its rest, before its motion begins [s]."""
-ALIGNMENTS = ("clock", "rest", "correlation")
-"""How both sides can be cut to one begin; the first is the default."""
+ALIGNMENTS = ("clock", "told", "rest", "correlation")
+"""How both sides can be cut to one begin; the first is the default of simulated plants, the second
+of real ones."""
+TOLD = 1e-6
+"""By how much a reference, which has no noise, leaves its rest [rad, m]."""
 _MOST = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """What one side did in a motion, from when it was at rest on.
+
+    Attributes:
+        rows: Positions, velocities and torques, (m, 3 n) [rad, rad/s, Nm], 1000 a second.
+        told: Sample at which the reference of its law left its rest.
+    """
+
+    rows: Matrix
+    told: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +51,8 @@ class AlignedPair:
         twin_start: Sample at which the twin left its rest.
         plant_start: The same of the plant.
         shift_by_correlation: By how many samples cross-correlation has the plant later.
+        twin_told: Sample at which the reference of the twin's law left its rest.
+        plant_told: The same of the plant's.
     """
 
     twin: Matrix
@@ -41,15 +60,19 @@ class AlignedPair:
     twin_start: int
     plant_start: int
     shift_by_correlation: int
+    twin_told: int = 0
+    plant_told: int = 0
 
     def cut(self, by: str = ALIGNMENTS[0]) -> tuple[Matrix, Matrix]:
         """Return both sides from the begin of the motion on, of one length, (k, 3 n) each.
 
         Args:
             by: ``clock``: both from the sample at which the first of them left its rest; both were
-                told at the same sample, so what the plant is late by stays in the data. ``rest``:
-                each from where it left its own. ``correlation``: the twin from there, the plant
-                as much later as cross-correlation has it.
+                told at the same sample, so what the plant is late by stays in the data. ``told``:
+                the same, but for by how much later the reference of the plant's law began: a
+                real arm is told over a channel that takes some cycles. ``rest``: each from where
+                it left its own. ``correlation``: the twin from there, the plant as much later as
+                cross-correlation has it.
 
         Raises:
             ConfigurationError: If ``by`` is none of :data:`ALIGNMENTS`.
@@ -57,8 +80,10 @@ class AlignedPair:
         first, second = self.twin_start, self.plant_start
         if by not in ALIGNMENTS:
             raise ConfigurationError(f"align: got {by!r}, allowed {', '.join(ALIGNMENTS)}")
-        if by == "clock":
-            first = second = min(first, second)
+        if by in ("clock", "told"):
+            later = self.plant_told - self.twin_told if by == "told" else 0
+            first = max(0, -later, min(first, second - later))
+            second = first + later
         elif by == "correlation":
             first = max(first, -self.shift_by_correlation)
             second = first + self.shift_by_correlation
@@ -67,7 +92,12 @@ class AlignedPair:
 
 
 def record_pair(
-    motion: PairMotion, arm: str, twin: CellConfig, plant: CellConfig, seed: int
+    motion: PairMotion,
+    arm: str,
+    twin: CellConfig,
+    plant: CellConfig,
+    seed: int,
+    laws: tuple[str, str] = (LAWS[0], LAWS[0]),
 ) -> AlignedPair:
     """Do a motion on both sides.
 
@@ -77,30 +107,61 @@ def record_pair(
         twin: A simulated cell.
         plant: Another one.
         seed: Of the noise.
+        laws: By which the twin and the plant do it.
 
     Raises:
         ValidationRefused: If a side does not come to its end, or does not move.
     """
-    return align(side(motion, arm, twin, seed), side(motion, arm, plant, seed))
+    sides = [side(motion, arm, *one, seed) for one in zip((twin, plant), laws)]
+    return align_sides(*sides)
 
 
-def side(motion: PairMotion, arm: str, cell: CellConfig, seed: int) -> Matrix:
-    """Return what an arm of a cell does, (m, 3 n), from when it is at rest on.
+def side(motion: PairMotion, arm: str, cell: CellConfig, law: str, seed: int) -> Side:
+    """Return what an arm of a simulated cell does, from when it is at rest on.
 
     Raises:
         ValidationRefused: If it does not come to its end.
     """
-    run = run_task(MotionTask(arm, motion.points), cell, seed)
+    task = LawMotion(arm, motion.points, law)
+    run = run_task(task, cell, seed)
     if run.fault or run.seconds < motion.points[-1, 0]:
         why = run.fault or f"ended after {run.seconds:.2f} of {motion.points[-1, 0]:.2f} s"
         raise ValidationRefused(f"{motion.name}: {why}")
-    log = run.logs[arm]
+    return side_of(run.logs[arm], motion.name)
+
+
+def side_of(log: ArmLog, name: str) -> Side:
+    """Return what a log has of a motion, whose time begins with its first target.
+
+    Raises:
+        ValidationRefused: If it lacks something.
+    """
     if log.dq is None or log.tau is None:
-        raise ValidationRefused(f"{motion.name}: velocities or torques were not recorded")
-    rows = np.hstack([log.q, log.dq, log.tau])[log.time >= AT_REST[0]]
+        raise ValidationRefused(f"{name}: velocities or torques were not recorded")
+    begins = int(np.searchsorted(log.time, AT_REST[0]))
+    rows = np.hstack([log.q, log.dq, log.tau])[begins:]
     if not np.isfinite(rows).all():
-        raise ValidationRefused(f"{motion.name}: a number that is not finite was recorded")
-    return rows
+        raise ValidationRefused(f"{name}: a number that is not finite was recorded")
+    return Side(rows, told_at(log.part(slice(begins, None))) if begins < len(log) else 0)
+
+
+def told_at(log: ArmLog) -> int:
+    """Return the sample at which the reference of an arm's law leaves its rest, 0 if none does."""
+    if "target_joint" not in log.columns:
+        return 0
+    reference = log["target_joint"][:, 0]
+    away = np.abs(reference - reference[0]).max(axis=1) > TOLD
+    return int(away.argmax())
+
+
+def align_sides(twin: Side, plant: Side) -> AlignedPair:
+    """Find where each side leaves its rest, and by how much they are apart.
+
+    Raises:
+        ValidationRefused: If a side does not move.
+    """
+    found = align(twin.rows, plant.rows)
+    return replace(found, twin_told=twin.told, plant_told=plant.told)
 
 
 def align(twin: Matrix, plant: Matrix) -> AlignedPair:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from multipanda_py.cell import Cell
@@ -23,7 +25,8 @@ class MotionTask(Task):
         points: Times, positions, velocities and accelerations, (p, 1 + 3 n).
     """
 
-    number, title, laws = 0, "a motion that shows inertia and friction", ("joint_trajectory",)
+    number, title = 0, "a motion that shows inertia and friction"
+    laws: ClassVar[tuple[str, ...]] = ("joint_trajectory",)
 
     def __init__(self, arm: str, points: Matrix) -> None:
         super().__init__(seconds=float(points[-1, 0]) + AFTERWARDS)

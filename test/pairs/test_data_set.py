@@ -10,7 +10,8 @@ import pytest
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, ValidationRefused
-from multipanda_py.pairs.data_set import RECORDED, TABLE, Wished, record_pairs
+from multipanda_py.pairs.data_set import Wished, record_pairs
+from multipanda_py.pairs.folder import RECORDED, TABLE
 
 pytest.importorskip("joblib")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -59,7 +60,7 @@ def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
     assert away == pytest.approx(np.full(len(away), BIAS / STIFFNESS), rel=1e-2)
 
     with pytest.raises(
-        ConfigurationError, match="align: got 'eye', allowed clock, rest, correlation"
+        ConfigurationError, match="align: got 'eye', allowed clock, told, rest, correlation"
     ):
         record_pairs(TWIN, PLANT, "arm", whole, WISHED, align="eye")
     with pytest.raises(ConfigurationError, match="another cell, plant, arm, seed"):
