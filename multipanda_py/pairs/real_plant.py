@@ -209,6 +209,8 @@ class RealPlant:
         for _ in range(_TRIES):
             with suppress(TargetRejected):
                 return tell()
+            if fault := fault_of(cell):
+                raise LoopError(fault)
             self._later(cell, cell.time + _EACH)
         return tell()
 
