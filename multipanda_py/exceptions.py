@@ -54,6 +54,10 @@ class SourceLost(MultipandaError, ConnectionError):
     """Report that nothing comes from a device of teleoperation; its arms hold."""
 
 
+class TopicLost(MultipandaError, ConnectionError):
+    """Report that nothing comes on a topic or from a service any more, or never did, in time."""
+
+
 class ActionRejected(MultipandaError, ValueError):
     """Refuse an action of a policy; no arm has moved by it."""
 

@@ -37,6 +37,7 @@ from multipanda_py.simulation.mujoco_warnings import diverged, listen
 from multipanda_py.simulation.perturbation import add_payload, scale_inertia
 from multipanda_py.simulation.perturbed_arm import perturbed, with_all_friction
 from multipanda_py.simulation.presence import Presence, let_come_and_go
+from multipanda_py.simulation.scene_cameras import add_cameras
 from multipanda_py.simulation.sim_gripper import SimGripper
 from multipanda_py.simulation.sim_robot import SimRobot
 from multipanda_py.simulation.spring_steps import spring_steps
@@ -125,6 +126,7 @@ class Mujoco(Backend[FrankaSettings]):
         scene = build_scene(
             self._real, describe_objects(config), timestep=self.period, meshes=meshes
         )
+        add_cameras(scene, config)
         for arm, elastic in zip(self._real, self._elastic):
             settings = self._arms[arm.name]
             add_payload(scene, arm, settings.perturbation, weighs=bool(elastic))

@@ -21,6 +21,7 @@ from multipanda_py.config.rules import Faults, check_cell
 from multipanda_py.config.section import Section
 from multipanda_py.config.sections import (
     ArmConfig,
+    CameraConfig,
     CellSettings,
     CollisionsConfig,
     ControlletConfig,
@@ -43,6 +44,7 @@ class CellConfig(Section):
     recorder: RecorderConfig = RecorderConfig()
     arms: Annotated[dict[Name, ArmConfig], Field(min_length=1, max_length=8)]
     objects: dict[Name, ObjectConfig] = {}
+    cameras: dict[Name, CameraConfig] = {}
     collisions: CollisionsConfig = CollisionsConfig()
     controllets: dict[Name, ControlletConfig] = {}
     active: list[str] = []

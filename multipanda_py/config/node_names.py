@@ -13,7 +13,9 @@ STOP_SUFFIX = "_stop"
 """What the node that serves ``stop`` has behind that name."""
 TASKS = "task_runner"
 """The node that does tasks."""
-NODES = (NODE, f"{NODE}{STOP_SUFFIX}", TASKS, "robot_state_publisher", "rviz2")
+CAMERAS = "scene_cameras"
+"""The node that sends pictures of the simulated scene."""
+NODES = (NODE, f"{NODE}{STOP_SUFFIX}", TASKS, CAMERAS, "robot_state_publisher", "rviz2")
 """All in the cell's namespace, those that the launch files start beside it too."""
 _NAMESPACE = re.compile(r"/?([A-Za-z_]\w*(/[A-Za-z_]\w*)*/?)?", re.ASCII)
 

@@ -13,6 +13,7 @@ from multipanda_py import registry
 from multipanda_py.channel import channel_table
 from multipanda_py.config.actuator_rules import actuator_faults, command_faults
 from multipanda_py.config.backend_section import find_backend
+from multipanda_py.config.camera_rules import camera_faults
 from multipanda_py.config.channel_rules import channel_faults
 from multipanda_py.config.interfaces import interface_faults, only_adds_torques, unfit
 from multipanda_py.config.node_names import NODES
@@ -75,6 +76,7 @@ def check_cell(config: CellConfig, faults: Faults) -> None:
                 f"objects.{name}.present: got false for a thing without mass, allowed true: what "
                 "rests is there from start to end"
             )
+    faults.extend(camera_faults(config))
     _check_collisions(config, faults)
     for name, controllet in config.controllets.items():
         if name in ("hold", *NODES, *_sections(config), *config.arms):

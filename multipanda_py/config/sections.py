@@ -291,6 +291,26 @@ class ObjectConfig(Section):
     """Whether it is in the scene from the start; one with a mass may also come and go later."""
 
 
+class CameraConfig(Section):
+    """A camera that rests in the simulated scene; the node sends its pictures to who listens.
+
+    The scene has one without being told, ``overview``, which sees all arms: of that one ``width``,
+    ``height`` and ``rate`` alone are given.
+    """
+
+    position: Position | None = None
+    look_at: Position | None = None
+    """A point in the middle of the picture, in the world [m]."""
+    fovy: Annotated[float, Field(ge=1, le=170)] | None = None
+    """Angle between the upper and the lower edge of the picture, by default 45 [deg]."""
+    width: Annotated[int, Field(ge=16, le=1920)] = 640
+    """[pixels]"""
+    height: Annotated[int, Field(ge=16, le=1200)] = 480
+    """[pixels]"""
+    rate: Annotated[float, Field(ge=0.1, le=120)] = 15.0
+    """Pictures a second, while somebody listens; as many as the machine draws [Hz]."""
+
+
 def _is_map(value: object) -> bool:
     return isinstance(value, Mapping)
 

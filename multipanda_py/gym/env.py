@@ -17,9 +17,18 @@ from numpy.typing import ArrayLike, NDArray
 from multipanda_py.cell.cell import Cell
 from multipanda_py.exceptions import ActionRejected, ConfigurationError
 from multipanda_py.gym.control import Control, control_named
+from multipanda_py.gym.elsewhere import (
+    RemoteCell,
+    Topics,
+    laws_of,
+    refuse_with_remote,
+    remote_cell,
+    sensors_of,
+)
+from multipanda_py.gym.episode_state import EpisodeState, put_back, saved
 from multipanda_py.gym.hand import AS_IT_IS, HandControl
 from multipanda_py.gym.observation import Observation, Observer
-from multipanda_py.gym.scene_file import LAW, cell_of_file, lockstep_cell
+from multipanda_py.gym.scene_file import LAW, Residual, cell_of_file, lockstep_cell
 from multipanda_py.gym.task import GymTask
 from multipanda_py.gym.task_named import task_named
 from multipanda_py.gym.task_scene import TaskScene
@@ -57,7 +66,12 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             time, and keeps arms off nothing.
         randomise: A perturbation file, or what one holds: every episode has a twin drawn anew from
             it. ``reset`` takes longer then, as another world is built.
-        cell: A cell file instead of the task's scene.
+        cell: A cell file instead of the task's scene; ``ros:/NAMESPACE``, or a
+            :class:`.RosCell`, for arms that a running node moves.
+        topics: Topics of ROS by the name of what they show: pictures, which are among ``images``,
+            and wrenches, which are ``sensors``.
+        residual: What a network has learned of a robot, which simulated arms then show: a file of
+            ``multipanda residual train``, or files by arm.
         render_mode: ``rgb_array`` or None.
 
     Raises:
@@ -79,7 +93,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         things: bool = True,
         features: Sequence[str] | None = None,
         randomise: str | Path | Mapping[str, Any] | None = None,
-        cell: str | Path | None = None,
+        cell: str | Path | RemoteCell | None = None,
+        topics: Topics = MappingProxyType({}),
+        residual: Residual = None,
         render_mode: str | None = None,
     ) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
@@ -93,11 +109,16 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self.task = task_named(task) if isinstance(task, str) else task
         self.render_mode, self.rate = render_mode, float(rate)
         kind = control_named(control)
-        self._config = (
-            lockstep_cell(self.task, kind, features)
-            if cell is None
-            else cell_of_file(cell, self.task, kind, features)
-        )
+        if remote := remote_cell(cell):
+            refuse_with_remote(
+                features=features, randomise=randomise, cameras=cameras, residual=residual,
+                render_mode=render_mode,
+            )  # fmt: skip
+            self._config = remote.config
+        elif cell is None:
+            self._config = lockstep_cell(self.task, kind, features, residual)
+        else:
+            self._config = cell_of_file(str(cell), self.task, kind, features, residual)
         self._twins = _spec(randomise)
         if self._twins is not None and self._config.cell.placement != "inline":
             raise ConfigurationError(
@@ -110,7 +131,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             "things": bool(things),
             "features": None if features is None else list(features),
         }
-        self._cell = Cell(self._config)
+        self._cell, self._is_remote = remote or Cell(self._config), remote is not None
+        self._laws = laws_of(self._cell, [*self.task.arms], kind, 1.0 / rate, LAW)
         arms = {name: self._cell.descriptions[name] for name in self.task.arms}
         self._controls: dict[str, Control] = {
             name: kind(arm, 1.0 / rate) for name, arm in arms.items()
@@ -123,8 +145,14 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         )
         movable = [name for name, thing in self._config.objects.items() if thing.mass]
         sizes = cameras if isinstance(cameras, Mapping) else dict.fromkeys(cameras, SIZE)
+        sensors = self._sensors = sensors_of(topics)
         self._observer = Observer(
-            arms, self._controls, movable if things else [], self.task.goal_size, sizes
+            arms,
+            self._controls,
+            movable if things else [],
+            self.task.goal_size,
+            sizes,
+            sensors,
         )
         self.observation_space = self._observer.space
         self._home: Any = None
@@ -196,6 +224,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         if not self._is_open:
             raise ActionRejected("step: got an action before an episode, allowed after reset()")
         numbers = self._checked(action)
+        if self._is_remote:  # all arms, before one is told anything
+            self._cell.check()
         for name, place in self._places.items():
             if self._cell.state(name).fault:
                 continue
@@ -239,6 +269,53 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     def close(self) -> None:
         """End the cell; safe to call twice."""
+        if self._sensors is not None:
+            self._sensors.close()
+        self._end()
+        if self._is_remote:  # which is connected to before the first episode
+            self._cell.close()
+
+    def save(self) -> EpisodeState:
+        """Return the episode as it stands: world, targets, task and random numbers.
+
+        Laws start anew from what they measure, here as after every :meth:`restore`, so that what
+        follows is the same to the last bit.
+
+        Raises:
+            SimulationRefused: If the cell is not in lockstep.
+            ActionRejected: If no episode has begun.
+        """
+        self._begun("save")
+        state = saved(
+            self._cell.simulation.save(), self._steps, self._scene.goal, self.task,
+            self.np_random, self._controls, self._hands,
+        )  # fmt: skip
+        self.restore(state)
+        return state
+
+    def restore(self, state: EpisodeState) -> tuple[Observation, dict[str, Any]]:
+        """Go back to a state, of this environment and the same start, and go on from there.
+
+        Returns:
+            As :meth:`reset`.
+
+        Raises:
+            SimulationRefused: If the state is another environment's, or the cell not in lockstep.
+            ActionRejected: If no episode has begun.
+        """
+        self._begun("restore")
+        self._cell.simulation.reset(state.simulation)
+        put_back(state, self.task, self.np_random, self._controls)
+        self._scene.goal, self._steps = state.goal.copy(), state.steps
+        for name, hand in self._hands.items():
+            hand.again(self._cell, state.hands[name])
+        return self._look()
+
+    def _begun(self, what: str) -> None:
+        if not self._is_open:
+            raise ActionRejected(f"{what}: got no episode, allowed after reset()")
+
+    def _end(self) -> None:
         if self._is_open:
             self._is_open = False
             self._scene.close()
@@ -253,7 +330,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     def _rebuild(self, twins: PerturbationSpec) -> None:
         """Have another twin, drawn from this episode's numbers."""
-        self.close()
+        self._end()
         self._cell = Cell(twins.draw(self._config, int(self.np_random.integers(2**31))))
         self._start()
 
@@ -267,7 +344,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._cell.switch(trajectories, strictness="force_auto")
         starts = {arm: np.array(self._config.arms[arm].q_start) for arm in self._controls}
         self._cell.move_to(starts)
-        self._cell.switch([f"{arm}/{LAW}" for arm in self._controls], strictness="force_auto")
+        self._cell.switch([*self._laws.values()], strictness="force_auto")
 
     def _rests(self) -> bool:
         return all(np.abs(self._cell.state(arm).dq).max() < AT_REST for arm in self._controls)

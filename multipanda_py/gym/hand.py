@@ -37,6 +37,10 @@ class HandControl:
         wanted = number > OPEN if not self.is_open else number >= CLOSED
         if wanted == self.is_open:
             return
+        self.again(cell, wanted)
+
+    def again(self, cell: Cell, wanted: bool) -> None:
+        """Tell the hand to open or to close, whatever it was told before."""
         self.is_open = wanted
         hand = cell.gripper(self.arm)
         if wanted:

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from multipanda_py.gym.control import Control, pose_numbers
+from multipanda_py.gym.elsewhere import Sensors
 from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.robots import ArmDescription
 
@@ -31,10 +32,12 @@ class Observer:
         things: Names of things whose poses in the world are seen.
         goal_size: How many numbers the goal has.
         cameras: Of the scene, by name: height and width [pixels].
+        sensors: What is seen beside the cell: its pictures are among ``images``, its numbers are
+            ``sensors``.
 
     Attributes:
         space: Of all of it.
-        picture_time: On the cell's clock, of the last pictures [s]; nan without cameras.
+        picture_time: On the cell's clock, of the oldest of the last pictures [s]; nan without any.
     """
 
     def __init__(
@@ -44,10 +47,11 @@ class Observer:
         things: Sequence[str],
         goal_size: int,
         cameras: Mapping[str, tuple[int, int]],
+        sensors: Sensors | None = None,
     ) -> None:
         self._arms, self._controls = arms, controls
         self._things, self._goal_size, self._cameras = tuple(things), goal_size, dict(cameras)
-        self.picture_time = math.nan
+        self._sensors, self.picture_time = sensors, math.nan
         parts: dict[str, spaces.Space[Any]] = {
             name: spaces.Dict({key: _numbers(size) for key, size in self._sizes(name).items()})
             for name in arms
@@ -56,13 +60,15 @@ class Observer:
             parts["things"] = spaces.Dict({name: _numbers(_POSE) for name in things})
         if goal_size:
             parts["goal"] = _numbers(goal_size)
-        if cameras:
+        if pictures := {**cameras, **(sensors.pictures if sensors else {})}:
             parts["images"] = spaces.Dict(
                 {
                     name: spaces.Box(0, 255, (height, width, 3), np.uint8)
-                    for name, (height, width) in cameras.items()
+                    for name, (height, width) in pictures.items()
                 }
             )
+        if sensors and sensors.numbers:
+            parts["sensors"] = spaces.Dict({n: _numbers(k) for n, k in sensors.numbers.items()})
         self.space = spaces.Dict(parts)
 
     def _sizes(self, arm: str) -> dict[str, int]:
@@ -86,7 +92,19 @@ class Observer:
                 name: scene.image(name, width, height)
                 for name, (height, width) in self._cameras.items()
             }
+        if self._sensors is not None:
+            self._hear(self._sensors, scene, seen)
         return seen
+
+    def _hear(self, sensors: Sensors, scene: TaskScene, seen: Observation) -> None:
+        """Add what is seen beside the cell."""
+        pictures, numbers, age = sensors.read()
+        if pictures:
+            seen["images"] = {**seen.get("images", {}), **pictures}
+            heard = scene.cell.time - age
+            self.picture_time = min(self.picture_time, heard) if self._cameras else heard
+        if numbers:
+            seen["sensors"] = {name: _float(values) for name, values in numbers.items()}
 
     def _arm(self, scene: TaskScene, name: str) -> Observation:
         state, hand = scene.cell.state(name), self._arms[name].gripper

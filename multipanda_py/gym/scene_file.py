@@ -5,21 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.gym.control import Control
 from multipanda_py.gym.task import GymTask
 
 LAW = "gym"
 """Name of the instance that every arm has for an environment."""
+Residual: TypeAlias = "str | Path | Mapping[str, str | Path] | None"
+"""A file of ``multipanda residual train`` for all arms, or files by arm."""
 STALLED = 1.0
 """Silence of a policy after which arms of a cell in real time hold [s]."""
 
 
 def lockstep_cell(
-    task: GymTask, control: type[Control], features: Sequence[str] | None
+    task: GymTask,
+    control: type[Control],
+    features: Sequence[str] | None,
+    residual: Residual = None,
 ) -> CellConfig:
     """Return the cell of a task whose loop is stepped by hand.
 
@@ -27,11 +32,12 @@ def lockstep_cell(
         task: With the scene.
         control: With the law.
         features: Of the law, or None for its own.
+        residual: File of what simulated arms do not show of themselves, or files by arm.
 
     Raises:
         ConfigurationError: If the task's sections are faulty, with every fault.
     """
-    arms = {name: dict(section) for name, section in task.arms.items()}
+    arms = _with_residual({name: dict(arm) for name, arm in task.arms.items()}, residual)
     return CellConfig.from_dict(
         {
             "cell": {"name": "gym", "placement": "inline"},
@@ -46,7 +52,11 @@ def lockstep_cell(
 
 
 def cell_of_file(
-    path: str | Path, task: GymTask, control: type[Control], features: Sequence[str] | None
+    path: str | Path,
+    task: GymTask,
+    control: type[Control],
+    features: Sequence[str] | None,
+    residual: Residual = None,
 ) -> CellConfig:
     """Return a user's cell with the law of a control added; nothing is active at its start.
 
@@ -62,12 +72,29 @@ def cell_of_file(
             f"{', '.join(missing)} too"
         )
     data = config.model_dump()
+    data["arms"] = _with_residual(data["arms"], residual)
     data["controllets"] = {
         **data["controllets"],
         LAW: {**_law(task, control, features), "target_timeout": STALLED},
     }
     data["active"] = []
     return CellConfig.from_dict(data, str(path))
+
+
+def _with_residual(arms: dict[str, Any], residual: Residual) -> dict[str, Any]:
+    """Return sections of arms with files of learned residuals.
+
+    Raises:
+        UnknownName: If there is no such arm.
+    """
+    files = residual if isinstance(residual, Mapping) else dict.fromkeys(arms, residual)
+    for name, file in files.items():
+        if name not in arms:
+            raise UnknownName("arm", name, tuple(arms))
+        if file:
+            shown = {**arms[name].get("residual", {}), "state": str(Path(file).absolute())}
+            arms = {**arms, name: {**arms[name], "residual": shown}}
+    return arms
 
 
 def _law(

@@ -70,7 +70,8 @@ def look_at(direction: ArrayLike) -> NDArray[np.float64]:
     """Return the rotation of an upright camera (it looks along its -z axis).
 
     Args:
-        direction: Where it looks, not straight up or down, (3,).
+        direction: Where it looks, (3,); looking straight up or down, the world's x is up in the
+            picture.
 
     Returns:
         Rotation matrix of the camera in the world, (3, 3).
@@ -78,5 +79,7 @@ def look_at(direction: ArrayLike) -> NDArray[np.float64]:
     z = -np.asarray(direction, dtype=np.float64)
     z = z / np.linalg.norm(z)
     x = np.cross((0.0, 0.0, 1.0), z)
+    if np.linalg.norm(x) < 1e-6:
+        x = np.cross((1.0, 0.0, 0.0), z)
     x /= np.linalg.norm(x)
     return np.column_stack((x, np.cross(z, x), z))

@@ -60,6 +60,7 @@ from multipanda_py.ros.running import (
     release,
 )
 from multipanda_py.ros.same_names import refuse_taken_names
+from multipanda_py.ros.scene_cameras import SceneCameras
 from multipanda_py.ros.settings import (
     cell_config,
     flag,
@@ -119,6 +120,7 @@ class MultimodeController:
             self._franka = FrankaNames(node, cell, robots, self._recovery, self._grippers)
         self._publishers = StatePublishers(node, cell, clock, plain, as_franka)
         self._nodes = nodes
+        self._cameras: SceneCameras | None = None
         self._graph = GraphWatch(node, cell, targets)
         every(node, WATCH_PERIOD, self._watch)
         every(node, BEAT_PERIOD, cell.beat)
@@ -143,8 +145,19 @@ class MultimodeController:
         self._answers.close("the node ends")
         self._diagnostics.log_events()
 
+    def draw(self, node: GuardedNode) -> None:
+        """Start what draws the scene, if the cell has cameras; on the cores left to others."""
+        self._cameras = SceneCameras(node, self._cell)
+
+    def end_drawing(self) -> None:
+        """End what draws the scene."""
+        if self._cameras is not None:
+            self._cameras.close()
+
     def _watch(self) -> None:
         self._diagnostics.log_events()
+        if self._cameras is not None:
+            self._cameras.look()
         self._cell.check()  # what it raises is fatal
 
 
@@ -267,6 +280,8 @@ def _serve(
         ends.callback(stop.close)
         ends.callback(end_within)
         refused = leave_loop_core(cell)
+        controller.draw(node)
+        ends.callback(controller.end_drawing)
         for warning in (*cell.warnings, *([refused] if refused else [])):
             logger.warning(warning)
         gc.freeze()  # else a collection of all this keeps every thread waiting, up to 0.1 s

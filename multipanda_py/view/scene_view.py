@@ -12,6 +12,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, describe_objects
 from multipanda_py.extras import extras_named
 from multipanda_py.simulation.mjcf import build_scene
+from multipanda_py.simulation.scene_cameras import add_cameras
 from multipanda_py.state import Vector
 
 with extras_named():
@@ -36,7 +37,9 @@ class SceneView:
     def __init__(self, config: CellConfig) -> None:
         arms = describe_arms(config)
         meshes = Path(config.cell.meshes) if config.cell.meshes else None
-        self.model = build_scene(arms, describe_objects(config), meshes=meshes).compile()
+        scene = build_scene(arms, describe_objects(config), meshes=meshes)
+        add_cameras(scene, config)
+        self.model = scene.compile()
         self.data = mujoco.MjData(self.model)
         mujoco.mj_resetData(self.model, self.data)  # objects are where the cell file puts them
         self._q: list[Vector] = []

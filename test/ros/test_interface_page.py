@@ -22,7 +22,7 @@ NOT_OURS = re.compile(r"/_action/|parameter|/rosout|type_description|logger_leve
 
 def listed(kind):
     """Return name and type of every row of one kind, for the arms and things of the cell."""
-    others = r"## (?:Arms on springs|Tasks).*?(?=\n## )"
+    others = r"## (?:Cameras|Arms on springs|Tasks).*?(?=\n## )"
     text = re.sub(others, "", PAGE.read_text(), flags=re.S)
     rows = re.findall(rf"^\| `([\w/<>]+)` \| `(\w+/{kind}/\w+)`", text, re.M)
     found = {}

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets that a client sends to laws of a running node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import PoseStamped, WrenchStamped
+from numpy.typing import ArrayLike
+from sensor_msgs.msg import JointState
+
+from multipanda_py.cell.names import CellNames
+from multipanda_py.exceptions import TargetRejected, TopicLost
+from multipanda_py.pose import Pose
+from multipanda_py.ros.client_link import ClientLink
+from multipanda_py.ros.qos import STATES
+from multipanda_py.ros.remote_arm import RemoteArm
+
+_KINDS = {"pose": PoseStamped, "joint": JointState, "wrench": WrenchStamped}
+"""Types of messages, by channel."""
+
+
+class RemoteTargets:
+    """Publish targets, with the node's own time: what comes late is refused there.
+
+    Args:
+        link: Publishes.
+        root: Namespace of the cell.
+        names: Of the cell.
+        arms: By name.
+
+    Attributes:
+        sent: How many messages were, by arm.
+    """
+
+    def __init__(
+        self, link: ClientLink, root: str, names: CellNames, arms: Mapping[str, RemoteArm]
+    ) -> None:
+        self._link, self._root, self._names, self._arms = link, root, names, arms
+        self.sent: Counter[str] = Counter()
+        self._publishers: dict[tuple[str, str], Any] = {}
+
+    def offer(self, laws: Mapping[str, str]) -> None:
+        """Get ready to send what laws take, which are given by arm."""
+        for arm, law in laws.items():
+            for channel in self._names.spec(law).channel_table.values():
+                if channel.name in _KINDS and (arm, channel.name) not in self._publishers:
+                    self._publishers[arm, channel.name] = self._link.node.create_publisher(
+                        _KINDS[channel.name], f"{self._root}/{arm}/{channel.topic}", STATES
+                    )
+
+    def wait(self, patience: float) -> None:
+        """Wait until the node listens.
+
+        Raises:
+            TopicLost: If it does not.
+        """
+        for publisher in self._publishers.values():
+            if not self._link.until(partial(_is_heard, publisher), patience):
+                raise TopicLost(f"{publisher.topic_name}: nobody listens within {patience:g} s")
+
+    def send(
+        self, arm: str, pose: Pose | None, q: ArrayLike | None, wrench: ArrayLike | None
+    ) -> None:
+        """Send what is given.
+
+        Raises:
+            TargetRejected: If a number is not finite; nothing is sent.
+        """
+        given = {"joint": q, "wrench": wrench}
+        numbers = {name: np.asarray(v, float) for name, v in given.items() if v is not None}
+        for name, values in numbers.items():
+            if not np.isfinite(values).all():
+                raise TargetRejected(
+                    f"{arm}: {name}: got {values.tolist()}, allowed finite numbers"
+                )
+        if pose is not None:
+            message = self._stamped(arm, "pose")
+            place, turn = message.pose.position, message.pose.orientation
+            place.x, place.y, place.z = pose.position.tolist()
+            turn.x, turn.y, turn.z, turn.w = pose.quaternion_xyzw.tolist()
+            self._publishers[arm, "pose"].publish(message)
+        for name, values in numbers.items():
+            message = self._stamped(arm, name)
+            if name == "joint":
+                message.name = list(self._names.descriptions[arm].joint_names)
+                message.position = values.tolist()
+            else:
+                force, torque = message.wrench.force, message.wrench.torque
+                force.x, force.y, force.z = values[:3].tolist()
+                torque.x, torque.y, torque.z = values[3:].tolist()
+            self._publishers[arm, name].publish(message)
+
+    def _stamped(self, arm: str, name: str) -> Any:
+        """Return a message of now; without a frame it is meant in the base of its arm."""
+        if (arm, name) not in self._publishers:
+            raise TargetRejected(f"{arm}: its law takes no {name}")
+        self.sent[arm] += 1
+        message, now = _KINDS[name](), self._arms[arm].now
+        message.header.stamp = Time(sec=int(now), nanosec=int(now % 1.0 * 1e9))
+        return message
+
+
+def _is_heard(publisher: Any) -> bool:
+    return bool(publisher.get_subscription_count())

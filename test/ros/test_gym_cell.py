@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Environments and policies on arms of a running node: the same code, with the node's gates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
+from simulation_interfaces.srv import SetEntityState, SetSimulationState
+from std_srvs.srv import Trigger
+from tf2_msgs.msg import TFMessage
+
+from multipanda_py.exceptions import (
+    ActionRejected,
+    ConfigurationError,
+    LoopError,
+    TopicLost,
+    UnknownName,
+)
+from multipanda_py.gym import CellEnv, GymTask
+from multipanda_py.policies import PolicyRunner, ThreadInference
+from multipanda_py.ros.qos import KEPT
+from multipanda_py.ros.remote_cell import RosCell
+
+CELL = Path(__file__).with_name("gym_cell.yaml")
+LAB = "/gym_lab"
+LONG = 60.0  # of a busy machine
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
+
+
+class Down(GymTask):
+    """Have the tool 5 cm lower than where the episode begins."""
+
+    arms = {"arm": {}}
+    goal_size = 1
+    seconds = 100.0
+
+    def begin(self, scene, random):
+        return np.array([scene.tool("arm").position[2] - 0.05])
+
+    def reward(self, scene):
+        return float(scene.tool("arm").position[2] < scene.goal[0] + 0.01)
+
+    def is_done(self, scene):
+        return bool(self.reward(scene))
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory, node_process):
+    node = node_process(
+        tmp_path_factory.mktemp("lab"), file=CELL, remap=(f"__ns:={LAB}",),
+        environment={"MUJOCO_GL": "egl"},
+    )  # fmt: skip
+    node.wait_for("is active", LONG)
+    yield node
+    assert node.end() == 0, node.log
+    assert "Traceback" not in node.log, node.log
+
+
+@pytest.fixture(scope="module")
+def cell(lab):
+    cell = RosCell(LAB, patience=LONG)
+    yield cell
+    cell.close()
+
+
+@pytest.fixture
+def env(cell):
+    """One whose cell stays open: an environment's end is the cell's."""
+    return CellEnv(Down(), cell=cell, rate=10.0)
+
+
+def stay(env):
+    for _ in range(600):
+        env.step(env.hold_action())
+
+
+def test_a_policy_acts_on_a_node_by_the_same_code(lab, cell):
+    topics = {"side": (f"{LAB}/side/image_raw", LONG), "felt": f"{LAB}/arm/external_wrench"}
+    env = CellEnv(Down(), cell=cell, rate=10.0, control="pose", topics=topics)
+
+    def policy(seen):
+        poses = np.repeat(seen["arm"]["target"][None, :], 20, axis=0)
+        poses[:, 2] -= 0.01 * np.arange(20)
+        return np.hstack([poses, np.ones((20, 1))])  # and an open hand
+
+    runner = PolicyRunner(env, ThreadInference(policy), rate=10.0, timeout=LONG)
+    info = runner.run(seed=0)
+    assert info["is_success"], info
+    assert not info["policy"]
+    assert env.observation_space.contains(runner._seen)
+    assert runner._seen["images"]["side"].shape == (120, 160, 3)
+    assert runner._seen["things"]["box"][:2] == pytest.approx([0.5, -0.3], abs=0.01)
+    assert runner._seen["sensors"]["felt"] == pytest.approx(runner._seen["arm"]["wrench"], abs=2.0)
+    assert runner._seen["arm"]["gripper"] == pytest.approx([1.0], abs=0.05)
+    assert (np.diff(runner.log["time"]) > 0.0).all()
+    env._sensors.close()
+
+
+def test_it_goes_back_to_where_it_starts_and_puts_things_there(lab, env, cell):
+    from multipanda_py.pose import Pose
+
+    class Placed(Down):
+        def begin(self, scene, random):
+            scene.place("box", Pose(np.array([0.45, -0.35, 0.05]), np.eye(3)))
+            return super().begin(scene, random)
+
+    env.task = Placed()
+    seen, info = env.reset(seed=1)
+    assert seen["arm"]["q"] == pytest.approx(cell.config.arms["arm"].q_start, abs=0.03)
+    assert seen["things"]["box"][:2] == pytest.approx([0.45, -0.35], abs=0.01)
+    assert not info["fault"]
+
+
+def test_what_is_no_number_is_refused_before_anything_is_sent(lab, env, cell):
+    env.reset(seed=2)
+    sent = cell._targets.sent["arm"]
+    with pytest.raises(ActionRejected, match="number 1 is nan"):
+        env.step([0.0, np.nan, 0.0, 0.0, 0.0, 0.0, 0.5])
+    assert cell._targets.sent["arm"] == sent
+
+
+def test_hands_close_and_arms_hold_when_nobody_acts_any_more(lab, env, cell):
+    env.reset(seed=3)
+    for _ in range(3):
+        env.step([0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    lab.wait_for("stale", LONG)
+    cell.wait(lambda: np.abs(cell.state("arm").dq).max() < 0.01, LONG, "rest")
+    cell.wait(lambda: cell.gripper("arm").state().width < 0.01, LONG, "a closed hand")
+
+
+def test_who_loses_the_arm_is_told(lab, env, client):
+    env.reset(seed=4)
+    assert client.call(Trigger, f"{LAB}/stop").success
+    with pytest.raises(LoopError, match=r"arm/hold has the arm, not arm/compliant"):
+        stay(env)
+
+
+def test_silence_of_the_node_is_an_error(lab, env, client, cell):
+    env.reset(seed=5)
+    sent = cell._targets.sent["arm"]
+
+    def set_state(state):
+        request = SetSimulationState.Request()
+        request.state.state = state
+        client.call(SetSimulationState, f"{LAB}/set_simulation_state", state=request.state)
+
+    set_state(2)
+    try:
+        with pytest.raises(TopicLost, match=r"joint_states: nothing heard for"):
+            stay(env)
+        sent = cell._targets.sent["arm"]
+        with pytest.raises(TopicLost):
+            env.step(env.hold_action())
+        assert cell._targets.sent["arm"] == sent
+    finally:
+        set_state(1)
+
+
+def test_what_cannot_be_acted_on_is_said(lab, cell):
+    with pytest.raises(TopicLost, match=r"/nowhere/multimode_controller/list_parameters: not"):
+        RosCell("/nowhere", patience=0.4)
+    with pytest.raises(ConfigurationError, match=r"stiff.target_timeout: got 0, allowed more"):
+        CellEnv(Down(), cell=cell, control="joint")
+    with pytest.raises(ConfigurationError, match=r"allowed more than a step of 1 s"):
+        CellEnv(Down(), cell=cell, rate=1.0)
+    with pytest.raises(UnknownName, match=r"left.*known: arm"):
+        CellEnv("reach_two", cell=cell)
+    with pytest.raises(ConfigurationError, match=r"features: got .*allowed none for a cell that"):
+        CellEnv(Down(), cell=cell, features=["nullspace"])
+    with pytest.raises(UnknownName, match=r"kind of cell 'dds'.*ros"):
+        CellEnv(Down(), cell="dds:/lab")
+    with pytest.raises(
+        ConfigurationError, match=r"arm/joint_states is sensor_msgs/msg/JointState"
+    ):
+        CellEnv(Down(), cell=cell, topics={"q": f"{LAB}/arm/joint_states"})
+
+
+def test_a_picture_shows_a_thing_where_frames_and_camera_info_say(lab, client):
+    move = SetEntityState.Request(entity="box").state
+    move.pose.position.x, move.pose.position.y, move.pose.position.z = 0.6, -0.1, 0.04
+    move.pose.orientation.w = 1.0
+    info = client.newest(CameraInfo, f"{LAB}/side/camera_info", LONG)
+    frames = {}
+    client.listen(TFMessage, "/tf_static", KEPT)
+    client.until(lambda: _frames(client, frames), LONG, "the camera's frame")
+    place, turn = frames["side_optical_frame"]
+    before = client.newest(Image, f"{LAB}/side/image_raw", LONG)
+    assert client.call(SetEntityState, f"{LAB}/set_entity_state", entity="box", state=move)
+    pixel = _pixel(info, place, turn, np.array([0.6, -0.1, 0.05]))
+    assert not _is_red(before, pixel)
+    get = client.listen(Image, f"{LAB}/side/image_raw")
+    client.until(lambda: get() is not None and _is_red(get(), pixel), LONG, "the box there")
+    after = get()
+    assert _time(after) > _time(before)
+    assert after.header.frame_id == info.header.frame_id == "side_optical_frame"
+    packed = client.newest(CompressedImage, f"{LAB}/side/image_raw/compressed", LONG)
+    assert packed.format.startswith("rgb8; jpeg")
+    assert bytes(packed.data[:2]) == b"\xff\xd8"
+    small = client.newest(Image, f"{LAB}/overview/image_raw", LONG)
+    assert (small.width, small.height, small.step) == (64, 48, 192)
+
+
+def _frames(client, frames):
+    get = client.listen(TFMessage, "/tf_static", KEPT)
+    for item in get().transforms if get() else ():
+        p, q = item.transform.translation, item.transform.rotation
+        frames[item.child_frame_id] = np.array([p.x, p.y, p.z]), np.array([q.x, q.y, q.z, q.w])
+    return "side_optical_frame" in frames
+
+
+def _pixel(info, place, quaternion, point):
+    """Return where a point of the world is in the picture, by the pinhole's equation."""
+    x, y, z, w = quaternion
+    v = point - place
+    u = -np.array([x, y, z])  # the inverse rotation
+    seen = v + 2.0 * np.cross(u, np.cross(u, v) + w * v)
+    column, row, depth = np.array(info.k).reshape(3, 3) @ seen
+    return round(row / depth), round(column / depth)
+
+
+def _is_red(message, pixel):
+    image = np.frombuffer(message.data, np.uint8).reshape(message.height, message.width, 3)
+    red, green, blue = image[pixel].astype(int)
+    return red > 80 and red > 2 * max(green, blue)
+
+
+def _time(message):
+    return message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
