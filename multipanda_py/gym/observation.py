@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,7 +33,7 @@ class Observer:
 
     Attributes:
         space: Of all of it.
-        picture_time: On the cell's clock, of the last pictures [s]; nan without cameras.
+        sizes: Width and height of pictures [pixels].
     """
 
     def __init__(
@@ -47,7 +46,7 @@ class Observer:
     ) -> None:
         self._arms, self._controls = arms, controls
         self._things, self._goal_size, self._cameras = tuple(things), goal_size, dict(cameras)
-        self.picture_time = math.nan
+        self.sizes = {(width, height) for height, width in self._cameras.values()}
         parts: dict[str, spaces.Space[Any]] = {
             name: spaces.Dict({key: _numbers(size) for key, size in self._sizes(name).items()})
             for name in arms
@@ -72,12 +71,10 @@ class Observer:
         return sizes | ({} if self._arms[arm].gripper is None else {"gripper": 1})
 
     def see(self, scene: TaskScene) -> Observation:
-        """Return what is seen now."""
-        if self._cameras:
-            self.picture_time = scene.look()
+        """Return what was at the instant that the scene looks at."""
         seen: Observation = {name: self._arm(scene, name) for name in self._arms}
         if self._things:
-            poses = scene.cell.objects()
+            poses = scene.seen.objects()
             seen["things"] = {name: _float(pose_numbers(poses[name])) for name in self._things}
         if self._goal_size:
             seen["goal"] = _float(scene.goal)
@@ -89,11 +86,11 @@ class Observer:
         return seen
 
     def _arm(self, scene: TaskScene, name: str) -> Observation:
-        state, hand = scene.cell.state(name), self._arms[name].gripper
+        state, hand = scene.seen.state(name), self._arms[name].gripper
         seen = {
             "q": _float(state.q),
             "dq": _float(state.dq),
-            "pose": _float(pose_numbers(scene.cell.pose(name))),
+            "pose": _float(pose_numbers(scene.seen.pose(name))),
             "twist": _float(state.twist_ee_in_base),
             "wrench": _float(state.wrench_ext_in_base),
             "target": _float(self._controls[name].target),
