@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from multipanda_py.extras import APART, BRINGS, DEVICES, LARGE
+from multipanda_py.extras import APART, BRINGS, DEVICES, LARGE, SELDOM
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "multipanda_py"
@@ -60,7 +60,9 @@ def test_contracts_look_nothing_up_by_name_but_the_registry():
         for name in re.findall(r"\bneeded\(\"([\w.]+)\"\)", path.read_text(encoding="utf-8"))
     ]
     assert {name.partition(".")[0] for name in needed} <= {
-        module for modules in (BRINGS | LARGE | APART | DEVICES).values() for module in modules
+        module
+        for modules in (BRINGS | LARGE | APART | DEVICES | SELDOM).values()
+        for module in modules
     }
 
 

@@ -23,6 +23,7 @@ from multipanda_py.cell.entries import AT_REST, Entries, EntryRequest
 from multipanda_py.cell.gate import Frames
 from multipanda_py.cell.grippers import Grippers
 from multipanda_py.cell.holding import Holding, HoldingRequest
+from multipanda_py.cell.moment import RecordedMoment
 from multipanda_py.cell.moves import Moves, Place, goals_by_arm
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.parameter_writer import ParameterWriter
@@ -348,6 +349,10 @@ class Cell(Closing):
     def row(self) -> NDArray[np.void]:
         """Return a copy of the newest row: the cycle's times and every arm's state."""
         return self._reader.row()
+
+    def at(self, time: float) -> RecordedMoment:
+        """Return what was at an instant [s] of the last seconds: see :meth:`.StateReader.at`."""
+        return self._reader.at(time)
 
     def rows(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
         """Return the number of cycles and the rows after ``since``: :meth:`.StateReader.rows`."""

@@ -57,7 +57,7 @@ class Simulation:
 
     def __init__(self, names: CellNames, connection: Connection, grippers: Grippers) -> None:
         self._names, self._connection, self._grippers = names, connection, grippers
-        self._renderers: dict[tuple[int, int], Renderer] = {}
+        self._renderers: dict[tuple[int, int, bool], Renderer] = {}
 
     def check(self) -> None:
         """Refuse if this cell has no world that may be touched.
@@ -171,8 +171,12 @@ class Simulation:
         self._grippers.end_motions("the simulation was set back")
         self._connection.load(None if state is None else state.loop, seed)
 
-    def image(self, camera: Camera = None, width: int = 640, height: int = 480) -> Image:
+    def image(
+        self, camera: Camera = None, width: int = 640, height: int = 480, *, plain: bool = False
+    ) -> Image:
         """Return a picture of the world, (height, width, 3): see :meth:`.Renderer.frame`.
+
+        ``plain`` leaves out shadows and smooth edges, which is much faster without a GPU.
 
         Raises:
             UnknownName: If the scene has no such camera.
@@ -186,10 +190,10 @@ class Simulation:
                 raise SimulationRefused(
                     f"image: {name}: got {length!r:.60}, allowed 1 or more pixels, a whole number"
                 )
-        size = (width, height)
-        if size not in self._renderers:
-            self._renderers[size] = Renderer(self.model, width, height)
-        return self._renderers[size].frame(self.data, camera)
+        kind = (width, height, plain)
+        if kind not in self._renderers:
+            self._renderers[kind] = Renderer(self.model, width, height, plain=plain)
+        return self._renderers[kind].frame(self.data, camera)
 
     def close(self) -> None:
         """Let go of what draws the pictures; safe to call twice."""

@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.cell.connection import Connection
+from multipanda_py.cell.moment import RecordedMoment
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.snapshots import Snapshots
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.describe import movable_things
-from multipanda_py.exceptions import LoopError, TargetRejected
+from multipanda_py.exceptions import LoopError
 from multipanda_py.gripper_record import Outcome
 from multipanda_py.loop.events import LoopEvent
 from multipanda_py.loop.row import columns, row_dtype
@@ -75,12 +76,15 @@ class StateReader:
         Raises:
             LoopError: If the loop has not run yet.
         """
+        return self._snapshots_of(arm).of(self._newest_flat())
+
+    def _snapshots_of(self, arm: str) -> Snapshots:
         if arm not in self._snapshots:
             index, joints = self._names.arm_index(arm), self._names.limits(arm).n_joints
             instances = [spec.name for spec in self._names.specs]
             kind = self._connection.mailbox.ring.rows.dtype
             self._snapshots[arm] = Snapshots(arm, index, joints, instances, kind)
-        return self._snapshots[arm].of(self._newest_flat())
+        return self._snapshots[arm]
 
     def pose(self, arm: str) -> Pose:
         """Return the measured pose of the tool in the base of its arm.
@@ -88,13 +92,19 @@ class StateReader:
         Raises:
             LoopError: If the loop has not run yet, or what was measured is no number.
         """
-        state = self.state(arm)
-        try:
-            return Pose(state.position_ee_in_base, state.rotation_ee_in_base)
-        except TargetRejected:
-            raise LoopError(
-                f"{arm} has no pose: got joints {state.q.tolist()}, allowed finite numbers"
-            ) from None
+        return self._moment(self._newest_flat()).pose(arm)
+
+    def at(self, time: float) -> RecordedMoment:
+        """Return what was at an instant [s], to a cycle: the newest row that is not after it.
+
+        The loop keeps some four seconds; of what is older, the oldest row is returned.
+
+        Raises:
+            LoopError: If the loop has not run yet.
+        """
+        self._newest_flat()  # waits for the first cycle
+        half = 0.5 / self._names.config.cell.rate
+        return self._moment(self._connection.mailbox.ring.newest_until(self._time_at, time + half))
 
     def gripper_answer(self, arm: str) -> tuple[int, Outcome, bool, float]:
         """Return the loop's newest word on a gripper.
@@ -110,12 +120,7 @@ class StateReader:
 
     def objects(self) -> dict[str, Pose]:
         """Return the poses of movable things that are in the scene, in the world."""
-        row = self._newest()
-        return {
-            name: Pose.from_quaternion(p[:3], [*p[4:], p[3]])
-            for name, p, is_present in zip(self._movable, row["objects"], row["present"])
-            if is_present
-        }
+        return self._moment(self._newest_flat()).objects()
 
     def report(self, name: str) -> Reports:
         """Return what a controllet reports of its last cycle, by ``name [unit]``.
@@ -151,6 +156,10 @@ class StateReader:
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
         """Return the number of reports so far, and those after the first ``count``."""
         return self._connection.mailbox.events_since(count)
+
+    def _moment(self, flat: Vector) -> RecordedMoment:
+        row = flat.view(self._connection.mailbox.ring.rows.dtype)[0]
+        return RecordedMoment(row, lambda arm: self._snapshots_of(arm).of(flat), self._movable)
 
     def _newest(self) -> NDArray[np.void]:
         """Return a copy of the newest row, once the loop has run a cycle."""

@@ -85,14 +85,15 @@ class EpisodeRecorder(Closing):
         """
         if self._is_running:
             raise DatasetRefused("begin: an episode is running, allowed after end or discard")
+        self.discard()  # of an episode whose environment could not be reset
         self._seed = int(self._numbers.integers(2**31)) if seed is None else int(seed)
-        self._seen, self._info = self._env.reset(seed=self._seed)
         features, folder = self._writer.features, self._writer.begin()
-        self._films = {}
         for name, (height, width) in features.cameras.items():
             path = folder / f"{name}.mp4"
             film = FilmWriter(path, height, width, features.fps)
             self._films[name] = film, path, PictureStats(features.fps)
+        # Last, as arms that move do not wait for encoders to start.
+        self._seen, self._info = self._env.reset(seed=self._seed)
         self._rows, self._is_running, self._has_ended, self._is_kept = {}, True, False, False
         return self._seen, self._info
 

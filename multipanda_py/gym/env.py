@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,6 +41,12 @@ SIZE = (128, 128)
 """Height and width of pictures [pixels], where nobody says."""
 AT_REST = 0.01
 """Speed of joints below which arms begin to go home [rad/s, m/s]."""
+CAUGHT_UP = 0.1
+"""How late steps may be and still come one after the other until they are in time again [s]."""
+PATIENCE = 0.5
+"""How long a step waits for its instant while the cell's clock stands still [s]."""
+SHORTEST = 2e-4
+"""Sleep before a look at the cell's clock [s]."""
 RATES = (1.0, 100.0)
 """Least and largest number of steps a second."""
 
@@ -206,7 +213,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             control.begin(self._cell)
         for hand in self._hands.values():
             hand.begin(self._cell)
-        self._steps, self._due = 0, time.monotonic()
+        self._steps, self._due = 0, self._cell.time
         return self._look()
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -218,8 +225,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             cameras, ``picture_time``, both on the cell's clock [s].
 
         Raises:
-            ActionRejected: If the action is of another shape or not finite, or no episode has
-                begun; nothing has moved.
+            ActionRejected: If the action is of another shape or not finite, no episode has begun,
+                or another law has an arm than the environment's; nothing has moved.
         """
         if not self._is_open:
             raise ActionRejected("step: got an action before an episode, allowed after reset()")
@@ -227,8 +234,14 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         if self._is_remote:  # all arms, before one is told anything
             self._cell.check()
         for name, place in self._places.items():
-            if self._cell.state(name).fault:
+            state = self._cell.state(name)
+            if state.fault:
                 continue
+            if state.owner != f"{name}/{LAW}":
+                raise ActionRejected(
+                    f"step: {state.owner} has {name}, which was stopped or heard nothing of this "
+                    "program for too long; allowed after reset()"
+                )
             self._controls[name].send(self._cell, numbers[place])
             if name in self._hands:
                 self._hands[name].send(self._cell, float(numbers[place.stop]))
@@ -325,6 +338,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._cell.start()
         self._is_open = True
         self._scene = TaskScene(self._cell)
+        if self._observer.sizes:
+            self._scene.draw(self._observer.sizes)
         if self._scene.is_lockstep:
             self._home = self._cell.simulation.save()
 
@@ -354,8 +369,14 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             begin, end = (self._cycle_at(step) for step in (self._steps, self._steps + 1))
             self._cell.step(end - begin)
             return
-        self._due = max(self._due + 1.0 / self.rate, time.monotonic() - 1.0 / self.rate)
-        time.sleep(max(0.0, self._due - time.monotonic()))
+        period, now = 1.0 / self.rate, self._cell.time
+        due = self._due + period
+        if (late := now - due - max(period, CAUGHT_UP)) > 0.0:
+            due += math.ceil(late / period) * period  # whole periods are left out
+        self._due = min(due, now + period)  # the clock stands still while a loop is paused
+        patience = time.monotonic() + PATIENCE
+        while (left := self._due - self._cell.time) > 0.0 and time.monotonic() < patience:
+            time.sleep(max(left, SHORTEST))
         self._cell.check()
 
     def _cycle_at(self, step: int) -> int:
@@ -363,20 +384,24 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return round(step * self._config.cell.rate / self.rate)
 
     def _look(self) -> tuple[Observation, dict[str, Any]]:
-        """Return what is seen now, and what else there is to say."""
-        info = self._info()
-        seen = self._observer.see(self._scene)
-        return seen, info | (
-            {"picture_time": self._observer.picture_time} if "images" in seen else {}
-        )
+        """Return what is seen at the step's instant, and what else there is to say.
 
-    def _info(self) -> dict[str, Any]:
+        In real time this process may wake up late: the loop has kept what was at the instant.
+        """
+        instant = self._scene.look(self._due)
         faults = {arm: self._cell.state(arm).fault for arm in self._controls}
-        return {
+        info = {
             "is_success": bool(self.task.is_done(self._scene)),
             "fault": ", ".join(f"{arm}: {fault}" for arm, fault in faults.items() if fault),
-            "time": self._cell.time,
+            "time": instant,
         }
+        seen = self._observer.see(self._scene)
+        if "images" in seen:
+            heard = self._observer.picture_time
+            info["picture_time"] = (
+                float(np.fmin(heard, instant)) if self._observer.sizes else heard
+            )
+        return seen, info
 
     def _checked(self, action: ArrayLike) -> Vector:
         shape = self.action_space.shape

@@ -37,7 +37,9 @@ class Observer:
 
     Attributes:
         space: Of all of it.
-        picture_time: On the cell's clock, of the oldest of the last pictures [s]; nan without any.
+        picture_time: On the cell's clock, of the oldest of the last pictures of topics [s]; nan
+            without any.
+        sizes: Width and height of pictures [pixels].
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Observer:
         self._arms, self._controls = arms, controls
         self._things, self._goal_size, self._cameras = tuple(things), goal_size, dict(cameras)
         self._sensors, self.picture_time = sensors, math.nan
+        self.sizes = {(width, height) for height, width in self._cameras.values()}
         parts: dict[str, spaces.Space[Any]] = {
             name: spaces.Dict({key: _numbers(size) for key, size in self._sizes(name).items()})
             for name in arms
@@ -78,12 +81,10 @@ class Observer:
         return sizes | ({} if self._arms[arm].gripper is None else {"gripper": 1})
 
     def see(self, scene: TaskScene) -> Observation:
-        """Return what is seen now."""
-        if self._cameras:
-            self.picture_time = scene.look()
+        """Return what was at the instant that the scene looks at."""
         seen: Observation = {name: self._arm(scene, name) for name in self._arms}
         if self._things:
-            poses = scene.cell.objects()
+            poses = scene.seen.objects()
             seen["things"] = {name: _float(pose_numbers(poses[name])) for name in self._things}
         if self._goal_size:
             seen["goal"] = _float(scene.goal)
@@ -101,17 +102,16 @@ class Observer:
         pictures, numbers, age = sensors.read()
         if pictures:
             seen["images"] = {**seen.get("images", {}), **pictures}
-            heard = scene.cell.time - age
-            self.picture_time = min(self.picture_time, heard) if self._cameras else heard
+            self.picture_time = scene.cell.time - age
         if numbers:
             seen["sensors"] = {name: _float(values) for name, values in numbers.items()}
 
     def _arm(self, scene: TaskScene, name: str) -> Observation:
-        state, hand = scene.cell.state(name), self._arms[name].gripper
+        state, hand = scene.seen.state(name), self._arms[name].gripper
         seen = {
             "q": _float(state.q),
             "dq": _float(state.dq),
-            "pose": _float(pose_numbers(scene.cell.pose(name))),
+            "pose": _float(pose_numbers(scene.seen.pose(name))),
             "twist": _float(state.twist_ee_in_base),
             "wrench": _float(state.wrench_ext_in_base),
             "target": _float(self._controls[name].target),

@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
-from multipanda_py.cell.cell import Cell
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import first_real_arm
 from multipanda_py.exceptions import SimulationRefused
 from multipanda_py.machine.closing import Closing
@@ -15,27 +20,31 @@ class RowPictures(Closing):
     """Draw all cameras of a scene at one instant, while the loop goes on.
 
     Args:
-        cell: That runs, with simulated arms.
+        config: Of the cell that runs, with simulated arms.
+        sizes: Width and height of pictures that are going to be asked for [pixels].
+
+    What draws them is made at once, which takes longer than arms wait for a target.
 
     Raises:
         SimulationRefused: If an arm is real: what cameras see of it, no scene knows.
+        RenderingUnavailable: If there is no off-screen OpenGL.
 
     Thread: one, always the same.
     """
 
-    def __init__(self, cell: Cell) -> None:
-        if real := first_real_arm(cell.config):
+    def __init__(self, config: CellConfig, sizes: Iterable[tuple[int, int]]) -> None:
+        if real := first_real_arm(config):
             raise SimulationRefused(
                 f"cameras: got {real}, allowed simulated arms, as pictures are of a scene"
             )
-        self._cell, self._view = cell, SceneView(cell.config)
+        self._view = SceneView(config)
         self._renderers: dict[tuple[int, int], Renderer] = {}
+        for width, height in sizes:
+            self.image(None, width, height)
 
-    def look(self) -> float:
-        """Take the cycle of now for the next pictures, and return its time [s]."""
-        row = self._cell.row()
+    def show(self, row: NDArray[np.void]) -> None:
+        """Take a row that the loop has recorded for the next pictures."""
         self._view.show(row)
-        return float(row["time"])
 
     def image(self, camera: str | None, width: int, height: int) -> Image:
         """Return a picture, (height, width, 3), of a camera or, without one, of the free view.
@@ -46,7 +55,7 @@ class RowPictures(Closing):
         """
         size = (width, height)
         if size not in self._renderers:
-            self._renderers[size] = Renderer(self._view.model, width, height)
+            self._renderers[size] = Renderer(self._view.model, width, height, plain=True)
         return self._renderers[size].frame(self._view.data, camera)
 
     def close(self) -> None:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.cell.cell import Cell
+from multipanda_py.cell.moment import RecordedMoment
 from multipanda_py.exceptions import SimulationRefused
 from multipanda_py.gym.pictures import RowPictures
 from multipanda_py.pose import Pose
@@ -26,10 +29,12 @@ class TaskScene:
     Attributes:
         cell: The same, for what is not here.
         goal: Of the episode, as its task has drawn it.
+        seen: States of arms and things at the instant of :meth:`look`.
     """
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
+        self.seen: Cell | RecordedMoment = cell
         self.goal: Vector = np.zeros(0)
         self._pictures: RowPictures | None = None
         self._bases = {
@@ -42,17 +47,31 @@ class TaskScene:
         """Whether the cell is stepped by hand."""
         return self.cell.config.cell.placement == "inline"
 
-    def look(self) -> float:
-        """Take this instant for the next pictures, and return it on the cell's clock [s].
+    def draw(self, sizes: Iterable[tuple[int, int]]) -> None:
+        """Make what draws pictures of such widths and heights [pixels], before arms move.
 
         Raises:
             SimulationRefused: If the arms are real.
         """
+        if not self.is_lockstep:
+            self._pictures = RowPictures(self.cell.config, sizes)
+
+    def look(self, time: float) -> float:
+        """Take an instant for what is seen and drawn next.
+
+        Args:
+            time: On the cell's clock, now or before [s]. In lockstep it is always now.
+
+        Returns:
+            What was taken: the cycle at that instant, or the last one before.
+        """
         if self.is_lockstep:
             return self.cell.time
-        if self._pictures is None:
-            self._pictures = RowPictures(self.cell)
-        return self._pictures.look()
+        moment = self.cell.at(time)
+        self.seen = moment
+        if self._pictures is not None:
+            self._pictures.show(moment.row)
+        return moment.time
 
     def image(self, camera: str, width: int, height: int) -> Image:
         """Return a picture of the instant that was looked at, (height, width, 3).
@@ -61,9 +80,10 @@ class TaskScene:
             UnknownName: If the scene has no such camera.
             RenderingUnavailable: If there is no off-screen OpenGL.
         """
-        drawn = self._pictures or self.cell.simulation
-        picture: Image = drawn.image(None if camera == FREE else camera, width, height)
-        return picture
+        view = None if camera == FREE else camera
+        if self._pictures is not None:
+            return self._pictures.image(view, width, height)
+        return self.cell.simulation.image(view, width, height, plain=True)
 
     def close(self) -> None:
         """Let go of what draws pictures; safe to call twice."""

@@ -60,6 +60,22 @@ class RowRing:
                 return row
         return None
 
+    def newest_until(self, column: int, most: float) -> NDArray[np.float64]:
+        """Return a copy of the newest row, (n,), whose number in a column is at most ``most``.
+
+        The column grows with the rows, such as time. If it is more in all rows that are kept, the
+        oldest of them is returned. Call it when there is a row. Thread: any.
+        """
+        while True:
+            count = self.count
+            number = count - 1
+            oldest = max(0, count - ROWS + _MARGIN)
+            while number > oldest and self.flat[number % ROWS, column] > most:
+                number -= 1
+            row: NDArray[np.float64] = self.flat[number % ROWS].copy()
+            if number > self.count - ROWS:
+                return row
+
     def read(self, since: int, most: int = ROWS) -> tuple[int, NDArray[np.void]]:
         """Return copies of rows after the first ``since``, oldest first. Thread: any.
 

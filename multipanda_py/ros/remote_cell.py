@@ -181,6 +181,10 @@ class RosCell:
         """When the newest states of all arms were measured, from the first one on [s]."""
         return min(arm.stamp for arm in self._arms.values()) - self._origin
 
+    def at(self, time: float) -> RosCell:
+        """Return what was heard last: of instants before nothing is kept."""
+        return self
+
     def laws_for(self, arms: Sequence[str], law: str, period: float) -> dict[str, str]:
         """Return by arm the controllet of a type that targets are for, and get ready to send them.
 

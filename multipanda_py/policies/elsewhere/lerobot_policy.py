@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A policy that LeRobot has trained, in the environment that has LeRobot: nothing else is needed.
+
+Written for LeRobot 0.4.4 (``PreTrainedPolicy.predict_action_chunk``, processors beside the model).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+IMAGES, BEGINS = "observation.images.", "begins"
+
+
+def make(path: str, sizes: str, task: str, device: str) -> Callable[[dict[str, Any]], Any]:
+    """Return the policy of a folder that LeRobot has saved.
+
+    Args:
+        path: With ``config.json``, ``model.safetensors`` and the processors.
+        sizes: JSON: shapes of what is seen and of ``action``, by key of the data set.
+        task: What is to be done, in a sentence.
+        device: Of torch.
+
+    Raises:
+        ValueError: If the policy was trained on other numbers, or asks for a history.
+    """
+    torch = import_module("torch")
+    factory = import_module("lerobot.policies.factory")
+    config = import_module("lerobot.configs.policies").PreTrainedConfig.from_pretrained(path)
+    config.device = device
+    check(config, json.loads(sizes))
+    model = factory.get_policy_class(config.type).from_pretrained(path, config=config)
+    model.to(device).eval()
+    before, after = factory.make_pre_post_processors(
+        config, pretrained_path=path,
+        preprocessor_overrides={"device_processor": {"device": device}},
+    )  # fmt: skip
+
+    def answer(seen: dict[str, Any]) -> Any:
+        if bool(seen.pop(BEGINS)):
+            model.reset()
+        batch: dict[str, Any] = {"task": [task]}
+        for key in config.input_features:
+            array = torch.from_numpy(np.ascontiguousarray(seen[key]))
+            if key.startswith(IMAGES):
+                array = array.permute(2, 0, 1).float() / 255.0
+            batch[key] = array[None].float()
+        with torch.inference_mode():
+            return after(model.predict_action_chunk(before(batch)))[0].float().cpu().numpy()
+
+    return answer
+
+
+def check(config: Any, sizes: dict[str, list[int]]) -> None:
+    """Raise ValueError if a policy is not for such observations and actions."""
+    wanted = {key: list(feature.shape) for key, feature in config.input_features.items()}
+    wanted |= {key: list(feature.shape) for key, feature in config.output_features.items()}
+    faults = [
+        f"{key}: trained with {shape}, the environment has {sizes.get(key, 'none')}"
+        for key, shape in wanted.items()
+        if sizes.get(key) != shape
+    ]
+    if getattr(config, "n_obs_steps", 1) != 1:
+        faults.append(f"n_obs_steps: got {config.n_obs_steps}, allowed 1, as no history is kept")
+    if faults:
+        raise ValueError("; ".join(faults))

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was at an instant is read as it was recorded, whatever the loop has done since."""
+
+import numpy as np
+import pytest
+
+from multipanda_py.cell.cell import Cell
+from multipanda_py.config.cell_file import CellConfig
+
+pytestmark = [pytest.mark.sim]
+
+
+def test_a_moment_is_the_cycle_of_its_instant():
+    config = CellConfig.from_dict(
+        {"cell": {"name": "moment", "placement": "inline"}, "arms": {"arm": {"hand": False}}}
+    )
+    with Cell(config) as cell:
+        cell.step(20)
+        begin, then = cell.time, cell.state("arm").q.copy()
+        cell.step(200)
+        moment = cell.at(begin)
+        assert moment.time == begin
+        assert np.array_equal(moment.state("arm").q, then)
+        _, rows = cell.rows()
+        for ago in (0.0, 0.0316, 0.15):
+            wanted = rows["time"][np.abs(rows["time"] - (cell.time - ago)).argmin()]
+            assert cell.at(cell.time - ago).time == wanted
+        assert cell.at(cell.time + 5.0).time == cell.time, "what is to come is not known"
+        assert cell.at(-5.0).time == rows["time"][0]
+        assert cell.at(cell.time).pose("arm").position == pytest.approx(cell.pose("arm").position)
