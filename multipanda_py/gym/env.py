@@ -233,15 +233,16 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         numbers = self._checked(action)
         if self._is_remote:  # all arms, before one is told anything
             self._cell.check()
-        for name, place in self._places.items():
-            state = self._cell.state(name)
-            if state.fault:
-                continue
-            if state.owner != f"{name}/{LAW}":
+        states = {name: self._cell.state(name) for name in self._places}
+        for name, state in states.items():
+            if not state.fault and state.owner != f"{name}/{LAW}":
                 raise ActionRejected(
                     f"step: {state.owner} has {name}, which was stopped or heard nothing of this "
                     "program for too long; allowed after reset()"
                 )
+        for name, place in self._places.items():
+            if states[name].fault:
+                continue
             self._controls[name].send(self._cell, numbers[place])
             if name in self._hands:
                 self._hands[name].send(self._cell, float(numbers[place.stop]))
