@@ -33,7 +33,7 @@ from multipanda_py.simulation.elasticity import (
 from multipanda_py.simulation.external_torque import ExternalTorque
 from multipanda_py.simulation.joint_servo import JointServo
 from multipanda_py.simulation.mjcf import build_scene
-from multipanda_py.simulation.mujoco_warnings import diverged, listen
+from multipanda_py.simulation.mujoco_warnings import diverged, listen, was_reset
 from multipanda_py.simulation.perturbation import add_payload, scale_inertia
 from multipanda_py.simulation.perturbed_arm import perturbed, with_all_friction
 from multipanda_py.simulation.presence import Presence, let_come_and_go
@@ -307,7 +307,7 @@ class Mujoco(Backend[FrankaSettings]):
         else:
             self._compliant.command()
             self._compliant.step(self._steps)
-        if self.data.time <= before:
+        if was_reset(self.data, before):
             raise BackendError(diverged("the simulation diverged and was reset"))
 
     def faults(self) -> list[tuple[int, str]]:

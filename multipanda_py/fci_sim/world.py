@@ -17,7 +17,7 @@ from multipanda_py.robots.fci_limits import LOWER, UPPER
 from multipanda_py.simulation.drive import Drive
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import put
-from multipanda_py.simulation.mujoco_warnings import diverged, listen
+from multipanda_py.simulation.mujoco_warnings import diverged, listen, was_reset
 
 with extras_named():
     import mujoco
@@ -185,7 +185,7 @@ class RobotWorld:
         model, data = self.model, self.data
         before = data.time
         mujoco.mj_step2(model, data)
-        if data.time <= before:
+        if was_reset(data, before):
             raise BackendError(diverged("the simulated arm diverged"))
         contact = self._contact
         contact[:] = 0.0

@@ -34,7 +34,7 @@ from multipanda_py.gym.task import GymTask
 from multipanda_py.gym.task_named import task_named
 from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.perturbation import PerturbationSpec
-from multipanda_py.state import Vector
+from multipanda_py.state import ArmSnapshot, Vector
 
 Action = NDArray[np.float32]
 SIZE = (128, 128)
@@ -231,15 +231,11 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         if not self._is_open:
             raise ActionRejected("step: got an action before an episode, allowed after reset()")
         numbers = self._checked(action)
-        if self._is_remote:  # all arms, before one is told anything
-            self._cell.check()
         states = {name: self._cell.state(name) for name in self._places}
-        for name, state in states.items():
-            if not state.fault and state.owner != f"{name}/{LAW}":
-                raise ActionRejected(
-                    f"step: {state.owner} has {name}, which was stopped or heard nothing of this "
-                    "program for too long; allowed after reset()"
-                )
+        if self._is_remote:  # all arms, before one is told anything
+            self._cell.check()  # it hears who has them later, and gives diagnostics their time
+        else:
+            self._refuse_of_others(states)
         for name, place in self._places.items():
             if states[name].fault:
                 continue
@@ -324,6 +320,14 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         for name, hand in self._hands.items():
             hand.again(self._cell, state.hands[name])
         return self._look()
+
+    def _refuse_of_others(self, states: Mapping[str, ArmSnapshot]) -> None:
+        for name, state in states.items():
+            if not state.fault and state.owner != self._laws[name]:
+                raise ActionRejected(
+                    f"step: {state.owner} has {name}, which was stopped or heard nothing of this "
+                    "program for too long; allowed after reset()"
+                )
 
     def _begun(self, what: str) -> None:
         if not self._is_open:

@@ -12,6 +12,14 @@ import logging
 import mujoco
 
 _DIVERGED = "unstable"
+_GAVE_UP = [
+    int(one)
+    for one in (
+        mujoco.mjtWarning.mjWARN_BADQPOS,
+        mujoco.mjtWarning.mjWARN_BADQVEL,
+        mujoco.mjtWarning.mjWARN_BADQACC,
+    )
+]
 _KIND = 24  # characters of a warning that do not depend on numbers in it
 
 _log = logging.getLogger(__name__)
@@ -28,6 +36,18 @@ def listen() -> None:
 def diverged(what: str) -> str:
     """Say in one line that a simulation has diverged, and what MuJoCo found."""
     return f"{what}: {_newest}" if _DIVERGED in _newest else what
+
+
+def was_reset(data: mujoco.MjData, before: float) -> bool:
+    """Return whether MuJoCo has put everything to its start while it made a step.
+
+    Time tells, but in the very first step: it begins at 0, as what was put to its start does.
+
+    Args:
+        data: After the step.
+        before: Its time before [s].
+    """
+    return bool(data.time <= before or (before == 0.0 and data.warning.number[_GAVE_UP].any()))
 
 
 def _keep(text: str) -> None:

@@ -178,6 +178,17 @@ def test_every_episode_has_a_twin_of_its_own_and_a_seed_has_one(make):
     assert all(0.1 <= mass <= 0.9 for mass in masses)
 
 
+def test_a_step_refused_for_one_arm_told_the_arms_before_it(make):
+    env = make("reach_two")
+    env.reset(seed=0)
+    env.cell.switch(deactivate=["right/gym"])
+    with pytest.raises(ActionRejected, match=r"right/hold has right"):
+        env.step(np.ones(env.action_space.shape))
+    before = env.cell.state("left").q
+    env.cell.step(100)
+    assert env.cell.state("left").q == pytest.approx(before, abs=1e-9)
+
+
 def test_features_that_are_left_out_are_not_there_nor_are_their_parameters(make):
     env = make("hand_over", features=["nullspace", "coriolis"])
     env.reset(seed=0)

@@ -77,9 +77,10 @@ def stay(env):
         env.step(env.hold_action())
 
 
-def test_a_policy_acts_on_a_node_by_the_same_code(lab, cell):
+def test_a_policy_acts_on_a_node_by_the_same_code(lab, cell, request):
     topics = {"side": (f"{LAB}/side/image_raw", LONG), "felt": f"{LAB}/arm/external_wrench"}
     env = CellEnv(Down(), cell=cell, rate=10.0, control="pose", topics=topics)
+    request.addfinalizer(env._sensors.close)
 
     def policy(seen):
         poses = np.repeat(seen["arm"]["target"][None, :], 20, axis=0)
@@ -96,7 +97,6 @@ def test_a_policy_acts_on_a_node_by_the_same_code(lab, cell):
     assert runner._seen["sensors"]["felt"] == pytest.approx(runner._seen["arm"]["wrench"], abs=2.0)
     assert runner._seen["arm"]["gripper"] == pytest.approx([1.0], abs=0.05)
     assert (np.diff(runner.log["time"]) > 0.0).all()
-    env._sensors.close()
 
 
 def test_it_goes_back_to_where_it_starts_and_puts_things_there(lab, env, cell):

@@ -27,9 +27,10 @@ JOINT = "joint_impedance_controller"
 
 
 def stated():
-    """Yield topic, reliability and durability of every row of the page's tables."""
+    """Yield topic, reliability and durability of every row of the page but of cameras."""
     row = r"^\| `([\w/<>]+)` \| `\w+/msg/\w+` \| ([a-z ]+), ([a-z ]+), \d+ \|"
-    for name, reliability, durability in re.findall(row, PAGE.read_text(), re.M):
+    page = re.sub(r"## Cameras.*?(?=\n## )", "", PAGE.read_text(), flags=re.S)
+    for name, reliability, durability in re.findall(row, page, re.M):
         for arm in ("left", "right"):
             topic = "/" + name.replace("<arm>", arm).replace("<thing>", "box").lstrip("/")
             yield topic, (WORDS[reliability], WORDS[durability])
