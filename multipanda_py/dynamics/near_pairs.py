@@ -92,11 +92,8 @@ class NearPairs:
             least: Up to which they matter in any case, for what is ahead of the arms [m].
             speeds: What no point of any link is faster than, at the places of groups [m/s].
         """
-        scene, found = self._scene, []
-        pin.computeJointJacobians(scene.model, scene.data)
-        for jacobian, twists, state in zip(self._jacobians, self._twists, everyone):
-            np.cumsum((jacobian * state.dq).T, axis=0, out=twists[1 : 1 + state.n_joints])
-        twist_of = self._twists.tolist()
+        found: list[Pair] = []
+        twist_of: list[list[list[float]]] = []  # which the first pair that may matter asks for
         for group, matters in near:
             in_any_case = least if group.is_foreseen else -math.inf
             for index, result in enumerate(group.results):
@@ -110,6 +107,7 @@ class NearPairs:
                 fastest = SURELY * (speeds[first] + speeds[second])
                 if distance >= max(begin, in_any_case, self._reach(fastest)):
                     continue  # its rate, which costs most, is no more than that
+                twist_of = twist_of or self._twists_of(everyone)
                 wrench, rate, joints = _unit_wrench(result), 0.0, group.pairs[index]
                 if joints[0]:
                     rate -= _product(wrench, twist_of[group.movers[0]][joints[0]])
@@ -119,6 +117,15 @@ class NearPairs:
                 if is_near or distance < in_any_case:
                     pair = Pair(distance, rate, begin, is_near, (group, index))
                     found.append(self._pair(group, joints, wrench, pair))
+        return found
+
+    def _twists_of(self, everyone: Sequence[ArmState]) -> list[list[list[float]]]:
+        """Return the twists of all links at the world's origin, by body and joint."""
+        scene = self._scene
+        pin.computeJointJacobians(scene.model, scene.data)
+        for jacobian, twists, state in zip(self._jacobians, self._twists, everyone):
+            np.cumsum((jacobian * state.dq).T, axis=0, out=twists[1 : 1 + state.n_joints])
+        found: list[list[list[float]]] = self._twists.tolist()
         return found
 
     def _pair(
