@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ from multipanda_py.residual.network import RealTimeNetwork
 from multipanda_py.residual.weights_file import TrainedResidual
 from multipanda_py.state import Vector
 
-_minimum, _maximum, _largest = np.minimum, np.maximum, np.maximum.reduce
-_multiply, _subtract, _absolute = np.multiply, np.subtract, np.absolute
-_isfinite, _all = np.isfinite, np.logical_and.reduce
+_minimum, _maximum, _dot = np.minimum, np.maximum, np.dot
+_multiply, _subtract, _absolute, _add = np.multiply, np.subtract, np.absolute, np.add
+_isfinite = math.isfinite
 FADE = 0.05
 """How far outside the training's range a state may be before nothing is predicted, normalised."""
 WARM_UP = 0.5
@@ -88,19 +89,24 @@ class LiveResidual:
         self._middle, self._bound = 0.5 * (trained.low + trained.high), trained.bound
         self._half, self._minus_bound = 0.5 * (trained.high - trained.low), -trained.bound
         self._warm_up = round(WARM_UP * trained.rate)
-        self._inputs, self._bodies, self._rate = trained.inputs(), trained.bodies, trained.rate
+        self._inputs, self._bodies = trained.inputs(), trained.bodies
+        self._rate = trained.rate
         size, n = net.size, len(joints)
         self._last_dq, self._ddq = np.zeros(n), np.zeros(n)
         self._of_torque = 1.0 / self._scale.span[2 * n :]
-        self._state, self._hat, self._off = (np.zeros(size) for _ in range(3))
-        self._finite = np.zeros(size, dtype=bool)
-        self._inverse_span, self._span = 1.0 / self._scale.span, self._scale.span
+        self._state = self._inputs.state
+        self._q, self._dq, self._tau = np.split(self._state, 3)
+        self._hat, self._off = np.zeros(size), np.zeros(size)
+        self._hat_tau = self._hat[2 * n :]
+        self._low, self._span = self._scale.low, self._scale.span
+        self._inverse_span = 1.0 / self._span
         self.residual, self.of_bodies, self.confidence = np.zeros(size), np.zeros(n), 0.0
         self.reset()
 
     def reset(self) -> None:
         """Forget everything and look on again."""
         self._net.reset()
+        self._inputs.reset()
         self._seen, self._turn = 0, self._first
         self.residual[:] = self.of_bodies[:] = 0.0
         self.confidence = 0.0
@@ -109,12 +115,14 @@ class LiveResidual:
         """Return all that it goes on from; changed by the next step."""
         return (
             *self._net.states, self._last_dq, self.residual, self.of_bodies,
-            self.confidence, self._seen, self._turn,
+            self._inputs.memory(), self.confidence, self._seen, self._turn,
         )  # fmt: skip
 
     def remember(self, memory: Any) -> None:
         """Go on from what :meth:`memory` returned."""
-        *vectors, self.confidence, self._seen, self._turn = memory
+        *vectors, inputs, self.confidence, self._seen, self._turn = memory
+        self._inputs.remember(inputs)
+        live: tuple[Any, ...]
         live = (*self._net.states, self._last_dq, self.residual, self.of_bodies)
         for own, saved in zip(live, vectors):
             own[:] = saved
@@ -124,40 +132,42 @@ class LiveResidual:
         turn, self._turn = self._turn, (self._turn + 1) % self._every
         if turn:
             return self.residual
-        state, n = self._state, q.size
-        state[:n], state[n : 2 * n], state[2 * n :] = q, dq, tau
-        _subtract(state, self._scale.low, state)
-        _multiply(state, self._inverse_span, state)
-        if not _all(_isfinite(state, self._finite)):
+        state = self._state
+        self._q[:], self._dq[:], self._tau[:] = q, dq, tau
+        _multiply(_subtract(state, self._low, state), self._inverse_span, state)
+        if not _isfinite(_dot(state, state)):
             self.reset()
             return self.residual
-        found = self._net.step(self._inputs.of(state))
+        self._inputs.follow()
+        found = self._hat
+        found[:] = self._net.step(self._inputs.seen)
         if self._bodies is not None:
-            self._add(self._bodies, q, dq, found)
-        if not _all(
-            _isfinite(found, self._finite)
-        ):  # sums of a huge state overflow within the network
+            self._add_bodies(self._bodies, q, dq)
+        if not _isfinite(_dot(found, found)):  # sums of a huge state overflow in the network
             self.reset()
             return self.residual
-        self._seen = min(self._seen + 1, 2 * self._warm_up)
-        self.confidence = self._known(state) * max(0.0, self._seen / self._warm_up - 1.0)
-        hat = _maximum(found, self._minus_bound, out=self._hat)
-        _minimum(hat, self._bound, out=hat)
-        _multiply(hat, self._span, self.residual)
-        _multiply(self.of_bodies, self.confidence, self.of_bodies)
-        return _multiply(self.residual, self.confidence, self.residual)
+        _minimum(_maximum(found, self._minus_bound, out=found), self._bound, out=found)
+        _multiply(found, self._span, self.residual)
+        self.confidence = known = self._known(state)
+        if known != 1.0:
+            _multiply(self.of_bodies, known, self.of_bodies)
+            _multiply(self.residual, known, self.residual)
+        return self.residual
 
-    def _add(self, bodies: BodyDifference, q: Vector, dq: Vector, found: Vector) -> None:
+    def _add_bodies(self, bodies: BodyDifference, q: Vector, dq: Vector) -> None:
         """Add the torques of bodies to a normalised residual."""
-        n, last = q.size, self._last_dq
-        _subtract(dq, last if self._seen else dq, self._ddq)
+        last, ddq = self._last_dq, self._ddq
+        _multiply(_subtract(dq, last if self._seen else dq, ddq), self._rate, ddq)
         last[:] = dq
-        _multiply(self._ddq, self._rate, self._ddq)
-        self.of_bodies[:] = bodies.torques(q, dq, self._ddq)
-        found[2 * n :] += _multiply(self.of_bodies, self._of_torque, self._ddq)
+        self.of_bodies[:] = bodies.torques(q, dq, ddq)
+        _add(self._hat_tau, _multiply(self.of_bodies, self._of_torque, ddq), self._hat_tau)
 
     def _known(self, state: Vector) -> float:
-        """Return w of a normalised state."""
+        """Return s w of one more normalised state."""
+        if self._seen < 2 * self._warm_up:
+            self._seen += 1
         off = _subtract(state, self._middle, self._off)
         _subtract(_absolute(off, off), self._half, off)
-        return min(1.0, max(0.0, 1.0 - float(_largest(off)) / FADE))
+        farthest = off[off.argmax()]
+        inside = 1.0 if farthest <= 0.0 else max(0.0, 1.0 - float(farthest) / FADE)
+        return inside * max(0.0, self._seen / self._warm_up - 1.0)

@@ -6,11 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.state import Matrix, Vector
 
 _dot, _add, _multiply, _tanh = np.dot, np.add, np.multiply, np.tanh
+Single = NDArray[np.float32]
+"""What layers calculate with: they were trained so, and tanh takes a third of the time."""
 GATES = 4
 """Input, forget, candidate and output, in this order, of h rows each."""
 
@@ -56,13 +59,17 @@ class Lstm:
         (i, f, g, o) = (\sigma, \sigma, \tanh, \sigma)(W x + U h + b), \qquad
         c \leftarrow f \odot c + i \odot g, \qquad h \leftarrow o \odot \tanh c
 
-    The three sigmoids are a hyperbolic tangent of half the size, moved: one call serves all gates.
+    Within, gates are in the order g, f, i, o behind c, so that both products of the cell are one;
+    the three sigmoids are a hyperbolic tangent of half the size, moved: one call serves all gates;
+    and the bias is the weight of a one between x and h.
 
     Source: Hochreiter and Schmidhuber, Neural Computation 1997, with the forget gate of Gers,
     Schmidhuber and Cummins 2000.
 
     Args:
         weights: Of the layer.
+        row: Where x, a one and h are, (m + 1 + h,), so that layers can stand in one row; its own
+            if none is given.
 
     Attributes:
         output: h, (h,); changed in place by every step.
@@ -70,20 +77,25 @@ class Lstm:
     Thread: one.
     """
 
-    def __init__(self, weights: LstmWeights) -> None:
+    def __init__(self, weights: LstmWeights, row: Single | None = None) -> None:
         h, m = weights.units, weights.inputs
-        half = np.full(GATES * h, 0.5)
-        half[2 * h : 3 * h] = 1.0
-        stacked = np.hstack([weights.of_input, weights.of_output])
-        self._matrix, self._bias = half[:, None] * stacked, half * weights.bias
-        self._scale, self._shift = half, 1.0 - half
-        self._both, self._gates = np.zeros(m + h), np.zeros(GATES * h)
-        self._input, self.output = self._both[:m], self._both[m:]
-        self._in, self._forget, self._new, self._out = self._gates.reshape(GATES, h)
-        self._cell, self._part = np.zeros(h), np.zeros(h)
+        self._row = np.zeros(m + 1 + h, np.float32) if row is None else row
+        self._row[m] = 1.0
+        self._input, self.output = self._row[:m], self._row[m + 1 :]
+        stacked = np.column_stack([weights.of_input, weights.bias, weights.of_output])
+        gates_in, forget, new, out = np.split(stacked, GATES)
+        halves = np.vstack([new, 0.5 * forget, 0.5 * gates_in, 0.5 * out])
+        self._matrix: Single = halves.astype(np.float32)
+        self._scale: Single = np.repeat([1.0, 0.5, 0.5, 0.5], h).astype(np.float32)
+        self._shift: Single = np.float32(1.0) - self._scale
+        self._all = np.zeros((1 + GATES) * h, np.float32)
+        self._parts = np.zeros(2 * h, np.float32)
+        self._cell, self._gates = self._all[:h], self._all[h:]
+        self._before, self._shares = self._all[: 2 * h], self._all[2 * h : 4 * h]
+        self._out, self._kept, self._added = self._all[4 * h :], *np.split(self._parts, 2)
 
     @property
-    def states(self) -> tuple[Vector, Vector]:
+    def states(self) -> tuple[Single, Single]:
         """What it carries from step to step, live: h and c, (h,) each."""
         return self.output, self._cell
 
@@ -92,16 +104,21 @@ class Lstm:
         self.output[:] = 0.0
         self._cell[:] = 0.0
 
-    def step(self, x: Vector) -> Vector:
+    def step(self, x: Vector | Single) -> Single:
         """Take an input in, (m,); return h, (h,), which the next step changes."""
-        gates, cell, part, output = self._gates, self._cell, self._part, self.output
         self._input[:] = x
-        _dot(self._matrix, self._both, gates)
-        _tanh(_add(gates, self._bias, gates), gates)
+        self.go_on()
+        return self.output
+
+    def go_on(self) -> None:
+        """Take the input in that stands in its row."""
+        gates, cell, part = self._gates, self._cell, self._kept
+        _dot(self._matrix, self._row, gates)
+        _tanh(gates, gates)
         _add(_multiply(gates, self._scale, gates), self._shift, gates)
-        _multiply(cell, self._forget, cell)
-        _add(cell, _multiply(self._in, self._new, part), cell)
-        return _multiply(_tanh(cell, part), self._out, output)
+        _multiply(self._before, self._shares, self._parts)
+        _add(part, self._added, cell)
+        _multiply(_tanh(cell, part), self._out, self.output)
 
     def run(self, rows: Matrix, backwards: bool = False) -> Matrix:
         """Return the outputs for a sequence (k, m) from nothing known, (k, h).

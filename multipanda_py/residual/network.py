@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.residual.lstm import Lstm, LstmWeights
+from multipanda_py.residual.lstm import Lstm, LstmWeights, Single
 from multipanda_py.state import Matrix, Vector
 
 REAL_TIME, PRECISE = "real_time", "precise"
@@ -28,28 +28,39 @@ def layer(arrays: Arrays, name: str) -> LstmWeights:
 
 
 class Dense:
-    """The last layer: :math:`y = W x + b`, without a nonlinearity."""
+    r"""The last layer, without a nonlinearity: :math:`y = W h + V x + b`.
 
-    def __init__(self, arrays: Arrays, inputs: int, outputs: int) -> None:
+    V, ``direct.weight``, is from inputs past the recurrent layers; a network may have none.
+    """
+
+    def __init__(self, arrays: Arrays, hidden: int, inputs: int, outputs: int) -> None:
         self.weight, self.bias = arrays["dense.weight"], arrays["dense.bias"]
-        if self.weight.shape != (outputs, inputs) or self.bias.shape != (outputs,):
+        self.direct = arrays.get("direct.weight", np.zeros((outputs, inputs)))
+        found = [self.weight.shape, self.bias.shape, self.direct.shape]
+        allowed = [(outputs, hidden), (outputs,), (outputs, inputs)]
+        if found != allowed:
             raise ConfigurationError(
-                f"dense layer: got {self.weight.shape} and {self.bias.shape}, allowed "
-                f"{(outputs, inputs)} and {(outputs,)}"
+                "dense layer: got {}, {} and direct weights {}, allowed {}, {} and {}".format(
+                    *found, *allowed
+                )
             )
 
 
 class RealTimeNetwork:
     r"""Predict the residual of now from all states until now.
 
-    .. math:: \hat r_k = W_d h^{(2)}_k + b_d, \quad h^{(2)} = \mathrm{LSTM}(h^{(1)}), \quad
-        h^{(1)} = \mathrm{LSTM}(\hat x)
+    .. math:: \hat r_k = W_d h^{(2)}_k + V_d x_k + b_d, \quad
+        h^{(2)} = \mathrm{LSTM}(h^{(1)}), \quad h^{(1)} = \mathrm{LSTM}(x)
+
+    All that it goes on from stands in one row, :math:`(x, 1, h^{(1)}, 1, h^{(2)})`, of which each
+    layer takes a part.
 
     Args:
-        arrays: Weights by name, see :data:`LAYERS`, and ``dense.weight``, ``dense.bias``.
+        arrays: Weights by name, see :data:`LAYERS`, ``dense.weight``, ``dense.bias``, and perhaps
+            ``direct.weight``.
 
     Attributes:
-        inputs: Numbers that it sees at once.
+        inputs: Numbers m that it sees at once.
         size: Of a residual, 3 n.
 
     Source: Realeasy, the real-time network: two layers of 3 n units, states carried.
@@ -64,12 +75,19 @@ class RealTimeNetwork:
             raise ConfigurationError(
                 f"second layer: got {second.inputs} inputs, allowed {first.units}"
             )
-        self._first, self._second = Lstm(first), Lstm(second)
-        self._dense = Dense(arrays, second.units, self.size)
-        self._residual = np.zeros(self.size)
+        m, end = self.inputs, self.inputs + 1 + first.units
+        self._row: Single = np.zeros(end + 1 + second.units, np.float32)
+        self._seen = self._row[:m]
+        self._first = Lstm(first, self._row[:end])
+        self._second = Lstm(second, self._row[m + 1 :])
+        dense = Dense(arrays, second.units, m, self.size)
+        nothing = np.zeros((self.size, 1 + first.units))
+        found = np.column_stack([dense.direct, nothing, dense.bias, dense.weight])
+        self._dense: Single = found.astype(np.float32)
+        self._residual: Single = np.zeros(self.size, np.float32)
 
     @property
-    def states(self) -> tuple[Vector, ...]:
+    def states(self) -> tuple[Single, ...]:
         """What both layers carry from step to step, live."""
         return (*self._first.states, *self._second.states)
 
@@ -78,11 +96,12 @@ class RealTimeNetwork:
         self._first.reset()
         self._second.reset()
 
-    def step(self, state: Vector) -> Vector:
+    def step(self, x: Vector) -> Single:
         """Return the normalised residual (3 n,) of an input; changed by the next step."""
-        hidden = self._second.step(self._first.step(state))
-        np.dot(self._dense.weight, hidden, self._residual)
-        return np.add(self._residual, self._dense.bias, self._residual)
+        self._seen[:] = x
+        self._first.go_on()
+        self._second.go_on()
+        return np.dot(self._dense, self._row, self._residual)
 
     def run(self, rows: Matrix) -> Matrix:
         """Return the normalised residuals (k, 3 n) of a motion's inputs from its start."""
@@ -93,8 +112,8 @@ class RealTimeNetwork:
 class PreciseNetwork:
     r"""Predict the residuals of a whole motion, each from all that was before and comes after.
 
-    .. math:: \hat r = W_d (\overrightarrow{h}^{(2)} + \overleftarrow{h}^{(2)}) + b_d, \qquad
-        h^{(1)} = [\overrightarrow{h}^{(1)}, \overleftarrow{h}^{(1)}]
+    .. math:: \hat r = W_d (\overrightarrow{h}^{(2)} + \overleftarrow{h}^{(2)}) + V_d x + b_d,
+        \qquad h^{(1)} = [\overrightarrow{h}^{(1)}, \overleftarrow{h}^{(1)}]
 
     The first layer's directions are put side by side, the second's are added.
 
@@ -116,14 +135,15 @@ class PreciseNetwork:
                 f"layers: got {[w.inputs for w in weights]} inputs, allowed {allowed}"
             )
         self._layers = [Lstm(one) for one in weights]
-        self._dense = Dense(arrays, weights[2].units, self.size)
+        self._dense = Dense(arrays, weights[2].units, self.inputs, self.size)
 
     def run(self, rows: Matrix) -> Matrix:
         """Return the normalised residuals (k, 3 n) of a motion's inputs."""
         forwards, backwards, again, back = self._layers
         first = np.hstack([forwards.run(rows), backwards.run(rows, backwards=True)])
         second = again.run(first) + back.run(first, backwards=True)
-        found: Matrix = second @ self._dense.weight.T + self._dense.bias
+        found: Matrix = second @ self._dense.weight.T + rows @ self._dense.direct.T
+        found += self._dense.bias
         return found
 
 

@@ -20,7 +20,9 @@ from multipanda_py.residual.network import Arrays, PreciseNetwork, RealTimeNetwo
 from multipanda_py.residual.normalisation import Normalisation
 from multipanda_py.state import Matrix, Vector
 
-FORMAT = 2
+FORMAT = 3
+OLDER = 2
+"""The same without springs and direct weights; it is read as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,7 @@ class TrainedResidual:
         data: Digest of the training data.
         speeds: What speeds are compared with in the network's inputs, (s,) [rad/s].
         bodies: What the plant's bodies are more than the twin's; the network knows the rest.
+        distances: Of springs that slip, in its inputs, (d,) [rad, m].
     """
 
     kind: str
@@ -54,6 +57,7 @@ class TrainedResidual:
     data: str
     speeds: Vector = field(default_factory=lambda: np.zeros(0))
     bodies: BodyDifference | None = None
+    distances: Vector = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         n, size = len(self.joints), 3 * len(self.joints)
@@ -66,8 +70,8 @@ class TrainedResidual:
             )
         if (inputs := self.inputs().size) != net.inputs:
             raise ConfigurationError(
-                f"residual of {n} joints and {len(self.speeds)} speeds: got weights of "
-                f"{net.inputs} inputs, allowed {inputs}"
+                f"residual of {n} joints, {len(self.speeds)} speeds and {len(self.distances)} "
+                f"springs: got weights of {net.inputs} inputs, allowed {inputs}"
             )
         if self.bodies is not None and len(self.bodies.parts["axes"]) != n:
             raise ConfigurationError(
@@ -96,7 +100,7 @@ class TrainedResidual:
 
     def inputs(self) -> Inputs:
         """Return what turns normalised states into the network's inputs."""
-        return Inputs(self.normalisation, self.speeds)
+        return Inputs(self.normalisation, self.speeds, self.distances)
 
     def run(self, states: Matrix) -> Matrix:
         """Return the normalised residuals of a motion's states (k, 3 n), within the bound."""
@@ -122,7 +126,7 @@ class TrainedResidual:
         parts |= {
             name: np.asarray(getattr(self, name), float) for name in ("low", "high", "bound")
         }
-        parts["speeds"] = np.asarray(self.speeds, float)
+        parts |= {name: np.asarray(getattr(self, name), float) for name in ("speeds", "distances")}
         if self.bodies is not None:
             parts |= {f"bodies.{name}": part for name, part in self.bodies.parts.items()}
         parts |= {"scale_low": self.normalisation.low, "scale_high": self.normalisation.high}
@@ -150,8 +154,10 @@ def load_residual(path: Path) -> TrainedResidual:
         raise ConfigurationError(
             f"{path}: was cut or changed: its digest is not that of its parts"
         )
-    if about.get("format") != FORMAT:
-        raise ConfigurationError(f"{path}: got format {about.get('format')}, allowed {FORMAT}")
+    if (form := about.get("format")) not in (OLDER, FORMAT):
+        raise ConfigurationError(f"{path}: got format {form}, allowed {OLDER} or {FORMAT}")
+    if form == OLDER:
+        found["distances"] = np.zeros(0)
     weights = {
         name.removeprefix("weights."): part
         for name, part in found.items() if name.startswith("weights.")
@@ -165,7 +171,7 @@ def load_residual(path: Path) -> TrainedResidual:
             about["kind"], weights, Normalisation(found["scale_low"], found["scale_high"]),
             about["robot"], tuple(about["joints"]), float(about["rate"]),
             found["low"], found["high"], found["bound"], about["data"], found["speeds"],
-            BodyDifference.of_parts(bodies) if bodies else None,
+            BodyDifference.of_parts(bodies) if bodies else None, found["distances"],
         )  # fmt: skip
     except KeyError as error:
         raise ConfigurationError(f"{path}: not a trained residual: {error} is missing") from None

@@ -32,7 +32,7 @@ class SeenMotion:
 
     @classmethod
     def of(
-        cls, motion: PairedMotion, pairs: PairedMotions, speeds: Vector,
+        cls, motion: PairedMotion, pairs: PairedMotions, inputs: Inputs,
         bodies: BodyDifference | None,
     ) -> SeenMotion:  # fmt: skip
         """Return that of a motion of a table."""
@@ -41,7 +41,7 @@ class SeenMotion:
         if bodies is not None:
             q, dq, _ = np.hsplit(scale.state_of(motion.twin), 3)
             residual[:, 2 * n :] -= bodies.run(q, dq, pairs.rate) / scale.span[2 * n :]
-        return cls(Inputs(scale, speeds).rows(motion.twin), residual)
+        return cls(inputs.rows(motion.twin), residual)
 
 
 def standard_of(motions: list[SeenMotion]) -> Standard:

@@ -25,6 +25,8 @@ class TrainingSettings:
         dropout: Share of samples whose state is left out, as of messages that were lost.
         weights: Of errors of positions, velocities and torques; what weighs nothing is left alone.
         speeds: What speeds are compared with, see :class:`.Inputs` [rad/s].
+        distances: After which springs slip, likewise [rad, m].
+        direct: Whether speeds and springs explain what they can first, see :func:`.fit_direct`.
         seed: Of weights, intervals and dropout.
 
     Raises:
@@ -42,6 +44,8 @@ class TrainingSettings:
     dropout: float = 0.0
     weights: tuple[float, float, float] = (0.1, 0.0, 1.0)
     speeds: tuple[float, ...] = (0.002, 0.01, 0.05)
+    distances: tuple[float, ...] = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+    direct: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from multipanda_py.extras import needed
 from multipanda_py.residual.network import LAYERS, PRECISE, Arrays
-from multipanda_py.state import Vector
+from multipanda_py.state import Matrix, Vector
 
 _SUFFIX = {False: "", True: "_reverse"}
 
@@ -37,10 +37,24 @@ class Standard:
         return cls(np.zeros(inputs), np.ones(inputs), np.ones(size))
 
 
-def make_network(kind: str, units: int, standard: Standard) -> Any:
+@dataclass(frozen=True, eq=False)
+class Direct:
+    """What goes from inputs to residuals past the recurrent layers.
+
+    Attributes:
+        weight: (3 n, m).
+        bias: (3 n,).
+    """
+
+    weight: Matrix
+    bias: Vector
+
+
+def make_network(kind: str, units: int, standard: Standard, direct: Direct | None = None) -> Any:
     """Return an untrained module that maps inputs (b, k, m) to residuals (b, k, 3 n).
 
-    Its second layer's directions are added where it has two.
+    Its second layer's directions are added where it has two. What goes directly from inputs to
+    residuals, by default nothing, is not trained.
 
     Raises:
         MissingExtra: If torch is missing.
@@ -48,6 +62,7 @@ def make_network(kind: str, units: int, standard: Standard) -> Any:
     torch = needed("torch")
     both = kind == PRECISE
     inputs, size = len(standard.mean), len(standard.size)
+    straight = direct or Direct(np.zeros((size, inputs)), np.zeros(size))
 
     class Network(torch.nn.Module):  # type: ignore[misc,name-defined]  # torch is loaded late
         def __init__(self) -> None:
@@ -56,18 +71,19 @@ def make_network(kind: str, units: int, standard: Standard) -> Any:
             hidden = units * (1 + both)
             self.second = torch.nn.LSTM(hidden, units, batch_first=True, bidirectional=both)
             self.dense = torch.nn.Linear(units, size)
-            for name in ("mean", "spread", "size"):
-                part = torch.tensor(getattr(standard, name), dtype=torch.float32)
-                self.register_buffer(f"of_{name}", part)
-            torch.nn.init.zeros_(self.dense.weight)  # the raw twin is where it begins
-            torch.nn.init.zeros_(self.dense.bias)
+            parts = {f"of_{name}": getattr(standard, name) for name in ("mean", "spread", "size")}
+            for name, part in {**parts, "direct": straight.weight}.items():
+                self.register_buffer(name, torch.tensor(part, dtype=torch.float32))
+            torch.nn.init.zeros_(self.dense.weight)  # where it begins: what goes directly
+            bias = torch.tensor(straight.bias / standard.size, dtype=torch.float32)
+            self.dense.bias = torch.nn.Parameter(bias)
 
         def forward(self, inputs: Any) -> Any:
-            inputs = (inputs - self.of_mean) / self.of_spread
-            hidden = self.second(self.first(inputs)[0])[0]
+            scaled = (inputs - self.of_mean) / self.of_spread
+            hidden = self.second(self.first(scaled)[0])[0]
             if both:
                 hidden = hidden[..., :units] + hidden[..., units:]
-            return self.dense(hidden) * self.of_size
+            return self.dense(hidden) * self.of_size + inputs @ self.direct.T
 
     return Network()
 
@@ -89,6 +105,7 @@ def arrays_of(module: Any, kind: str) -> dict[str, np.ndarray[Any, np.dtype[np.f
             bias = bias - weight @ mean
         found[f"{name}.of_input"], found[f"{name}.bias"] = weight, bias
         found[f"{name}.of_output"] = parts["weight_hh"]
+    found["direct.weight"] = _array(module.direct)
     found["dense.weight"] = _array(module.dense.weight) * out[:, None]
     found["dense.bias"] = _array(module.dense.bias) * out
     return found
@@ -114,6 +131,10 @@ def put_arrays(module: Any, kind: str, arrays: Arrays) -> None:
         parts[f"{layer}.weight_hh_l0{suffix}"] = arrays[f"{name}.of_output"]
         parts[f"{layer}.bias_ih_l0{suffix}"] = bias
         parts[f"{layer}.bias_hh_l0{suffix}"] = np.zeros_like(bias)
+    if "direct.weight" in arrays:
+        module.direct.copy_(torch.from_numpy(np.array(arrays["direct.weight"])))
+    else:
+        torch.nn.init.zeros_(module.direct)
     with torch.no_grad():
         for name, part in parts.items():
             module.get_parameter(name).copy_(torch.from_numpy(np.array(part)))

@@ -16,6 +16,7 @@ from multipanda_py.extras import needed
 from multipanda_py.residual.body_difference import BodyDifference
 from multipanda_py.residual.inputs import Inputs
 from multipanda_py.residual.weights_file import TrainedResidual
+from multipanda_py.residual_training.fit_direct import fit_direct
 from multipanda_py.residual_training.paired_motions import PairedMotions
 from multipanda_py.residual_training.seen_motions import (
     SeenMotion,
@@ -92,21 +93,23 @@ def train(
         )
     rng = np.random.default_rng(settings.seed)
     torch.manual_seed(settings.seed)
-    speeds = np.array(settings.speeds)
-    absent = Inputs(pairs.normalisation, speeds).of(np.zeros(3 * pairs.normalisation.joints))
+    given = Inputs(pairs.normalisation, np.array(settings.speeds), settings.distances)
     seen = {
-        split: [SeenMotion.of(one, pairs, speeds, bodies) for one in motions]
+        split: [SeenMotion.of(one, pairs, given, bodies) for one in motions]
         for split, motions in sets.items()
     }
+    absent = given.rows(np.zeros((1, 3 * pairs.normalisation.joints)))[0]
     standard = standard_of(seen["train"])
-    module = make_network(settings.kind, settings.units or len(standard.size), standard)
+    direct = fit_direct(seen["train"], settings.weights) if settings.direct else None
+    module = make_network(settings.kind, settings.units or len(standard.size), standard, direct)
     if begin is not None:
         put_arrays(module, settings.kind, begin.arrays)
     shortest = min(len(one.inputs) for one in seen["train"])
     length = max(SHORTEST, int(settings.share * shortest))
     weights = torch.from_numpy(weights_of(seen["train"], settings.weights)).float()
     optimiser = torch.optim.AdamW(module.parameters(), settings.rate, weight_decay=settings.decay)
-    history, best, best_at = History(), np.inf, 0
+    history, best_at = History(), 0
+    best = _loss(module, seen["validation"], weights)
     state = copy.deepcopy(module.state_dict())
     trained = partial(_trained, pairs=pairs, settings=settings, bodies=bodies)
     for epoch in range(1, settings.epochs + 1):
@@ -171,4 +174,5 @@ def _trained(
         settings.kind, arrays_of(module, settings.kind), pairs.normalisation, pairs.robot,
         pairs.joints, pairs.rate, states.min(axis=0), states.max(axis=0), residuals.max(axis=0),
         pairs.digest, np.array(settings.speeds), bodies,
+        np.array(settings.distances),
     )  # fmt: skip

@@ -132,7 +132,73 @@ def test_bodies_are_added_within_the_bound_and_go_on_from_a_memory():
     assert np.array_equal(live.step(*state), other.step(*state))
 
 
+def remembering():
+    """Return a residual that sees where joints turned round, and goes directly from there."""
+    rng, known = np.random.default_rng(2), arrays(REAL_TIME, 2)
+    known["first.of_input"] = rng.uniform(-0.5, 0.5, (24, 12))
+    known["direct.weight"] = rng.normal(size=(6, 12))
+    return trained(
+        arrays=known, speeds=np.array([0.1]), distances=np.array([0.01, 0.1]), bound=np.ones(6)
+    )
+
+
+def wander(rng, steps):
+    """Return states within the range of the training."""
+    return 0.5 + 0.15 * np.sin(rng.uniform(0.01, 0.1, 6) * np.arange(steps)[:, None])
+
+
+def test_live_and_over_a_motion_it_is_the_same(tmp_path):
+    found, states = remembering(), wander(np.random.default_rng(0), 300)
+    found.save(tmp_path / "residual.npz")
+    found = load_residual(tmp_path / "residual.npz")
+    live = LiveResidual(found, 0.01, "robot", JOINTS)
+    expected = found.run(states) * SCALE.span
+    for number, row in enumerate(SCALE.state_of(states)):
+        shown = live.step(*np.split(row, 3)).copy()
+        if number > 100:
+            assert live.confidence == 1.0
+            assert shown == pytest.approx(expected[number], abs=1e-6)
+    forgetful = replace(found, arrays={**found.arrays, "direct.weight": np.zeros((6, 12))})
+    assert np.abs(forgetful.run(states) - found.run(states)).max() > 0.1
+
+
+def test_what_it_remembers_of_turns_is_saved_and_forgotten_with_the_rest():
+    states = SCALE.state_of(wander(np.random.default_rng(0), 300))
+    live, other = (LiveResidual(remembering(), 0.01, "robot", JOINTS) for _ in range(2))
+    for row in states[:150]:
+        live.step(*np.split(row, 3))
+    other.remember(copy.deepcopy(live.memory()))
+    assert np.array_equal(*(one.step(*np.split(states[150], 3)) for one in (live, other)))
+    live.step(*np.split(np.full(6, np.nan), 3))
+    other.reset()
+    for row in states[:120]:
+        assert np.array_equal(*(one.step(*np.split(row, 3)) for one in (live, other)))
+    assert live.residual.any()
+
+
+def test_files_of_the_format_before_are_read_and_later_ones_refused(tmp_path):
+    path = tmp_path / "residual.npz"
+    for form, said in ((2, ""), (4, "got format 4, allowed 2 or 3")):
+        trained().save(path)
+        with np.load(path) as data:
+            parts = {key: data[key] for key in data.files if key not in ("digest", "distances")}
+        about = json.dumps({**json.loads(str(parts.pop("about"))), "format": form}, sort_keys=True)
+        np.savez(path, about=about, digest=_digest(about, parts), **parts)
+        if said:
+            with pytest.raises(ConfigurationError, match=said):
+                load_residual(path)
+        else:
+            rows = np.random.default_rng(0).uniform(size=(20, 6))
+            assert np.array_equal(load_residual(path).run(rows), trained().run(rows))
+
+
 def test_weights_and_inputs_that_do_not_fit_are_refused():
+    with pytest.raises(ConfigurationError, match="1 springs: got weights of 6 inputs, allowed 8"):
+        trained(distances=np.array([0.1]))
+    with pytest.raises(ConfigurationError, match="distances: got"):
+        trained(distances=np.array([-0.1]))
+    with pytest.raises(ConfigurationError, match=r"direct weights \(6, 5\), allowed"):
+        trained(arrays={**arrays(REAL_TIME, 2), "direct.weight": np.zeros((6, 5))})
     with pytest.raises(ConfigurationError, match="got weights of 6 inputs, allowed 8"):
         trained(speeds=np.array([0.1]))
 

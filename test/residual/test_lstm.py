@@ -48,11 +48,13 @@ def test_a_layer_is_its_equations(inputs, units):
     layer = LstmWeights(**weights(rng, inputs, units))
     rows = rng.normal(size=(12, inputs))
     found = Lstm(layer)
-    assert found.run(rows) == pytest.approx(by_hand(layer, rows), abs=1e-14)
+    assert found.run(rows) == pytest.approx(by_hand(layer, rows), abs=2e-6)
     backwards = by_hand(layer, rows[::-1])[::-1]
-    assert found.run(rows, backwards=True) == pytest.approx(backwards, abs=1e-14)
+    assert found.run(rows, backwards=True) == pytest.approx(backwards, abs=2e-6)
     found.reset()
-    assert np.array([found.step(x).copy() for x in rows]) == pytest.approx(by_hand(layer, rows))
+    assert np.array([found.step(x).copy() for x in rows]) == pytest.approx(
+        by_hand(layer, rows), abs=2e-6
+    )
 
 
 def test_networks_are_their_layers():
@@ -71,7 +73,7 @@ def test_networks_are_their_layers():
             back = by_hand(layer("second_backwards"), first[::-1])[::-1]
             hidden = by_hand(layer("second_forwards"), first) + back
         expected = hidden @ found["dense.weight"].T + found["dense.bias"]
-        assert network(kind, found).run(rows) == pytest.approx(expected, abs=1e-13)
+        assert network(kind, found).run(rows) == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_step_leaves_nothing_behind():
