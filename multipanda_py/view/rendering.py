@@ -80,15 +80,19 @@ def _make_context(width: int, height: int) -> _Context:
     return context
 
 
-def _buffers(model: mujoco.MjModel, plain: bool) -> mujoco.MjrContext:
-    """Return what MuJoCo draws into; it looks at the model's quality only when that is made."""
-    quality = model.vis.quality
-    samples = quality.offsamples
+def _buffers(model: mujoco.MjModel, width: int, height: int, plain: bool) -> mujoco.MjrContext:
+    """Return what MuJoCo draws into, no larger than an image: without a GPU all of it takes time.
+
+    It looks at the model's quality and sizes only when that is made.
+    """
+    quality, most = model.vis.quality, model.vis.global_
+    before = quality.offsamples, most.offwidth, most.offheight
     try:
-        quality.offsamples = 0 if plain else samples
+        quality.offsamples = 0 if plain else quality.offsamples
+        most.offwidth, most.offheight = width, height
         return mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150.value)
     finally:
-        quality.offsamples = samples
+        quality.offsamples, most.offwidth, most.offheight = before
 
 
 class Renderer(Closing):
@@ -128,7 +132,7 @@ class Renderer(Closing):
         self.width, self.height = width, height
         self._model = model
         self._context: _Context | None = _make_context(width, height)
-        self._buffers = _buffers(model, plain)
+        self._buffers = _buffers(model, width, height, plain)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._buffers)
         self._scene = mujoco.MjvScene(model, maxgeom=MAX_GEOMS)
         self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW.value] = not plain
