@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from multipanda_py.channel import Channel
+from multipanda_py.channels.felt_wrench import FELT_WRENCH
 from multipanda_py.channels.joint import JOINT
 from multipanda_py.channels.object import OBJECT
 from multipanda_py.channels.pose import POSE
@@ -15,6 +16,16 @@ from multipanda_py.channels.wrench import WRENCH
 
 CHANNELS: dict[str, Channel] = {
     channel.name: channel
-    for channel in (POSE, JOINT, TWIST, WRENCH, STIFFNESS, TRAJECTORY, OBJECT, SQUEEZE)
+    for channel in (
+        POSE,
+        JOINT,
+        TWIST,
+        WRENCH,
+        STIFFNESS,
+        TRAJECTORY,
+        OBJECT,
+        SQUEEZE,
+        FELT_WRENCH,
+    )
 }
 """The built-in channels by name."""

@@ -12,7 +12,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.cell.may_touch import may_touch
 from multipanda_py.commands.options import positive
 from multipanda_py.commands.output import OK, complain, say
-from multipanda_py.exceptions import UnknownName
+from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.machine.realtime import other_cpus
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from multipanda_py.teleoperation import Source
 
 SUMMARY = "Run a cell whose arms follow a device in a hand; Ctrl-C ends it."
-SOURCES = ("keyboard", "gamepad", "spacemouse", "ros")
+SOURCES = ("keyboard", "gamepad", "spacemouse", "ros", "leader")
+RATES = {"leader": 30.0}
+"""Of targets, unless told otherwise; of all others 50 [Hz]."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="it may move, more than once for several; by default all of the cell",
     )  # fmt: skip
     parser.add_argument(
-        "--rate", type=positive, default=50.0, metavar="HZ", help="of targets, 20 to 100"
-    )
+        "--rate", type=positive, metavar="HZ",
+        help="of targets, 20 to 100; by default 50, of a leader 30",
+    )  # fmt: skip
     parser.add_argument(
         "--scale", type=positive, default=1.0, metavar="S", help="metres of the tool per metre"
     )
@@ -47,6 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--namespace", default="hand", metavar="NAME", help="of the topics of --source ros"
     )
+    parser.add_argument(
+        "--leader", action="append", default=[], metavar="PLACE",
+        help="of --source leader: namespace and arm that leads, as /north/left; one per --arm",
+    )  # fmt: skip
+    parser.add_argument(
+        "--feedback", type=float, default=0.0, metavar="G",
+        help="share of the follower's wrench that a leader is to feel, 0 to 1; by default none",
+    )  # fmt: skip
     parser.add_argument(
         "--duration", type=positive, default=math.inf, metavar="S", help="end after S seconds"
     )
@@ -73,9 +84,8 @@ def run(options: argparse.Namespace) -> int:
             say(f"note: {sentence}")
         if cell.config.cell.placement == "process":
             os.sched_setaffinity(0, other_cpus(cell.config.realtime))  # the loop's is left alone
-        teleoperator = Teleoperator(
-            cell, [source], options.rate, options.scale, options.turn_scale, say
-        )
+        rate = options.rate or RATES.get(options.source, 50.0)
+        teleoperator = Teleoperator(cell, [source], rate, options.scale, options.turn_scale, say)
         say(f"{source.name} moves {', '.join(arms)}")
         teleoperator.run(options.duration)
     except KeyboardInterrupt:
@@ -87,8 +97,21 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _source(options: argparse.Namespace, arms: tuple[str, ...]) -> Source:
-    from multipanda_py.teleoperation import gamepad, keyboard, ros_streams, space_mouse
+    from multipanda_py.teleoperation import gamepad, keyboard, leader, ros_streams, space_mouse
 
+    if options.source == "leader":
+        if len(options.leader) != len(arms):
+            raise ConfigurationError(
+                f"--leader: got {', '.join(options.leader) or 'none'}, allowed one for each of "
+                f"the arms {', '.join(arms)}"
+            )
+        leaders = dict(zip(arms, options.leader))
+        return leader.Leader(leaders, options.feedback, options.frame, say)
+    if options.leader or options.feedback:
+        raise ConfigurationError(
+            f"--leader and --feedback: got them with --source {options.source}, allowed with "
+            "--source leader"
+        )
     if options.source == "ros":
         return ros_streams.RosStreams(arms, options.namespace, options.frame)
     if options.source == "gamepad":

@@ -50,6 +50,11 @@ class Clutch:
         self._device = Pose.identity()
         self._axes: Matrix = np.eye(3)
 
+    @property
+    def axes(self) -> Matrix:
+        """A: axes of the device's frame in the target's since the clutch was closed, (3, 3)."""
+        return self._axes
+
     def close(self, target: Pose) -> None:
         """Begin to move a target from where it is."""
         self.target = self._target_then = target

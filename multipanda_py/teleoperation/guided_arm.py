@@ -12,7 +12,7 @@ from multipanda_py.exceptions import MultipandaError, TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 from multipanda_py.teleoperation.clutch import Clutch
-from multipanda_py.teleoperation.source import TOOL, HandCommand
+from multipanda_py.teleoperation.source import TOOL, HandCommand, Touch
 
 MOST_LEAD = (0.1, 0.5)
 """How far a target may run ahead of the tool [m, rad]."""
@@ -41,6 +41,12 @@ class GuidedArm:
         self._sent: Pose | None = None
         self._is_refused = False
         cell.frames.base_of(arm)
+
+    def touch(self, seconds: float) -> Touch:
+        """Return what the arm feels now, since a time [s], along the device's axes."""
+        clutch, wrench = self._clutch, self._cell.state(self._arm).wrench_ext_in_base
+        along = (wrench.reshape(2, 3) @ clutch.axes).reshape(6)
+        return Touch(along, clutch.is_closed, clutch.scale, seconds)
 
     def take(self, command: HandCommand, seconds: float) -> None:
         """Do what a device asks for.

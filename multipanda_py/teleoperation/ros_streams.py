@@ -56,14 +56,17 @@ class RosStreams:
     name = "ros"
 
     def __init__(self, arms: Sequence[str], namespace: str = "hand", frame: str = "") -> None:
+        self._root = f"/{namespace.strip('/')}".rstrip("/")
+        self._listen(arms, frame, "multipanda_py.ros.hand_listener", self._root or "/", *arms)
+
+    def _listen(self, arms: Sequence[str], frame: str, module: str, *arguments: str) -> None:
+        """Begin to listen by a node in a process of its own."""
         require("rclpy", "geometry_msgs", "std_msgs")
         self.arms, self._frame = tuple(arms), frame
-        self._root = f"/{namespace.strip('/')}".rstrip("/")
         self._heard = {arm: _Heard() for arm in self.arms}
         self._part = b""
         self._process = subprocess.Popen(
-            module_command("multipanda_py.ros.hand_listener", self._root or "/", *self.arms),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            module_command(module, *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             start_new_session=True, preexec_fn=end_with_parent,
         )  # fmt: skip
         if self._process.stdout is not None:
@@ -93,6 +96,10 @@ class RosStreams:
             self._process.kill()
             self._process.wait()
 
+    def _topic(self, arm: str, kind: str) -> str:
+        """Return where something is heard of an arm."""
+        return f"{self._root}/{arm}/{kind}"
+
     def _take(self, said: dict[str, Any]) -> None:
         heard = self._heard[said["arm"]]
         if said["kind"] == "clutch":
@@ -107,7 +114,7 @@ class RosStreams:
         if not heard.is_engaged:
             return HandCommand(gripper=grip)
         if (silence := time.monotonic() - heard.time) > SILENCE:
-            topic = f"{self._root}/{arm}/{heard.kind or 'pose'}"
+            topic = self._topic(arm, heard.kind or "pose")
             for_long = f"for {SILENCE:g} s" if silence < 1e6 else "yet"
             return HandCommand(problem=f"nothing heard on {topic} {for_long}")
         if heard.kind == "twist":
@@ -115,7 +122,7 @@ class RosStreams:
         try:
             pose = Pose.from_quaternion(heard.value[:3], heard.value[3:])
         except TargetRejected as error:
-            return HandCommand(problem=f"{self._root}/{arm}/pose: {error}")
+            return HandCommand(problem=f"{self._topic(arm, 'pose')}: {error}")
         return HandCommand(True, pose=pose, frame=self._frame, gripper=grip)
 
     def _lines(self) -> Iterator[bytes]:

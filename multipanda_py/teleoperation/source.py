@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from numpy.typing import ArrayLike
 
 from multipanda_py.pose import Pose
+from multipanda_py.state import Vector
 
 TOOL = "tool"
 """The frame whose axes are those of the tool that is moved."""
@@ -54,3 +55,28 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Let go of the device."""
+
+
+@dataclass(frozen=True, eq=False)
+class Touch:
+    """What an arm feels, for the hand that moves it.
+
+    Attributes:
+        wrench: Of the world on its tool, along the device's axes, (6,) [N, Nm].
+        is_following: Whether it moves with the device; else nothing is to be felt.
+        scale: Metres of the tool per metre of the device.
+        seconds: Since the last one [s].
+    """
+
+    wrench: Vector
+    is_following: bool
+    scale: float
+    seconds: float
+
+
+@runtime_checkable
+class FeelingSource(Source, Protocol):
+    """A device that lets the hand feel what its arms touch."""
+
+    def feel(self, arm: str, touch: Touch) -> None:
+        """Take what an arm feels, after each :meth:`read`, without waiting."""

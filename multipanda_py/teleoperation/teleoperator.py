@@ -11,7 +11,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.teleoperation.clutch import Clutch
 from multipanda_py.teleoperation.guided_arm import GuidedArm
-from multipanda_py.teleoperation.source import HandCommand, Source
+from multipanda_py.teleoperation.source import FeelingSource, HandCommand, Source
 
 RATES = (20.0, 100.0)
 """Allowed [Hz]: slower ones are felt, faster ones tell laws at 1 kHz nothing new."""
@@ -101,4 +101,10 @@ class Teleoperator:
 
     def _give(self, source: Source, commands: Mapping[str, HandCommand]) -> None:
         for arm in source.arms:
-            self._arms[arm].take(commands.get(arm, _AT_REST), self._period)
+            guided = self._arms[arm]
+            guided.take(commands.get(arm, _AT_REST), self._period)
+            if isinstance(source, FeelingSource):
+                try:
+                    source.feel(arm, guided.touch(self._period))
+                except Exception as error:  # as of read
+                    guided.hold(f"{source.name}: {str(error) or type(error).__name__}")

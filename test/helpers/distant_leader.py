@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A leader and a follower with a bad network between them, and a wall before the follower."""
+
+from __future__ import annotations
+
+import collections
+
+import mujoco
+import numpy as np
+
+from multipanda_py.features.felt_wrench import FeltWrench
+from multipanda_py.teleoperation import HandCommand, Teleoperator
+from multipanda_py.teleoperation.wrench_feedback import WrenchFeedback
+from multipanda_py.testing import simple_cell
+
+WALL = 10_000.0
+"""Stiffness of the wall [N/m]."""
+LAWS = {
+    "lead": {
+        "type": "gravity_compensation", "arms": ["leader"],
+        "features": ["coriolis", "joint_limits", "felt_wrench"],
+    },
+    "follow": {"type": "cartesian_impedance", "arms": ["follower"]},
+}  # fmt: skip
+
+
+class Line:
+    """Carries messages with a delay, jitter and loss; the newest that has come is read.
+
+    Args:
+        rng: Of what is lost and how late it is.
+        delay: Of every message, and how much more some have [s].
+        loss: Share of messages that is lost.
+    """
+
+    def __init__(self, rng, delay=(0.0, 0.0), loss=0.0):
+        self._rng, self._delay, self.loss = rng, delay, loss
+        self._sent, self._last = collections.deque(), 0.0
+
+    def send(self, now, message):
+        if self._rng.random() >= self.loss:
+            late = now + self._delay[0] + self._delay[1] * self._rng.random()
+            self._last = max(self._last, late)  # a stream keeps its order
+            self._sent.append((self._last, message))
+
+    def heard(self, now):
+        """Return what has come since the last time, in order; newest last."""
+        found = []
+        while self._sent and self._sent[0][0] <= now:
+            found.append(self._sent.popleft()[1])
+        return found
+
+
+class Rig:
+    """A hand pushes the leader down, the follower meets a wall, and the hand feels it.
+
+    Args:
+        feedback: Share of the wrench that goes back.
+        delay: One way, and jitter on top of it [s].
+        loss: Share of messages that is lost, each way.
+        hand: Stiffness of the hand that leads [N/m]; 0 is none.
+        law: Parameters of ``felt_wrench`` of the leader.
+        keeps_account: Without, the leader feels whatever comes, undamped.
+    """
+
+    RATE = 30.0
+    SILENCE = 0.25
+
+    def __init__(
+        self, feedback=0.3, delay=(0.0, 0.0), loss=0.0, hand=300.0, gap=0.02, seed=0, scale=1.0,
+        law=None,
+        keeps_account=True,
+    ):  # fmt: skip
+        laws = {**LAWS, "lead": {**LAWS["lead"], "params": {"felt_wrench": law or {}}}}
+        self.cell = simple_cell(
+            {"leader": {"position": [0.0, 0.6, 0.0]}, "follower": {"position": [0.0, -0.6, 0.0]}},
+            laws, ["lead", "follow"],
+        )  # fmt: skip
+        self.cell.start()
+        self._sim = self.cell.simulation
+        model = self._sim.model
+        self._jacobian = np.zeros((3, model.nv))
+        self._sites = {arm: model.site(f"{arm}_fr3_hand_tcp").id for arm in ("leader", "follower")}
+        rng = np.random.default_rng(seed)
+        self.there, self.back = Line(rng, delay, loss), Line(rng, delay, loss)
+        self.name, self.arms = "leader", ("follower",)
+        self.feedback, self.said = WrenchFeedback(feedback), []
+        self.teleoperator = Teleoperator(self.cell, [self], self.RATE, scale, say=self.said.append)
+        self.is_engaged, self.hand, self.cut = True, hand, False
+        self.cell.step(50)
+        self.start = {arm: self.place(arm)[0][2] for arm in self._sites}
+        self.wall = self.start["follower"] - gap
+        self._pose, self._at, self._next = None, -1.0, 0.0
+        self.begin = 0.0
+        self.given = self.given_at_most = 0.0  # by the law, beyond what it was given [J]
+        lead = next(i for i in self.cell.loop._owners.active if i.spec.name == "lead")
+        features = lead._features._features
+        self.felt = next(f for f in features if isinstance(f, FeltWrench))._arms[0]
+        if not keeps_account:
+            self.felt._account.pass_on = lambda *_: 1.0
+            self.felt._damping[:] = 0.0
+
+    def now(self):
+        return self.cell.state("leader").time
+
+    def read(self):
+        """Return what the leader's side has said, as a device does."""
+        for pose in self.there.heard(self.now()):
+            self._pose, self._at = pose, self.now()
+        if self._pose is None or not self.is_engaged:
+            return {}
+        if self.now() - self._at > self.SILENCE:
+            return {"follower": HandCommand(problem="nothing heard of the leader")}
+        return {"follower": HandCommand(True, pose=self._pose)}
+
+    def feel(self, arm, touch):
+        felt = self.feedback.of(touch)
+        if not self.cut:
+            self.back.send(self.now(), felt)
+
+    def close(self):
+        self.cell.close()
+
+    def place(self, arm):
+        """Return where a tool is and its Jacobian, in the world."""
+        model, data = self._sim.model, self._sim.data
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        mujoco.mj_jacSite(model, data, self._jacobian, None, self._sites[arm])
+        return data.site_xpos[self._sites[arm]].copy(), self._jacobian.copy()
+
+    def play(self, seconds, reach, damping=15.0):
+        """Lead to ``reach`` below the start [m]; return per cycle what there was.
+
+        Returns:
+            Force of the wall [N], height of follower and leader above their starts [m], force
+            that the law of the leader adds [N], and speed of the leader [m/s].
+        """
+        rows = np.zeros((round(seconds * 1000), 5))
+        data = self._sim.data
+        self.begin = self.begin or self.now()
+        for row in rows:
+            now = self.now()
+            if now >= self._next:
+                self._next = now + 1.0 / self.RATE
+                if not self.cut:
+                    self.there.send(now, self.cell.pose("leader"))
+                self.teleoperator.tick()
+            for wrench in self.back.heard(now):
+                self.cell.set_channel("leader", "felt_wrench", wrench)
+            place, jacobian = self.place("leader")
+            want = self.start["leader"] - reach * min(1.0, (now - self.begin) / 0.4)
+            speed = jacobian @ data.qvel
+            push = [0.0, 0.0, self.hand * (want - place[2])] - damping * speed * (self.hand > 0.0)
+            data.qfrc_applied[:] = push @ jacobian
+            tip, other = self.place("follower")
+            depth = self.wall - tip[2]
+            force = max(0.0, WALL * depth - 35.0 * float(other[2] @ data.qvel)) * (depth > 0.0)
+            data.qfrc_applied[:] += force * other[2]
+            self.cell.step(1)
+            given = self.felt._wrench if self.felt._fresh else np.zeros(6)
+            self.given += float(given[:3] @ speed) * 1e-3
+            self.given_at_most = max(self.given_at_most, self.given)
+            row[:] = (
+                force,
+                tip[2] - self.start["follower"],
+                place[2] - self.start["leader"],
+                given[2],
+                speed[2],
+            )
+        return rows
