@@ -64,11 +64,6 @@ class ReflectionAccount:
         """Begin with an even balance."""
         self.energy, self.share = 0.0, 1.0
 
-    def repay(self, energy: float) -> None:
-        """Forgive a part of a debt [J]."""
-        if self.energy < 0.0:
-            self.energy = min(0.0, self.energy + energy)
-
     def pass_on(
         self, force: float, torque: float, wrench: Vector, twist: Vector, taken: float,
         period: float,

@@ -21,10 +21,6 @@ _dot, _add, _multiply, _subtract = np.dot, np.add, np.multiply, np.subtract
 
 TOUCH = (1.0, 0.1)
 """About so much has the tool braked: it is in contact [N, Nm]."""
-ALLOWANCE = 0.1
-"""Power with which a debt is forgiven at rest, so that a contact that came late is felt [W]."""
-SLOW = (0.01, 0.05)
-"""Faster tools are not at rest [m/s, rad/s]."""
 FELT = 0.5
 """A stream is missed in words if so much was felt when it stopped [N]."""
 
@@ -34,7 +30,7 @@ class FeltWrenchParams:
     """Bounds of :class:`FeltWrench`."""
 
     patience: float = number(
-        0.2, unit="s", low=0.02, high=2, doc="after so long without a wrench it begins to fade"
+        0.25, unit="s", low=0.02, high=2, doc="after so long without a wrench it begins to fade"
     )
     fade_time: float = number(
         0.3, unit="s", low=0.02, high=2, doc="over which it fades out, and in again"
@@ -74,13 +70,13 @@ class FeltWrench(Feature[FeltWrenchParams]):
     :class:`~multipanda_py.control.reflection_account.ReflectionAccount`, which lends
     :math:`|w|^2 / 2 \kappa` and takes back what is beyond. So with E what the port has given
 
-    .. math:: E(t) \le \tfrac{1 + c}{2 \kappa}\, w_{max}^2 + \beta \int \dot x^T t B \dot x \, dt
-        + P\, t_{rest}
+    .. math:: E(t) \le \tfrac{1 + c}{2 \kappa}\, w_{max}^2
+        + \beta \int \dot x^T t B \dot x \, dt
 
     whatever the stream holds: a hand and an arm that are passive stay so with it, and a follower
     is moved by a leader whose energy is bounded. The dampers B, with t from 0 to 1 as something
-    is felt, take what swings meanwhile. P = 0.1 W forgives a debt while the tool
-    stands still (below 1 cm/s), so that a contact that came late is felt after a while.
+    is felt, take what swings meanwhile. What passivity costs: a contact that comes late is a push
+    that fades, and lasts as far as the hand has pressed against it.
 
     A stream that stops does not stay: after ``patience`` :math:`\varphi` goes to 0 over
     ``fade_time``, which is said once. Nothing is felt at activation, and :math:`\varphi` rises
@@ -157,9 +153,6 @@ class _Felt:
         _multiply(braked, touch, braked)
         taken = float(_dot(braked, twist))
         share = self._account.pass_on(force, torque, wrench, twist, taken, period)
-        speed = max(length(twist[:3]) / SLOW[0], length(twist[3:]) / SLOW[1])
-        if speed < 1.0:
-            self._account.repay(ALLOWANCE * (1.0 - speed) * period)
         _multiply(wrench, share, wrench)
         _subtract(wrench, braked, wrench)
         _add(tau, _dot(wrench, state.jacobian, self._torque), tau)

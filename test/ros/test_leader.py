@@ -41,23 +41,8 @@ class Pair:
         )  # fmt: skip
 
     def until(self, condition, what, ticks=True):
-        due, end = 0.0, time.monotonic() + 5.0 * PATIENCE
+        due, end = 0.0, time.monotonic() + 20.0 * PATIENCE
         while not condition():
-            if time.monotonic() > end:
-                open("/tmp/teleop/dbg", "w").write(
-                    repr(
-                        (
-                            what,
-                            self.said,
-                            self.sent[-60:],
-                            self.cell.pose("left"),
-                            self.cell.state("left").wrench_ext_in_base,
-                            self.pose().pose.position,
-                            self.goal.pose.position if self.goal else 0,
-                        )
-                    )
-                    + self.node.log
-                )
             assert time.monotonic() < end, (what, self.said, self.node.log)
             if time.monotonic() >= due:
                 due = time.monotonic() + 1.0 / 30.0
@@ -111,7 +96,7 @@ def test_follower_follows_presses_and_is_felt_until_a_process_stops_or_dies(pair
     assert pair.cell.state("left").wrench_ext_in_base[2] > 5.0
 
     # Who sends is stopped: the leader's loop lets the wrench fade, and says so once.
-    words = "arm: no wrench to be felt for 0.2 s; what is felt fades out"
+    words = "arm: no wrench to be felt for 0.25 s; what is felt fades out"
     pair.leader._process.send_signal(signal.SIGSTOP)
     pair.until(lambda: words in pair.node.log, "words of the leader", ticks=False)
     pair.until(

@@ -83,6 +83,19 @@ def test_a_twist_moves_its_arm_alone_while_the_clutch_is_closed(rig):
     assert rig.said == []
 
 
+@pytest.mark.parametrize("rate", [20.0, 100.0])
+def test_slowest_and_fastest_rate_move_it_as_far(rig, rate):
+    rig = rig(rate=rate)
+    before, cycles = rig.z(), round(1000 / rate)
+    for _ in range(round(rate)):  # 1 s
+        rig.source.says = {"left": HandCommand(True, UP)}
+        rig.teleoperator.tick()
+        rig.cell.step(cycles)
+    rig.left(30)
+    assert rig.z() == pytest.approx(before + 0.1, abs=0.005)
+    assert rig.said == []
+
+
 def test_a_pose_repositions_without_moving_the_arm(rig):
     rig = rig()
     before = rig.z()

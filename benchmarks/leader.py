@@ -2,7 +2,7 @@
 """How a leader that feels a wall of 10 kN/m behaves over bad networks; prints a table.
 
 In lockstep: two simulated FR3, a hand of 300 N/m and 15 N s/m that leads 6 cm down within 0.4 s,
-a wall after 2 cm. ``python benchmarks/distant_leader.py [FEEDBACK]``; some minutes.
+a wall after 2 cm. ``python benchmarks/leader.py [FEEDBACK]``; some minutes.
 """
 
 from __future__ import annotations
