@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -42,13 +43,19 @@ def wrench_message(numbers: list[float]) -> WrenchStamped:
 
 
 def pass_on(publishers: Mapping[str, Any], ended: threading.Event) -> None:
-    """Publish what standard input says; nothing is to be felt when it ends. Thread: its own."""
-    for line in sys.stdin.buffer:
-        said = json.loads(line)
-        publishers[said["arm"]].publish(wrench_message(said["wrench"]))
-    for publisher in publishers.values():
-        publisher.publish(wrench_message([0.0] * 6))
-    ended.set()
+    """Publish what standard input says; nothing is to be felt when it ends. Thread: its own.
+
+    What waited while this process stood still is of the past, and left out.
+    """
+    try:
+        for line in sys.stdin.buffer:
+            said = json.loads(line)
+            if time.monotonic() < said["until"]:
+                publishers[said["arm"]].publish(wrench_message(said["wrench"]))
+        for publisher in publishers.values():
+            publisher.publish(wrench_message([0.0] * 6))
+    finally:
+        ended.set()
 
 
 def main() -> int:

@@ -7,11 +7,12 @@ import contextlib
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.teleoperation.ros_streams import RosStreams
+from multipanda_py.teleoperation.ros_streams import SILENCE, RosStreams
 from multipanda_py.teleoperation.source import Touch
 from multipanda_py.teleoperation.wrench_feedback import WrenchFeedback
 
@@ -58,7 +59,7 @@ class Leader(RosStreams):
                     f"leader: got {place!r}, allowed a namespace and an arm, as /north/left"
                 )
         self._feedback = {arm: WrenchFeedback(feedback) for arm in leaders} if feedback else {}
-        self._say, self._takers, self._is_said = say, dict.fromkeys(leaders, -1), False
+        self._say, self._takers, self._told = say, dict.fromkeys(leaders, -1), set[str]()
         pairs = [text for pair in self._places.items() for text in pair]
         self._listen(tuple(leaders), frame, "multipanda_py.ros.leader_link", *pairs)
         if self._process.stdin is not None:
@@ -69,19 +70,20 @@ class Leader(RosStreams):
         if arm not in self._feedback:
             return
         wrench = self._feedback[arm].of(touch)
-        if touch.is_following and self._takers[arm] == 0 and not self._is_said:
-            self._is_said = True
+        if touch.is_following and self._takers[arm] == 0 and arm not in self._told:
+            self._told.add(arm)
             self._say(
                 f"{arm}: nothing is fed back: nobody listens to "
                 f"{self._places[arm]}/target_felt_wrench; give the law of the leader the feature "
                 "felt_wrench"
             )
-        line = json.dumps({"arm": arm, "wrench": wrench.tolist()})
+        until = time.monotonic() + SILENCE
+        said = {"arm": arm, "wrench": wrench.tolist(), "until": until}
         pipe = self._process.stdin
         if pipe is not None:
             # The node has ended, which read says, or stands still; no line is written in part.
             with contextlib.suppress(OSError):
-                os.write(pipe.fileno(), f"{line}\n".encode())
+                os.write(pipe.fileno(), f"{json.dumps(said)}\n".encode())
 
     def _topic(self, arm: str, kind: str) -> str:
         return f"{self._places[arm]}/{_HEARD.get(kind, kind)}"

@@ -88,6 +88,7 @@ class Rig:
         self.teleoperator = Teleoperator(self.cell, [self], self.RATE, scale, say=self.said.append)
         self.is_engaged, self.hand, self.cut = True, hand, False
         self.cell.step(50)
+        self._find_places()
         self.start = {arm: self.place(arm)[0][2] for arm in self._sites}
         self.wall = self.start["follower"] - gap
         self._pose, self._at, self._next = None, -1.0, 0.0
@@ -121,11 +122,13 @@ class Rig:
     def close(self):
         self.cell.close()
 
+    def _find_places(self):
+        mujoco.mj_kinematics(self._sim.model, self._sim.data)
+        mujoco.mj_comPos(self._sim.model, self._sim.data)
+
     def place(self, arm):
-        """Return where a tool is and its Jacobian, in the world."""
+        """Return where a tool is and its Jacobian, in the world, as found last."""
         model, data = self._sim.model, self._sim.data
-        mujoco.mj_kinematics(model, data)
-        mujoco.mj_comPos(model, data)
         mujoco.mj_jacSite(model, data, self._jacobian, None, self._sites[arm])
         return data.site_xpos[self._sites[arm]].copy(), self._jacobian.copy()
 
@@ -148,6 +151,7 @@ class Rig:
                 self.teleoperator.tick()
             for wrench in self.back.heard(now):
                 self.cell.set_channel("leader", "felt_wrench", wrench)
+            self._find_places()
             place, jacobian = self.place("leader")
             want = self.start["leader"] - reach * min(1.0, (now - self.begin) / 0.4)
             speed = jacobian @ data.qvel

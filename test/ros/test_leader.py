@@ -53,6 +53,17 @@ class Pair:
                     self.cell.step(33)
             self.client._executor.spin_once(timeout_sec=0.01)
 
+    def steadily(self, condition, what):
+        """Wait until something has held for a second, in which a leader that is free arrives."""
+        since = None
+
+        def has_held():
+            nonlocal since
+            since = (since or time.monotonic()) if condition() else None
+            return since is not None and time.monotonic() > since + 1.0
+
+        self.until(has_held, what)
+
     def clutch(self, is_closed):
         self.client.publish("/north/arm/clutch", Bool(data=is_closed))
         heard = self.leader._heard["left"]
@@ -80,6 +91,9 @@ def pair(start, client):
     pair.close()
 
 
+@pytest.mark.skipif(
+    not os.environ.get("MULTIPANDA_LONG"), reason="with a node, 11 s of CPU: MULTIPANDA_LONG=1"
+)
 @pytest.mark.timeout(300)
 def test_follower_follows_presses_and_is_felt_until_a_process_stops_or_dies(pair):
     pair.until(lambda: pair.pose() is not None, "a pose of the leader")
@@ -92,8 +106,10 @@ def test_follower_follows_presses_and_is_felt_until_a_process_stops_or_dies(pair
     # The plate stops the follower; the leader yields to what comes back: 200 N/m against it.
     pair.lead(begin - 0.10)
     pair.until(lambda: pair.sent and pair.sent[-1] > 3.0, "a wrench")
-    pair.until(lambda: pair.pose().pose.position.z > begin - 0.095, "a leader that yields")
-    assert pair.cell.state("left").wrench_ext_in_base[2] > 5.0
+    pair.steadily(
+        lambda: pair.sent[-1] > 3.0 and pair.pose().pose.position.z > begin - 0.095,
+        "a leader that yields",
+    )
 
     # Who sends is stopped: the leader's loop lets the wrench fade, and says so once.
     words = "arm: no wrench to be felt for 0.25 s; what is felt fades out"
