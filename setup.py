@@ -28,6 +28,8 @@ APART = {"panel": ["viser==1.1.1", "trimesh", "websockets", "mujoco>=3.2.7"]}
 DEVICES = {"teleop": ["pygame>=2.5", "pyspacemouse>=2.1"]}
 # Neither: few simulate on other machines.
 SELDOM = {"cluster": ["dask", "distributed", "joblib"]}
+# Neither: few run networks in other programs.
+ELSEWHERE = {"onnx": ["onnx>=1.16"]}
 # Robot descriptions, py.typed: whatever lies in the package and is not code.
 DATA = [
     str(path.relative_to(NAME))
@@ -68,7 +70,8 @@ setup(
     extras_require={
         **{
             name: [*RUN, *brings]
-            for name, brings in {**EXTRAS, **LARGE, **APART, **DEVICES, **SELDOM}.items()
+            for group in (EXTRAS, LARGE, APART, DEVICES, SELDOM, ELSEWHERE)
+            for name, brings in group.items()
         },
         "all": sorted({*RUN, *(one for brings in EXTRAS.values() for one in brings)}),
         # colcon runs pytest only for packages that name it here.

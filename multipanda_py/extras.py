@@ -34,6 +34,8 @@ DEVICES = {"teleop": ("pygame", "pyspacemouse")}
 """Likewise, because most cells have none."""
 SELDOM = {"cluster": ("dask", "distributed")}
 """Likewise, because few simulate on other machines."""
+ELSEWHERE = {"onnx": ("onnx",)}
+"""Likewise, because few run networks in other programs."""
 _ROS = ("rclpy", "controller_manager_msgs", "control_msgs", "simulation_interfaces")
 
 
@@ -84,7 +86,7 @@ def missing(module: str) -> MissingExtra:
 
 def _sentence(module: str) -> str:
     top = module.partition(".")[0]
-    for extra, modules in (BRINGS | LARGE | APART | DEVICES | SELDOM).items():
+    for extra, modules in (BRINGS | LARGE | APART | DEVICES | SELDOM | ELSEWHERE).items():
         if top in modules:
             return f"{top} is not installed: pip install 'multipanda_py[{extra}]' brings it"
     if top in _ROS or top.endswith("_msgs"):

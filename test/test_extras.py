@@ -17,6 +17,7 @@ from multipanda_py.extras import (
     APART,
     BRINGS,
     DEVICES,
+    ELSEWHERE,
     LARGE,
     SELDOM,
     extras_named,
@@ -74,6 +75,7 @@ def test_everything_that_extras_bring_is_known_by_its_extra():
     assert tuple(re.findall(r'"(\w+)>=', brought)) == DEVICES["teleop"]
     (brought,) = re.findall(r'^SELDOM = {"cluster": \[(.*)\]}$', text, re.M)
     assert tuple(re.findall(r'"(\w+)"', brought)) == (*SELDOM["cluster"], "joblib")
+    assert list(ELSEWHERE) == re.findall(r'^ELSEWHERE = {"(\w+)": \["onnx>=', text, re.M)
     assert [m for ms in BRINGS.values() for m in ms if not importlib.util.find_spec(m)] == []
 
 

@@ -5,10 +5,22 @@ from __future__ import annotations
 
 import argparse
 
-from multipanda_py.commands import residual_evaluate, residual_node, residual_train
+from multipanda_py.commands import (
+    residual_evaluate,
+    residual_export,
+    residual_node,
+    residual_train,
+)
 
-SUMMARY = "Learn what a plant does besides its twin: multipanda residual train|evaluate|node."
-_VERBS = {"train": residual_train, "evaluate": residual_evaluate, "node": residual_node}
+SUMMARY = (
+    "Learn what a plant does besides its twin: multipanda residual train|evaluate|export|node."
+)
+_VERBS = {
+    "train": residual_train,
+    "evaluate": residual_evaluate,
+    "export": residual_export,
+    "node": residual_node,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

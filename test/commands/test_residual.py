@@ -61,6 +61,22 @@ def test_train_writes_what_evaluate_takes(files, tmp_path, capsys):
     assert main(["residual", "evaluate", str(out), files[1]]) == 0
 
 
+@pytest.mark.skipif(find_spec("onnx") is not None, reason="onnx is installed")
+def test_exporting_without_onnx_says_which_extra_brings_it(files, tmp_path, capsys):
+    assert main(["residual", "export", files[0], "-o", str(tmp_path / "out.onnx")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "onnx is not installed: pip install 'multipanda_py[onnx]' brings it" in line
+    assert not (tmp_path / "out.onnx").exists()
+
+
+@pytest.mark.skipif(find_spec("onnx") is None, reason="exporting needs onnx: the extra onnx")
+def test_export_writes_a_model(files, tmp_path, capsys):
+    out = tmp_path / "out.onnx"
+    assert main(["residual", "export", files[0], "-o", str(out)]) == 0
+    assert "state (6) at 100 Hz, carried first_output (6)" in capsys.readouterr().out
+    assert b"multipanda_py" in out.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -69,6 +85,8 @@ def test_train_writes_what_evaluate_takes(files, tmp_path, capsys):
         (["evaluate", "PAIRS", "PAIRS"], "not a trained residual"),
         (["evaluate", "FILE", "FILE"], "not a table"),
         (["evaluate", "FILE", "PAIRS", "--plot", "x.txt"], "--plot: got"),
+        (["export", "FILE", "-o", "x.npz"], "--output: got"),
+        (["export", "PAIRS", "-o", "x.onnx"], "not a trained residual"),
         (["train", "PAIRS", "-o", "x.txt"], "--output: got"),
         (["train", "PAIRS", "-o", "x.npz", "--threads", "0"], "--threads: got 0"),
     ],
