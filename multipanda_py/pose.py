@@ -34,7 +34,7 @@ class Pose:
     def __post_init__(self) -> None:
         position = _finite("position", self.position, (3,))
         rotation = _finite("rotation", self.rotation, (3, 3))
-        if np.abs(rotation @ rotation.T - np.eye(3)).max() > 1e-6 or np.linalg.det(rotation) < 0:
+        if not _is_rotation(*rotation.ravel().tolist()):
             raise TargetRejected("rotation: got a matrix that is not a rotation (R R^T != I)")
         object.__setattr__(self, "position", position)
         object.__setattr__(self, "rotation", rotation)
@@ -161,6 +161,22 @@ def _rotation(x: float, y: float, z: float, w: float) -> tuple[float, ...]:
         *(xy + zw, 1.0 - (xx + zz), yz - xw),
         *(xz - yw, yz + xw, 1.0 - (xx + yy)),
     )
+
+
+def _is_rotation(
+    a: float, b: float, c: float, d: float, e: float, f: float, g: float, h: float, i: float
+) -> bool:
+    """Return whether finite numbers, row by row, are a rotation; numpy takes longer by far."""
+    off = max(
+        abs(a * a + b * b + c * c - 1.0),
+        abs(d * d + e * e + f * f - 1.0),
+        abs(g * g + h * h + i * i - 1.0),
+        abs(a * d + b * e + c * f),
+        abs(a * g + b * h + c * i),
+        abs(d * g + e * h + f * i),
+    )
+    determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
+    return off <= 1e-6 and determinant > 0.0
 
 
 def _orthonormal(rotation: Matrix) -> Matrix:
