@@ -106,6 +106,8 @@ def features_of(env: CellEnv) -> Features:
     for arm in env.controls:
         for part, space in spaces[arm].spaces.items():
             state += [f"{arm}.{part}.{k}" for k in range(space.shape[0])]
+    for name, space in _sensors(spaces).items():
+        state += [f"sensors.{name}.{k}" for k in range(space.shape[0])]
     around = [
         f"{thing}.pose.{k}"
         for thing, space in (spaces["things"].spaces if "things" in spaces else {}).items()
@@ -130,9 +132,15 @@ def numbers_of(env: CellEnv, seen: Observation) -> dict[str, Vector]:
     """Return the vectors of an observation, by key of the format, in the order of the names."""
     spaces = env.observation_space.spaces  # type: ignore[attr-defined]
     parts = [seen[arm][part] for arm in env.controls for part in spaces[arm].spaces]
+    parts += [seen["sensors"][name] for name in _sensors(spaces)]
     around = (
         [seen["things"][thing] for thing in spaces["things"].spaces] if "things" in spaces else []
     )
     around += [seen["goal"]] if "goal" in spaces else []
     vectors = {STATE: np.concatenate(parts)}
     return vectors | ({AROUND: np.concatenate(around)} if around else {})
+
+
+def _sensors(spaces: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the spaces of what is seen beside the cell, by name."""
+    return spaces["sensors"].spaces if "sensors" in spaces else {}

@@ -60,6 +60,11 @@ class HeardTopic:
         """When the newest message came, by the monotonic clock [s]."""
         return self._newest[1]
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the newest message is new enough."""
+        return bool(self.count) and time.monotonic() - self.heard <= self.stale
+
     def check(self) -> None:
         """Raise if there is nothing new enough.
 

@@ -229,13 +229,17 @@ class RosCell:
         return found
 
     def start(self) -> None:
-        """Serve from now on; wait until the node hears targets.
+        """Serve from now on; wait until the node hears targets, and its states are heard anew.
 
         Raises:
-            TopicLost: If it does not.
+            TopicLost: If it does not, or they are not.
         """
         self._link.start()
         self._targets.wait(self._patience)
+        topics = [topic for arm in self._arms.values() for topic in arm.topics]
+        if not self._link.until(lambda: all(topic.is_new for topic in topics), self._patience):
+            for topic in topics:
+                topic.check()
 
     def close(self) -> None:
         """Let arms hold, and leave; safe to call twice."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from simulation_interfaces.srv import SetEntityState, SetSimulationState
 from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 
+from multipanda_py.datasets import Dataset, EpisodeRecorder
+from multipanda_py.datasets.check import check
 from multipanda_py.exceptions import (
     ActionRejected,
     ConfigurationError,
@@ -97,6 +100,36 @@ def test_a_policy_acts_on_a_node_by_the_same_code(lab, cell, request):
     assert runner._seen["sensors"]["felt"] == pytest.approx(runner._seen["arm"]["wrench"], abs=2.0)
     assert runner._seen["arm"]["gripper"] == pytest.approx([1.0], abs=0.05)
     assert (np.diff(runner.log["time"]) > 0.0).all()
+
+
+def test_what_topics_say_is_recorded(lab, cell, request, tmp_path):
+    topics = {"side": (f"{LAB}/side/image_raw", LONG), "felt": f"{LAB}/arm/external_wrench"}
+    env = CellEnv(Down(), cell=cell, rate=10.0, topics=topics)
+    request.addfinalizer(env._sensors.close)
+    seen = []
+    with EpisodeRecorder(env, tmp_path / "set", instruction="stay") as recorder:
+        seen.append(recorder.begin(0)[0]["sensors"]["felt"])
+        seen += [recorder.step(env.hold_action())[0]["sensors"]["felt"] for _ in range(3)]
+        recorder.end(success=True)
+    dataset = Dataset(tmp_path / "set")
+    names = dataset.info["features"]["observation.state"]["names"]
+    place = names.index("sensors.felt.0")
+    rows = np.stack(list(dataset[0]["observation.state"]))
+    assert rows[:, place : place + 6] == pytest.approx(np.stack(seen[:3]), abs=1e-6)
+    assert dataset.films == ("observation.images.side",)
+    assert not [one for one in check(dataset) if "from its instant" not in one]
+
+
+def test_a_cell_that_was_not_served_for_a_while_had_only_old_states(lab):
+    cell = RosCell(LAB, patience=LONG)
+    try:
+        heard = cell._arms["arm"].topics[0]
+        while heard.is_new:  # nobody serves before start()
+            time.sleep(0.05)
+        cell.start()
+        assert np.isfinite(cell.state("arm").q).all()
+    finally:
+        cell.close()
 
 
 def test_it_goes_back_to_where_it_starts_and_puts_things_there(lab, env, cell):
