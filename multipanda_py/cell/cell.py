@@ -24,10 +24,11 @@ from multipanda_py.cell.gate import Frames
 from multipanda_py.cell.grippers import Grippers
 from multipanda_py.cell.holding import Holding, HoldingRequest
 from multipanda_py.cell.moment import RecordedMoment
-from multipanda_py.cell.moves import Moves, Place, goals_by_arm
+from multipanda_py.cell.moves import Moves
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.parameter_writer import ParameterWriter
 from multipanda_py.cell.pending_switch import PendingSwitch
+from multipanda_py.cell.places import Place, goals_by_arm
 from multipanda_py.cell.recorder import INLINE_STEPS, Recorder
 from multipanda_py.cell.recovery import Recovery, RecoveryRequest
 from multipanda_py.cell.robot_settings import SETTINGS_TIMEOUT, RobotSettings
@@ -425,7 +426,7 @@ class Cell(Closing):
         strictness: Strictness | str = Strictness.STRICT,
         timeout: float = 1.0,
     ) -> PendingSwitch:
-        """Ask for a switch and return at once; its ``look`` answers."""
+        """Ask for a switch and return at once; its ``look`` answers, and the first one asks."""
         return self._switcher.ask_switch(activate, deactivate, strictness, timeout)
 
     def ask_rest(self, *arms: str) -> PendingSwitch:
@@ -445,7 +446,10 @@ class Cell(Closing):
         return self._switcher.hold(timeout)
 
     def ask_hold(self, timeout: float = 1.0) -> PendingSwitch:
-        """Ask for :meth:`hold` and return at once; its ``look`` answers."""
+        """Ask for :meth:`hold` and return at once; its ``look`` answers.
+
+        The loop is told by the first ``look``, not before.
+        """
         return self._switcher.ask_hold(timeout)
 
     def recover(self, arms: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -530,11 +534,12 @@ class Cell(Closing):
             options: ``keep="upright"``: what points up in the tools goes on to; ``"orientation"``:
                 they are not turned. ``touching``: names of things that hands may touch,
                 and what they hold may rest on.
-                ``clearance`` [m], ``speed`` (share of the joints' limits), ``patience`` [s],
-                ``seed``: see :class:`.MoveRequest`.
+                ``clearance`` [m], ``speed`` (share of the joints' limits), ``patience`` (of
+                processor time) [s], ``seed``: see :class:`.MoveRequest`.
 
         Raises:
-            PlanRejected: If there is no such motion, or arms do not rest; says why.
+            PlanRejected: If there is no such motion, none was found in time, arms do not rest, or
+                goals or options are none; says which.
             UnknownName: If there is no such arm.
             TargetRejected: If there is no such frame.
             MissingExtra: If scipy is not installed.
@@ -544,13 +549,15 @@ class Cell(Closing):
     def begin_move(self, plan: MovePlan) -> float:
         """Have arms begin a motion that was found, all in one cycle.
 
-        Every arm that moves has to be owned by a law that takes trajectories.
+        Every arm that moves has to be owned by a law that takes trajectories. Other plans that
+        were made before count no more while it lasts: they have these arms at rest.
 
         Returns:
             Time of the controlled world at which it ends [s].
 
         Raises:
-            PlanRejected: If arms or things are no longer where they were.
+            PlanRejected: If arms or things are no longer where they were, hands hold something
+                else, or an arm has been given another motion; plan anew.
             TargetRejected: If a law does not take it; no arm moves.
         """
         return self._moves.begin(plan)
@@ -558,8 +565,12 @@ class Cell(Closing):
     def has_ended(self, plan: MovePlan) -> bool:
         """Return whether all arms have come to the goal of a motion that they have begun.
 
+        Once it was True it stays so, whatever the arms do next.
+
         Raises:
-            MotionFailed: If one ended before that, with why; the arms hold.
+            MotionFailed: If one ended before that, with why: it was stopped, or another target or
+                law took its place.
+            PlanRejected: If it was not begun on this cell.
         """
         return self._moves.has_ended(plan)
 

@@ -167,7 +167,9 @@ class Switcher:
         strictness: Strictness | str = Strictness.STRICT,
         timeout: float = 1.0,
     ) -> PendingSwitch:
-        """Ask for a switch and return at once; its ``look`` answers. See :meth:`switch`.
+        """Ask for a switch and return at once; its ``look`` answers, and the first one asks.
+
+        See :meth:`switch`.
 
         Raises:
             SwitchRejected: If there is no such strictness, or ``timeout`` is no time.
@@ -192,7 +194,10 @@ class Switcher:
         return self._await_switch(self.ask_hold(timeout))
 
     def ask_hold(self, timeout: float = 1.0) -> PendingSwitch:
-        """Ask for :meth:`hold` and return at once; its ``look`` answers."""
+        """Ask for :meth:`hold` and return at once; its ``look`` answers.
+
+        The loop is told by the first ``look``, not before.
+        """
         try:
             return self._stop(seconds(timeout, SwitchRejected))
         except SwitchRejected:

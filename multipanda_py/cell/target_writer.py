@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike
 from multipanda_py.cell import gate
 from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.counts import Counts
+from multipanda_py.cell.given_motions import OTHER, GivenMotions
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.cell.unused_channel import refuse_unused
 from multipanda_py.channel import Asked, AskedOfArm
-from multipanda_py.channels.joint import JOINT
 from multipanda_py.channels.stream import Stream
 from multipanda_py.channels.trajectory import TRAJECTORY, Trajectory
 from multipanda_py.compliance.mode import ALIASES
@@ -28,9 +28,6 @@ from multipanda_py.dynamics.tool_jacobian import ToolJacobian
 from multipanda_py.exceptions import TargetRejected, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.state import ArmSnapshot, Vector
-
-_EITHER = {JOINT.name: TRAJECTORY.name, TRAJECTORY.name: JOINT.name}
-"""What replaces what, for a law that takes both."""
 
 
 class _Record(NamedTuple):
@@ -52,6 +49,7 @@ class TargetWriter:
 
     Attributes:
         frames: The frames that targets may be given in.
+        motions: Which motions arms were told last.
     """
 
     def __init__(
@@ -66,6 +64,7 @@ class TargetWriter:
         self._names, self._connection, self._at_rest = names, connection, at_rest
         self._reader, self._counts, self._parameters = reader, counts, parameters
         self.frames = gate.Frames(names.config)
+        self.motions = GivenMotions(connection, lambda: reader.time, names.config.cell.rate)
         self._tools: dict[str, ToolJacobian] = {}
         self._streams: dict[tuple[str, str], Stream] = {}
         self._given: dict[tuple[int, str, int], tuple[int, Vector]] = {}
@@ -357,9 +356,10 @@ class TargetWriter:
                 slots[name][place].write(record)
                 if spec.channel_table[name].joint_topics:
                     self._given[spec.index, name, place] = box.beginnings[spec.index], record
-                if TRAJECTORY.name in slots and name in _EITHER:
+                if TRAJECTORY.name in slots and name in OTHER:
+                    self.motions.note(spec, name, place, record)
                     # One cycle may take both, in whatever order: the newer one counts.
-                    older = slots[_EITHER[name]][place]
+                    older = slots[OTHER[name]][place]
                     if older.taken < older.written:
                         older.withdraw(older.written)
             box.ring_for_targets()

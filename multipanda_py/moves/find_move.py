@@ -4,34 +4,33 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
-from typing import Literal, TypeAlias
 
 import numpy as np
 
 from multipanda_py.exceptions import PlanRejected
+from multipanda_py.moves.certain_refusals import refuse_impossible
+from multipanda_py.moves.grips import grips_of
+from multipanda_py.moves.keeping import add_keeping
+from multipanda_py.moves.kept_apart import kept_apart
+from multipanda_py.moves.move_request import MoveRequest
 from multipanda_py.moves.timing import timed
 from multipanda_py.optimiser import (
-    Axis,
-    Distance,
     Near,
     Objective,
-    Orientation,
     PoseGoal,
     Problem,
     Rest,
     Scene,
     Smoothness,
+    Solution,
     SolverSettings,
     WithinLimits,
-    clearances,
     find_path,
 )
+from multipanda_py.optimiser.clock import processor_time
 from multipanda_py.optimiser.free_space import FreeSpace, free_space
-from multipanda_py.optimiser.kinematics import Kinematics
 from multipanda_py.planning.quintic import evaluate
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
@@ -41,71 +40,17 @@ SLICES = 16
 LIMIT_MARGIN = 0.02
 """From the joints' position limits [rad]: an arm that gives way is not at them at once."""
 DENSE = 0.01
-"""Between postures at which a motion is checked before it is handed out [s]."""
+"""Between postures at which a motion is checked before it is handed out [s], or of the way of the
+fastest joint [rad, m] where it is slow."""
 TRIES, FINER = 8, 2
 """Most searches, and how often points are made twice as dense, for a motion that is clear between
 them, too."""
 FAR = 0.02
 """What is missed by more is out of reach; other searches would find the same [m, rad]."""
-TOUCHING = 2e-3
-"""How deep what rests on or in something may be in it at the start [m]."""
-AROUND = 0.05
-"""How deep what a hand touches may be in the capsules around it and its fingers [m]."""
 SPARED = 0.5
 """Share of a clearance that may be used up between the points of a path."""
 LEAST = 5e-4
 """What may be used up in any case [m]."""
-
-Keep: TypeAlias = Literal["", "upright", "orientation"]
-KEEPS: tuple[Keep, ...] = ("", "upright", "orientation")
-"""What of a tool stays: nothing; what points up in it; how it is turned."""
-
-
-@dataclass(frozen=True)
-class MoveRequest:
-    """What is asked of a motion.
-
-    Attributes:
-        stops: Places one after another, the goal last: by arm a pose of its tool in the world, or
-            a posture, (n,). Arms that are not named may go out of the way.
-        keep: See :data:`KEEPS`; of all arms that have a pose or posture to go to.
-        clearance: Least distance of bodies [m]; less where they begin nearer. By default that
-            from which on ``collision_avoidance`` pushes, so that nothing slows arms down.
-        speed: Share of the limits of velocity; of those of acceleration its square.
-        patience: Longest search [s].
-        seed: Of it; the same one finds the same motion.
-        touching: Things that hands of named arms may touch, as one that goes to grasp does, or
-            has let go; and that what hands hold may rest on.
-    """
-
-    stops: Sequence[Mapping[str, Pose | Vector]]
-    keep: Keep = ""
-    clearance: float = 0.03
-    speed: float = 0.3
-    patience: float = 5.0
-    seed: int = 0
-    touching: Sequence[str] = ()
-
-    def check(self) -> None:
-        """Refuse what is none.
-
-        Raises:
-            PlanRejected: With the number, and what is allowed.
-        """
-        if not self.stops or not all(self.stops):
-            raise PlanRejected("goals: got none, allowed a place for one arm or more")
-        if self.keep not in KEEPS:
-            allowed = ", ".join(repr(keep) for keep in KEEPS)
-            raise PlanRejected(f"keep: got {self.keep!r:.40}, allowed {allowed}")
-        if isinstance(self.touching, str):
-            raise PlanRejected(f"touching: got {self.touching!r:.40}, allowed a list of names")
-        for name, value, low, high in (
-            ("clearance", self.clearance, 0.0, 0.5),
-            ("speed", self.speed, 0.01, 1.0),
-            ("patience", self.patience, 0.01, 600.0),
-        ):
-            if not low <= value <= high:
-                raise PlanRejected(f"{name}: got {value!r:.40}, allowed {low:g} to {high:g}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,32 +77,23 @@ def find_move(scene: Scene, held: Mapping[str, str], request: MoveRequest) -> Fo
         UnknownName: If there is no such arm.
         MissingExtra: If scipy is not installed.
 
-    Thread: any; up to the request's patience.
+    Thread: any; up to the request's patience, of its processor time.
     """
     request.check()
     for thing in request.touching:
         scene.known("thing", thing, [*scene.things])
-    apart = _apart(scene, held, request)
+    grips = grips_of(scene, held)
+    apart = kept_apart(scene, held, request)
+    refuse_impossible(scene, request, grips, apart, LIMIT_MARGIN)
     problem = Problem(scene, len(request.stops), SLICES, 2.0)
     problem.add(Smoothness(), "cost", scale=0.3).add(WithinLimits(margin=LIMIT_MARGIN))
     problem.add(Rest(*scene.arms), at=len(request.stops))
-    start = Kinematics(scene, [f"{arm}/tool" for arm in scene.arms]).place(scene.start[None])
     for number, places in enumerate(request.stops, 1):
         for arm, place in places.items():
-            scene.known("arm", arm, [*scene.arms])
             problem.add(_goal(arm, place), at=number)
-    led = dict.fromkeys(arm for places in request.stops for arm in places)
-    for arm in led:
-        tool = start.frames[f"{arm}/tool"]
-        if request.keep == "upright":
-            up = np.array([0.0, 0.0, 1.0])
-            problem.add(Axis(f"{arm}/tool", tool.rotation[0].T @ up, up))
-        elif request.keep == "orientation":
-            problem.add(Orientation(f"{arm}/tool", Pose(np.zeros(3), tool.rotation[0])))
-    for arm, thing in held.items():
-        tool = start.frames[f"{arm}/tool"]
-        grip = Pose(tool.position[0], tool.rotation[0]).inverse()
-        problem.add(PoseGoal(thing, grip @ scene.pose(scene.start, thing), f"{arm}/tool"))
+    add_keeping(problem, scene, request)
+    for grip in grips:
+        problem.add(PoseGoal(grip.thing, grip.pose, f"{grip.arm}/tool"))
     for distance in apart:
         problem.add(distance)
     return _search(scene, problem, request)
@@ -167,14 +103,15 @@ def _search(scene: Scene, problem: Problem, request: MoveRequest) -> FoundMove:
     """Search until a motion keeps its distances between its points, too.
 
     Raises:
-        PlanRejected: If none does.
+        PlanRejected: If none does, with what is missing; or if there was no time for more.
     """
-    until, whole = time.monotonic() + request.patience, problem
+    until, whole = processor_time() + request.patience, problem
     space = free_space(scene, problem.terms)
     why, finer = "", 0
     for number in range(TRIES):
-        settings = SolverSettings(time=max(until - time.monotonic(), 0.0))
-        found = find_path(problem, seed=request.seed + number, settings=settings)
+        settings = SolverSettings(time=max(until - processor_time(), 0.0))
+        found = find_path(problem, seed=int(request.seed) + number, settings=settings)
+        too_near = ""
         if found.is_feasible:
             path = np.concatenate([scene.start[None], found.path])
             rows = _timed(scene, path, request.speed)
@@ -184,54 +121,32 @@ def _search(scene: Scene, problem: Problem, request: MoveRequest) -> FoundMove:
                 return FoundMove(points, nearest, found.reason)
             finer = (finer + 1) % (FINER + 1)
             problem = problem.finer() if finer else whole
-        why = why or (too_near if found.is_feasible else found.reason)
-        is_far = not found.is_feasible and found.worst > FAR
-        if is_far or time.monotonic() > until:
+        why = why or too_near or _missed(found, request)
+        if processor_time() > until or found.ended == "time":
+            raise PlanRejected(
+                f"no motion found within {request.patience:g} s of processor time (patience), and "
+                f"there may be one: {why}"
+            )
+        if not found.is_feasible and found.worst > FAR:
             break
     raise PlanRejected(f"no motion found: {why}")
+
+
+def _missed(found: Solution, request: MoveRequest) -> str:
+    """Say what is missing in the nearest path, and where on it."""
+    each = len(found.path) // len(request.stops)
+    words = []
+    for one in found.violations[:3]:
+        name = request.name_of(one.phase + 1)
+        where = "at" if one.slice % each == each - 1 else "on the way to"
+        words.append(f"{where} {name} {one.missed}")
+    return "the nearest one: " + "; ".join(words)
 
 
 def _goal(arm: str, place: Pose | Vector) -> Objective:
     if isinstance(place, Pose):
         return PoseGoal(f"{arm}/tool", place)
     return Near(arm, np.asarray(place, dtype=np.float64))
-
-
-def _apart(scene: Scene, held: Mapping[str, str], request: MoveRequest) -> list[Distance]:
-    """Return the distances to be kept, smaller ones where bodies begin nearer.
-
-    Raises:
-        PlanRejected: If bodies are within each other at the start.
-    """
-    clearance = request.clearance
-    grips = [PoseGoal(thing, Pose.identity(), f"{arm}/tool") for arm, thing in held.items()]
-    others = [thing for thing in scene.things if thing not in held.values()]
-    led = {arm for places in request.stops for arm in places}
-    found = []
-    for one in clearances(scene, grips, clearance):
-        arm, thing = one.of  # the arm comes first
-        if arm in led and thing in request.touching:
-            found.append(Distance(scene, arm, thing, clearance, parts="arm"))
-            found.append(Distance(scene, arm, thing, -AROUND, parts="hand"))
-        else:
-            found.append(one)
-    found += [
-        Distance(scene, thing, other, -TOUCHING if other in request.touching else clearance)
-        for thing, other in product(held.values(), others)
-    ]
-    found = [one for one in found if one.pairs]
-    frames = dict.fromkeys(name for one in found for name in one.frames)
-    placed, kept = Kinematics(scene, frames).place(scene.start[None]), []
-    for one in found:
-        distance = one.margin - float(one.evaluate(placed)[0].max())
-        if distance < min(-TOUCHING, one.margin):
-            raise PlanRejected(
-                f"start: {' and '.join(dict.fromkeys(one.of))} are {-distance:.3f} m within each "
-                "other, allowed apart"
-            )
-        nearer = distance - 1e-3 < one.margin
-        kept.append(Distance(scene, *one.of, distance - 1e-3, one.parts) if nearer else one)
-    return kept
 
 
 def _timed(scene: Scene, path: Matrix, speed: float) -> Matrix:
@@ -246,7 +161,9 @@ def _nearest(space: FreeSpace | None, rows: Matrix) -> tuple[float, str]:
     """Return how near bodies come on the motion as it will be gone, and which too near."""
     if space is None:  # there are no two that could
         return math.inf, ""
-    count = max(2, math.ceil(float(rows[-1, 0]) / DENSE))
+    positions = rows[:, 1 : 1 + (rows.shape[1] - 1) // 3]
+    way = float(np.abs(np.diff(positions[:, : space.n], axis=0)).max(axis=1).sum())
+    count = max(2, math.ceil(min(float(rows[-1, 0]), way) / DENSE))
     postures = evaluate(rows, np.linspace(0.0, float(rows[-1, 0]), count + 1))[:, 0, : space.n]
     spared, nearest = space.sparing(SPARED, LEAST), math.inf
     for q in postures:

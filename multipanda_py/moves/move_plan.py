@@ -20,7 +20,7 @@ MOVED, TURNED = 0.01, 0.05
 """How far a thing may have moved since it was planned around [m], [rad]."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MovePlan:
     """Trajectories of arms that begin and end together.
 
@@ -29,6 +29,7 @@ class MovePlan:
         duration: [s].
         starts: Where all arms stood, moved or not, by arm, (n,).
         things: Where things were, in the world.
+        held: What hands held, by arm.
         nearest: How near bodies come to each other on the way, or were at its start [m].
         reason: How it was found.
     """
@@ -37,8 +38,13 @@ class MovePlan:
     duration: float
     starts: Mapping[str, Vector]
     things: Mapping[str, Pose]
+    held: Mapping[str, str]
     nearest: float
     reason: str
+
+    def __repr__(self) -> str:
+        arms = ", ".join(self.moving) or "no arm"
+        return f"<MovePlan of {arms}, {self.duration:.2f} s, {self.nearest:.3f} m apart>"
 
     @property
     def moving(self) -> tuple[str, ...]:
@@ -49,12 +55,18 @@ class MovePlan:
             if np.ptp(rows[:, 1 : 1 + (rows.shape[1] - 1) // 3], axis=0).max() > STAYS
         )
 
-    def check(self, postures: Mapping[str, Vector], things: Mapping[str, Pose]) -> None:
+    def check(
+        self,
+        postures: Mapping[str, Vector],
+        things: Mapping[str, Pose],
+        held: Mapping[str, str],
+    ) -> None:
         """Refuse to begin where arms or things are not as they were planned with.
 
         Args:
             postures: Of all arms now, by name, (n,).
             things: Where things are now.
+            held: What hands hold now, by arm.
 
         Raises:
             PlanRejected: With what is elsewhere, by how much.
@@ -71,6 +83,13 @@ class MovePlan:
                 raise PlanRejected(
                     f"plan: a joint of {arm} is {off:.3f} rad from where it was planned from, "
                     f"allowed {NEAR:g}; plan anew"
+                )
+        for arm in postures:
+            before, now = self.held.get(arm), held.get(arm)
+            if before != now:
+                raise PlanRejected(
+                    f"plan: {arm} holds {now or 'nothing'}, and it was planned with "
+                    f"{before or 'nothing'} in its hand; plan anew"
                 )
         if gone := sorted({*things} ^ {*self.things}):
             raise PlanRejected(f"plan: {', '.join(gone)} came or went since; plan anew")

@@ -11,7 +11,7 @@ import pinocchio as pin
 
 from multipanda_py.optimiser.distance import Distance
 from multipanda_py.optimiser.free_space import FreeSpace
-from multipanda_py.optimiser.goals import PoseGoal
+from multipanda_py.optimiser.goals import Axis, Orientation, PoseGoal
 from multipanda_py.optimiser.motion import WithinLimits
 from multipanda_py.optimiser.scene import WORLD, Scene
 from multipanda_py.optimiser.term import Term
@@ -22,6 +22,8 @@ STEPS = 40
 """Most of a search from one posture."""
 CLOSE = 1e-6
 """To the pose [m, rad]."""
+TURNED = 1e-5
+"""By which a pose may miss how its tool is to be turned besides [rad]."""
 DAMPING = 1e-6
 LONGEST = 0.6
 """Longest step of a joint [rad, m]."""
@@ -42,9 +44,13 @@ def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None
         terms: Of the slice.
     """
     goals: dict[str, Pose] = {}
+    turned: list[Axis | Orientation] = []
     for term in terms:
         one = term.objective
         if term.is_cost or isinstance(one, (WithinLimits, Distance)):
+            continue
+        if isinstance(one, (Axis, Orientation)) and one.frames[1] == WORLD:
+            turned.append(one)
             continue
         if not isinstance(one, PoseGoal):
             return None
@@ -53,6 +59,10 @@ def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None
         if base == WORLD and link == "tool" and arm in scene.arms and arm not in goals:
             goals[arm] = one.pose
         elif frame not in scene.movable:
+            return None
+    for one in turned:  # which a pose that is turned so has, too
+        goal = goals.get(one.frames[0].removesuffix("/tool"))
+        if goal is None or one.off(goal.rotation) > TURNED:
             return None
     return goals or None
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -105,6 +107,10 @@ class Orientation(Objective):
         """Return radians."""
         return ("rad",) * 3
 
+    def off(self, rotation: Matrix) -> float:
+        """Return how far a frame that is turned so in the base is from it [rad]."""
+        return float(np.linalg.norm(log3((self.rotation.T @ rotation)[None])))
+
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
         """Return what is left to the orientation."""
         return relative_turn(slices, self.frames[0], self.frames[1], self.rotation)
@@ -139,6 +145,12 @@ class Axis(Objective):
     def units(self, scene: Scene) -> tuple[str, ...]:
         """Return radians."""
         return ("rad",) * 2
+
+    def off(self, rotation: Matrix) -> float:
+        """Return how far the axis of a frame that is turned so in the base leans [rad]."""
+        axis: Vector = rotation @ self._axis
+        sine = float(np.linalg.norm(np.cross(axis, self._direction)))
+        return math.atan2(sine, float(np.dot(axis, self._direction)))
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
         """Return how it leans about two axes across the direction."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.optimiser.arm_postures import quick_end, tool_goals
 from multipanda_py.optimiser.between_slices import LEAST, SPARED, between, too_close
+from multipanda_py.optimiser.clock import processor_time
 from multipanda_py.optimiser.free_space import FreeSpace, free_space
 from multipanda_py.optimiser.posture import MOST_TRIES, find_posture, random_slice
 from multipanda_py.optimiser.problem import MOST_SLICES, Problem
@@ -54,18 +54,18 @@ def find_path(
         PlanRejected: If nothing is asked of the path, or tries are none.
         MissingExtra: If scipy is not installed.
 
-    Thread: any; up to the limit of time.
+    Thread: any; up to the limit of time, of its processor time.
     """
     if not 1 <= tries <= MOST_TRIES:
         raise PlanRejected(f"tries: got {tries}, allowed 1 to {MOST_TRIES}")
     settings = settings or SolverSettings(time=5.0)
-    until = time.monotonic() + settings.time
+    until = processor_time() + settings.time
     rng = np.random.default_rng(seed)
     space = free_space(problem.scene, problem.terms)
     best: Solution | None = None
     known: list[tuple[float, list[Vector]]] = []
     for number in range(tries):
-        left = replace(settings, time=max(until - time.monotonic(), 0.0))
+        left = replace(settings, time=max(until - processor_time(), 0.0))
         if number % 2 or not known:
             ends = _phase_ends(problem, space, rng, bool(number), left)
             if isinstance(ends, list):
@@ -76,14 +76,14 @@ def find_path(
         start = None if space is None else _around(problem, space, ends, rng, until)
         if start is None:
             start = _way(problem, ends, rng if number > 1 else None)
-        left = replace(settings, time=max(until - time.monotonic(), 0.0))
+        left = replace(settings, time=max(until - processor_time(), 0.0))
         found = _solve(problem, space, start, left)
         found = _clear(problem, space, found, until, settings)
         if found.is_feasible:
             return found
         if best is None or found.worst < best.worst:
             best = found
-        if time.monotonic() > until:
+        if processor_time() > until:
             break
     return best if best is not None else problem.solve(settings)
 
@@ -210,13 +210,13 @@ def _clear(
         violations = too_close(problem.terms, found, problem.each)
         if not violations:
             return found
-        if number == FINER or 2 * problem.slices > MOST_SLICES or time.monotonic() > until:
+        if number == FINER or 2 * problem.slices > MOST_SLICES or processor_time() > until:
             break
         problem = problem.finer()
         path = np.concatenate([found.scene.start[None], found.path])
         middle = 0.5 * (path[:-1] + path[1:])
         start = np.stack([middle, path[1:]], 1).reshape(-1, path.shape[1])
-        left = replace(settings, time=max(until - time.monotonic(), 0.0))
+        left = replace(settings, time=max(until - processor_time(), 0.0))
         finer = _solve(problem, space, start, left)
         if not finer.is_feasible:
             return finer

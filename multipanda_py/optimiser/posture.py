@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,7 +11,9 @@ from numpy.typing import ArrayLike
 
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.optimiser.clearances import clearances
+from multipanda_py.optimiser.clock import processor_time
 from multipanda_py.optimiser.distance import Distance
+from multipanda_py.optimiser.kinematics import Kinematics
 from multipanda_py.optimiser.motion import Near, WithinLimits
 from multipanda_py.optimiser.objective import Objective
 from multipanda_py.optimiser.scene import Scene
@@ -65,7 +66,7 @@ def inverse_kinematics(
             something asked for is none of this.
         UnknownName: If the scene does not have what a goal is about.
 
-    Thread: any; up to the limit of time.
+    Thread: any; up to the limit of time, of its processor time.
     """
     if not goals:
         raise PlanRejected("goals: got none, allowed one or more")
@@ -116,7 +117,7 @@ def find_posture(
         tries: Most of them.
         settings: Tolerance, iterations of a try, and time of all.
     """
-    until = time.monotonic() + settings.time
+    until = processor_time() + settings.time
     nearness = [
         make_term(scene, Near(name, begin[at]), "cost", (0, 1), 1.0, NEARNESS)
         for name, at in scene.columns.items()
@@ -126,19 +127,46 @@ def find_posture(
     best: tuple[bool, float, Solution] | None = None
     x = begin
     for _ in range(tries):
-        left = replace(settings, time=max(until - time.monotonic(), 0.0))
+        left = replace(settings, time=max(until - processor_time(), 0.0))
         found = solve(scene, first, x[None], 1.0, 1, left)
         is_reached = found.is_feasible
         if is_reached and len(every) > len(first):
-            found = solve(scene, every, found.path, 1.0, 1, left)
+            found = _moved_apart(scene, every, found, left)
         if best is None or (not is_reached, found.worst) < best[:2]:
             best = (not is_reached, found.worst, found)
-        if found.is_feasible or time.monotonic() > until:
+        if found.is_feasible or processor_time() > until:
             break
         x = _anew(scene, found, begin, rng)
     if best is None:
         raise PlanRejected(f"tries: got {tries}, allowed 1 or more")
     return best[2]
+
+
+def _moved_apart(
+    scene: Scene, terms: Sequence[Term], found: Solution, settings: SolverSettings
+) -> Solution:
+    """Solve a problem with its distances: without those of what is far away, if that is enough."""
+    near, far = _parted(scene, terms, found)
+    if not far:
+        return solve(scene, terms, found.path, 1.0, 1, settings)
+    found = solve(scene, near, found.path, 1.0, 1, settings)
+    if not found.is_feasible or not _parted(scene, far, found)[0]:
+        return found
+    return solve(scene, terms, found.path, 1.0, 1, settings)
+
+
+def _parted(scene: Scene, terms: Sequence[Term], found: Solution) -> tuple[list[Term], list[Term]]:
+    """Return the terms that may count in a slice, and distances of what is far away there."""
+    distances = {
+        k: one for k, term in enumerate(terms) if isinstance(one := term.objective, Distance)
+    }
+    frames = dict.fromkeys(name for one in distances.values() for name in one.frames)
+    placed = Kinematics(scene, frames).place(found.path)
+    far = {k for k, one in distances.items() if not one.is_near(placed)}
+    return (
+        [term for k, term in enumerate(terms) if k not in far],
+        [terms[k] for k in sorted(far)],
+    )
 
 
 def _anew(scene: Scene, found: Solution, begin: Vector, rng: np.random.Generator) -> Vector:

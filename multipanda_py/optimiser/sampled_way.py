@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator
 
 import numpy as np
 
+from multipanda_py.optimiser.clock import processor_time
 from multipanda_py.optimiser.free_space import FreeSpace
 from multipanda_py.state import Matrix, Vector
 
@@ -73,7 +73,7 @@ def sampled_way(
         bounds: Of samples, lower and upper ones, finite, (n,) each.
         parts: Which numbers are those of which arm.
         rng: Of samples: the same one finds the same way.
-        until: When to give up, as of ``time.monotonic`` [s].
+        until: When to give up, as of :func:`.processor_time` [s].
 
     Returns:
         Corners, both ends among them, (k, n); None if there is no such way, or none was found.
@@ -109,7 +109,7 @@ def _connect(
 ) -> list[Vector] | None:
     first, second = _Tree(begin), _Tree(end)
     is_turned, drawn = False, 0
-    while not (first.is_full or second.is_full) and time.monotonic() < until:
+    while not (first.is_full or second.is_full) and processor_time() < until:
         drawn += 1
         here = _reach(space, first, _sample(begin, end, bounds, drawn, rng), at_once=False)
         if here is not None:

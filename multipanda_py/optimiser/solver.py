@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from multipanda_py.optimiser.clock import processor_time
 from multipanda_py.optimiser.kinematics import Kinematics
 from multipanda_py.optimiser.normal_equations import NormalEquations
 from multipanda_py.optimiser.scene import Scene
@@ -25,8 +25,8 @@ class SolverSettings:
         violation: What a constraint may be off by, in its own unit.
         step: Largest step [rad, m] at which a path counts as settled; smaller makes costs exact.
         iterations: Most steps.
-        time: Most time [s]. It is a rope, not a rule: what ends by iterations is the same on every
-            machine.
+        time: Most processor time of the thread that searches [s]. It is a rope, not a rule: what
+            ends by iterations is the same on every machine.
     """
 
     violation: float = 1e-4
@@ -153,7 +153,7 @@ def solve(
         each: Slices of a phase.
         settings: Tolerance and limits.
     """
-    until = time.monotonic() + settings.time
+    until = processor_time() + settings.time
     search = _PathSearch(scene, terms, len(path))
     point = search.at(path)
     search.begin(point)
@@ -161,7 +161,7 @@ def solve(
     best = before = np.inf
     ended: Ended = "iterations"
     while iterations < settings.iterations:
-        if time.monotonic() > until:
+        if processor_time() > until:
             ended = "time"
             break
         iterations += 1

@@ -17,7 +17,7 @@ from rclpy.parameter import parameter_value_to_python
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from multipanda_py.cell.moves import Moves
+from multipanda_py.cell.move_finder import MoveFinder
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.switch_planning import Strictness
 from multipanda_py.config.cell_file import CellConfig
@@ -349,9 +349,8 @@ class RosCell:
             PlanRejected: If there is no such motion, or arms do not rest.
             MotionFailed: If one ended before its goal; all arms hold.
         """
-        # They read states and things of this cell, and nothing of the targets for postures.
-        moves = Moves(self._names, cast("Any", self), cast("Any", None), cast("Any", self))
-        plan = moves.plan(dict(goals))
+        # It reads states and things of this cell.
+        plan = MoveFinder(self._names, cast("Any", self), cast("Any", self)).plan(dict(goals))
         points = {arm: plan.points[arm] for arm in plan.moving}
         if not points:
             return plan

@@ -144,20 +144,23 @@ def test_a_plan_for_another_place_is_refused(cell):
 def test_arms_that_move_are_not_planned_for(cell):
     cell.begin_move(cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.1)}, speed=1.0))
     cell.step(300)
-    with pytest.raises(PlanRejected, match="left: got a joint that moves at"):
+    with pytest.raises(PlanRejected, match=r"left: got a motion of .* that has begun"):
         cell.plan({"left": cell.pose("left")})
 
 
 def refused(cell):
     here = cell.pose("left")
-    yield {"left": moved(here, 2.0, 0.0, 0.0)}, {}, PlanRejected, r"left/tool world\) is off by"
+    yield (
+        {"left": moved(here, 2.0, 0.0, 0.0)},
+        {},
+        PlanRejected,
+        "goal of left: got a pose .* out of reach",
+    )
     inside = {"left": Pose([0.45, -0.3, 0.35], here.rotation)}
-    yield inside, {}, PlanRejected, r"Distance\(left shelf\) is off by"
+    yield inside, {}, PlanRejected, "goal: left and shelf would be 0.000 m"
     yield {}, {}, PlanRejected, "goals: got none"
     yield {"other": here}, {}, UnknownName, "other"
-    yield {"left": [0.0] * 6}, {}, PlanRejected, "allowed 7 finite numbers"
-    yield {"left": [np.nan] * 7}, {}, PlanRejected, "allowed 7 finite numbers"
-    yield {"left": "home"}, {}, PlanRejected, "allowed a pose or joints"
+    yield {"left": [0.0] * 6}, {}, PlanRejected, "left: .* allowed 7 joint positions"
     yield {"left": here}, {"frame": "moon"}, TargetRejected, "frame 'moon' is unknown"
     yield {"left": here}, {"keep": "flat"}, PlanRejected, "keep: got 'flat'"
     yield {"left": here}, {"speed": 0.0}, PlanRejected, "speed: got 0.0"
@@ -210,12 +213,12 @@ def beside_a_cube(make_cell):
 def test_a_hand_goes_to_what_it_may_touch_and_its_arm_does_not(beside_a_cube):
     cell = beside_a_cube
     around = cell.pose("arm").at(cell.objects()["cube"].position + [0.0, 0.0, 0.005])
-    with pytest.raises(PlanRejected, match="arm cube"):
+    with pytest.raises(PlanRejected, match="arm and cube would be"):
         cell.plan({"arm": around}, touching=["table"])
     plan = cell.plan({"arm": around}, touching=["cube", "table"])
     assert plan.duration > 0.0
     inside = around.at(around.position - [0.0, 0.0, 0.15])
-    with pytest.raises(PlanRejected, match="table"):
+    with pytest.raises(PlanRejected, match="arm table"):
         cell.plan({"arm": inside}, touching=["cube", "table"])
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -230,3 +232,21 @@ def test_a_hand_that_grasps_somewhere_carries_on_rigidly():
 def test_what_cannot_be_planned_is_refused(ask, error):
     with pytest.raises(error):
         ask(Problem(one_arm(), 1, 4, 1.0))
+
+
+class Busy(Position):
+    """A goal on a machine on which somebody else has the core most of the time."""
+
+    def evaluate(self, slices):
+        time.sleep(0.1)
+        return super().evaluate(slices)
+
+
+def test_time_that_others_had_was_counted_as_that_of_the_search():
+    scene = Scene([ArmDescription("arm")])
+    problem = Problem(scene, 1, 6, 2.0).add(Smoothness(), "cost")
+    problem.add(Busy("arm/tool", [0.4, 0.2, 0.4]), at=1)
+    began = time.perf_counter()
+    found = problem.solve(SolverSettings(time=0.3))
+    assert time.perf_counter() - began > 0.3
+    assert found.is_feasible, found.reason

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of motions that arms have begun, and which others cannot begin beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multipanda_py.exceptions import MotionFailed, PlanRejected
+from multipanda_py.moves.move_plan import MovePlan
+from multipanda_py.moves.via_postures import via_postures
+
+pytestmark = [pytest.mark.sim, pytest.mark.inline]
+LAW = "joint_trajectory_controller"
+CUBE = {"cube": {"shape": "box", "size": [0.02, 0.02, 0.02], "mass": 0.05,
+                 "position": [-0.5, 0.0, 0.02]}}  # fmt: skip
+
+
+@pytest.fixture
+def cell(make_cell):
+    laws = {LAW: {"type": "joint_trajectory"}, "soft": {"type": "joint_trajectory"}}
+    made = make_cell(None, laws, [f"{arm}/{LAW}" for arm in ("left", "right")], objects=CUBE)
+    made.step(5)
+    return made
+
+
+def plan_of(cell, *arms, by=0.4, speed=1.0):
+    """Return a plan that turns the first joints, as a search would have found it."""
+    starts = {arm: cell.state(arm).q for arm in cell.arms}
+    points = {}
+    for arm, q in starts.items():
+        limits = cell.descriptions[arm].limits
+        way = via_postures([q, q + np.eye(7)[0] * by], limits, speed=speed)
+        points[arm] = way if arm in arms else np.array([[0.0, *q, *np.zeros(14)]])
+    duration = max(rows[-1, 0] for rows in points.values())
+    return MovePlan(points, duration, starts, cell.objects(), cell.held(), 0.1, "by hand")
+
+
+def half_way(cell):
+    plan = plan_of(cell, "left")
+    cell.begin_move(plan)
+    cell.step(int(plan.duration * 500))
+    assert np.abs(cell.state("left").dq).max() > 0.1
+    return plan
+
+
+def test_a_motion_that_a_posture_replaced_half_way_had_ended(cell):
+    plan = half_way(cell)
+    cell.set_target("left", q=cell.state("left").q)
+    for _ in range(3):
+        with pytest.raises(MotionFailed, match="left: the motion ended as another target took"):
+            cell.has_ended(plan)
+        cell.step(150)
+    assert np.abs(cell.state("left").q - plan.points["left"][-1, 1:8]).max() > 0.05
+
+
+def test_a_motion_that_a_trajectory_replaced_half_way_had_ended(cell):
+    plan = half_way(cell)
+    cell.follow("left", [])
+    cell.step(300)
+    with pytest.raises(MotionFailed, match="left: the motion ended as another target took"):
+        cell.has_ended(plan)
+
+
+def test_a_motion_that_another_law_replaced_half_way_had_ended(cell):
+    plan = half_way(cell)
+    cell.switch(["left/soft"], strictness="force_auto")
+    cell.step(100)
+    with pytest.raises(MotionFailed, match="left: the motion ended as left/soft took the arm"):
+        cell.has_ended(plan)
+    cell.switch([f"left/{LAW}"], strictness="force_auto")
+    cell.step(100)
+    with pytest.raises(MotionFailed, match="left: the motion ended as another"):
+        cell.has_ended(plan)
+
+
+def test_a_motion_had_ended_before_it_began_as_the_one_before_it_was_done(cell):
+    first = plan_of(cell, "left")
+    ends = cell.begin_move(first)
+    cell.wait(lambda: cell.time > ends and cell.has_ended(first), 10.0)
+    second = plan_of(cell, "left", by=-0.3)
+    begins = cell.time
+    ends = cell.begin_move(second)
+    while cell.time < ends - 0.05:
+        assert not cell.has_ended(second), cell.time - begins
+        cell.step(10)
+    cell.wait(lambda: cell.has_ended(second), 2.0)
+    cell.set_target("left", q=cell.state("left").q - 0.1)
+    cell.step(100)
+    assert cell.has_ended(second)  # seen at its goal: what comes later is another matter
+
+
+def test_a_plan_that_nobody_has_begun_is_not_judged_by_the_motion_of_another(cell):
+    first, never = plan_of(cell, "left"), plan_of(cell, "left")
+    ends = cell.begin_move(first)
+    cell.wait(lambda: cell.time > ends and cell.has_ended(first), 10.0)
+    for wrong in (never, None, "left"):
+        with pytest.raises(PlanRejected, match=r"plan: got .*, allowed one that begin_move"):
+            cell.has_ended(wrong)
+    for wrong in (None, "left"):
+        with pytest.raises(PlanRejected, match="plan: got"):
+            cell.begin_move(wrong)
+
+
+def test_two_plans_that_took_the_other_arm_to_rest_were_both_begun(cell):
+    one, other = plan_of(cell, "left"), plan_of(cell, "right")
+    cell.begin_move(one)
+    for cycles in (0, 1, 39, 15, 7):
+        cell.step(cycles)
+        with pytest.raises(PlanRejected, match=r"left: got a motion .* that has begun"):
+            cell.begin_move(other)
+    q = cell.state("right").q
+    cell.step(200)
+    np.testing.assert_allclose(cell.state("right").q, q, atol=1e-3)
+
+
+def test_a_motion_so_slow_that_joints_seemed_to_rest_was_taken_for_rest(cell):
+    slow, other = plan_of(cell, "left", speed=0.005), plan_of(cell, "right")
+    cell.begin_move(slow)
+    cell.step(300)
+    assert np.abs(cell.state("left").dq).max() < 0.02
+    with pytest.raises(PlanRejected, match="left: got a motion"):
+        cell.begin_move(other)
+    with pytest.raises(PlanRejected, match="left: got a motion"):
+        cell.plan({"right": cell.state("right").q})
+
+
+def test_targets_that_are_no_plans_move_arms_as_well(cell):
+    other = plan_of(cell, "right")
+    cell.set_target("left", q=cell.state("left").q + 0.04)
+    with pytest.raises(PlanRejected, match="left: got a motion"):
+        cell.begin_move(other)
+    cell.step(1200)
+    assert np.abs(cell.state("left").dq).max() < 1e-3
+    with pytest.raises(PlanRejected, match=r"a joint of left is 0.040 rad from where"):
+        cell.begin_move(other)
+
+
+def test_a_law_that_begins_anew_is_at_rest_whatever_it_had_reported_before(cell):
+    half_way(cell)
+    cell.hold()
+    cell.step(500)
+    cell.switch([f"left/{LAW}"], strictness="force_auto")
+    ends = cell.begin_move(plan := plan_of(cell, "left", by=0.1))
+    cell.wait(lambda: cell.time > ends and cell.has_ended(plan), 5.0)
+    np.testing.assert_allclose(cell.state("left").q, plan.points["left"][-1, 1:8], atol=2e-3)
+
+
+def test_what_was_put_into_a_hand_after_the_plan_was_not_looked_at(cell):
+    plan = plan_of(cell, "left")
+    cell.attach("left", "cube")
+    with pytest.raises(PlanRejected, match="left holds cube, and it was planned with nothing"):
+        cell.begin_move(plan)
+    held = plan_of(cell, "left")
+    cell.detach("left")
+    with pytest.raises(PlanRejected, match="left holds nothing, and it was planned with cube"):
+        cell.begin_move(held)
+    cell.begin_move(plan)  # all is as it was
