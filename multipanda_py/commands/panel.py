@@ -6,8 +6,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import time
-from typing import TYPE_CHECKING
 
 from multipanda_py.cell import Cell
 from multipanda_py.cell.may_touch import may_touch
@@ -16,9 +14,6 @@ from multipanda_py.commands.output import OK, complain, say
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.machine.realtime import other_cpus
-
-if TYPE_CHECKING:
-    from multipanda_py.panel import CellPanel
 
 SUMMARY = "Run a cell with a page in the browser that shows and moves it; Ctrl-C ends it."
 
@@ -59,17 +54,9 @@ def run(options: argparse.Namespace) -> int:
             os.sched_setaffinity(0, other_cpus(cell.config.realtime))  # the loop's is left alone
         with CellPanel(cell, options.host, options.port) as panel:
             say(f"the panel is at {panel.address}")
-            _serve(cell, panel, options.duration)
+            panel.serve(options.duration)
     except KeyboardInterrupt:
         say("ended")
     finally:
         cell.close()
     return OK
-
-
-def _serve(cell: Cell, panel: CellPanel, duration: float) -> None:
-    ends = time.monotonic() + duration
-    while time.monotonic() < ends:
-        cell.check()
-        panel.work()
-        panel.wait()

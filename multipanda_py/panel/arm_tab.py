@@ -10,6 +10,8 @@ from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.panel.desk import Desk
 from multipanda_py.panel.gains import Gains
 from multipanda_py.panel.gizmo import Gizmo
+from multipanda_py.panel.inbox import Act
+from multipanda_py.panel.served import Answer
 from multipanda_py.pose import Pose
 
 HOLD = "hold"
@@ -77,7 +79,7 @@ class ArmTab:
         width = gui.add_slider("hand [m]", 0.0, most, 0.001, most)
         move, grasp = gui.add_button("Move hand"), gui.add_button("Grasp")
 
-        def ask(viewer: int, act: Any) -> None:
+        def ask(viewer: int, act: Act) -> None:
             self._desk.ask(("hand", self._arm), viewer, act)
 
         self._desk.on_use(move, lambda viewer, _: ask(viewer, lambda: hand.move(width.value)))
@@ -89,12 +91,11 @@ class ArmTab:
     def _choose(self, viewer: int, name: Any) -> None:
         self._desk.ask(("law", self._arm), viewer, partial(self._switch, name))
 
-    def _switch(self, name: str) -> None:
-        law = self.owner()
+    def _switch(self, name: str) -> Answer | None:
+        law, ask = self.owner(), self._desk.cell.ask_switch
         if name != HOLD:
-            self._desk.switch(activate=[name], strictness="force_auto", timeout=SWITCH_TIMEOUT)
-        elif not law.is_hold:
-            self._desk.switch(deactivate=[law.name], strictness="best_effort")
+            return ask(activate=[name], strictness="force_auto", timeout=SWITCH_TIMEOUT)
+        return None if law.is_hold else ask(deactivate=[law.name], strictness="best_effort")
 
     def _ask_recovery(self, viewer: int, _: Any) -> None:
         act = partial(self._desk.cell.ask_recovery, [self._arm])

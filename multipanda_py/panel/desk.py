@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
-from collections import deque
+import math
+import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from multipanda_py.cell import Cell
-from multipanda_py.cell.pending_switch import PendingSwitch
+from multipanda_py.cell.switch_result import SwitchResult
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.panel.command import Command
 from multipanda_py.panel.inbox import Act, Inbox
+from multipanda_py.panel.served import Answer, Served
 
 REMEMBERED = 8
 """Lines that the page shows of what happened."""
+STOOD_STILL = 1.0
+"""Time without work after which what pages ask for is of the past [s]."""
+DEAF = 0.5
+"""How long after that nothing is heard: what waited on the way is read in a moment [s]."""
 
 
 class Desk:
@@ -22,13 +27,13 @@ class Desk:
 
     Args:
         server: A ``viser.ViserServer``.
-        cell: A started cell.
+        cell: What is shown and moved.
         now: Returns the time that ages are measured by [s].
 
     Attributes:
         now: Likewise.
         server: The page.
-        cell: The cell.
+        cell: Likewise.
         inbox: What viewers ask for.
         command: Which of them may.
         notes: What was said last, newest first.
@@ -36,20 +41,24 @@ class Desk:
     Thread: :meth:`ask`, :meth:`on_use` and :meth:`stop` any, the others the panel's.
     """
 
-    def __init__(self, server: Any, cell: Cell, now: Callable[[], float]) -> None:
+    def __init__(self, server: Any, cell: Served, now: Callable[[], float]) -> None:
         self.server, self.cell, self.now = server, cell, now
         self.inbox, self.command = Inbox(), Command()
-        self.notes: deque[str] = deque(maxlen=REMEMBERED)
-        self._switches: list[PendingSwitch] = []
+        self.notes: tuple[str, ...] = ()
+        self._noting = threading.Lock()
+        self._waiting: list[Answer] = []
+        self._stops = 0
+        self._worked, self._deaf_until = math.inf, -math.inf
 
     def note(self, text: str) -> None:
-        """Have the page say something, once in a row."""
-        if not self.notes or self.notes[0] != text:
-            self.notes.appendleft(text)
+        """Have the page say something; what was said lately comes to the top."""
+        with self._noting:
+            others = (one for one in self.notes if one != text)
+            self.notes = (text, *others)[:REMEMBERED]
 
     def ask(self, kind: Hashable, viewer: int, act: Act) -> bool:
         """Take a wish of a viewer, or note that it is not in command; return whether taken."""
-        if refusal := self.command.refusal(viewer):
+        if refusal := self.command.refusal(viewer) or self._past():
             self.note(refusal)
             return False
         self.inbox.post(kind, viewer, act)
@@ -73,41 +82,58 @@ class Desk:
         self.inbox.clear()
         self.command.release()
         self.note(f"stopped by viewer {viewer}")
+        self._stops += 1
         pending = self.cell.ask_hold()
-        # It is handed to the loop now, by viser's thread; the panel's waits for the answer.
+        # It is handed over now, by viser's thread; the panel's waits for the answer.
         if self.try_to(pending.look):
-            self.inbox.post("stop", None, lambda: self._switches.append(pending))
-
-    def switch(self, **wanted: Any) -> None:
-        """Ask for a switch, whose answer is looked at in :meth:`work`."""
-        self._switches.append(self.cell.ask_switch(**wanted))
+            self.inbox.post("stop", None, lambda: self._waiting.append(pending))
 
     def work(self) -> None:
         """Do what was asked for, and look at what was not answered yet."""
+        now = self.now()
+        if now > self._worked + STOOD_STILL:
+            self._deaf_until = now + DEAF
+            self.inbox.forget_wishes()
+            self.note(f"the panel stood still for {now - self._worked:.1f} s")
+        self._worked = now
         for viewer, act in self.inbox.take():
             if viewer is None or not (refusal := self.command.refusal(viewer)):
+                stops = self._stops
                 self.try_to(act)
+                if self._stops != stops:  # what was done may have come after it
+                    self._waiting.append(self.cell.ask_hold())
             else:
                 self.note(refusal)  # somebody else has taken the command meanwhile
-        waiting, self._switches = self._switches, []
-        for pending in waiting:
-            self.try_to(lambda pending=pending: self._look(pending))  # type: ignore[misc]
+        waiting, self._waiting = self._waiting, []
+        for answer in waiting:
+            self.try_to(lambda answer=answer: self._look(answer))  # type: ignore[misc]
 
     def try_to(self, act: Act) -> bool:
-        """Do something that may be refused; note why. Return whether it was done."""
+        """Do something that may be refused; note why. Return whether it was done.
+
+        An :class:`.Answer` that it returns is looked at in :meth:`work`.
+        """
         try:
-            act()
+            answer = act()
         except MultipandaError as error:
             self.note(f"refused: {error}")
             return False
         except Exception as error:  # a page may send anything, and the others' is to go on
             self.note(f"refused: {type(error).__name__}: {error}")
             return False
+        if isinstance(answer, Answer):
+            self._waiting.append(answer)
         return True
 
-    def _look(self, pending: PendingSwitch) -> None:
-        result = pending.look()
+    def _look(self, answer: Answer) -> None:
+        result = answer.look()
         if result is None:
-            self._switches.append(pending)
-        elif result.activated:
+            self._waiting.append(answer)
+        elif isinstance(result, SwitchResult) and result.activated:
             self.note(f"active: {', '.join(result.activated)}")
+
+    def _past(self) -> str:
+        """Say why nothing that pages ask for now is done, or nothing."""
+        if self.now() < self._deaf_until or self.now() > self._worked + STOOD_STILL:
+            return "the panel stood still: ask again"
+        return ""

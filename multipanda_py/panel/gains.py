@@ -81,11 +81,11 @@ class Gains:
         cell = self._desk.cell
 
         def change(viewer: int, value: Any) -> None:
-            def act() -> None:
+            def act() -> object:
                 values = _parts(spec, cell.parameters(law.name)[spec.name])
                 values[index] = value
                 whole = values if spec.kind == "vector" else values[0]
-                cell.set_parameters(law.name, {spec.name: whole})
+                return cell.set_parameters(law.name, {spec.name: whole})
 
             self._desk.ask(("parameter", law.name, spec.name, index), viewer, act)
 

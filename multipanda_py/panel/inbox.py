@@ -52,6 +52,12 @@ class Inbox:
         """Forget what was asked for."""
         self.take()
 
+    def forget_wishes(self) -> None:
+        """Forget what viewers have asked for; what the panel itself has to do stays."""
+        with self._condition:
+            own = {kind: wish for kind, wish in self._requests.items() if wish.viewer is None}
+            self._requests = own
+
     def wait(self, timeout: float) -> None:
         """Return when there is a request, or after ``timeout`` [s]."""
         with self._condition:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +11,6 @@ from typing import Any
 
 import viser
 
-from multipanda_py.cell import Cell
 from multipanda_py.config.describe import bases_in_world
 from multipanda_py.machine.closing import Closing
 from multipanda_py.panel.arm_tab import ArmTab
@@ -19,6 +19,7 @@ from multipanda_py.panel.due import Due
 from multipanda_py.panel.plots import RATE, Plots
 from multipanda_py.panel.same_origin import refuse_strangers
 from multipanda_py.panel.scene_nodes import SceneNodes
+from multipanda_py.panel.served import Served
 from multipanda_py.panel.values_only import let_pages_change_values_only
 from multipanda_py.view.scene_view import SceneView
 
@@ -34,17 +35,18 @@ TIMING_RATE = 1.0
 
 
 class CellPanel(Closing):
-    """Serve a page that shows a started cell, and that one viewer at a time moves.
+    """Serve a page that shows a cell that runs, and that one viewer at a time moves.
 
     Every viewer sees the same and may stop; asking for anything else needs the command, which
     any viewer may take. Nothing here runs in the loop: the panel is a client of the handle, and
     what it asks for is checked as that of any other.
 
     Args:
-        cell: A started cell.
+        cell: A started cell, or a node's.
         host: Address to listen at; only this machine by default, as there are no passwords.
         port: To listen at; the next one that is free is taken. 0 for any.
         clock: Returns the time that ages are measured by [s].
+        torque: What the states' ``tau`` is, in words.
 
     Attributes:
         desk: Where wishes come in.
@@ -55,10 +57,11 @@ class CellPanel(Closing):
 
     def __init__(
         self,
-        cell: Cell,
+        cell: Served,
         host: str = HOST,
         port: int = PORT,
         clock: Callable[[], float] = time.monotonic,
+        torque: str = "commanded torque",
     ) -> None:
         self._cell, self._clock, self._host = cell, clock, host
         self._is_closed = False
@@ -80,7 +83,7 @@ class CellPanel(Closing):
         self._timing = gui.add_markdown("")
         bases, tabs = bases_in_world(cell.config), gui.add_tab_group()
         self.tabs = {arm: ArmTab(self.desk, tabs, arm, bases[arm]) for arm in cell.arms}
-        self._plots = Plots(self.desk)
+        self._plots = Plots(self.desk, torque)
         self._said = gui.add_markdown("")
         self._reasons = dict.fromkeys(cell.arms, "")
         self._events = 0
@@ -119,6 +122,18 @@ class CellPanel(Closing):
         left = min(due.left(self._clock()) for due in self._due.values())
         self.desk.inbox.wait(left)
 
+    def serve(self, duration: float = math.inf) -> None:
+        """Work until the time is over [s], or there is nothing to show any more.
+
+        Raises:
+            LoopError: If the cell has ended.
+        """
+        ends = self._clock() + duration
+        while self._clock() < ends:
+            self._cell.check()
+            self.work()
+            self.wait()
+
     def close(self) -> None:
         """End the page; what arms do is not changed. Safe to call twice."""
         if not self._is_closed:
@@ -142,7 +157,7 @@ class CellPanel(Closing):
         holder = self.desk.command.holder
         who = "nobody is in command" if holder is None else f"viewer {holder} is in command"
         _say(self._who, f"{who}; viewers: {self.viewers}")
-        _say(self._said, "\n".join(f"- {line}" for line in list(self.desk.notes)))
+        _say(self._said, "\n".join(f"- {line}" for line in self.desk.notes))
 
     def _measure(self) -> None:
         found = self._cell.statistics(1000)

@@ -22,11 +22,12 @@ class Plots:
 
     Args:
         desk: Of the panel.
+        torque: What the states' ``tau`` is.
 
     Thread: the panel's.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, torque: str) -> None:
         self._desk = desk
         gui, arms = desk.server.gui, desk.cell.arms
         with gui.add_folder("Plots"):
@@ -34,7 +35,7 @@ class Plots:
             joints = max(desk.cell.state(arm).q.size for arm in arms)
             self._force = _plot(gui, "force on the tool [N]", ("x", "y", "z"))
             self._torque = _plot(
-                gui, "commanded torque [Nm]", tuple(str(n + 1) for n in range(joints))
+                gui, f"{torque} [Nm]", tuple(str(n + 1) for n in range(joints))
             )
         self._joints = joints
         self._shown = arms[0]

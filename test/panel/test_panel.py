@@ -115,7 +115,7 @@ def test_what_is_no_target_is_refused_and_moves_nothing(rig):
         ([0.3, 0.3], level, "position"),
         ([0.3, 0.3, 9.0], level, "gate.position"),
     ):
-        rig.panel.desk.notes.clear()
+        rig.panel.desk.notes = ()
         page.drag("left", place, turn)
         rig.until(rig.noted(said), f"{place} is refused")
     page.drag("left", ["up", 0.3, 0.5], level)  # viser itself ends the connection
@@ -183,7 +183,7 @@ def test_a_slider_changes_a_gain_and_one_beyond_its_range_goes_back(rig):
     for junk in (1e9, float("nan")):
         page.use("x [N/m]", junk)
         rig.until(rig.noted("stiffness: got"), "it is refused")
-        rig.panel.desk.notes.clear()
+        rig.panel.desk.notes = ()
         rig.until(lambda: page.find("x [N/m]")["value"] == 650.0, "the slider goes back")
     assert rig.cell.parameters(law)["stiffness"][0] == 650.0
 
