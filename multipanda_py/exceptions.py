@@ -162,5 +162,9 @@ class PolicyFailed(MultipandaError, RuntimeError):
     """Report in a sentence why a policy's answer is none; the arms hold."""
 
 
+class NodeRefused(MultipandaError, RuntimeError):
+    """Report what the node of a running cell has refused, or did not answer."""
+
+
 class DatasetRefused(MultipandaError, ValueError):
     """Refuse recorded episodes that are cut, of another robot, or not what is asked of them."""

@@ -1,26 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a cell with a page in the browser that shows and moves it."""
+"""Serve a page in the browser that shows and moves a cell: its own one, or that of a node."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
+import sys
+from pathlib import Path
+from typing import NoReturn
 
 from multipanda_py.cell import Cell
 from multipanda_py.cell.may_touch import may_touch
 from multipanda_py.commands.options import positive
 from multipanda_py.commands.output import OK, complain, say
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.node_names import refuse_namespace
 from multipanda_py.exceptions import ConfigurationError
+from multipanda_py.extras import require
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.machine.realtime import other_cpus
 
-SUMMARY = "Run a cell with a page in the browser that shows and moves it; Ctrl-C ends it."
+SUMMARY = "Serve a page in the browser that shows and moves a cell; Ctrl-C ends it."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", help="the cell file")
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?",
+        help="a cell file: run it; with --node: describes its cell, if the node's own words do "
+        "not, as on another machine",
+    )  # fmt: skip
+    parser.add_argument(
+        "--node", metavar="NAMESPACE", nargs="?", const="",
+        help="be a client of a node that runs already, on this machine or another one",
+    )  # fmt: skip
     parser.add_argument(
         "--host", default="127.0.0.1", metavar="ADDRESS",
         help="where to listen; whoever reaches another address than 127.0.0.1 may move the arms",
@@ -34,9 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the cell and serve its page."""
+    """Serve the page of a cell."""
     from multipanda_py.panel import CellPanel
 
+    if options.node is not None:
+        _become_client(options)
+    if options.file is None:
+        raise ConfigurationError("name a cell file to run, or --node for a node that runs")
     cell = Cell.from_yaml(options.file)
     if cell.config.cell.placement == "inline":
         raise ConfigurationError(
@@ -60,3 +79,21 @@ def run(options: argparse.Namespace) -> int:
     finally:
         cell.close()
     return OK
+
+
+def _become_client(options: argparse.Namespace) -> NoReturn:
+    """Become the process that has ROS in it; what is wrong already is said now."""
+    refuse_namespace(options.node)
+    if options.file is not None:
+        CellConfig.from_yaml(options.file)
+    require("rclpy", "controller_manager_msgs", "control_msgs")
+    said = {
+        "namespace": options.node,
+        "file": str(Path(options.file).absolute()) if options.file else "",
+        "host": options.host,
+        "port": options.port,
+        "duration": options.duration if math.isfinite(options.duration) else 0.0,
+    }
+    sys.stdout.flush()
+    module = "multipanda_py.ros.panel_node"
+    os.execv(sys.executable, [sys.executable, "-m", module, json.dumps(said)])

@@ -34,9 +34,7 @@ class Plots:
             self._choice = gui.add_dropdown("arm", arms)
             joints = max(desk.cell.state(arm).q.size for arm in arms)
             self._force = _plot(gui, "force on the tool [N]", ("x", "y", "z"))
-            self._torque = _plot(
-                gui, f"{torque} [Nm]", tuple(str(n + 1) for n in range(joints))
-            )
+            self._torque = _plot(gui, f"{torque} [Nm]", tuple(str(n + 1) for n in range(joints)))
         self._joints = joints
         self._shown = arms[0]
         self._samples: deque[list[float]] = deque(maxlen=round(RATE * SECONDS))

@@ -41,9 +41,7 @@ class ServedHand(Protocol):
     def move(self, width: float) -> object:
         """Begin to take the fingers to a width [m]."""
 
-    def grasp(
-        self, width: float, *, force: float = ..., epsilon_outer: float = ...
-    ) -> object:
+    def grasp(self, width: float, *, force: float = ..., epsilon_outer: float = ...) -> object:
         """Begin to close them on whatever is there: see :meth:`.Gripper.grasp`."""
 
 

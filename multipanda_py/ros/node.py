@@ -44,6 +44,7 @@ from multipanda_py.ros.grippers import GripperServers
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.holding import HoldingServices
 from multipanda_py.ros.life_cycle import UNCONFIGURED, LifeCycle
+from multipanda_py.ros.life_signs import LifeSigns
 from multipanda_py.ros.manager_node import manager_node
 from multipanda_py.ros.parameters import parameter_nodes
 from multipanda_py.ros.publishers import StatePublishers
@@ -104,6 +105,7 @@ class MultimodeController:
         targets = Targets(node, cell, clock, max_target_age(node))
         self._world_clock = WorldClock(node, cell, clock) if cell.config.cell.clock_rate else None
         self._diagnostics = Diagnostics(node, cell, targets, clock)
+        self._life_signs = LifeSigns(node, cell)
         as_franka, plain = flag(node, FRANKA_NAMES), flag(node, PLAIN_JOINT_NAMES)
         self._recovery = RecoveryServices(node, cell, self._diagnostics)
         self._tare = TareServices(node, cell)

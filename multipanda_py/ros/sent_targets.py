@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets on their way to a running node, and the sign that who gives them is there."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from geometry_msgs.msg import PoseStamped
+from std_msgs.msg import String
+
+try:
+    from rclpy.event_handler import PublisherEventCallbacks
+except ImportError:  # before Iron
+    from rclpy.qos_event import PublisherEventCallbacks
+from rclpy.qos import QoSProfile
+
+from multipanda_py.cell.gate import Frames
+from multipanda_py.channels.pose import check_pose
+from multipanda_py.channels.stream import Stream
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.pose import Pose
+from multipanda_py.ros.life_signs import LEASE, TOPIC
+from multipanda_py.ros.link import Link
+from multipanda_py.state import ArmSnapshot
+
+MOVES = LEASE + 0.3
+"""So long after its last target an arm counts as moved by this panel [s]."""
+PERIOD = 0.1
+"""Between two signs [s]."""
+LAST_SIGNS = 3
+"""How often it is said that no arm is moved any more: one may get lost."""
+_UNSENT = 0.5
+_QOS = QoSProfile(depth=1)
+
+
+class SentTargets:
+    """Publish poses for tools, after the look at them that the node will have, too.
+
+    Nobody answers a target, so that one beyond the gate is refused here already. An arm has a
+    publisher from its first target on: until then nobody is to think that two pull at it.
+
+    Args:
+        link: To the node.
+        root: Namespace of the cell, with a slash in front, or nothing.
+        config: The cell.
+        frames: In which targets may be.
+        is_stamped: Returns whether the node has the machine's time: by another one's stamps
+            would be of the future.
+
+    Thread: one.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        root: str,
+        config: CellConfig,
+        frames: Frames,
+        is_stamped: Callable[[], bool],
+    ) -> None:
+        self._is_stamped = is_stamped
+        self._node, self._root, self._gate, self._frames = link.node, root, config.gate, frames
+        self._publishers: dict[str, Any] = {}
+        self._streams = {arm: Stream(f"{arm} pose", Counter()) for arm in config.arms}
+        self._unsent: dict[str, tuple[float, PoseStamped]] = {}
+        self._moved: dict[str, float] = {}
+        self._signs_left, self._sign_at = 0, 0.0
+        self._name = link.node.get_name()
+        self._signs = self._publisher(String, f"{root}/{TOPIC}")
+
+    def give(self, state: ArmSnapshot, pose: Pose, frame: str) -> None:
+        """Send a target.
+
+        Args:
+            state: Of the arm.
+            pose: Of its tool.
+            frame: In which it is.
+
+        Raises:
+            TargetRejected: If it is beyond the gate.
+        """
+        arm, now = state.name, time.monotonic()
+        placed = self._frames.base_from(frame, arm) @ pose
+        check_pose(placed, state, self._gate, self._streams[arm].of(state.owner, 0, now))
+        message = PoseStamped()
+        message.header.frame_id = frame
+        place, turn = message.pose.position, message.pose.orientation
+        place.x, place.y, place.z = pose.position.tolist()
+        turn.x, turn.y, turn.z, turn.w = pose.quaternion_xyzw.tolist()
+        if arm not in self._publishers:
+            topic = f"{self._root}/{arm}/target_pose"
+            self._publishers[arm] = self._publisher(PoseStamped, topic)
+        if not self._moved:
+            self._sign_at = 0.0
+        self._moved[arm] = now + MOVES
+        self._unsent[arm] = now, message
+        self.say_life()
+
+    def say_life(self) -> None:
+        """Send what waits, and say which arms are moved, when it is time."""
+        now = time.monotonic()
+        for arm, (given, message) in list(self._unsent.items()):
+            if self._publishers[arm].get_subscription_count():
+                self._stamp(message)
+                self._publishers[arm].publish(message)
+            elif now < given + _UNSENT:
+                continue
+            del self._unsent[arm]
+        if self._moved:
+            self._moved = {arm: until for arm, until in self._moved.items() if until > now}
+            self._signs_left = LAST_SIGNS
+        if self._signs_left and now >= self._sign_at:
+            self._sign_at = now + PERIOD
+            self._signs_left -= 1
+            self._signs.publish(String(data=" ".join((self._name, *self._moved))))
+
+    def close(self, state: Callable[[str], ArmSnapshot]) -> None:
+        """Have arms hold that may be on their way."""
+        now = time.monotonic()
+        for arm in [arm for arm, until in self._moved.items() if until > now]:
+            here = state(arm)
+            self.give(here, Pose(here.position_ee_in_base, here.rotation_ee_in_base), "")
+        self._moved, self._sign_at = {}, 0.0
+        if self._publishers:
+            self._signs_left = 1
+            self.say_life()
+
+    def _publisher(self, kind: Any, topic: str) -> Any:
+        quiet = PublisherEventCallbacks(use_default_callbacks=False)
+        return self._node.create_publisher(kind, topic, _QOS, event_callbacks=quiet)
+
+    def _stamp(self, message: PoseStamped) -> None:
+        if self._is_stamped():
+            stamp = message.header.stamp
+            stamp.sec, stamp.nanosec = divmod(time.time_ns(), 1_000_000_000)
