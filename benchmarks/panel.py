@@ -3,6 +3,7 @@
 
 .venv/bin/python benchmarks/panel.py                         # four arms in real time, a minute
 .venv/bin/python benchmarks/panel.py --rounds 5 --seconds 20
+.venv/bin/python benchmarks/panel.py --node                  # of a node that runs, as its client
 
 Rounds without a panel take turns with rounds in which a page, in a process of its own, drags all
 arms up and down. Needs the extra ``panel``.
@@ -11,11 +12,14 @@ arms up and down. Needs the extra ``panel``.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import multiprocessing
 import os
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,8 @@ from panel_page import PanelPage, until  # noqa: E402
 
 from multipanda_py.cell import Cell  # noqa: E402
 from multipanda_py.config.cell_file import CellConfig  # noqa: E402
+from multipanda_py.logs.running import find_running  # noqa: E402
+from multipanda_py.loop.row_reader import RowReader  # noqa: E402
 from multipanda_py.machine.realtime import other_cpus  # noqa: E402
 from multipanda_py.panel import CellPanel  # noqa: E402
 
@@ -86,11 +92,27 @@ def _times(page: PanelPage, arm: str) -> list[float]:
     ]  # fmt: skip
 
 
+class Rows:
+    """What a cell of this machine records, by its own handle or beside that of a node."""
+
+    def __init__(self, cell: Any) -> None:
+        if isinstance(cell, Cell):
+            self.take = cell.follow_rows().take
+            return
+        plan, memory = find_running(cell.config.cell.name)
+        fd = os.open(memory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            ring, _ = plan.place.open(fd, [arm.name for arm in plan.arms], plan.laws)
+        finally:
+            os.close(fd)  # the mapping stays
+        self.take = RowReader(ring).take
+
+
 class Lateness:
     """Collects how late cycles begin, before the ring forgets them."""
 
-    def __init__(self, cell: Cell) -> None:
-        self._follower = cell.follow_rows()
+    def __init__(self, cell: Any) -> None:
+        self._follower = Rows(cell)
         self._late: list[Any] = []
         self._last = time.monotonic()
 
@@ -110,6 +132,7 @@ class Lateness:
 def work_until(panel: CellPanel, pipe: Any, late: Lateness | None = None) -> Any:
     """Keep the page up to date until the viewer has answered; return its answer."""
     while not pipe.poll():
+        panel.desk.cell.check()
         panel.work()
         if late is not None:
             late.look()
@@ -117,7 +140,7 @@ def work_until(panel: CellPanel, pipe: Any, late: Lateness | None = None) -> Any
     return pipe.recv()
 
 
-def places_in_world(cell: Cell) -> dict[str, Any]:
+def places_in_world(cell: Any) -> dict[str, Any]:
     """Return where every tool is, and how it is turned: position and w x y z."""
     found = {}
     for arm in cell.arms:
@@ -126,20 +149,22 @@ def places_in_world(cell: Cell) -> dict[str, Any]:
     return found
 
 
-def drag_to_motion(cell: Cell, panel: CellPanel, pipe: Any, arm: str) -> list[float]:
+def drag_to_motion(cell: Any, panel: CellPanel, pipe: Any, arm: str) -> list[float]:
     """Return the time from a drag's first word to motion of the tool, and to its picture [s]."""
     ends = time.monotonic() + 2.0  # until it rests
     while time.monotonic() < ends:
+        panel.desk.cell.check()
         panel.work()
         panel.wait()
     (position, wxyz), height = places_in_world(cell)[arm], cell.pose(arm).position[2]
     side = -1.0 if height > 0.45 else 1.0
-    follower = cell.follow_rows()
+    follower = Rows(cell)
     pipe.send(("step", arm, (*position[:2], position[2] + side * STEP), wxyz))
     sent = work_until(panel, pipe)
     told = work_until(panel, pipe)
     ends = time.monotonic() + 0.15
     while time.monotonic() < ends:
+        panel.desk.cell.check()
         panel.work()
         panel.wait()
     rows = follower.take()
@@ -149,6 +174,29 @@ def drag_to_motion(cell: Cell, panel: CellPanel, pipe: Any, arm: str) -> list[fl
     return [*moved, told - sent]
 
 
+@contextlib.contextmanager
+def running(config: CellConfig, file: str, as_node: bool) -> Iterator[Any]:
+    """Run a cell, or a node and be its client; with a law that takes poses on every arm."""
+    laws = [f"{arm}/{LAW}" for arm in config.arms]
+    if not as_node:
+        with Cell(config) as cell:
+            cell.switch(laws, strictness="force_auto", timeout=5.0)
+            yield cell
+        return
+    from multipanda_py.ros.cell_of_node import answer_of
+    from multipanda_py.ros.node_cell import NodeCell
+
+    command = [sys.executable, "-m", "multipanda_py.ros.node", "--ros-args", "--params-file", file]
+    node = subprocess.Popen([*command, "-p", f"cell.name:={config.cell.name}"])
+    try:
+        with NodeCell() as cell:
+            answer_of(cell.ask_switch(laws, strictness="force_auto", timeout=5.0).look)
+            yield cell
+    finally:
+        node.terminate()
+        node.wait()
+
+
 def main() -> int:
     """Measure, and write a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -156,13 +204,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=8.0, help="of every round")
     parser.add_argument("--drags", type=int, default=20)
+    parser.add_argument("--node", action="store_true", help="as a client of a node")
     options = parser.parse_args()
     data = CellConfig.from_yaml(options.cell).model_dump()
     data["cell"]["name"] = f"panel_{os.getpid()}"
     config = CellConfig.from_dict(data)
     spawn = multiprocessing.get_context("spawn")
-    with Cell(config) as cell:
-        cell.switch([f"{arm}/{LAW}" for arm in cell.arms], strictness="force_auto", timeout=5.0)
+    with running(config, options.cell, options.node) as cell:
         os.sched_setaffinity(0, other_cpus(config.realtime))
         found: dict[str, list[tuple[float, float]]] = {"without": [], "with": []}
         rates: list[float] = []

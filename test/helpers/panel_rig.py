@@ -12,24 +12,14 @@ from multipanda_py.testing import simple_cell
 CARTESIAN, JOINT = "cartesian_impedance_controller", "joint_impedance_controller"
 
 
-class PanelRig:
-    """A cell stepped by hand, its panel with a clock of its own, and pages."""
+class Rig:
+    """A panel of something that it shows, and pages of it."""
 
-    def __init__(self, **settings):
-        names = [f"{arm}/{CARTESIAN}" for arm in ("left", "right")]
-        self.cell = simple_cell(active=names, **settings)
-        self.cell.start()
-        self.cell.step(5)
-        self.now = 0.0
-        self.panel = CellPanel(self.cell, port=0, clock=lambda: self.now)
-        self.pages = []
-        self.round()
+    def __init__(self, cell, panel):
+        self.cell, self.panel, self.pages = cell, panel, []
 
     def round(self):
-        """Let the panel work, and the world go on for as long as its clock."""
-        self.panel.work()
-        self.cell.step(20)
-        self.now += 0.02
+        raise NotImplementedError
 
     def until(self, condition, what):
         until(condition, what, self.round)
@@ -60,3 +50,22 @@ class PanelRig:
             page.close()
         self.panel.close()
         self.cell.close()
+
+
+class PanelRig(Rig):
+    """A cell stepped by hand, its panel with a clock of its own, and pages."""
+
+    def __init__(self, **settings):
+        names = [f"{arm}/{CARTESIAN}" for arm in ("left", "right")]
+        cell = simple_cell(active=names, **settings)
+        cell.start()
+        cell.step(5)
+        self.now = 0.0
+        super().__init__(cell, CellPanel(cell, port=0, clock=lambda: self.now))
+        self.round()
+
+    def round(self):
+        """Let the panel work, and the world go on for as long as its clock."""
+        self.panel.work()
+        self.cell.step(20)
+        self.now += 0.02

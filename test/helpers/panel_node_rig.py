@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A panel that is a client of a node, for pages and browsers."""
+
+from __future__ import annotations
+
+from panel_rig import Rig
+
+from multipanda_py.panel import CellPanel
+from multipanda_py.ros.node_cell import NodeCell
+
+
+class NodeRig(Rig):
+    """The panel works in this process, the node in another one by the machine's clock."""
+
+    def __init__(self, namespace=""):
+        cell = NodeCell(namespace)
+        super().__init__(cell, CellPanel(cell, port=0))
+
+    def round(self):
+        self.cell.check()
+        self.panel.work()

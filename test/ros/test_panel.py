@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A panel as a client of a running node: as on a cell of its own, and when it dies in a drag."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import signal
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+
+pytest.importorskip("viser", reason="viser is not installed: extra panel")
+from browser import PROGRAM
+from geometry_msgs.msg import PoseStamped
+from panel_node_rig import NodeRig
+from panel_page import PanelPage, until
+from panel_rig import CARTESIAN, JOINT
+from panel_story import drags_switches_and_stops
+from std_msgs.msg import String
+
+from multipanda_py.exceptions import ParameterRejected
+from multipanda_py.machine.child import end_with_parent
+
+LEFT = f"left/{CARTESIAN}"
+UP = 0.14
+"""As far as a target may be from the tool, nearly [m]."""
+
+
+@pytest.fixture(scope="module")
+def one_rig(shared_node):
+    made = NodeRig()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def rig(one_rig, cell):
+    """The panel of the shared node, with both arms under Cartesian impedance."""
+    one_rig.until(lambda: LEFT in one_rig.cell.active, "the law is active")
+    yield one_rig
+    for page in one_rig.pages:
+        page.close()
+    one_rig.pages.clear()
+    one_rig.panel.desk.notes = ()
+
+
+def holds(rig):
+    return lambda: all(name.endswith("hold") for name in rig.cell.active)
+
+
+def test_a_drag_moves_the_arm_of_the_node_and_every_page_may_stop_it(rig, client):
+    page, other, before = rig.page(in_command=True), rig.page(), rig.z()
+    page.grasp_gizmo("left")
+    page.drag("left", *rig.target(up=0.05))
+    page.let_go("left")
+    rig.until(lambda: rig.z() > before + 0.04, "the tool goes up")
+    page.use("law", f"left/{JOINT}")
+    rig.until(lambda: f"left/{JOINT}" in rig.cell.active, "the law is another one")
+    rig.until(lambda: page.find("joint 7 [Nm/rad]"), "its gains are shown")
+    other.use("STOP")  # and the panel's own thread does nothing: it may be slow
+    until(lambda: holds(rig)(), "both arms hold")
+    assert rig.panel.desk.command.holder is None
+
+
+def test_a_stop_is_repeated_after_a_switch_that_was_under_way(rig):
+    """It may reach the node after the stop, by another participant."""
+    switch = rig.cell.ask_switch([f"right/{JOINT}"], strictness="force_auto")
+    rig.cell.ask_hold()
+    rig.until(lambda: switch.is_done, "there is an answer")
+    rig.until(holds(rig), "both arms hold")
+
+
+def test_gains_hands_and_refusals_are_those_of_the_node(rig, client):
+    page = rig.page(in_command=True)
+    page.use("x [N/m]", 650.0)
+    rig.until(lambda: rig.cell.parameters(LEFT)["stiffness"][0] == 650.0, "the gain is changed")
+    with pytest.raises(ParameterRejected, match="stiffness: got"):
+        rig.cell.set_parameters(LEFT, {"stiffness": [-1.0] * 6})
+    page.use("hand [m]", 0.02)
+    page.use("Move hand")
+    rig.until(lambda: abs(rig.cell.state("left").fingers.sum() - 0.02) < 2e-3, "it is closed")
+    before = rig.z()
+    page.drag("left", *rig.target(up=2.0))
+    rig.until(rig.noted("gate.position"), "a target far away is refused")
+    far = PoseStamped()
+    far.header.frame_id = "no_such_frame"
+    far.pose.orientation.w = 1.0
+    client.publish("left/target_pose", far)  # whoever asks: the node's own words are shown
+    rig.until(rig.noted("no_such_frame"), "what the node refuses is shown")
+    assert rig.z() == pytest.approx(before, abs=1e-3)
+
+
+def test_who_says_that_it_moves_an_arm_and_then_nothing_has_it_hold(cell, client):
+    def count():
+        return cell.log.count("nothing was heard for 0.5 s of 'somebody'")
+
+    left = itertools.count()
+    sign = String(data="somebody left no_such_arm")
+    client.stream("life_sign", sign, lambda: next(left) > 20, "the sender is known")
+    client.until(lambda: count() == 1, 5.0, "the arm is told to hold")
+    for words in ("", "somebody right", "somebody"):
+        client.publish("life_sign", String(data=words))
+    client.publish("life_sign", String(data="other right"))
+    client.until(lambda: "of 'other'" in cell.log, 5.0, "another one's silence is noticed")
+    assert count() == 1
+
+
+def z_of(client):
+    return client.newest(PoseStamped, "left/current_pose").pose.position.z
+
+
+def test_an_arm_holds_when_the_panel_is_stopped_or_killed_in_the_middle_of_a_drag(cell, client):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "multipanda_py.cli", "panel", "--node", "--port", "0"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=end_with_parent,
+    )  # fmt: skip
+    try:
+        said = ""
+        while not (found := re.search(r"the panel is at (http\S+)", said)):
+            said += (line := process.stdout.readline())
+            assert line, said
+        line = f"left holds: nothing was heard for 0.5 s of 'multipanda_panel_{process.pid}'"
+        for lines, end in enumerate((signal.SIGSTOP, signal.SIGKILL)):
+            page, rest = begin_drag(found[1], client)
+            process.send_signal(end)
+            client.until(partial(said_times, cell, line, lines + 1), 5.0, "the node has it hold")
+            assert z_of(client) < rest + UP
+            if end == signal.SIGSTOP:
+                page.drag("left", *page.asked)  # it waits in the socket
+                process.send_signal(signal.SIGCONT)
+                page.close()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def begin_drag(address, client):
+    """Drag an arm by a page until it moves; return the page, and where the tool was."""
+    page = PanelPage(address)
+    until(lambda: page.find("Grasp", 1), "the page is there")
+    page.use("Take command")
+    gizmo = page.nodes["/target/left"]
+    rest = z_of(client)
+    place = [*gizmo["position"][:2], gizmo["position"][2] + UP]
+    page.asked = place, gizmo["wxyz"]
+    page.grasp_gizmo("left")
+
+    def has_moved():
+        page.drag("left", *page.asked)
+        return z_of(client) > rest + 0.005
+
+    client.until(has_moved, 10.0, "the arm follows")
+    return page, rest
+
+
+def said_times(cell, line, times):
+    return cell.log.count(line) == times
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(PROGRAM is None, reason="there is no chromium")
+def test_a_user_with_a_browser_drags_switches_and_stops(rig, tmp_path):
+    drags_switches_and_stops(rig, tmp_path)
