@@ -32,7 +32,7 @@ def drags_switches_and_stops(rig, folder):
     browser = Browser(folder, rig.panel.address, (WIDTH, HEIGHT), rig.round)
     try:
         browser.click("Take command")
-        browser.until(rig.noted("viewer 0 has taken"), "the page is in command")
+        browser.until(rig.noted("has taken the command"), "the page is in command")
         before, rest = rig.z("right"), rig.z("left")
         place, _ = rig.target("right", up=-TIP)  # the arrow points down, as the tool does
         x, y = pixel(place)
