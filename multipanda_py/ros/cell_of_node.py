@@ -14,7 +14,7 @@ from rclpy.parameter import parameter_value_to_python
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.node_names import NODE
 from multipanda_py.exceptions import ConfigurationError, NodeRefused
-from multipanda_py.ros.link import Link
+from multipanda_py.ros.node_link import NodeLink
 from multipanda_py.ros.settings import nested
 
 PATIENCE = 20.0
@@ -24,7 +24,7 @@ AGAIN = 3.0
 _TURN = 0.01
 
 
-def offer_cell(link: Link, root: str) -> None:
+def offer_cell(link: NodeLink, root: str) -> None:
     """Have a link ready for :func:`ask_for_cell`.
 
     Args:
@@ -35,7 +35,7 @@ def offer_cell(link: Link, root: str) -> None:
     link.offer(GetParameters, f"{root}/{NODE}/get_parameters")
 
 
-def ask_for_cell(link: Link, root: str) -> CellConfig:
+def ask_for_cell(link: NodeLink, root: str) -> CellConfig:
     """Return the cell that a node runs; files that it names are to be on this machine, too.
 
     Raises:
@@ -63,7 +63,7 @@ def ask_for_cell(link: Link, root: str) -> CellConfig:
         ) from None
 
 
-def parameters_of(link: Link, node: str, names: list[str]) -> Any:
+def parameters_of(link: NodeLink, node: str, names: list[str]) -> Any:
     """Ask a node for parameters; the answer has them by name."""
 
     def read(said: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, movable_things
 from multipanda_py.config.node_names import NODE
 from multipanda_py.ros.conversions import read_message, read_numbers, read_pose
-from multipanda_py.ros.link import Link
+from multipanda_py.ros.node_link import NodeLink
 from multipanda_py.ros.node_status import NodeStatus
 from multipanda_py.state import ArmSnapshot
 
@@ -45,7 +45,7 @@ class HeardCell:
     Thread: callbacks the link's, all else any.
     """
 
-    def __init__(self, link: Link, root: str, config: CellConfig) -> None:
+    def __init__(self, link: NodeLink, root: str, config: CellConfig) -> None:
         self._node, self._root = link.node, root
         self._arms = describe_arms(config)
         self._index = {arm.name: index for index, arm in enumerate(self._arms)}

@@ -36,8 +36,8 @@ from multipanda_py.ros.cell_of_node import (
     wait_until,
 )
 from multipanda_py.ros.heard_cell import HeardCell
-from multipanda_py.ros.link import Call, Link
 from multipanda_py.ros.node_hand import NodeHand
+from multipanda_py.ros.node_link import Call, NodeLink
 from multipanda_py.ros.sent_targets import SentTargets
 from multipanda_py.state import ArmSnapshot
 
@@ -75,7 +75,7 @@ class NodeCell(Closing):
     def __init__(self, namespace: str = "", config: CellConfig | None = None) -> None:
         self._root = f"/{namespace.strip('/')}".rstrip("/")
         name = f"multipanda_panel_{os.getpid()}"
-        self._link, self._stop = Link(name), Link(f"{name}_stop")
+        self._link, self._stop = NodeLink(name), NodeLink(f"{name}_stop")
         try:
             self._stop.offer(Trigger, f"{self._root}/stop")
             self._stop.start()
@@ -88,7 +88,7 @@ class NodeCell(Closing):
     def _begin(self, namespace: str, config: CellConfig | None) -> None:
         root, link = self._root, self._link
         if config is None:
-            asking = Link(f"multipanda_panel_{os.getpid()}_first")
+            asking = NodeLink(f"multipanda_panel_{os.getpid()}_first")
             try:
                 offer_cell(asking, root)
                 asking.start()

@@ -11,7 +11,7 @@ from std_srvs.srv import Trigger
 
 from multipanda_py.exceptions import NodeRefused
 from multipanda_py.robots.parallel_gripper import ParallelGripper
-from multipanda_py.ros.link import Call, Link
+from multipanda_py.ros.node_link import Call, NodeLink
 
 MOVES = 20.0
 """Time for the fingers to come to where they are to be [s]."""
@@ -32,17 +32,17 @@ class NodeHand:
     Thread: one.
     """
 
-    def __init__(self, link: Link, root: str, arm: str, description: ParallelGripper) -> None:
+    def __init__(self, link: NodeLink, root: str, arm: str, description: ParallelGripper) -> None:
         self.description = description
         self._link, self._place = link, f"{root}/{arm}/gripper"
         self._action = ActionClient(link.node, GripperCommand, f"{self._place}/gripper_action")
         link.offer(Trigger, f"{self._place}/close")
 
-    def move(self, width: float) -> Goal:
+    def move(self, width: float) -> HandGoal:
         """Begin to take the fingers to a width [m]."""
         goal = GripperCommand.Goal()
         goal.command.position = width / 2.0  # of one finger
-        return Goal(self._action, goal, f"{self._place}: move to {width:.4f} m")
+        return HandGoal(self._action, goal, f"{self._place}: move to {width:.4f} m")
 
     def grasp(self, width: float, *, force: float = 0.0, epsilon_outer: float = 0.0) -> Call:
         """Begin to close them on whatever is there, with the force that the node has for it."""
@@ -55,7 +55,7 @@ class NodeHand:
         return self._link.call(f"{self._place}/close", Trigger.Request(), read, MOVES)
 
 
-class Goal:
+class HandGoal:
     """A goal of a hand, until it is known whether it is taken.
 
     Args:

@@ -23,7 +23,7 @@ from multipanda_py.channels.stream import Stream
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.pose import Pose
 from multipanda_py.ros.life_signs import LEASE, TOPIC
-from multipanda_py.ros.link import Link
+from multipanda_py.ros.node_link import NodeLink
 from multipanda_py.state import ArmSnapshot
 
 MOVES = LEASE + 0.3
@@ -55,7 +55,7 @@ class SentTargets:
 
     def __init__(
         self,
-        link: Link,
+        link: NodeLink,
         root: str,
         config: CellConfig,
         frames: Frames,

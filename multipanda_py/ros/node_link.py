@@ -84,7 +84,7 @@ class Call:
             self._futures.append(self._client.call_async(self._request))
 
 
-class Link:
+class NodeLink:
     """A participant of the middleware, its node and the thread that serves it.
 
     Args:
