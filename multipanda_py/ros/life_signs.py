@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from typing import Any
 
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_msgs.msg import String
 
 from multipanda_py.cell import Cell
-from multipanda_py.exceptions import MultipandaError
+from multipanda_py.exceptions import MultipandaError, TargetRejected
 from multipanda_py.ros.guard import GuardedNode
 from multipanda_py.ros.running import every
 
@@ -62,8 +64,16 @@ class LifeSigns:
     def _hold(self, arm: str, sender: str) -> None:
         why = f"nothing was heard for {LEASE:g} s of {sender!r:.60}, which moved it"
         try:
-            self._cell.set_target(arm, self._cell.pose(arm))
-        except MultipandaError as error:  # another law has it, or the loop stands still
-            self._logger.info(f"{arm} is not told to hold: {error}; {why}")
+            here = self._cell.state(arm).q
+            self._give_one_of(arm, {"pose": self._cell.pose(arm)}, {"q": here}, {"dq": 0.0 * here})
+        except MultipandaError as error:  # its law takes none of them, or the loop stands still
+            self._logger.warning(f"{arm} is not told to hold: {error}; {why}")
         else:
             self._logger.warning(f"{arm} holds: {why}")
+
+    def _give_one_of(self, arm: str, *targets: dict[str, Any]) -> None:
+        """Give an arm the first target that its law takes."""
+        for target in targets[:-1]:
+            with contextlib.suppress(TargetRejected):
+                return self._cell.set_target(arm, **target)
+        return self._cell.set_target(arm, **targets[-1])

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import bases_in_world
 from multipanda_py.exceptions import ParameterRejected
 from multipanda_py.machine.child import end_with_parent
+from multipanda_py.panel.desk import STOOD_STILL
 from multipanda_py.pose import Pose
 
 LEFT = f"left/{CARTESIAN}"
@@ -70,6 +72,23 @@ def test_a_drag_moves_the_arm_of_the_node_and_every_page_may_stop_it(rig, client
     other.use("STOP")  # and the panel's own thread does nothing: it may be slow
     until(lambda: holds(rig)(), "both arms hold")
     assert rig.panel.desk.command.holder is None
+
+
+def test_an_arm_holds_when_the_panel_stands_still_in_a_drag_and_what_waited_is_not_done(rig, cell):
+    page, rest, asked = rig.page(in_command=True), rig.z(), rig.target(up=UP)
+    page.grasp_gizmo("left")
+    page.drag("left", *asked)
+    rig.until(lambda: rig.z() > rest + 0.005, "the arm follows")
+    line = f"left holds: nothing was heard for 0.5 s of 'multipanda_panel_{os.getpid()}'"
+    since = time.monotonic()
+    until(lambda: line in cell.log, "the node has it hold")  # the panel's thread does nothing
+    until(partial(is_past, since), "what the page says now is of the past")
+    page.drag("left", *asked)
+    held = rig.z()
+    assert held < rest + UP - 0.01
+    rig.until(rig.noted("stood still: ask again"), "the panel goes on")
+    assert rig.z() == pytest.approx(held, abs=5e-3)
+    assert cell.log.count(line) == 1
 
 
 def test_a_stop_is_repeated_after_a_switch_that_was_under_way(rig):
@@ -120,6 +139,10 @@ def z_of(client):
     return client.newest(PoseStamped, "left/current_pose").pose.position.z
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not os.environ.get("MULTIPANDA_LONG"), reason="a panel's process: MULTIPANDA_LONG=1"
+)
 def test_an_arm_holds_when_the_panel_is_stopped_or_killed_in_the_middle_of_a_drag(cell, client):
     process = subprocess.Popen(
         [sys.executable, "-m", "multipanda_py.cli", "panel", "--node", "--port", "0"],
@@ -134,14 +157,16 @@ def test_an_arm_holds_when_the_panel_is_stopped_or_killed_in_the_middle_of_a_dra
         for lines, end in enumerate((signal.SIGSTOP, signal.SIGKILL)):
             page, rest = begin_drag(found[1], client)
             process.send_signal(end)
+            ended = time.monotonic()
             client.until(partial(said_times, cell, line, lines + 1), 5.0, "the node has it hold")
             client.until(partial(is_still, client), 5.0, "it comes to rest")
+            client.until(partial(is_past, ended), 5.0, "what the page says now is of the past")
             held = z_of(client)
             assert held < rest + UP
             if end == signal.SIGSTOP:
                 page.drag("left", *page.asked)  # it waits in the socket
                 process.send_signal(signal.SIGCONT)
-                until(partial(is_said, page, "stood still"), "the panel goes on")
+                until(partial(is_said, page, "stood still: ask again"), "the panel goes on")
                 page.close()
                 assert z_of(client) == pytest.approx(held, abs=2e-3)
     finally:
@@ -180,7 +205,11 @@ def is_still(client):
 
 
 def is_said(page, text):
-    return any(text in str(one.get("content", "")) for one in list(page.elements.values()))
+    return any(text in one.get("_markdown", "") for one in list(page.elements.values()))
+
+
+def is_past(since):
+    return time.monotonic() > since + 1.2 * STOOD_STILL
 
 
 def said_times(cell, line, times):
