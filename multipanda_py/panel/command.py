@@ -33,10 +33,10 @@ class Command:
             self.holder = None
             return True
 
-    def refusal(self, viewer: int) -> str:
+    def refusal(self, viewer: int | None) -> str:
         """Say why a viewer may not ask for anything but a stop; empty if it may."""
         holder = self.holder
-        if holder == viewer:
+        if holder is not None and holder == viewer:
             return ""
         who = "nobody is" if holder is None else f"viewer {holder} is"
         return f"viewer {viewer} is not in command ({who}): press Take command first"

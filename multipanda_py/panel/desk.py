@@ -73,7 +73,8 @@ class Desk:
         """
 
         async def used(event: Any) -> None:  # in viser's own thread: a pool would lose the order
-            use(event.client_id, event.target.value)
+            if event.client_id is not None:  # else the panel itself shows what has changed
+                use(event.client_id, event.target.value)
 
         (handle.on_click if hasattr(handle, "on_click") else handle.on_update)(used)
 

@@ -76,6 +76,19 @@ def test_another_viewer_takes_the_command_and_the_first_has_it_no_more(rig):
     rig.until(lambda: f"left/{CARTESIAN}" not in rig.cell.active, "the law is another one")
 
 
+def test_what_others_change_is_shown_and_nothing_is_asked_by_that(rig):
+    """viser tells of what the panel itself has set, too, as of no viewer."""
+    rig = rig()
+    page = rig.page(in_command=True)
+    rig.cell.switch([f"left/{JOINT}"], strictness="force_auto")
+    rig.until(lambda: page.find("law")["value"] == f"left/{JOINT}", "the page shows it")
+    page.use("law", f"left/{CARTESIAN}")  # comes after what the panel has set
+    rig.until(lambda: f"left/{CARTESIAN}" in rig.cell.active, "it is heard")
+    assert not rig.noted("is not in command")()
+    rig.panel.desk.command.release()
+    assert "(nobody is)" in rig.panel.desk.command.refusal(None)
+
+
 def test_every_viewer_may_stop_and_nothing_asked_before_is_done(rig):
     rig = rig()
     page, other = rig.page(in_command=True), rig.page()
