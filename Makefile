@@ -25,17 +25,20 @@ sim: env ## run the dual-arm MuJoCo cell as a ROS 2 node (CELL=config/other.yaml
 test: env ## run all tests (ARGS="-m 'not slow'")
 	tools/test.sh $(ARGS)
 
-test-lerobot: env $(LEROBOT)/made ## record episodes, and read them with LeRobot 0.4.4 in an environment of its own
+test-lerobot: env $(LEROBOT)/made ## have LeRobot 0.4.4, in an environment of its own, read episodes, and act
 	rm -rf $(LEROBOT)/episodes
 	$(BIN)/python tools/lerobot/record.py $(LEROBOT)/episodes $(LEROBOT)/expected.npz
 	PYTHONPATH=tools/lerobot HF_HUB_OFFLINE=1 HF_HOME=$(LEROBOT)/cache $(LEROBOT)/env/bin/python \
 	  tools/lerobot/validate.py $(LEROBOT)/episodes $(LEROBOT)/expected.npz
+	PYTHONPATH=tools/lerobot/act:multipanda_py/policies/elsewhere HF_HUB_OFFLINE=1 HF_HOME=$(LEROBOT)/cache \
+	  $(LEROBOT)/env/bin/python tools/lerobot/act/train.py $(LEROBOT)/episodes $(LEROBOT)/policy
+	HF_HUB_OFFLINE=1 $(BIN)/python tools/lerobot/act/act.py $(LEROBOT)/policy $(LEROBOT)/env/bin/python
 
 # LeRobot asks for far more than reading its files takes, and for a torch with CUDA.
 $(LEROBOT)/made: tools/lerobot/requirements.txt
 	$(BIN)/python -m venv --clear $(LEROBOT)/env
 	$(LEROBOT)/env/bin/python -m pip install -q --progress-bar=off -r $<
-	$(LEROBOT)/env/bin/python -m pip install -q --progress-bar=off --no-deps lerobot==0.4.4
+	$(LEROBOT)/env/bin/python -m pip install -q --progress-bar=off --no-deps lerobot==0.4.4 torchvision==0.29.1
 	touch $@
 
 check: env ## format, lint, types and the direction of imports
