@@ -7,6 +7,7 @@ Usage: python act.py POLICY LEROBOT_PYTHON, as ``make test-lerobot`` does
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ class Beside(LeRobotInference):
     FOLDERS = (Path(__file__).parent,)
 
 
-def awaited(inference, seen):
+def awaited(inference: LeRobotInference, seen: dict[str, Any]) -> np.ndarray | None:
     """Return the answer to a question."""
     inference.ask(seen, 0.0)
     end = time.monotonic() + 60.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LeRobot's policies beside a torch without CUDA, for which torchvision's own operators are missing.
+"""LeRobot's policies beside a torch without CUDA, for which torchvision's operators are missing.
 
 None of them is asked; the declaration of one is, when torchvision is imported.
 """
