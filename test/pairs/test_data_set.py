@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ BIAS, STIFFNESS = 0.4, 600.0
 PLANT = CellConfig.from_dict(
     {"arms": {"arm": {"perturbation": {"torque_bias": [BIAS, 0, 0, 0, 0, 0, 0]}}}}
 )
-WISHED = Wished(multi=1, single=1, linear=0, seed=264)
+WISHED = Wished(multi=1, single=1, linear=0, seed=2706)  # whose motions are short
 
 
 def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
@@ -34,18 +35,22 @@ def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
         if text.startswith("1 of 2"):
             raise Broken
 
-    whole, resumed, said = tmp_path / "whole", tmp_path / "resumed", []
-    assert record_pairs(TWIN, PLANT, "arm", whole, WISHED, jobs=1) == 2
+    whole, again, said = tmp_path / "whole", tmp_path / "again", []
     with pytest.raises(Broken):
-        record_pairs(TWIN, PLANT, "arm", resumed, WISHED, jobs=1, say=stop)
-    assert not (resumed / TABLE).exists()
-    assert record_pairs(TWIN, PLANT, "arm", resumed, WISHED, jobs=1, say=said.append) == 2
+        record_pairs(TWIN, PLANT, "arm", whole, WISHED, jobs=1, say=stop)
+    assert not (whole / TABLE).exists()
+    first = {file.name for file in (whole / RECORDED).glob("*.npz")}
+    assert record_pairs(TWIN, PLANT, "arm", whole, WISHED, jobs=1, say=said.append) == 2
     assert said[0].endswith("of 2 motions are there already")
-    assert (whole / TABLE).read_bytes() == (resumed / TABLE).read_bytes()
+    shutil.copytree(whole, again)  # as it was broken off before the motion that came first here
+    for file in (again / TABLE, *(again / RECORDED / name for name in first)):
+        file.unlink()
+    assert record_pairs(TWIN, PLANT, "arm", again, WISHED, jobs=1) == 2
+    assert (whole / TABLE).read_bytes() == (again / TABLE).read_bytes()
 
     table = parquet.read_table(whole / TABLE)
     meta = json.loads(table.schema.metadata[b"multipanda_pairs"])
-    assert (meta["robot"], meta["rate"], meta["wished"]["seed"]) == ("fr3", 100, 264)
+    assert (meta["robot"], meta["rate"], meta["wished"]["seed"]) == ("fr3", 100, 2706)
     data = table.to_pandas()
     assert np.isfinite(data.select_dtypes(float)).all(axis=None)
     for _, rows in data.groupby("motion"):

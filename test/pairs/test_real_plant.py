@@ -38,7 +38,7 @@ TWIN = CellConfig.from_dict(
         },
     }
 )  # fmt: skip
-WISHED = Wished(multi=1, single=0, linear=0, seed=264)
+WISHED = Wished(multi=1, single=0, linear=0, seed=2706)  # whose motion is short
 
 
 def plant(arms, **settings):
@@ -64,7 +64,7 @@ def test_a_plant_in_real_time_does_what_its_twin_does_and_says_before_that_it_mo
     assert said[1:] == ["1 of 1 motions: multi 0"]
     pair = recorded(tmp_path)
     twin, other = pair.cut("told")
-    assert len(twin) > 2000
+    assert len(twin) > 900
     assert np.abs(twin[:, :7] - other[:, :7]).max() < 1e-5
     about = json.loads(parquet.read_schema(tmp_path / TABLE).metadata[b"multipanda_pairs"])
     assert (about["aligned_by"], about["plant_is_real"]) == ("told", True)
