@@ -20,7 +20,7 @@ from multipanda_py.residual_training.curves import draw_history
 from multipanda_py.residual_training.fit_bodies import fit_bodies
 from multipanda_py.residual_training.paired_motions import PairedMotions, read_pairs
 from multipanda_py.residual_training.settings import TrainingSettings
-from multipanda_py.residual_training.train import train
+from multipanda_py.residual_training.train import check_begin, train
 
 SUMMARY = (
     "Train a network on the table of multipanda pairs, into one file that runs without torch."
@@ -86,11 +86,8 @@ def run(options: argparse.Namespace) -> int:
         options.patience, options.share, options.dropout, tuple(options.weights),
         seed=options.seed,
     )  # fmt: skip
-    if begin is not None and (begin.kind, begin.joints) != (settings.kind, pairs.joints):
-        raise ConfigurationError(
-            f"--begin: got a {begin.kind} network of {', '.join(begin.joints)}, allowed a "
-            f"{settings.kind} one of {', '.join(pairs.joints)}"
-        )
+    if begin is not None:
+        check_begin(begin, pairs, settings)
     bodies = _bodies(options, pairs)
     found, history = train(
         pairs, settings, complain, lambda best: best.save(options.output), begin, bodies

@@ -19,6 +19,9 @@ from multipanda_py.state import Matrix
 
 LEAST = 20
 """Samples that a motion must have."""
+SPLITS = ("train", "validation", "test")
+_PLAIN = ("motion", "kind", "split", "time")
+_ABOUT = ("normalisation", "robot", "joints", "rate")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,20 +92,22 @@ def read_pairs(path: Path) -> PairedMotions:
         raise ConfigurationError(f"{path}: cannot be read: {why}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{path}: not a table of multipanda pairs: {error}") from None
+    labels = _labels(path, about, table.column_names)
     scale = Normalisation(**{side: np.array(v) for side, v in about["normalisation"].items()})
-    labels = row_labels(len(about["joints"]))
-    missing = [
-        name for name in (f"{side}_{label}" for side in SIDES for label in labels)
-        if name not in table.column_names
-    ]  # fmt: skip
-    if missing:
-        raise ConfigurationError(f"{path}: columns are missing: {', '.join(missing)[:80]}")
+    if scale.joints != len(about["joints"]):
+        raise ConfigurationError(
+            f"{path}: got limits of {scale.joints} joints, allowed those of {len(about['joints'])}"
+        )
     sides = [
         scale.state(np.stack([table[f"{side}_{label}"].to_numpy() for label in labels], axis=1))
         for side in SIDES
     ]
     number, time = table["motion"].to_numpy(), table["time"].to_numpy()
     kinds, splits = table["kind"].to_pylist(), table["split"].to_pylist()
+    if unknown := set(splits) - set(SPLITS):
+        raise ConfigurationError(
+            f"{path}: got split {min(unknown)!r}, allowed {', '.join(SPLITS)}"
+        )
     starts = np.flatnonzero(np.diff(number, prepend=-1))
     motions = []
     for first, last in zip(starts, [*starts[1:], len(number)]):
@@ -112,6 +117,26 @@ def read_pairs(path: Path) -> PairedMotions:
     return PairedMotions(
         tuple(motions), scale, about["robot"], tuple(about["joints"]), float(about["rate"]), digest
     )
+
+
+def _labels(path: Path, about: dict[str, Any], columns: Collection[str]) -> list[str]:
+    """Return the names of a state's numbers; refuse a table that lacks something.
+
+    Raises:
+        ConfigurationError: With what is missing.
+    """
+    lost = [name for name in _ABOUT if name not in about]
+    if lost:
+        raise ConfigurationError(f"{path}: not a table of multipanda pairs: lacks {lost[0]}")
+    rate = about["rate"]
+    if not isinstance(rate, (int, float)) or not 0.0 < rate < np.inf:
+        raise ConfigurationError(f"{path}: got {rate!r} samples a second, allowed more than 0")
+    labels = row_labels(len(about["joints"]))
+    allowed = [*_PLAIN, *(f"{side}_{label}" for side in SIDES for label in labels)]
+    missing = [name for name in allowed if name not in columns]
+    if missing:
+        raise ConfigurationError(f"{path}: columns are missing: {', '.join(missing)[:80]}")
+    return labels
 
 
 def _check(where: str, time: Matrix, sides: list[Matrix], rate: float) -> None:

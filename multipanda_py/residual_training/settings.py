@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from multipanda_py.exceptions import ConfigurationError
@@ -57,7 +58,8 @@ class TrainingSettings:
             value = getattr(self, name)
             if not low <= value <= high:
                 raise ConfigurationError(f"{name}: got {value:g}, allowed {low:g} to {high:g}")
-        if min(self.weights) < 0.0 or not max(self.weights) > 0.0:
+        finite = all(0.0 <= weight < math.inf for weight in self.weights)
+        if not finite or not any(self.weights):
             raise ConfigurationError(
-                f"weights: got {self.weights}, allowed three of 0 and more, one above 0"
+                f"weights: got {self.weights}, allowed three of 0 and more, one above 0, finite"
             )

@@ -15,6 +15,7 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.extras import needed
 from multipanda_py.residual.body_difference import BodyDifference
 from multipanda_py.residual.inputs import Inputs
+from multipanda_py.residual.network import LAYERS, layer
 from multipanda_py.residual.weights_file import TrainedResidual
 from multipanda_py.residual_training.fit_direct import fit_direct
 from multipanda_py.residual_training.paired_motions import PairedMotions
@@ -84,14 +85,13 @@ def train(
 
     Thread: one; torch uses as many as it is told.
     """
-    torch = needed("torch")
     sets = {split: pairs.of(split) for split in ("train", "validation")}
     sets["validation"] = sets["validation"] or sets["train"][-1:]
     if len(sets["train"]) < LEAST_MOTIONS:
         raise ConfigurationError(
             f"motions: got {len(sets['train'])} to train with, allowed {LEAST_MOTIONS} and more"
         )
-    rng = np.random.default_rng(settings.seed)
+    torch, rng = needed("torch"), np.random.default_rng(settings.seed)
     torch.manual_seed(settings.seed)
     given = Inputs(pairs.normalisation, np.array(settings.speeds), settings.distances)
     seen = {
@@ -145,6 +145,28 @@ def train(
             break
     module.load_state_dict(state)
     return trained(module), history
+
+
+def check_begin(begin: TrainedResidual, pairs: PairedMotions, settings: TrainingSettings) -> None:
+    """Refuse weights that a training cannot begin with.
+
+    Raises:
+        ConfigurationError: If they are of another robot, kind, size, or of other inputs.
+    """
+    units = settings.units or 3 * len(pairs.joints)
+    found, allowed = (
+        f"a {kind} network of {robot}'s {', '.join(joints)}, {size} units, {speeds} speeds, "
+        f"{distances} springs"
+        for kind, robot, joints, size, speeds, distances in (
+            (begin.kind, begin.robot, begin.joints,
+             layer(begin.arrays, LAYERS[begin.kind][0]).units, len(begin.speeds),
+             len(begin.distances)),
+            (settings.kind, pairs.robot, pairs.joints, units, len(settings.speeds),
+             len(settings.distances)),
+        )
+    )  # fmt: skip
+    if found != allowed:
+        raise ConfigurationError(f"--begin: got {found}; allowed {allowed}")
 
 
 def _loss(module: Any, motions: list[SeenMotion], weights: Any) -> float:

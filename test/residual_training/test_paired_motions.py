@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
+import pyarrow.parquet as parquet
 import pytest
 from paired_table import LIMITS, write_table
 
@@ -43,6 +46,11 @@ def nothing(rows):
         ({"change": nothing}, "motion 1: has numbers that are not finite"),
         ({"samples": 12}, "motion 0: got 12 samples, allowed 20 and more"),
         ({"joints": ["one", "two", "three"]}, "columns are missing: twin_q_3"),
+        ({"joints": ["one"]}, "got limits of 2 joints, allowed those of 1"),
+        ({"rate": 50}, "motion 0: has a gap; allowed 50 samples a second"),
+        ({"rate": 0}, "got 0 samples a second, allowed more than 0"),
+        ({"rate": "fast"}, "got 'fast' samples a second"),
+        ({"counts": {"train": 3, "exam": 1}}, "got split 'exam', allowed train, validation, test"),
     ],
 )
 def test_what_cannot_be_learned_from_is_refused(tmp_path, how, said):
@@ -50,6 +58,24 @@ def test_what_cannot_be_learned_from_is_refused(tmp_path, how, said):
     write_table(path, **how)
     with pytest.raises(ConfigurationError, match=said):
         read_pairs(path)
+
+
+@pytest.mark.parametrize("name", ["robot", "joints", "rate", "normalisation"])
+def test_a_table_that_does_not_say_what_it_is_of_ended_with_a_key_error(tmp_path, name):
+    path = tmp_path / "pairs.parquet"
+    write_table(path)
+    table = parquet.read_table(path)
+    about = json.loads(table.schema.metadata[b"multipanda_pairs"])
+    del about[name]
+    about = {"multipanda_pairs": json.dumps(about)}
+    parquet.write_table(table.replace_schema_metadata(about), path)
+    with pytest.raises(ConfigurationError, match=f"not a table of multipanda pairs: lacks {name}"):
+        read_pairs(path)
+    for column in ("time", "split"):
+        write_table(path)
+        parquet.write_table(parquet.read_table(path).drop_columns([column]), path)
+        with pytest.raises(ConfigurationError, match=f"columns are missing: {column}"):
+            read_pairs(path)
 
 
 def test_what_is_no_table_is_refused(tmp_path):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from paired_table import write_table
 
-from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.residual.network import KINDS, PRECISE, REAL_TIME, network
 from multipanda_py.residual_training.evaluate import evaluate
 from multipanda_py.residual_training.paired_motions import read_pairs
@@ -98,15 +97,3 @@ def test_training_ends_where_nothing_is_gained_and_goes_on_from_weights(pairs):
     assert len(history.train) < 400
     assert "no gain since epoch" in said[-1]
     assert found.arrays["dense.bias"] == pytest.approx(begin.arrays["dense.bias"], abs=1e-3)
-
-
-def test_settings_and_data_that_do_not_do_are_refused(pairs, tmp_path):
-    with pytest.raises(ConfigurationError, match=r"dropout: got 1, allowed 0 to 0\.9"):
-        replace(SHORT, dropout=1.0)
-    with pytest.raises(ConfigurationError, match="weights: got"):
-        replace(SHORT, weights=(0.0, 0.0, 0.0))
-    with pytest.raises(ConfigurationError, match="speeds: got"):
-        train(pairs, replace(SHORT, speeds=(0.01, 0.0)))
-    few = replace(pairs, motions=pairs.motions[:4])
-    with pytest.raises(ConfigurationError, match="got 4 to train with, allowed 5"):
-        train(few, SHORT)
