@@ -170,10 +170,15 @@ def refuse(response: Any, reason: str) -> Any:
 
 
 class PlainActionServer(ActionServer):
-    """An action server whose goals are no tasks: only their answers are."""
+    """An action server whose goals are no tasks: only their answers are.
+
+    Attributes:
+        unsent: Answers that the executor has not sent yet.
+    """
 
     def __init__(self, node: GuardedNode, kind: Any, name: str, **callbacks: Any) -> None:
         self._guard, self._name, self._kind = node.guard, name, kind
+        self.unsent = 0
         accept, cancel = callbacks["goal_callback"], callbacks["cancel_callback"]
         callbacks["goal_callback"] = lambda goal: (
             self._guard.call(name, accept, goal) or GoalResponse.REJECT
@@ -196,7 +201,9 @@ class PlainActionServer(ActionServer):
         """End a goal by ``succeed``, ``abort`` or ``canceled``, and send its result."""
 
         def answer(handle: Any) -> Any:
+            self.unsent -= 1  # the rest is done in the same breath
             getattr(handle, how)()
             return result
 
+        self.unsent += 1
         super().notify_execute(handle, answer)

@@ -41,7 +41,7 @@ class TaskAction:
         self,
         node: GuardedNode,
         begin: Callable[[str], Generator[None, None, TaskRunner]],
-        end: Callable[[], Generator[None, None, str]],
+        end: Callable[[str], Generator[None, None, str]],
     ) -> None:
         from btcpp_ros2_interfaces.action import ExecuteTree
         from btcpp_ros2_interfaces.msg import NodeStatus
@@ -76,6 +76,15 @@ class TaskAction:
             self._goal = None
             self._answer(handle, runner.state == "done", runner.reason or runner.state)
 
+    def close(self) -> None:
+        """Answer a goal whose task was called off before it began."""
+        self._look()
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether an answer waits for the executor to send it."""
+        return self._server.unsent > 0
+
     def _take(self, handle: Any) -> None:
         request = handle.request
         if request.payload:
@@ -91,7 +100,7 @@ class TaskAction:
         under_way = [goal[0].goal_id for goal in (self._starting, self._goal) if goal is not None]
         if handle.goal_id not in under_way:
             return CancelResponse.REJECT
-        self._ending.append(self._end())
+        self._ending.append(self._end("cancelled by its client"))
         self._timer.reset()
         return CancelResponse.ACCEPT
 

@@ -66,7 +66,8 @@ class TaskServices:
     def __init__(self, main: GuardedNode, cell: Cell, targets: Targets) -> None:
         self._cell, self._targets, self._logger = cell, targets, main.get_logger()
         self._runner: TaskRunner | None = None
-        self._is_starting = False
+        self._is_starting, self._called_off = False, ""
+        self._action: TaskAction | None = None
         self._held_off: list[tuple[str, str]] = []
         self._said_at = 0.0
         self.node = plain_node(TASKS, main, "")
@@ -81,7 +82,8 @@ class TaskServices:
         hand_over(self.node, {"file"}, self._change)
         self._told = [TaskState(self.node, cell.config.cell.name).send]
         with contextlib.suppress(ImportError):
-            self._told.append(TaskAction(self.node, self.begin, self.end).hear)
+            self._action = TaskAction(self.node, self.begin, self.end)
+            self._told.append(self._action.hear)
         for name, work in (
             ("start", self._start),
             ("stop", self._stop),
@@ -93,12 +95,22 @@ class TaskServices:
         self._timer = self.node.create_timer(TICK, self._step, clock=clock)
         self._timer.cancel()  # until a task runs
 
-    def close(self) -> None:
-        """End a task that still runs; all arms hold."""
-        if self._runner is not None:
-            # Without a loop arms hold by themselves, and the node says why it ends.
-            with contextlib.suppress(MultipandaError):
+    def close(self, why: str = "the node ends") -> None:
+        """End a task that still runs, or is about to; all arms hold."""
+        # Without a loop arms hold by themselves, and the node says why it ends.
+        with contextlib.suppress(MultipandaError):
+            if self._is_starting:
+                self._called_off = why
+                if self._action is not None:
+                    self._action.close()
+            elif self._runner is not None:
+                self._runner.abort(why)
                 self._runner.close()
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a client's answer waits for the executor to send it."""
+        return self._action is not None and self._action.is_answering
 
     def _change(self, values: dict[str, Any]) -> None:
         self._refuse_second()
@@ -131,15 +143,18 @@ class TaskServices:
         self._refuse_second()
         runner = TaskRunner(self._cell, task_of(name), self._hear)
         runner.check()
-        self._is_starting = True
+        self._is_starting, self._called_off = True, ""
         try:
             if runner.task.law not in self._cell.active:
                 pending = self._cell.ask_switch(
                     [runner.task.law], (), Strictness.FORCE_AUTO, SWITCH_TIMEOUT
                 )
-                while pending.look() is None:
+                while not self._called_off and pending.look() is None:
                     yield
             self._runner = runner
+            if self._called_off:  # the law may be there, and arms are to hold
+                runner.call_off(self._called_off)
+                raise TaskFailed(runner.reason)
             runner.start()
         finally:
             self._is_starting = False
@@ -147,8 +162,11 @@ class TaskServices:
         self._timer.reset()
         return runner
 
-    def end(self) -> Ending:
+    def end(self, why: str = "asked for") -> Ending:
         """End the task, or the start of one: a stop comes before a switch that is open.
+
+        Args:
+            why: In words.
 
         Returns:
             It yields until that is so, and returns what has ended.
@@ -157,12 +175,13 @@ class TaskServices:
             TaskFailed: If none runs.
         """
         if self._is_starting:
+            self._called_off = why
             pending = self._cell.ask_hold()
             while pending.look() is None:
                 yield
             return "not started; every arm holds"
         runner = self._going()
-        runner.abort()
+        runner.abort(why)
         self._after()
         return f"{runner.reason}; every arm holds"
 

@@ -17,6 +17,7 @@ from multipanda_py.exceptions import (
 )
 from multipanda_py.tasks.events import TaskEvent, What
 from multipanda_py.tasks.execution import Execution
+from multipanda_py.tasks.law_lost import LawLost
 from multipanda_py.tasks.planner import Planner
 from multipanda_py.tasks.sections import Mode, proposed_mode
 from multipanda_py.tasks.subtask_plan import SubtaskPlan
@@ -48,7 +49,7 @@ class TaskRunner:
 
     Attributes:
         state: ``ready``, ``running``, ``paused``, ``done``, ``failed`` or ``aborted``.
-        reason: Why it failed; empty otherwise.
+        reason: Why it failed or was aborted; empty otherwise.
         events: All events until now.
 
     Raises:
@@ -82,6 +83,7 @@ class TaskRunner:
         self._execution: Execution | None = None
         self._ahead: Future[SubtaskPlan] | None = None
         self._paused_at = 0.0
+        self._lost: LawLost | None = None
 
     @property
     def is_going(self) -> bool:
@@ -143,6 +145,7 @@ class TaskRunner:
         self.check()
         if self.task.law not in self.cell.active:
             self.cell.switch([self.task.law], strictness="force_auto")
+        self._lost = LawLost(self.cell, self.task.law)
         self.state = "running"
         self._say("", "started", self.task.name)
         self._begin(0)
@@ -213,6 +216,13 @@ class TaskRunner:
         """End the task; all arms hold."""
         if self.is_going:
             self._end("aborted", why)
+
+    def call_off(self, why: str) -> None:
+        """End the task before it begins; no arm is told anything."""
+        if self.state == "ready":
+            self.state, self.reason = "aborted", f"not started: {why}"
+            self._planner.close()
+            self._say("", "aborted", self.reason)
 
     def close(self) -> None:
         """End what plans, and the task if it still runs."""
@@ -286,9 +296,7 @@ class TaskRunner:
         return ", ".join(f"{arm} has the fault {fault}" for arm, fault in faults if fault)
 
     def _taken(self) -> str:
-        if self.task.law in self.cell.active:
-            return ""
-        return f"{self.task.law} is not active any more: somebody has switched"
+        return "" if self._lost is None else self._lost.look()
 
     def _say(self, subtask: str, what: What, text: str = "") -> None:
         event = TaskEvent(self.cell.time, subtask, what, text)

@@ -131,6 +131,28 @@ def test_a_stop_while_the_arms_change_hands_calls_the_start_off(served):
         cell.step(1)
     assert (stopped.success, stopped.message) == (True, "not started; every arm holds")
     assert not response.success
-    assert "a stop came first" in response.message
+    assert response.message == "not started: asked for"
+    assert served.last() == ("aborted", "not started: asked for")
     assert set(cell.active) == HOLDS
+    assert served.start().success
+
+
+def test_a_cancellation_while_the_arms_changed_hands_was_told_as_somebody_s_switch(served):
+    """The law had the arms already when the goal was cancelled: the task ran for a moment."""
+    cell, response = served.cell, Trigger.Response()
+    cell.hold()
+    start = served.tasks._start(None, response)
+    next(start)
+    cell.step(5)
+    assert "augmented" in cell.active
+    end = served.tasks.end("cancelled by its client")
+    next(end)
+    for _ in start:
+        cell.step(1)
+    for _ in end:
+        cell.step(1)
+    assert (response.success, response.message) == (False, "not started: cancelled by its client")
+    assert served.last() == ("aborted", "not started: cancelled by its client")
+    assert set(cell.active) == HOLDS
+    served.go_on()
     assert served.start().success

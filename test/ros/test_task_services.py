@@ -174,7 +174,7 @@ def test_a_law_that_somebody_switches_off_ends_its_task_in_hold(soft, tasks, fil
     tasks.until_moves()
     assert client.call(Trigger, f"{SPACE}/stop").success
     tasks.until("failed")
-    assert "augmented is not active any more" in tasks.values()["reason"]
+    assert "augmented is not active any more: a stop of all arms" in tasks.values()["reason"]
     assert tasks.heard[-1].level == DiagnosticStatus.ERROR
     assert not active(client) & {"augmented", *IMPEDANCE}
 
@@ -213,7 +213,7 @@ def test_a_task_ends_in_hold_when_its_goal_is_cancelled_and_in_words_when_others
     status, result = goals.result(handle)
     assert status == GoalStatus.STATUS_CANCELED
     assert result.node_status.status == result.node_status.FAILURE
-    assert result.return_message == "to_80_mm: asked for"
+    assert result.return_message == "to_80_mm: cancelled by its client"
     assert not active(client) & {"augmented", *IMPEDANCE}
     tasks.heard.clear()
     handle = goals.send(long)
@@ -270,9 +270,18 @@ def test_the_page_lists_what_there_is_for_tasks(node, client):
     assert listed == offered
 
 
-def test_a_node_that_ends_ends_its_task_first(soft, tasks, files, node):
+def test_a_node_that_ends_ends_its_task_first_and_left_its_client_without_a_result(
+    soft, tasks, files, node, execute, client
+):
     """The last test here: nobody has the node after it."""
-    tasks.begin(files / "long.yaml")
+    goals, kind = execute
+    tasks.heard.clear()
+    handle = goals.send(kind.Goal(target_tree=str(files / "long.yaml")))
+    future = handle.get_result_async()
     tasks.until_moves()
     assert node.end() == 0, node.log
-    assert "aborted: closed" in node.log
+    assert "aborted: the node ends" in node.log
+    client.until(future.done, 5.0, "a result")
+    assert future.result().status == GoalStatus.STATUS_ABORTED
+    assert future.result().result.return_message == "to_80_mm: the node ends"
+    tasks.until("aborted", 5.0)

@@ -8,6 +8,7 @@ import pytest
 from held_box import AT_BOX, BASES, BESIDE, BOTH, ROD
 
 from multipanda_py.exceptions import ConfigurationError, TaskFailed
+from multipanda_py.loop.events import Event
 from multipanda_py.pose import Pose
 from multipanda_py.tasks import TaskFile, TaskRunner
 from multipanda_py.tasks.book import TaskBook
@@ -260,7 +261,19 @@ def test_a_law_that_is_switched_off_ends_the_task(make_cell):
     doing.cell.hold()
     doing.runner.step()
     assert doing.runner.state == "failed"
-    assert "somebody has switched" in doing.runner.reason
+    assert doing.runner.reason.endswith("augmented is not active any more: a stop of all arms")
+
+
+@pytest.mark.sim
+def test_an_owner_that_stood_still_was_told_as_somebody_s_switch(make_cell):
+    doing = Doing(make_cell, SQUEEZE)
+    doing.cell.step(1)
+    said = "the owning process has been silent for 2.00 s; all arms hold"
+    doing.cell.loop.hold_all(Event.CLIENT_SILENT, said, 0)
+    doing.cell.step(1)
+    doing.runner.step()
+    assert doing.runner.state == "failed"
+    assert doing.runner.reason.endswith(f"augmented is not active any more: {said}")
 
 
 @pytest.mark.sim
