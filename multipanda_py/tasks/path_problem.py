@@ -114,7 +114,7 @@ def plan_by_path(
         distances = apart(scene, wanted, keeping.clearance)
     found = _search(problem, distances, settings)
     if not found.is_feasible:
-        raise PlanRejected(f"{subtask.name}: no path: {found.reason}")
+        raise PlanRejected(f"no path: {found.reason}")
     tools = [arm + TOOL for arm in scene.arms]
     frames = Kinematics(scene, tools).place(found.path[-1:]).frames
     end = Seen(

@@ -17,7 +17,8 @@ from multipanda_py.tasks.task_file import TaskFile
 from multipanda_py.tasks.wanted import wanted
 
 PATIENCE = 5.0
-"""Longest search beside a running cell [s]; one that waits for its plans has all the time."""
+"""Longest search beside a running cell, of processor time [s]; one that waits for its plans has
+all the time."""
 
 
 class Planner:

@@ -116,7 +116,13 @@ def cell_faults(
             contact_points(contact, things[contact.thing])
         except ConfigurationError as error:
             yield f"contacts.{name}.{error}"
+    most = config.gate.force
     for number, subtask in enumerate(subtasks):
+        if subtask.force > most:
+            yield (
+                f"subtasks.{number} ({subtask.name}): force: got {subtask.force:g} N, allowed up "
+                f"to {most:g} N (gate.force of the cell)"
+            )
         for thing in subtask.touching:
             if thing not in things:
                 yield (

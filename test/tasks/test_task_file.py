@@ -120,6 +120,8 @@ def test_what_is_no_yaml_is_one_line(tmp_path, text):
         (lambda d: subtask(d)["goals"][0].update(base="crate"), "goals.0.base: got 'crate'"),
         (lambda d: subtask(d).update(touching=["crate"]),
          "subtasks.1 (lift): touching: got 'crate', allowed table, box"),
+        (lambda d: subtask(d).update(force=200.0),
+         "subtasks.1 (lift): force: got 200 N, allowed up to 100 N (gate.force of the cell)"),
         (lambda d: (d["contacts"]["sides"].update(thing="table"),
                     subtask(d)["goals"][0].update(frame="table")), "got table, which is fixed"),
     ],
