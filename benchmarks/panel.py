@@ -3,7 +3,7 @@
 
 .venv/bin/python benchmarks/panel.py                         # four arms in real time, a minute
 .venv/bin/python benchmarks/panel.py --rounds 5 --seconds 20
-.venv/bin/python benchmarks/panel.py --node                  # of a node that runs, as its client
+.venv/bin/python benchmarks/panel.py --node                  # and then of a node, as its client
 
 Rounds without a panel take turns with rounds in which a page, in a process of its own, drags all
 arms up and down. Needs the extra ``panel``.
@@ -197,20 +197,10 @@ def running(config: CellConfig, file: str, as_node: bool) -> Iterator[Any]:
         node.wait()
 
 
-def main() -> int:
-    """Measure, and write a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cell", default=str(ROOT / "config" / "quad_sim.yaml"))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=8.0, help="of every round")
-    parser.add_argument("--drags", type=int, default=20)
-    parser.add_argument("--node", action="store_true", help="as a client of a node")
-    options = parser.parse_args()
-    data = CellConfig.from_yaml(options.cell).model_dump()
-    data["cell"]["name"] = f"panel_{os.getpid()}"
-    config = CellConfig.from_dict(data)
+def measured(config: CellConfig, options: argparse.Namespace, as_node: bool) -> None:
+    """Measure one kind of panel, and write what was found."""
     spawn = multiprocessing.get_context("spawn")
-    with running(config, options.cell, options.node) as cell:
+    with running(config, options.cell, as_node) as cell:
         os.sched_setaffinity(0, other_cpus(config.realtime))
         found: dict[str, list[tuple[float, float]]] = {"without": [], "with": []}
         rates: list[float] = []
@@ -239,6 +229,7 @@ def main() -> int:
                 ]
                 pipe.send(("end",))
                 viewer.join()
+    print("\nas a client of a node" if as_node else "\non a cell of its own")
     for name, rounds in found.items():
         each = "; ".join(f"{low:.0f}, {high:.0f}" for low, high in rounds)
         print(f"lateness p50, p99 {name} panel [us], by round: {each}")
@@ -248,6 +239,27 @@ def main() -> int:
     for what, times in zip((*tool, "the page sees it"), zip(*drags)):
         low, high = np.percentile(times, [50, 95])
         print(f"drag until {what}: median {low * 1e3:.1f} ms, p95 {high * 1e3:.1f} ms")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Measure, and write a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cell", default=str(ROOT / "config" / "quad_sim.yaml"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of every round")
+    parser.add_argument("--drags", type=int, default=20)
+    parser.add_argument(
+        "--node", action="store_true", help="also as a client of a node, which is run beside it"
+    )
+    options = parser.parse_args()
+    data = CellConfig.from_yaml(options.cell).model_dump()
+    data["cell"]["name"] = f"panel_{os.getpid()}"
+    config = CellConfig.from_dict(data)
+    cpus = os.sched_getaffinity(0)
+    for as_node in (False, True) if options.node else (False,):
+        os.sched_setaffinity(0, cpus)
+        measured(config, options, as_node)
     return 0
 
 
