@@ -26,6 +26,7 @@ from multipanda_py.config.node_names import CAMERAS
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.loop.row_follower import RowFollower
 from multipanda_py.machine.discovery import announce_without_types
+from multipanda_py.machine.owners_pipe import end_of_input, leave, read_line
 from multipanda_py.ros.camera_topics import CameraTopics, optical_frame
 from multipanda_py.ros.clock import NodeClock
 from multipanda_py.ros.entities import WORLD
@@ -45,11 +46,9 @@ LONGEST = 0.2
 def main() -> int:
     """Send pictures until the cell's node ends."""
     os.environ.setdefault("LP_NUM_THREADS", "1")  # of Mesa, which draws where there is no GPU
-    with open(0, "rb", buffering=0, closefd=False) as unbuffered:
-        told = json.loads(unbuffered.readline())
+    told = json.loads(read_line())
     config = CellConfig.from_dict(told["cell"])
-    ended = threading.Event()
-    threading.Thread(target=_wait_for_end_of_input, args=(ended,), daemon=True).start()
+    ended = end_of_input()
     announce_without_types()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # its owner ends it
     node = rclpy.create_node(
@@ -103,14 +102,5 @@ def _send(
         renderer.close()
 
 
-def _wait_for_end_of_input(ended: threading.Event) -> None:
-    while os.read(0, 4096):
-        pass
-    ended.set()
-
-
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # drivers of OpenGL leave threads that hold up a normal end
+    leave(main())  # drivers of OpenGL leave threads that hold up a normal end

@@ -23,6 +23,7 @@ from multipanda_py.exceptions import MultipandaError, RenderingUnavailable
 from multipanda_py.extras import missing
 from multipanda_py.loop.row_follower import RowFollower
 from multipanda_py.machine.child import module_command
+from multipanda_py.machine.owners_pipe import end_of_input, leave, read_line
 from multipanda_py.machine.realtime import loop_cpu
 
 if TYPE_CHECKING:
@@ -125,16 +126,14 @@ def require_display() -> None:
 def main() -> int:
     """Show the cell that standard input describes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # goes to the owner, who then ends this
-    ended = threading.Event()
     try:
-        config = CellConfig.from_dict(json.loads(_read_line()))
+        config = CellConfig.from_dict(json.loads(read_line()))
         require_display()
         # Pictures may wait; on a busy machine the word that there are none waited for a minute.
         os.nice(NICENESS)
         _leave_core_of_loop(config)
         follower = RowFollower(config, int(sys.argv[1]))
-        threading.Thread(target=_wait_for_end_of_input, args=(ended,), daemon=True).start()
-        view(config, follower, ended)
+        view(config, follower, end_of_input())
     except (MultipandaError, ImportError) as error:
         sys.stderr.write(f"multipanda viewer: {error}\n")
         return 1
@@ -151,20 +150,5 @@ def _leave_core_of_loop(config: CellConfig) -> None:
         os.sched_setaffinity(0, others)
 
 
-def _read_line() -> bytes:
-    """Read one line of standard input without buffering what follows it."""
-    with open(0, "rb", buffering=0, closefd=False) as unbuffered:
-        return unbuffered.readline()
-
-
-def _wait_for_end_of_input(ended: threading.Event) -> None:
-    while os.read(0, 4096):
-        pass
-    ended.set()
-
-
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # MuJoCo's window thread may outlive the window and hold up a normal exit
+    leave(main())  # MuJoCo's window thread may outlive the window and hold up a normal exit
