@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -12,11 +10,11 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from multipanda_py.cell.cell import Cell
 from multipanda_py.exceptions import ActionRejected, ConfigurationError
+from multipanda_py.gym.action_layout import Action, ActionLayout
 from multipanda_py.gym.control import Control, control_named
 from multipanda_py.gym.elsewhere import (
     RemoteCell,
@@ -27,26 +25,20 @@ from multipanda_py.gym.elsewhere import (
     sensors_of,
 )
 from multipanda_py.gym.episode_state import EpisodeState, put_back, saved
-from multipanda_py.gym.hand import AS_IT_IS, HandControl
+from multipanda_py.gym.hand import HandControl
 from multipanda_py.gym.observation import Observation, Observer
 from multipanda_py.gym.scene_file import LAW, Residual, cell_of_file, lockstep_cell
+from multipanda_py.gym.step_clock import StepClock
 from multipanda_py.gym.task import GymTask
 from multipanda_py.gym.task_named import task_named
 from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.perturbation import PerturbationSpec
-from multipanda_py.state import ArmSnapshot, Vector
+from multipanda_py.state import ArmSnapshot
 
-Action = NDArray[np.float32]
 SIZE = (128, 128)
 """Height and width of pictures [pixels], where nobody says."""
 AT_REST = 0.01
 """Speed of joints below which arms begin to go home [rad/s, m/s]."""
-CAUGHT_UP = 0.1
-"""How late steps may be and still come one after the other until they are in time again [s]."""
-PATIENCE = 0.5
-"""How long a step waits for its instant while the cell's clock stands still [s]."""
-SHORTEST = 2e-4
-"""Sleep before a look at the cell's clock [s]."""
 RATES = (1.0, 100.0)
 """Least and largest number of steps a second."""
 
@@ -145,11 +137,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             name: kind(arm, 1.0 / rate) for name, arm in arms.items()
         }
         self._hands = {name: HandControl(name) for name, arm in arms.items() if arm.gripper}
-        low, high, self._places = _layout(self._controls, self._hands)
-        self._low, self._high = low, high
-        self.action_space = spaces.Box(
-            low.astype(np.float32), high.astype(np.float32), dtype=np.float32
-        )
+        self._actions = ActionLayout(self._controls, self._hands)
+        self.action_space = self._actions.space
+        self._clock = StepClock(self.rate, self._config.cell.rate)
         movable = [name for name, thing in self._config.objects.items() if thing.mass]
         sizes = cameras if isinstance(cameras, Mapping) else dict.fromkeys(cameras, SIZE)
         sensors = self._sensors = sensors_of(topics)
@@ -163,7 +153,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         )
         self.observation_space = self._observer.space
         self._home: Any = None
-        self._steps, self._due, self._is_open = 0, 0.0, False
+        self._steps, self._is_open = 0, False
 
     @property
     def cell(self) -> Cell:
@@ -213,7 +203,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             control.begin(self._cell)
         for hand in self._hands.values():
             hand.begin(self._cell)
-        self._steps, self._due = 0, self._cell.time
+        self._steps = 0
+        self._clock.begin(self._cell)
         return self._look()
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -230,18 +221,15 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         """
         if not self._is_open:
             raise ActionRejected("step: got an action before an episode, allowed after reset()")
-        numbers = self._checked(action)
-        states = {name: self._cell.state(name) for name in self._places}
+        numbers = self._actions.checked(action)
+        states = {name: self._cell.state(name) for name in self._controls}
         if self._is_remote:  # all arms, before one is told anything
             self._cell.check()  # it hears who has them later, and gives diagnostics their time
         else:
             self._refuse_of_others(states)
-        for name, place in self._places.items():
-            if states[name].fault:
-                continue
-            self._controls[name].send(self._cell, numbers[place])
-            if name in self._hands:
-                self._hands[name].send(self._cell, float(numbers[place.stop]))
+        for name, state in states.items():
+            if not state.fault:
+                self._actions.send(self._cell, numbers, name)
         self._pass_time()
         self._steps += 1
         seen, info = self._look()
@@ -257,19 +245,16 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             NotImplementedError: If the task has none, or the control goes to no poses.
         """
         wanted = self.task.expert(self._scene, self._steps / self.rate)
-        numbers: list[float] = []
-        for name, control in self._controls.items():
-            pose, opening = wanted[name]
-            numbers += control.toward(self._scene.in_base(name, pose)).tolist()
-            numbers += [opening] if name in self._hands else []
-        return np.asarray(numbers, np.float32)
+        return self._actions.toward(
+            {
+                name: (self._scene.in_base(name, wanted[name][0]), wanted[name][1])
+                for name in self._controls
+            }
+        )
 
     def hold_action(self) -> Action:
         """Return the action that leaves all targets and hands where they are."""
-        numbers: list[float] = []
-        for name, control in self._controls.items():
-            numbers += [*control.rest.tolist(), *([AS_IT_IS] if name in self._hands else [])]
-        return np.asarray(numbers, np.float32)
+        return self._actions.hold()
 
     def render(self) -> Any:
         """Return a picture of the scene, (480, 640, 3), if that was asked for."""
@@ -371,29 +356,17 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     def _pass_time(self) -> None:
         if self._scene.is_lockstep:
-            begin, end = (self._cycle_at(step) for step in (self._steps, self._steps + 1))
-            self._cell.step(end - begin)
-            return
-        period, now = 1.0 / self.rate, self._cell.time
-        due = self._due + period
-        if (late := now - due - max(period, CAUGHT_UP)) > 0.0:
-            due += math.ceil(late / period) * period  # whole periods are left out
-        self._due = min(due, now + period)  # the clock stands still while a loop is paused
-        patience = time.monotonic() + PATIENCE
-        while (left := self._due - self._cell.time) > 0.0 and time.monotonic() < patience:
-            time.sleep(max(left, SHORTEST))
-        self._cell.check()
-
-    def _cycle_at(self, step: int) -> int:
-        """Return the cycle that a step begins with; of 30 Hz they are 33, 33 and 34 apart."""
-        return round(step * self._config.cell.rate / self.rate)
+            self._clock.run(self._cell, self._steps)
+        else:
+            self._clock.wait(self._cell)
+            self._cell.check()
 
     def _look(self) -> tuple[Observation, dict[str, Any]]:
         """Return what is seen at the step's instant, and what else there is to say.
 
         In real time this process may wake up late: the loop has kept what was at the instant.
         """
-        instant = self._scene.look(self._due)
+        instant = self._scene.look(self._clock.due)
         faults = {arm: self._cell.state(arm).fault for arm in self._controls}
         info = {
             "is_success": bool(self.task.is_done(self._scene)),
@@ -407,33 +380,6 @@ class CellEnv(gymnasium.Env[Observation, Action]):
                 float(np.fmin(heard, instant)) if self._observer.sizes else heard
             )
         return seen, info
-
-    def _checked(self, action: ArrayLike) -> Vector:
-        shape = self.action_space.shape
-        numbers: Vector = np.asarray(action, np.float64)
-        if numbers.shape != shape:
-            raise ActionRejected(f"action: got shape {numbers.shape}, allowed {shape}")
-        if not np.isfinite(numbers).all():
-            place = int(np.flatnonzero(~np.isfinite(numbers))[0])
-            raise ActionRejected(
-                f"action: number {place} is {numbers[place]}, allowed finite ones"
-            )
-        clipped: Vector = np.clip(numbers, self._low, self._high)
-        return clipped
-
-
-def _layout(
-    controls: Mapping[str, Control], hands: Mapping[str, HandControl]
-) -> tuple[Vector, Vector, dict[str, slice]]:
-    """Return the bounds of an action, and where in it the numbers of each arm are."""
-    low: list[float] = []
-    high: list[float] = []
-    places = {}
-    for name, control in controls.items():
-        places[name] = slice(len(low), len(low) + len(control.low))
-        low += [*control.low, *([0.0] if name in hands else [])]
-        high += [*control.high, *([1.0] if name in hands else [])]
-    return np.array(low), np.array(high), places
 
 
 def _spec(randomise: str | Path | Mapping[str, Any] | None) -> PerturbationSpec | None:
