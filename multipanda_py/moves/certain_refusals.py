@@ -109,7 +109,8 @@ def _refuse_near(
         if arm in scene.arms and link:
             return known[arm].get(link) if arm in known else None
         thing = scene.things[name]
-        return None if name in scene.columns else pin.SE3(thing.rotation, thing.position)
+        is_elsewhere = name in scene.columns or name in scene.frames
+        return None if is_elsewhere else pin.SE3(thing.rotation, thing.position)
 
     placed: dict[int, _Placed | None] = {}
     held = {one.thing for one in grips}

@@ -11,7 +11,7 @@ import numpy as np
 
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.moves.certain_refusals import refuse_impossible
-from multipanda_py.moves.grips import grips_of
+from multipanda_py.moves.grips import grips_of, in_one_hand
 from multipanda_py.moves.keeping import add_keeping
 from multipanda_py.moves.kept_apart import kept_apart
 from multipanda_py.moves.move_request import MoveRequest
@@ -83,6 +83,7 @@ def find_move(scene: Scene, held: Mapping[str, str], request: MoveRequest) -> Fo
     for thing in request.touching:
         scene.known("thing", thing, [*scene.things])
     grips = grips_of(scene, held)
+    scene = scene.carrying(in_one_hand(grips))
     apart = kept_apart(scene, held, request)
     refuse_impossible(scene, request, grips, apart, LIMIT_MARGIN)
     problem = Problem(scene, len(request.stops), SLICES, 2.0)
@@ -93,7 +94,8 @@ def find_move(scene: Scene, held: Mapping[str, str], request: MoveRequest) -> Fo
             problem.add(_goal(arm, place), at=number)
     add_keeping(problem, scene, request)
     for grip in grips:
-        problem.add(PoseGoal(grip.thing, grip.pose, f"{grip.arm}/tool"))
+        if grip.thing in scene.movable:
+            problem.add(PoseGoal(grip.thing, grip.pose, f"{grip.arm}/tool"))
     for distance in apart:
         problem.add(distance)
     return _search(scene, problem, request)

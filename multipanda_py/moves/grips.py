@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from multipanda_py.moves.known_places import frames_at
@@ -33,3 +34,14 @@ def grips_of(scene: Scene, held: Mapping[str, str]) -> list[Grip]:
         into = Pose(tool.translation.copy(), tool.rotation.copy()).inverse()
         found.append(Grip(arm, thing, into @ scene.pose(scene.start, thing)))
     return found
+
+
+def in_one_hand(grips: Sequence[Grip]) -> dict[str, tuple[str, Pose]]:
+    """Return things that one hand holds, with its tool: where they are follows from the arm.
+
+    What two hold has numbers of its own, and both grips to meet.
+    """
+    hands = Counter(grip.thing for grip in grips)
+    return {
+        grip.thing: (f"{grip.arm}/tool", grip.pose) for grip in grips if hands[grip.thing] == 1
+    }

@@ -8,9 +8,8 @@ from itertools import product
 
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.moves.move_request import MoveRequest
-from multipanda_py.optimiser import Distance, PoseGoal, Scene, clearances
+from multipanda_py.optimiser import Distance, Scene, clearances
 from multipanda_py.optimiser.kinematics import Kinematics
-from multipanda_py.pose import Pose
 
 TOUCHING = 2e-3
 """How deep what rests on or in something may be in it at the start [m]."""
@@ -25,12 +24,13 @@ def kept_apart(scene: Scene, held: Mapping[str, str], request: MoveRequest) -> l
         PlanRejected: If bodies are within each other at the start.
     """
     clearance = request.clearance
-    grips = [PoseGoal(thing, Pose.identity(), f"{arm}/tool") for arm, thing in held.items()]
     others = [thing for thing in scene.things if thing not in held.values()]
     led = {arm for places in request.stops for arm in places}
     found = []
-    for one in clearances(scene, grips, clearance):
+    for one in clearances(scene, (), clearance):
         arm, thing = one.of  # the arm comes first
+        if held.get(arm) == thing:
+            continue
         if arm in led and thing in request.touching:
             found.append(Distance(scene, arm, thing, clearance, parts="arm"))
             found.append(Distance(scene, arm, thing, -AROUND, parts="hand"))

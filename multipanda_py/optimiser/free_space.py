@@ -103,8 +103,9 @@ class FreeSpace:
         turn, centre = place_of(solid)
         placed = pin.SE3(turn, centre)
         name, on = solid.frame, pin.SE3.Identity()
-        if name in self._grips:
-            name, grip = self._grips[name]
+        carried = self._grips.get(name) or self._scene.frames.get(name)
+        if carried is not None:
+            name, grip = carried
             on = pin.SE3(grip.rotation, grip.position)
         arm, _, link = name.partition("/")
         if arm in self._scene.arms and link:

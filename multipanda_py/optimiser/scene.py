@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,7 +53,7 @@ class Scene:
         velocity: Largest speeds, inf for things, (size,).
         acceleration: Largest accelerations, inf for things, (size,).
         units: Of every number, rad or m, (size,).
-        frames: Frames of one's own: what they are on, and where.
+        frames: Frames of one's own, and things that tools carry: what they are on, and where.
 
     Raises:
         ConfigurationError: If there is no arm, or two have one name.
@@ -106,6 +107,26 @@ class Scene:
     def of(cls, config: CellConfig, postures: Mapping[str, ArrayLike] | None = None) -> Scene:
         """Return the scene of a cell file."""
         return cls(describe_arms(config), describe_objects(config), postures)
+
+    def carrying(self, held: Mapping[str, tuple[str, Pose]]) -> Scene:
+        """Return the same with things fixed to tools, instead of with numbers of their own.
+
+        Args:
+            held: By thing the frame that carries it, ``ARM/tool``, and where it is in that.
+        """
+        for thing, (tool, _) in held.items():
+            self.known("thing", thing, [*self.things])
+            self.frame(tool)
+        found = Scene(
+            [*self.arms.values()],
+            [
+                replace(thing, mass=0.0) if name in held else thing
+                for name, thing in self.things.items()
+            ],
+            {arm: self.posture(self.start, arm) for arm in self.arms},
+        )
+        found.frames = {**self.frames, **held}
+        return found
 
     def configuration(
         self, postures: Mapping[str, ArrayLike], poses: Mapping[str, Pose] | None = None

@@ -116,7 +116,9 @@ def pairs_between(
     if parts != "all":
         is_meant = parts == "hand"
         found = [pair for pair in found if any(is_hand(scene, s) for s in pair) == is_meant]
-    moves = {body: body in scene.columns for body in (first, second, WORLD)}
+    moves = {
+        body: body in scene.columns or body in scene.frames for body in (first, second, WORLD)
+    }
     return [
         (a, b)
         for a, b in found
