@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -18,20 +17,30 @@ from multipanda_py.exceptions import (
 )
 from multipanda_py.extras import needed
 from multipanda_py.identification.clearance import clearance_in
+from multipanda_py.pairs.at_once import (
+    LEFT_OUT,
+    Say,
+    at_once,
+    file_of,
+    left_to_do,
+    refuse_none,
+)
 from multipanda_py.pairs.folder import Folder, Name, key_of, packed
 from multipanda_py.pairs.law_motion import LAWS, known_law
 from multipanda_py.pairs.lines import linear_motion
 from multipanda_py.pairs.motions import PairMotion, joint_motion
 from multipanda_py.pairs.real_plant import RealPlant
-from multipanda_py.pairs.recording import ALIGNMENTS, align_sides, record_pair, side
+from multipanda_py.pairs.recording import (
+    ALIGNMENTS,
+    AlignedPair,
+    align_sides,
+    record_pair,
+    side,
+)
 from multipanda_py.pairs.table import write_table
-from multipanda_py.pairs.workers import workers
 from multipanda_py.residual.normalisation import SIDES
 from multipanda_py.validation.surroundings import with_tools_of
 from multipanda_py.validation.task import SIMULATED
-
-Say = Callable[[str], None]
-LEFT_OUT = "left out: "
 
 
 @dataclass(frozen=True)
@@ -152,15 +161,13 @@ def record_pairs(
     key = [fingerprint(twin), fingerprint(plant), arm, wished.seed, wished.margin]
     key += [] if laws == (LAWS[0], LAWS[0]) else list(laws)
     kept = Folder(folder, wished.names(), key_of(*key))
-    left = kept.left()
-    if len(left) < len(kept):
-        say(f"{len(kept) - len(left)} of {len(kept)} motions are there already")
+    left = left_to_do(kept, say)
     if sides.is_real and left:
         _one_after_another(sides, wished, kept, say)
     elif left:
-        _at_once(sides, wished, kept, (parallel, cluster, jobs), say)
-    if not kept.kept():
-        raise ValidationRefused(f"{folder}: no motion was recorded: {kept.first_said()}")
+        tasks = [(record_one, (sides, wished, name)) for name in left]
+        at_once(kept, tasks, (parallel, cluster, jobs), say)
+    refuse_none(kept)
     about = {
         "wished": asdict(wished),
         "twin": fingerprint(twin),
@@ -180,20 +187,6 @@ def checked_alignment(align: str, default: str) -> str:
     if align not in ("", *ALIGNMENTS):
         raise ConfigurationError(f"align: got {align!r}, allowed {', '.join(ALIGNMENTS)}")
     return align or default
-
-
-def _at_once(
-    sides: Sides, wished: Wished, kept: Folder, how: tuple[str, str, int], say: Say
-) -> None:
-    """Simulate what is left, in processes."""
-    joblib, left = needed("joblib"), kept.left()
-    with workers(*how):
-        done = joblib.Parallel(n_jobs=how[-1], return_as="generator_unordered")(
-            joblib.delayed(record_one)(sides, wished, name) for name in left
-        )
-        for number, (name, data) in enumerate(done, start=len(kept) - len(left) + 1):
-            kept.put(name, data)
-            say(f"{number} of {len(kept)} motions: {kept.said(name)}")
 
 
 def _one_after_another(sides: Sides, wished: Wished, kept: Folder, say: Say) -> None:
@@ -250,13 +243,12 @@ def motion_of(twin: CellConfig, arm: str, wished: Wished, kind: str, number: int
 def record_one(sides: Sides, wished: Wished, name: Name) -> tuple[Name, bytes]:
     """Simulate one motion on both sides; return its name and what its file is to have."""
     twin, plant, arm = sides.twin, sides.plant, sides.arm
-    pair, said = None, f"{name[0]} {name[1]}"
-    try:
+
+    def make() -> AlignedPair:
         motion = motion_of(sides.room, arm, wished, *name)
-        pair = record_pair(motion, arm, twin, plant, wished.seed, sides.laws)
-    except (ConfigurationError, ValidationRefused) as error:
-        said = LEFT_OUT + " ".join(str(error).split())
-    return name, packed(pair, describe_arm(arm, twin.arms[arm]).n_joints, said)
+        return record_pair(motion, arm, twin, plant, wished.seed, sides.laws)
+
+    return name, file_of(name, describe_arm(arm, twin.arms[arm]).n_joints, make)
 
 
 def _of_arm(plant: CellConfig, twin: CellConfig, arm: str) -> tuple[CellConfig, CellConfig]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from multipanda_py import logs
@@ -14,13 +15,13 @@ from multipanda_py.config.fingerprint import fingerprint
 from multipanda_py.exceptions import LogError, ValidationRefused
 from multipanda_py.extras import needed
 from multipanda_py.logs import ArmLog, Log
-from multipanda_py.pairs.data_set import LEFT_OUT, checked_alignment
-from multipanda_py.pairs.folder import Folder, Name, key_of, packed
+from multipanda_py.pairs.at_once import LEFT_OUT, at_once, file_of, left_to_do, refuse_none
+from multipanda_py.pairs.data_set import checked_alignment
+from multipanda_py.pairs.folder import Folder, Name, key_of
 from multipanda_py.pairs.law_motion import LAWS, known_law
 from multipanda_py.pairs.logged_motions import LoggedMotion, logged_motions, names_of
-from multipanda_py.pairs.recording import ALIGNMENTS, align_sides, side
+from multipanda_py.pairs.recording import ALIGNMENTS, AlignedPair, align_sides, side
 from multipanda_py.pairs.table import write_table
-from multipanda_py.pairs.workers import workers
 from multipanda_py.validation.task import SIMULATED
 
 
@@ -72,7 +73,7 @@ def replay_logs(
         ConfigurationError: If the folder has motions of something else, or cannot be written.
         MissingExtra: If a library is missing.
     """
-    joblib = needed("joblib")
+    needed("joblib")
     needed("pyarrow")
     known_law(law, "--law")
     align = checked_alignment(align, ALIGNMENTS[0])
@@ -91,20 +92,14 @@ def replay_logs(
     names = [log.arm for log in recordings]
     key = key_of(fingerprint(twin), digests, arm, names, seed, follow, law)
     kept = Folder(folder, names_of(motions), key)
-    left = set(kept.left())
-    if len(left) < len(kept):
-        say(f"{len(kept) - len(left)} of {len(kept)} motions are there already")
-    with workers(parallel, cluster, jobs):
-        done = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
-            joblib.delayed(replay_one)(twin, arm, one, law, seed)
-            for one, name in zip(motions, names_of(motions))
-            if name in left
-        )
-        for number, (name, data) in enumerate(done, start=len(kept) - len(left) + 1):
-            kept.put(name, data)
-            say(f"{number} of {len(kept)} motions: {kept.said(name)}")
-    if not kept.kept():
-        raise ValidationRefused(f"{folder}: no motion was done: {kept.first_said()}")
+    left = set(left_to_do(kept, say))
+    tasks = [
+        (replay_one, (twin, arm, one, law, seed))
+        for one, name in zip(motions, names_of(motions))
+        if name in left
+    ]
+    at_once(kept, tasks, (parallel, cluster, jobs), say)
+    refuse_none(kept)
     about = {
         "wished": {"seed": seed},
         "twin": fingerprint(twin),
@@ -125,13 +120,13 @@ def replay_one(
     twin: CellConfig, arm: str, one: LoggedMotion, law: str, seed: int
 ) -> tuple[Name, bytes]:
     """Let the twin do a motion; return its name and what its file is to have."""
-    pair, said = None, f"{one.motion.kind} {one.motion.number}"
-    try:
-        pair = align_sides(side(one.motion, arm, twin, law, seed), one.plant)
-    except ValidationRefused as error:
-        said = LEFT_OUT + " ".join(str(error).split())
-    joints = describe_arm(arm, twin.arms[arm]).n_joints
-    return (one.motion.kind, one.motion.number), packed(pair, joints, said)
+    name, joints = (one.motion.kind, one.motion.number), describe_arm(arm, twin.arms[arm]).n_joints
+    make = partial(_pair, twin, arm, one, law, seed)
+    return name, file_of(name, joints, make)
+
+
+def _pair(twin: CellConfig, arm: str, one: LoggedMotion, law: str, seed: int) -> AlignedPair:
+    return align_sides(side(one.motion, arm, twin, law, seed), one.plant)
 
 
 def _digest(path: Path) -> str:
