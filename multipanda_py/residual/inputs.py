@@ -15,6 +15,11 @@ from multipanda_py.state import Matrix, Vector
 _tanh, _multiply, _add = np.tanh, np.multiply, np.add
 
 
+def own_inputs(joint: int, n: int, size: int) -> list[int]:
+    """Return where speeds and springs of one of n joints are in inputs of a size."""
+    return [n + joint, *range(3 * n + joint, size, n)]
+
+
 class Inputs:
     r"""Put speeds, as friction sees them, and springs that slip beside a normalised state.
 

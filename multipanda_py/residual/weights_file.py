@@ -142,6 +142,9 @@ def load_residual(path: Path) -> TrainedResidual:
         ConfigurationError: If there is none, or the file was cut or changed.
     """
     try:
+        with path.open("rb") as file:  # numpy advises to trust what is no npz
+            if not zipfile.is_zipfile(file):
+                raise ConfigurationError(f"{path}: not a trained residual: no npz, or cut")
         with np.load(path, allow_pickle=False) as data:
             found: dict[str, Any] = {name: data[name] for name in data.files}
         text, digest = str(found.pop("about")), str(found.pop("digest"))

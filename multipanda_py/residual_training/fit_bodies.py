@@ -9,14 +9,15 @@ from multipanda_py.dynamics.gravity import heavy_model
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.identification.arm_regressor import PER_LINK, ArmRegressor
 from multipanda_py.residual.body_difference import BodyDifference, accelerations
+from multipanda_py.residual.inputs import Inputs, own_inputs
 from multipanda_py.residual_training.paired_motions import PairedMotions
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import Matrix, Vector
 
 EVERY = 4
 """Samples from one that counts to the next: neighbours say the same."""
-SPEEDS = (0.002, 0.01, 0.05)
-"""Of the friction that is fitted beside and left to the network [rad/s, m/s]."""
+SPEEDS, DISTANCES = (0.002, 0.01, 0.05), (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+"""Of the friction and hysteresis that are fitted beside [rad/s, m/s; rad, m]."""
 RIDGE, TINY = 1e-6, 1e-6
 
 
@@ -25,10 +26,10 @@ def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:
 
     .. math::
         \min_{\Delta\pi, a} \sum_{k, j} \frac{1}{\mathrm{var}\, r_j} \left(r_{k,j} -
-        Y_j(q_k, \dot q_k, \ddot q_k) \Delta\pi - \phi(\dot q_{k,j})^T a_j\right)^2
+        Y_j(q_k, \dot q_k, \ddot q_k) \Delta\pi - \phi_{k,j}^T a_j\right)^2
 
-    with what friction looks like, :math:`\phi`, beside, so that it does not pass for bodies. Its
-    coefficients are dropped: a network learns friction better.
+    with what friction and hysteresis look like, :math:`\phi`, beside (speeds and springs of
+    :class:`.Inputs`), so that they do not pass for bodies. Their coefficients are dropped.
 
     Args:
         pairs: The data; its split for training is used.
@@ -44,6 +45,7 @@ def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:
             f"{pairs.robot} with {len(pairs.joints)}, as in the data"
         )
     n, found = len(joints), _NormalEquations(len(joints))
+    inputs = Inputs(pairs.normalisation, np.array(SPEEDS), DISTANCES)
     span, regressor = pairs.normalisation.span[2 * n :], ArmRegressor(arm)
     motions = pairs.of("train")
     variance = np.vstack([one.residual[:, 2 * n :] * span for one in motions]).var(axis=0)
@@ -52,7 +54,8 @@ def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:
         ddq = accelerations(dq, pairs.rate)
         part = slice(None, None, EVERY)
         rows = regressor.rows(q[part], dq[part], ddq[part])
-        found.add(rows, dq[part], one.residual[part, 2 * n :] * span, variance)
+        seen = inputs.rows(one.twin)[part]
+        found.add(rows, seen, one.residual[part, 2 * n :] * span, variance)
     model, limits = heavy_model(arm), arm.robot.limits
     placements = np.tile(np.eye(4), (n, 1, 1))
     for place, joint in zip(placements, arm.robot.joints):
@@ -71,18 +74,18 @@ class _NormalEquations:
     """
 
     def __init__(self, n: int) -> None:
-        self._n, self._of_bodies, self._of_friction = n, n * len(PER_LINK), len(SPEEDS) + 2
+        self._n, self._of_bodies = n, n * len(PER_LINK)
+        self._of_friction = len(SPEEDS) + len(DISTANCES) + 2
         size = self._of_bodies + n * self._of_friction
         self._matrix, self._right = np.zeros((size, size)), np.zeros(size)
 
-    def add(self, rows: Matrix, dq: Matrix, torques: Matrix, variance: Vector) -> None:
-        """Count samples: regressors (k, n, 10 n), velocities and torques (k, n)."""
+    def add(self, rows: Matrix, seen: Matrix, torques: Matrix, variance: Vector) -> None:
+        """Count samples: regressors (k, n, 10 n), inputs (k, m) and torques (k, n)."""
         for j in range(self._n):
             begin = self._of_bodies + j * self._of_friction
             places = np.r_[: self._of_bodies, begin : begin + self._of_friction]
-            friction = [np.tanh(dq[:, j] / speed) for speed in SPEEDS]
-            friction += [dq[:, j], np.ones(len(dq))]
-            columns = np.column_stack([rows[:, j], *friction])
+            friction = seen[:, own_inputs(j, self._n, seen.shape[1])]
+            columns = np.column_stack([rows[:, j], friction, np.ones(len(seen))])
             weight = 1.0 / max(float(variance[j]), 1e-12)
             self._matrix[np.ix_(places, places)] += weight * columns.T @ columns
             self._right[places] += weight * columns.T @ torques[:, j]

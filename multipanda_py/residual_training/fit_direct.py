@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from multipanda_py.residual.inputs import own_inputs
 from multipanda_py.residual_training.seen_motions import SeenMotion
 from multipanda_py.residual_training.torch_network import Direct
 
@@ -36,7 +37,7 @@ def fit_direct(motions: Sequence[SeenMotion], weights: tuple[float, float, float
     for i in range(size):
         if not weights[i // n]:
             continue
-        places = [n + i % n, *range(size + i % n, m, n)]
+        places = own_inputs(i % n, n, m)
         columns = np.column_stack([np.ones(len(inputs)), inputs[:, places]])
         usual = np.sqrt(np.square(columns).mean(axis=0)).clip(1e-9)
         scaled = columns / usual

@@ -58,6 +58,10 @@ def test_a_file_that_was_cut_or_changed_is_refused(tmp_path):
         path.write_bytes(whole[:end])
         with pytest.raises(ConfigurationError, match=r"residual\.npz: "):
             load_residual(path)
+    with path.open("wb") as file:
+        np.save(file, np.zeros(3))  # numpy's advice was to load it unsafely
+    with pytest.raises(ConfigurationError, match=r"residual\.npz: not a trained res.*: no npz"):
+        load_residual(path)
     path.write_bytes(whole)
     with np.load(path) as data:
         parts = {name: data[name] for name in data.files}
