@@ -21,18 +21,19 @@ from multipanda_py.residual.normalisation import Normalisation
 from multipanda_py.residual.weights_file import TrainedResidual
 
 BEST_OF, STEPS = 2000, 20
-SPEEDS = (0.002, 0.01, 0.05)
+SPEEDS, DISTANCES = (0.002, 0.01, 0.05), (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 
 
 def residual(joints: int, units: int) -> TrainedResidual:
-    """Return a residual with random weights, speeds and bodies, at home everywhere."""
+    """Return a residual with random weights, speeds, springs and bodies, at home everywhere."""
     rng, size = np.random.default_rng(0), 3 * joints
-    arrays, inputs = {}, size + len(SPEEDS) * joints
+    arrays, inputs = {}, size + (len(SPEEDS) + len(DISTANCES)) * joints
     for name, seen in zip(LAYERS[REAL_TIME], (inputs, units)):
         arrays[f"{name}.of_input"] = rng.normal(size=(4 * units, seen))
         arrays[f"{name}.of_output"] = rng.normal(size=(4 * units, units))
         arrays[f"{name}.bias"] = rng.normal(size=4 * units)
     arrays["dense.weight"] = rng.normal(size=(size, units))
+    arrays["direct.weight"] = rng.normal(size=(size, inputs))
     arrays["dense.bias"] = rng.normal(size=size)
     bodies = BodyDifference(
         np.tile(np.eye(4), (joints, 1, 1)), np.tile([0.0, 0.0, 1.0], (joints, 1)),
@@ -42,7 +43,7 @@ def residual(joints: int, units: int) -> TrainedResidual:
     return TrainedResidual(
         REAL_TIME, arrays, Normalisation(np.full(size, -3.0), np.full(size, 3.0)), "robot", names,
         100.0, np.full(size, -9.0), np.full(size, 9.0), np.full(size, 0.1), "", np.array(SPEEDS),
-        bodies,
+        bodies, np.array(DISTANCES),
     )  # fmt: skip
 
 
@@ -67,7 +68,7 @@ def main() -> int:
     made = residual(options.joints, units)
     net, live = made.network(), LiveResidual(made, 0.01, made.robot, made.joints)
     inputs, state = np.full(net.inputs, 0.5), np.full(options.joints, 0.5)
-    matrix, both = np.ones((4 * units, 2 * units)), np.ones(2 * units)
+    matrix, both = np.ones((4 * units, 2 * units), np.float32), np.ones(2 * units, np.float32)
     step, whole = timed(net.step, inputs), timed(live.step, state, state, state)
     product = timed(np.dot, matrix, both)
     sys.stdout.write(

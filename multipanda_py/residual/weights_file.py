@@ -144,7 +144,7 @@ def load_residual(path: Path) -> TrainedResidual:
     try:
         with path.open("rb") as file:  # numpy advises to trust what is no npz
             if not zipfile.is_zipfile(file):
-                raise ConfigurationError(f"{path}: not a trained residual: no npz, or cut")
+                raise zipfile.BadZipFile("no npz, or cut")
         with np.load(path, allow_pickle=False) as data:
             found: dict[str, Any] = {name: data[name] for name in data.files}
         text, digest = str(found.pop("about")), str(found.pop("digest"))
