@@ -111,3 +111,14 @@ def test_the_weights_that_ship_do_what_their_page_says(tmp_path, capsys):
     assert ratios["multi", False] > 23.9
     assert ratios["linear", False] > 13.6
     assert ratios["linear", True] < ratios["linear", False]
+
+
+def test_the_weights_of_the_plant_with_hysteresis_do_what_their_page_says(tmp_path):
+    names = ("geared_plant.npz", "some_geared_pairs.parquet")
+    files, out = [str(ROOT / "config" / "residual" / name) for name in names], tmp_path / "g.json"
+    assert main(["residual", "evaluate", *files, "--json", str(out)]) == 0
+    trained = load_residual(ROOT / "config" / "residual" / names[0])
+    assert (trained.robot, len(trained.distances)) == ("fr3", 6)
+    for kind, gain in json.loads(out.read_text()).items():
+        ratio = np.array(gain["before"][2]) / np.array(gain["after"][2])
+        assert np.median(ratio) > 20.0, kind
