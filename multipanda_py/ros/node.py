@@ -80,8 +80,8 @@ from multipanda_py.ros.world_clock import WorldClock
 NAME = NODE
 WATCH_PERIOD = 0.1
 BEAT_PERIOD = 0.02
-ANSWERING, SENDING = 0.5, 10
-"""Longest that an end waits for answers to be sent [s], and what the executor does after them."""
+ANSWERING = 0.5
+"""How long a node that ends a task goes on for answers to its client [s]."""
 CLOSING = 90.0
 """More than a cell may take to close: what it waits for has bounds of its own, of which that of
 a recording is 40 [s]."""
@@ -151,14 +151,11 @@ class MultimodeController:
         self._diagnostics.log_events()
 
     def _send_answers(self, executor: Executor, tasks: TaskServices) -> None:
-        """Let the executor send what clients of a task are told at its end.
-
-        What makes an answer is one thing for it to do, and what sends it to whoever asked another.
-        """
-        until, spins = time.monotonic() + ANSWERING, 0
-        while spins < SENDING and time.monotonic() < until:
-            spins = 0 if tasks.is_answering else spins + 1
-            self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
+        """Let the executor send what the client of a task is told, also one that asks only now."""
+        if tasks.is_answering:
+            until = time.monotonic() + ANSWERING
+            while time.monotonic() < until:
+                self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
 
     def draw(self, node: GuardedNode) -> None:
         """Start what draws the scene, if the cell has cameras; on the cores left to others."""
