@@ -3,60 +3,36 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from controller_manager_msgs.srv import SwitchController
-from diagnostic_msgs.msg import DiagnosticArray
-from geometry_msgs.msg import PoseStamped
 from numpy.typing import ArrayLike
-from rcl_interfaces.srv import GetParameters, ListParameters
-from rclpy.parameter import parameter_value_to_python
-from sensor_msgs.msg import JointState
-from std_srvs.srv import Trigger
 
 from multipanda_py.cell.move_finder import MoveFinder
 from multipanda_py.cell.names import CellNames
-from multipanda_py.cell.switch_planning import Strictness
-from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.config.describe import movable_things
-from multipanda_py.config.node_names import NODE, refuse_namespace
+from multipanda_py.config.node_names import refuse_namespace
 from multipanda_py.exceptions import (
-    ConfigurationError,
-    LoopError,
     LoopTimeout,
     MotionFailed,
     MultipandaError,
-    SwitchRejected,
-    TargetRejected,
     TopicLost,
     UnknownName,
 )
 from multipanda_py.moves.move_plan import MovePlan
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
-from multipanda_py.ros.client_link import ClientLink, HeardTopic
-from multipanda_py.ros.qos import NUMBERS
-from multipanda_py.ros.remote_arm import RemoteArm
+from multipanda_py.ros.client_link import ClientLink
+from multipanda_py.ros.remote_config import read_config
 from multipanda_py.ros.remote_gripper import RemoteGripper
+from multipanda_py.ros.remote_laws import FOLLOWER, RemoteLaws
 from multipanda_py.ros.remote_motion import RemoteMotion
+from multipanda_py.ros.remote_states import RemoteStates
 from multipanda_py.ros.remote_targets import RemoteTargets
-from multipanda_py.ros.remote_world import RemoteWorld, pose_from
-from multipanda_py.ros.settings import nested
+from multipanda_py.ros.remote_world import RemoteWorld
 from multipanda_py.state import ArmSnapshot
 
 PATIENCE = 20.0
 """For a node to be found, and for its answers [s]."""
-STALE = 0.5
-"""How old a state may be, where states come fast enough [s]."""
-SETTLED = 0.5
-"""How long after a switch diagnostics may still tell of before [s]."""
-JUDGED = 10
-"""Targets of which the node may refuse up to half [-]."""
-FOLLOWER = "joint_trajectory_controller"
-"""Law by which arms go to where they start."""
 
 
 class RosCell:
@@ -99,72 +75,20 @@ class RosCell:
 
     def _connect(self, patience: float) -> None:
         self._link = link = ClientLink("cell_client")
-        self.config = self._read_config(patience)
-        self._names = CellNames(self.config)
-        stale = max(STALE, 5.0 / self.config.cell.joint_state_rate)
-        merged = link.hear(JointState, f"{self._root}/joint_states", stale)
-        self._arms = {
-            name: RemoteArm(link, self._root, name, arm, stale, merged)
-            for name, arm in self.descriptions.items()
-        }
-        link.node.create_subscription(DiagnosticArray, "/diagnostics", self._diagnose, NUMBERS)
-        for kind, name in (
-            (SwitchController, "controller_manager/switch_controller"),
-            (Trigger, "stop"),
-        ):
-            link.client(kind, f"{self._root}/{name}")
-        self._things = {
-            name: link.hear(PoseStamped, f"{self._root}/objects/{name}/pose", stale)
-            for name in movable_things(self.config)
-        }
-        self._world = RemoteWorld(link, self._root, self.config, self._things, patience)
+        self.config = config = read_config(link, self._root, patience)
+        self._names = CellNames(config)
+        self._states = states = RemoteStates(link, self._root, config, self.descriptions)
+        self._world = RemoteWorld(link, self._root, config, states.things, patience)
         self._grippers = {
-            name: RemoteGripper(link, self._root, self._arms[name], arm.gripper)
+            name: RemoteGripper(link, self._root, states.arms[name], arm.gripper)
             for name, arm in self.descriptions.items()
             if arm.gripper is not None
         }
-        self._targets = RemoteTargets(link, self._root, self._names, self._arms)
-        self._laws: dict[str, str] = {}
-        self._since, self._judged = 0.0, dict.fromkeys(self._arms, 0.0)
-        self._refused = dict.fromkeys(self._arms, (0, 0))
-        needed = [topic for arm in self._arms.values() for topic in arm.topics]
-        self._hear_all(needed, patience)
-        self._origin = min(arm.stamp for arm in self._arms.values())
-
-    def _read_config(self, patience: float) -> CellConfig:
-        """Return the cell that the node's parameters describe."""
-        node = f"{self._root}/{NODE}"
-        for kind, name in ((ListParameters, "list"), (GetParameters, "get")):
-            self._link.client(kind, f"{node}/{name}_parameters")
-        ask: Any = ListParameters.Request
-        listed = self._link.call(f"{node}/list_parameters", ask(), patience)
-        groups = {*CellConfig.model_fields}
-        names = [name for name in listed.result.names if name.split(".")[0] in groups]
-        answer = self._link.call(
-            f"{node}/get_parameters", GetParameters.Request(names=names), patience
+        self._targets = RemoteTargets(link, self._root, self._names, states.arms)
+        self._laws = RemoteLaws(
+            link, self._root, config, states.arms, self._targets.sent, self._patience
         )
-        values = [parameter_value_to_python(value) for value in answer.values]
-        if not names:
-            raise ConfigurationError(f"{node}: runs no cell; configure and activate it")
-        return CellConfig.from_dict(nested(dict(zip(names, values))), node)
-
-    def _hear_all(self, topics: Sequence[HeardTopic], patience: float) -> None:
-        """Wait until everything has been heard once.
-
-        Raises:
-            TopicLost: With what has not.
-        """
-
-        def silent() -> list[str]:
-            untold = [arm.name for arm in self._arms.values() if arm.told < 0.0]
-            found = [topic.name for topic in topics if not topic.count]
-            return [*dict.fromkeys(found), *(f"/diagnostics of {name}" for name in untold)]
-
-        if not self._link.until(lambda: not silent(), patience):
-            raise TopicLost(
-                f"{', '.join(silent())}: nothing heard within {patience:g} s from the node "
-                f"{self._root}/{NODE}; is it active, and its simulation not paused?"
-            )
+        states.begin(patience)
 
     @property
     def descriptions(self) -> Mapping[str, ArmDescription]:
@@ -179,7 +103,7 @@ class RosCell:
     @property
     def time(self) -> float:
         """When the newest states of all arms were measured, from the first one on [s]."""
-        return min(arm.stamp for arm in self._arms.values()) - self._origin
+        return self._states.time
 
     def at(self, time: float) -> RosCell:
         """Return what was heard last: of instants before nothing is kept."""
@@ -198,30 +122,7 @@ class RosCell:
                 targets stop, or none that goes to where the arm starts.
             UnknownName: If the cell has no such arm.
         """
-        faults, found = [], {}
-        for arm in arms:
-            if arm not in self._arms:
-                raise UnknownName(f"arm of {self._root}/{NODE}", arm, tuple(self._arms))
-            own = [one for one in self.config.instances() if one.arms == (arm,)]
-            fitting = [one for one in own if one.type == law]
-            if not fitting:
-                faults.append(f"controllets: {arm} has none of type {law}; add one to the cell")
-            elif not (timeout := fitting[0].target_timeout):
-                faults.append(
-                    f"controllets.{fitting[0].short_name}.target_timeout: got 0, allowed more, "
-                    "1.0 for example: else the arm would go on when actions stop"
-                )
-            elif timeout <= period:
-                faults.append(
-                    f"controllets.{fitting[0].short_name}.target_timeout: got {timeout:g} s, "
-                    f"allowed more than a step of {period:g} s"
-                )
-            if f"{arm}/{FOLLOWER}" not in [one.name for one in own]:
-                faults.append(f"controllets: {arm} has no {FOLLOWER}, by which it goes home")
-            found[arm] = fitting[0].name if fitting else ""
-        if faults:
-            raise ConfigurationError(*(f"{self._root}/{NODE}: {fault}" for fault in faults))
-        self._laws = found
+        found = self._laws.choose(arms, law, period)
         self._targets.offer(found)
         self._motion = RemoteMotion(
             self._link, self._root, {arm: f"{arm}/{FOLLOWER}" for arm in arms}
@@ -236,17 +137,11 @@ class RosCell:
         """
         self._link.start()
         self._targets.wait(self._patience)
-        topics = [topic for arm in self._arms.values() for topic in arm.topics]
-        if not self._link.until(lambda: all(topic.is_new for topic in topics), self._patience):
-            for topic in topics:
-                topic.check()
+        self._states.begin_anew(self._patience)
 
     def close(self) -> None:
         """Let arms hold, and leave; safe to call twice."""
-        if self._since and self._laws:
-            self._since = 0.0
-            with contextlib.suppress(MultipandaError):
-                self.switch(deactivate=[*self._laws.values()], strictness="best_effort")
+        self._laws.end()
         self._link.close()
 
     def state(self, arm: str) -> ArmSnapshot:
@@ -255,11 +150,11 @@ class RosCell:
         Raises:
             TopicLost: If there is none, or it is too old.
         """
-        return self._arms[arm].state(self.time)
+        return self._states.arms[arm].state(self.time)
 
     def pose(self, arm: str) -> Pose:
         """Return the measured pose of a tool in the base of its arm; raises as :meth:`state`."""
-        return self._arms[arm].pose()
+        return self._states.arms[arm].pose()
 
     def objects(self) -> dict[str, Pose]:
         """Return where movable things are in the world, whoever says so.
@@ -267,11 +162,7 @@ class RosCell:
         Raises:
             TopicLost: If nobody does of one that the cell has from the start.
         """
-        return {
-            name: pose_from(topic)
-            for name, topic in self._things.items()
-            if topic.count or self.config.objects[name].present
-        }
+        return self._states.objects()
 
     def gripper(self, arm: str) -> RemoteGripper:
         """Return the hand of an arm.
@@ -309,9 +200,7 @@ class RosCell:
             TopicLost: If the node does not answer.
             SwitchRejected: If it refuses.
         """
-        answer = self._link.call(f"{self._root}/stop", Trigger.Request(), self._patience)
-        if not answer.success:
-            raise SwitchRejected(f"{self._root}/stop: {answer.message}")
+        self._laws.hold()
 
     def switch(
         self,
@@ -325,19 +214,7 @@ class RosCell:
             SwitchRejected: If the node refuses; says why.
             TopicLost: If it does not answer.
         """
-        name = f"{self._root}/controller_manager/switch_controller"
-        request = SwitchController.Request(
-            activate_controllers=list(activate), deactivate_controllers=list(deactivate),
-            strictness=int(Strictness[strictness.upper()]),
-        )  # fmt: skip
-        answer = self._link.call(name, request, self._patience)
-        if not answer.ok:
-            raise SwitchRejected(f"{name}: {getattr(answer, 'message', '') or 'refused'}")
-        is_ours = {*activate} == {*self._laws.values()}
-        self._since = time.monotonic() if is_ours else 0.0
-        self._refused = {
-            name: (arm.refused[0], self._targets.sent[name]) for name, arm in self._arms.items()
-        }
+        self._laws.switch(activate, deactivate, strictness)
 
     def move_to(self, goals: Mapping[str, ArrayLike]) -> MovePlan:
         """Go to postures without touching anything, by the node's trajectory actions.
@@ -356,7 +233,7 @@ class RosCell:
             return plan
         joints = {arm: self.descriptions[arm].joint_names for arm in points}
         try:
-            now = self._arms[next(iter(points))].now
+            now = self._states.arms[next(iter(points))].now
             self._motion.follow(points, joints, now, self._patience)
         except (MotionFailed, TopicLost):
             self.hold()
@@ -380,35 +257,4 @@ class RosCell:
             LoopError: If somebody else has an arm.
             TargetRejected: If the node refuses targets; says why.
         """
-        silence = 3.0 / self.config.cell.diagnostics_rate + self._patience / 4.0
-        now = time.monotonic()
-        for name, law in self._laws.items():
-            arm = self._arms[name]
-            for topic in arm.topics:
-                topic.check()
-            if now - arm.told > silence:
-                raise TopicLost(
-                    f"/diagnostics: nothing heard of {name} for {now - arm.told:.1f} s, allowed "
-                    f"{silence:.1f} s"
-                )
-            if not self._since or arm.told < self._since + SETTLED:
-                continue
-            if arm.owner != law and not arm.fault:
-                raise LoopError(
-                    f"{name}: {arm.owner} has the arm, not {law}: somebody has switched or "
-                    "stopped it; reset() begins anew"
-                )
-            count, reason = arm.refused
-            before, sent_before = self._refused[name]
-            sent = self._targets.sent[name]
-            if sent - sent_before < JUDGED or arm.told == self._judged[name]:
-                continue
-            self._refused[name], self._judged[name] = (count, sent), arm.told
-            if count - before > (sent - sent_before) / 2:  # some may be, on a busy machine
-                raise TargetRejected(f"{name}: the node refuses targets: {reason}")
-
-    def _diagnose(self, message: Any) -> None:
-        for status in message.status:
-            cell, _, name = status.hardware_id.rpartition("/")
-            if cell == self.config.cell.name and name in self._arms:
-                self._arms[name].tell({item.key: item.value for item in status.values})
+        self._laws.check()

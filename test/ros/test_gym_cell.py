@@ -123,7 +123,7 @@ def test_what_topics_say_is_recorded(lab, cell, request, tmp_path):
 def test_a_cell_that_was_not_served_for_a_while_had_only_old_states(lab):
     cell = RosCell(LAB, patience=LONG)
     try:
-        heard = cell._arms["arm"].topics[0]
+        heard = cell._states.arms["arm"].topics[0]
         while heard.is_new:  # nobody serves before start()
             time.sleep(0.05)
         cell.start()

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Laws of a running node: which ones targets are for, and whether they still have their arms."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+
+from controller_manager_msgs.srv import SwitchController
+from std_srvs.srv import Trigger
+
+from multipanda_py.cell.switch_planning import Strictness
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.config.node_names import NODE
+from multipanda_py.exceptions import (
+    ConfigurationError,
+    LoopError,
+    MultipandaError,
+    SwitchRejected,
+    TargetRejected,
+    TopicLost,
+    UnknownName,
+)
+from multipanda_py.ros.client_link import ClientLink
+from multipanda_py.ros.remote_arm import RemoteArm
+
+SETTLED = 0.5
+"""How long after a switch diagnostics may still tell of before [s]."""
+JUDGED = 10
+"""Targets of which the node may refuse up to half [-]."""
+FOLLOWER = "joint_trajectory_controller"
+"""Law by which arms go to where they start."""
+
+
+class RemoteLaws:
+    """Switch laws of a node, and watch that they do what they are told.
+
+    Args:
+        link: Asks.
+        root: Namespace of the cell, with a slash in front, or nothing.
+        config: The cell.
+        arms: By name.
+        sent: How many targets were sent, by arm.
+        patience: For answers [s].
+    """
+
+    def __init__(
+        self,
+        link: ClientLink,
+        root: str,
+        config: CellConfig,
+        arms: Mapping[str, RemoteArm],
+        sent: Mapping[str, int],
+        patience: float,
+    ) -> None:
+        self._link, self._root, self._config, self._patience = link, root, config, patience
+        self._arms, self._sent = arms, sent
+        for kind, name in (
+            (SwitchController, "controller_manager/switch_controller"),
+            (Trigger, "stop"),
+        ):
+            link.client(kind, f"{root}/{name}")
+        self._laws: dict[str, str] = {}
+        self._since, self._judged = 0.0, dict.fromkeys(arms, 0.0)
+        self._refused = dict.fromkeys(arms, (0, 0))
+
+    def choose(self, arms: Sequence[str], law: str, period: float) -> dict[str, str]:
+        """Return by arm the controllet of a type that targets are for from now on.
+
+        Args:
+            arms: Names.
+            law: Type of the controllet.
+            period: Between two targets [s].
+
+        Raises:
+            ConfigurationError: If an arm has no such controllet, or one that does not hold when
+                targets stop, or none that goes to where the arm starts.
+            UnknownName: If the cell has no such arm.
+        """
+        faults, found = [], {}
+        for arm in arms:
+            if arm not in self._arms:
+                raise UnknownName(f"arm of {self._root}/{NODE}", arm, tuple(self._arms))
+            own = [one for one in self._config.instances() if one.arms == (arm,)]
+            fitting = [one for one in own if one.type == law]
+            if not fitting:
+                faults.append(f"controllets: {arm} has none of type {law}; add one to the cell")
+            elif not (timeout := fitting[0].target_timeout):
+                faults.append(
+                    f"controllets.{fitting[0].short_name}.target_timeout: got 0, allowed more, "
+                    "1.0 for example: else the arm would go on when actions stop"
+                )
+            elif timeout <= period:
+                faults.append(
+                    f"controllets.{fitting[0].short_name}.target_timeout: got {timeout:g} s, "
+                    f"allowed more than a step of {period:g} s"
+                )
+            if f"{arm}/{FOLLOWER}" not in [one.name for one in own]:
+                faults.append(f"controllets: {arm} has no {FOLLOWER}, by which it goes home")
+            found[arm] = fitting[0].name if fitting else ""
+        if faults:
+            raise ConfigurationError(*(f"{self._root}/{NODE}: {fault}" for fault in faults))
+        self._laws = found
+        return found
+
+    def hold(self) -> None:
+        """Have every arm of the cell hold.
+
+        Raises:
+            TopicLost: If the node does not answer.
+            SwitchRejected: If it refuses.
+        """
+        answer = self._link.call(f"{self._root}/stop", Trigger.Request(), self._patience)
+        if not answer.success:
+            raise SwitchRejected(f"{self._root}/stop: {answer.message}")
+
+    def switch(
+        self,
+        activate: Sequence[str] = (),
+        deactivate: Sequence[str] = (),
+        strictness: str = "strict",
+    ) -> None:
+        """Change the active laws; as :meth:`.Cell.switch`.
+
+        Raises:
+            SwitchRejected: If the node refuses; says why.
+            TopicLost: If it does not answer.
+        """
+        name = f"{self._root}/controller_manager/switch_controller"
+        request = SwitchController.Request(
+            activate_controllers=list(activate), deactivate_controllers=list(deactivate),
+            strictness=int(Strictness[strictness.upper()]),
+        )  # fmt: skip
+        answer = self._link.call(name, request, self._patience)
+        if not answer.ok:
+            raise SwitchRejected(f"{name}: {getattr(answer, 'message', '') or 'refused'}")
+        is_ours = {*activate} == {*self._laws.values()}
+        self._since = time.monotonic() if is_ours else 0.0
+        self._refused = {
+            name: (arm.refused[0], self._sent[name]) for name, arm in self._arms.items()
+        }
+
+    def end(self) -> None:
+        """Let arms hold, if laws of :meth:`choose` have them."""
+        if self._since and self._laws:
+            self._since = 0.0
+            with contextlib.suppress(MultipandaError):
+                self.switch(deactivate=[*self._laws.values()], strictness="best_effort")
+
+    def check(self) -> None:
+        """Raise if states are missing, or arms do not do what they are told.
+
+        Raises:
+            TopicLost: If a topic is silent.
+            LoopError: If somebody else has an arm.
+            TargetRejected: If the node refuses targets; says why.
+        """
+        silence = 3.0 / self._config.cell.diagnostics_rate + self._patience / 4.0
+        now = time.monotonic()
+        for name, law in self._laws.items():
+            arm = self._arms[name]
+            for topic in arm.topics:
+                topic.check()
+            if now - arm.told > silence:
+                raise TopicLost(
+                    f"/diagnostics: nothing heard of {name} for {now - arm.told:.1f} s, allowed "
+                    f"{silence:.1f} s"
+                )
+            if not self._since or arm.told < self._since + SETTLED:
+                continue
+            if arm.owner != law and not arm.fault:
+                raise LoopError(
+                    f"{name}: {arm.owner} has the arm, not {law}: somebody has switched or "
+                    "stopped it; reset() begins anew"
+                )
+            count, reason = arm.refused
+            before, sent_before = self._refused[name]
+            sent = self._sent[name]
+            if sent - sent_before < JUDGED or arm.told == self._judged[name]:
+                continue
+            self._refused[name], self._judged[name] = (count, sent), arm.told
+            if count - before > (sent - sent_before) / 2:  # some may be, on a busy machine
+                raise TargetRejected(f"{name}: the node refuses targets: {reason}")
