@@ -98,7 +98,7 @@ class Desk:
             self.note(f"the panel stood still for {now - self._worked:.1f} s")
         self._worked = now
         for viewer, act in self.inbox.take():
-            if viewer is None or not (refusal := self.command.refusal(viewer)):
+            if viewer is None or not (refusal := self.command.refusal(viewer) or self._past()):
                 stops = self._stops
                 self.try_to(act)
                 if self._stops != stops:  # what was done may have come after it

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from multipanda_py.cell.gate import Frames
 from multipanda_py.channels.pose import check_pose
 from multipanda_py.channels.stream import Stream
 from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.ros.life_signs import LEASE, TOPIC
 from multipanda_py.ros.node_link import NodeLink
@@ -32,6 +34,8 @@ PERIOD = 0.1
 """Between two signs [s]."""
 LAST_SIGNS = 3
 """How often it is said that no arm is moved any more: one may get lost."""
+DEAF = 0.5
+"""So long after this program stood still it gives no targets: what it knows is of the past [s]."""
 _UNSENT = 0.5
 _QOS = QoSProfile(depth=1)
 
@@ -40,7 +44,8 @@ class SentTargets:
     """Publish poses for tools, after the look at them that the node will have, too.
 
     Nobody answers a target, so that one beyond the gate is refused here already. An arm has a
-    publisher from its first target on: until then nobody is to think that two pull at it.
+    publisher from its first target on: until then nobody is to think that two pull at it. Stamps
+    are of when a target was given: one that a stopped program sends later is too old for the node.
 
     Args:
         link: To the node.
@@ -68,6 +73,7 @@ class SentTargets:
         self._unsent: dict[str, tuple[float, PoseStamped]] = {}
         self._moved: dict[str, float] = {}
         self._signs_left, self._sign_at = 0, 0.0
+        self._alive, self._deaf_until = time.monotonic(), 0.0
         self._name = link.node.get_name()
         self._signs = self._publisher(String, f"{root}/{TOPIC}")
 
@@ -80,13 +86,17 @@ class SentTargets:
             frame: In which it is.
 
         Raises:
-            TargetRejected: If it is beyond the gate.
+            TargetRejected: If it is beyond the gate, or this program stood still, so that the
+                node has had the arm hold, and what is known of it may be old.
         """
-        arm, now = state.name, time.monotonic()
+        arm, now, stamp = state.name, time.monotonic(), time.time_ns()
+        if now > self._alive + LEASE or now < self._deaf_until:
+            raise TargetRejected(f"{arm}: target: this program stood still: ask again")
         placed = self._frames.base_from(frame, arm) @ pose
         check_pose(placed, state, self._gate, self._streams[arm].of(state.owner, 0, now))
         message = PoseStamped()
         message.header.frame_id = frame
+        self._stamp(message, stamp)
         place, turn = message.pose.position, message.pose.orientation
         place.x, place.y, place.z = pose.position.tolist()
         turn.x, turn.y, turn.z, turn.w = pose.quaternion_xyzw.tolist()
@@ -102,12 +112,14 @@ class SentTargets:
     def say_life(self) -> None:
         """Send what waits, and say which arms are moved, when it is time."""
         now = time.monotonic()
+        if now > self._alive + LEASE and self._moved:  # the node has had them hold
+            self._deaf_until = now + DEAF
+        self._alive = now
         for arm, (given, message) in list(self._unsent.items()):
-            if self._publishers[arm].get_subscription_count():
-                self._stamp(message)
+            if now < given + _UNSENT:
+                if not self._publishers[arm].get_subscription_count():
+                    continue
                 self._publishers[arm].publish(message)
-            elif now < given + _UNSENT:
-                continue
             del self._unsent[arm]
         if self._moved:
             self._moved = {arm: until for arm, until in self._moved.items() if until > now}
@@ -122,7 +134,8 @@ class SentTargets:
         now = time.monotonic()
         for arm in [arm for arm, until in self._moved.items() if until > now]:
             here = state(arm)
-            self.give(here, Pose(here.position_ee_in_base, here.rotation_ee_in_base), "")
+            with contextlib.suppress(TargetRejected):  # the node has had it hold already
+                self.give(here, Pose(here.position_ee_in_base, here.rotation_ee_in_base), "")
         self._moved, self._sign_at = {}, 0.0
         if self._publishers:
             self._signs_left = 1
@@ -132,7 +145,7 @@ class SentTargets:
         quiet = PublisherEventCallbacks(use_default_callbacks=False)
         return self._node.create_publisher(kind, topic, _QOS, event_callbacks=quiet)
 
-    def _stamp(self, message: PoseStamped) -> None:
+    def _stamp(self, message: PoseStamped, time_ns: int) -> None:
         if self._is_stamped():
             stamp = message.header.stamp
-            stamp.sec, stamp.nanosec = divmod(time.time_ns(), 1_000_000_000)
+            stamp.sec, stamp.nanosec = divmod(time_ns, 1_000_000_000)

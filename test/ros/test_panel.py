@@ -76,9 +76,14 @@ def test_a_drag_moves_the_arm_of_the_node_and_every_page_may_stop_it(rig, client
 
 def test_an_arm_holds_when_the_panel_stands_still_in_a_drag_and_what_waited_is_not_done(rig, cell):
     page, rest, asked = rig.page(in_command=True), rig.z(), rig.target(up=UP)
-    page.grasp_gizmo("left")
-    page.drag("left", *asked)
-    rig.until(lambda: rig.z() > rest + 0.005, "the arm follows")
+
+    def follows():
+        page.let_go("left")  # what was refused has to be grasped anew
+        page.grasp_gizmo("left")
+        page.drag("left", *asked)
+        return rig.z() > rest + 0.005
+
+    rig.until(follows, "the arm follows")
     line = f"left holds: nothing was heard for 0.5 s of 'multipanda_panel_{os.getpid()}'"
     since = time.monotonic()
     until(lambda: line in cell.log, "the node has it hold")  # the panel's thread does nothing
@@ -87,7 +92,8 @@ def test_an_arm_holds_when_the_panel_stands_still_in_a_drag_and_what_waited_is_n
     held = rig.z()
     assert held < rest + UP - 0.01
     rig.until(rig.noted("stood still: ask again"), "the panel goes on")
-    assert rig.z() == pytest.approx(held, abs=5e-3)
+    rig.until(partial(is_past, time.monotonic()), "a wish would be done")
+    assert rig.z() < held + 2e-3
     assert cell.log.count(line) == 1
 
 
@@ -168,7 +174,8 @@ def test_an_arm_holds_when_the_panel_is_stopped_or_killed_in_the_middle_of_a_dra
                 process.send_signal(signal.SIGCONT)
                 until(partial(is_said, page, "stood still: ask again"), "the panel goes on")
                 page.close()
-                assert z_of(client) == pytest.approx(held, abs=2e-3)
+                client.until(partial(is_past, time.monotonic()), 5.0, "a wish would be done")
+                assert z_of(client) < held + 2e-3
     finally:
         process.kill()
         process.wait()
@@ -189,9 +196,10 @@ def begin_drag(address, client):
         (tool.position + [0.0, 0.0, UP]).tolist(),
         np.roll(tool.quaternion_xyzw, 1).tolist(),
     )
-    page.grasp_gizmo("left")
 
     def has_moved():
+        page.let_go("left")  # what was refused has to be grasped anew
+        page.grasp_gizmo("left")
         page.drag("left", *page.asked)
         return z_of(client) > rest + 0.005
 
