@@ -135,6 +135,15 @@ class RealPlant:
         cell = self._cell
         if cell is None:
             raise LoopError("the plant is not connected")
+        try:
+            return self._done(cell, motion)
+        except PlanRejected:
+            raise
+        except MultipandaError as error:
+            raise explained(cell, error) from None
+
+    def _done(self, cell: Cell, motion: PairMotion) -> Side:
+        """Go to the begin of a motion and through it."""
         task = LawMotion(self._arm, motion.points, self._law)
         n = cell.state(self._arm).q.size
         begin, end = motion.points[0, 1 : 1 + n], motion.points[-1, 1 : 1 + n]
@@ -249,6 +258,14 @@ class RealPlant:
                 f"{1e3 * LONGEST_GAP:.0f} ms"
             )
         return even(log, time)
+
+
+def explained(cell: Cell, error: MultipandaError) -> MultipandaError:
+    """Return an error with the fault that nobody has told yet: that there is one does not help."""
+    faults: list[str] = []
+    with suppress(MultipandaError):  # a loop that is gone has no more to say
+        faults = [" ".join(str(one).split()) for one in cell.events() if one.event.is_fault]
+    return LoopError(f"{error}: {faults[0]}") if faults else error
 
 
 def check_standing(config: CellConfig, arm: str, postures: Mapping[str, Vector]) -> None:

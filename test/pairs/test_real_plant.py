@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plants that move in real time: the mock here, robots behind the real driver by hand.
 
-By hand, minutes: ``MULTIPANDA_LONG=1 pytest -s test/pairs/test_real_plant.py``.
+By hand, minutes, where nothing else has a real-time priority:
+``MULTIPANDA_LONG=1 pytest -s test/pairs/test_real_plant.py``.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import numpy as np
 import pytest
 from robots import unused_address
 
+from multipanda_py import Cell
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import ConfigurationError, ValidationRefused
+from multipanda_py.exceptions import ConfigurationError, LoopError, ValidationRefused
 from multipanda_py.pairs.data_set import Sides, Wished, motion_of, record_pairs
 from multipanda_py.pairs.folder import RECORDED, TABLE
-from multipanda_py.pairs.real_plant import check_standing
+from multipanda_py.pairs.real_plant import check_standing, explained
 from multipanda_py.pairs.recording import AlignedPair, Side, align_sides
 
 pytest.importorskip("joblib")
@@ -106,6 +108,21 @@ def test_motions_are_clear_of_what_is_fixed_around_the_real_arm():
     assert Sides(TWIN, TWIN, "arm").room is TWIN
 
 
+def test_an_arm_that_had_stopped_was_said_to_have_a_fault_and_not_which():
+    law = {"type": "joint_impedance", "params": {"governor.enabled": False}}
+    data = {"cell": {"placement": "inline"}, "arms": {"arm": {}}, "controllets": {"law": law}}
+    with Cell(CellConfig.from_dict({**data, "active": ["arm/law"]})) as cell:
+        target = cell.state("arm").q.copy()
+        target[0] += 0.25  # faster than the arm may be
+        cell.set_target("arm", q=target)
+        while not cell.state("arm").fault:
+            cell.step(10)
+        error = LoopError("the motion ended in a fault")
+        said = str(explained(cell, error))
+        assert said.startswith("the motion ended in a fault: velocity_limit (arm, arm/law)")
+        assert explained(cell, error) is error  # there is no other
+
+
 @pytest.mark.parametrize("late", [-7, 0, 4])
 def test_a_plant_that_was_told_late_is_cut_at_what_it_was_told(late):
     """Both leave their rest 12 samples after that, but friction holds the plant 30 longer."""
@@ -134,7 +151,8 @@ def test_a_robot_that_stops_ends_it_in_one_line_and_it_goes_on_where_it_was(law,
     from multipanda_py.fci_sim import FciSim
 
     address, said = unused_address(), []
-    cell = plant({"arm": {"backend": "franka", "robot_ip": address, "hand": True}})
+    robot = {"backend": "franka", "robot_ip": address, "hand": True}
+    cell = plant({"arm": robot}, realtime={})  # in time, as the robot is
     wished, laws = Wished(multi=2, single=0, linear=0, seed=5), ("joint_trajectory", law)
 
     def say(text):
