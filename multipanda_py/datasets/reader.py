@@ -62,6 +62,10 @@ class Episode:
         return float(np.abs(late).max())
 
 
+_NEEDED = ("task", "control", "rate", "things", "features", "arms", "fps")
+"""What every recorder writes of an environment."""
+
+
 class Dataset:
     """Read the episodes that a folder has; what is broken off behind them does no harm.
 
@@ -87,6 +91,10 @@ class Dataset:
                 f"{folder}: {OURS} is not there: allowed data sets that this package recorded"
             )
         self.ours: dict[str, Any] = read_json(self.folder, OURS)
+        if missing := [key for key in _NEEDED if key not in self.ours]:
+            raise DatasetRefused(
+                f"{folder}: {OURS} has no {', '.join(missing)}: it was cut or edited"
+            )
         self._count = count_episodes(self.folder)
 
     def __len__(self) -> int:

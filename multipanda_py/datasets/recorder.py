@@ -40,7 +40,8 @@ class EpisodeRecorder(Closing):
         instruction: What is to be done, in a sentence, for policies that read.
 
     Raises:
-        DatasetRefused: If the folder has something else, or episodes of other arms.
+        DatasetRefused: If the folder has something else, or episodes of other arms, or another
+            recorder adds to it.
         ConfigurationError: If the rate is no whole number, or pictures have odd sides.
 
     Thread: one, that of the environment.
@@ -59,7 +60,7 @@ class EpisodeRecorder(Closing):
         self._films: dict[str, tuple[FilmWriter, Path, PictureStats]] = {}
         self._rows: dict[str, list[Any]] = {}
         self._is_running, self._has_ended, self._is_kept = False, False, False
-        self._seed = 0
+        self._seed, self._is_closed = 0, False
         self._seen: Observation = {}
         self._info: dict[str, Any] = {}
         self._numbers = np.random.default_rng()
@@ -83,6 +84,8 @@ class EpisodeRecorder(Closing):
         Raises:
             DatasetRefused: If one is running.
         """
+        if self._is_closed:
+            raise DatasetRefused("begin: the recorder is closed, allowed before close")
         if self._is_running:
             raise DatasetRefused("begin: an episode is running, allowed after end or discard")
         self.discard()  # of an episode whose environment could not be reset
@@ -186,5 +189,8 @@ class EpisodeRecorder(Closing):
         return self.begin(self._seed)
 
     def close(self) -> None:
-        """Throw a running episode away; what was kept is whole already."""
-        self.discard()
+        """Throw a running episode away, and let others add; what was kept is whole already."""
+        if not self._is_closed:
+            self.discard()
+            self._is_closed = True
+            self._writer.close()

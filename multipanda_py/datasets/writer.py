@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shutil
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -53,13 +56,24 @@ class DatasetWriter:
         count: Episodes that are there.
 
     Raises:
-        DatasetRefused: If the folder has something else, or a data set of other features.
+        DatasetRefused: If the folder has something else, or a data set of other features, cannot
+            be made, or another writer adds to it.
     """
 
     def __init__(self, folder: Path, features: Features, ours: Mapping[str, Any]) -> None:
         self.folder, self.features = folder, features
         self._ours = dict(ours)
-        if folder.exists() and any(folder.iterdir()):
+        self._release = weakref.finalize(self, os.close, _claimed(folder))
+        try:
+            self._open()
+        except BaseException:
+            self._release()
+            raise
+
+    def _open(self) -> None:
+        """Find out what is there, and make the summary be of that."""
+        folder = self.folder
+        if any(folder.iterdir()):
             self._check_same()
         else:
             write_json(folder, OURS, self._ours)
@@ -125,6 +139,10 @@ class DatasetWriter:
         self._write_summary()
         self._remove_rest()
         return episode
+
+    def close(self) -> None:
+        """Let others add to the folder; safe to call twice."""
+        self._release()
 
     def forget(self) -> None:
         """Remove the films of an episode that is not kept."""
@@ -246,3 +264,24 @@ class DatasetWriter:
             }
             write_json(self.folder, STATS, shown)
         write_json(self.folder, INFO, info)
+
+
+def _claimed(folder: Path) -> int:
+    """Make a folder if it is not there, and return its descriptor, locked for this writer.
+
+    Raises:
+        DatasetRefused: If it cannot be made, or another writer has it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise DatasetRefused(f"{folder}: no folder to record to: {error.strerror}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise DatasetRefused(
+            f"{folder}: another recorder adds to it, allowed after its close()"
+        ) from None
+    return descriptor

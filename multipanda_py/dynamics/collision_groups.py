@@ -134,6 +134,11 @@ class Group:
         for a, b in self.solids:
             geometry.addCollisionPair(pin.CollisionPair(at[id(a)], at[id(b)]))
         self._data = geometry.createData()
+        # By default a search begins where the last one ended, and what was before an episode would
+        # be in the last bits of its distances.
+        requests = self._data.distanceRequests
+        for index in range(len(requests)):
+            requests[index] = coal.DistanceRequest(True)
         self.results = [self._data.distanceResults[i] for i in range(len(self.solids))]
 
     def counts(self, held: Grasps) -> bool:

@@ -51,9 +51,9 @@ class ActionLayout:
         """Return the numbers of an action, within their bounds.
 
         Raises:
-            ActionRejected: If it is of another shape, or not finite.
+            ActionRejected: If it is of another shape, not finite, or no real numbers.
         """
-        numbers: Vector = np.asarray(action, np.float64)
+        numbers = _numbers(action)
         if numbers.shape != self.space.shape:
             raise ActionRejected(f"action: got shape {numbers.shape}, allowed {self.space.shape}")
         if not np.isfinite(numbers).all():
@@ -90,3 +90,18 @@ class ActionLayout:
         for name, control in self._controls.items():
             numbers += [*control.rest.tolist(), *([AS_IT_IS] if name in self._hands else [])]
         return np.asarray(numbers, np.float32)
+
+
+def _numbers(action: ArrayLike) -> Vector:
+    try:
+        given = np.asanyarray(action)
+        kind = given.dtype.kind
+    except (TypeError, ValueError, OverflowError):
+        given, kind = np.zeros(0), "O"
+    if kind not in "fiub" or isinstance(given, np.ma.MaskedArray):
+        raise ActionRejected(
+            f"action: got {' '.join(repr(action).split())[:60]}, allowed an array of real "
+            "numbers, none of them masked"
+        )
+    numbers: Vector = given.astype(np.float64)
+    return numbers

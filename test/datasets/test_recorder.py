@@ -198,3 +198,32 @@ def test_pictures_are_films_with_a_picture_a_frame(tmp_path, capsys):
     assert "5 frames" in capsys.readouterr().out
     film.write_bytes(film.read_bytes()[:1000])
     assert any("maybe cut" in fault for fault in check(dataset))
+
+
+def test_a_second_recorder_removed_what_the_first_one_was_recording(tmp_path):
+    with (
+        CellEnv("reach", rate=20.0) as env,
+        EpisodeRecorder(env, tmp_path / "set", instruction="go") as one,
+    ):
+        one.begin(0)
+        one.step(env.hold_action())
+        with pytest.raises(DatasetRefused, match=r"another recorder adds to it"):
+            EpisodeRecorder(env, tmp_path / "set", instruction="go")
+        assert one.end() == 0
+        one.close()
+        with pytest.raises(DatasetRefused, match=r"the recorder is closed"):
+            one.begin(1)
+        with EpisodeRecorder(env, tmp_path / "set", instruction="go") as other:
+            assert other.count == 1
+
+
+def test_a_folder_that_is_a_file_and_words_of_ours_that_were_cut_are_refused(tmp_path):
+    with CellEnv("reach", rate=20.0) as env:
+        (tmp_path / "file").touch()
+        with pytest.raises(DatasetRefused, match=r"file: no folder to record to: "):
+            EpisodeRecorder(env, tmp_path / "file", instruction="go")
+        with EpisodeRecorder(env, tmp_path / "set", instruction="go"):
+            pass
+    (tmp_path / "set" / "meta" / "multipanda.json").write_text("{}")
+    with pytest.raises(DatasetRefused, match=r"multipanda.json has no task, control"):
+        Dataset(tmp_path / "set")

@@ -227,3 +227,34 @@ def test_arguments_that_mean_nothing_are_refused(make, options, words):
 def test_a_task_that_there_is_not_is_named_with_those_there_are():
     with pytest.raises(UnknownName, match="known: reach, reach_two, push"):
         CellEnv("fly")
+
+
+def test_a_seed_was_another_episode_in_the_last_bits_after_one_with_things_near(make):
+    env = make("lift_box", control="joint_step")
+
+    def episode(seed):
+        env.reset(seed=seed)
+        wave = np.arange(env.action_space.shape[0])
+        for k in range(4):
+            env.step(0.7 * np.sin(0.3 * k + wave))
+        states = [env.cell.state(arm) for arm in ("left", "right")]
+        return np.concatenate([[*state.q, *state.dq, *state.tau_ext] for state in states])
+
+    first = episode(5)
+    episode(6)
+    np.testing.assert_array_equal(episode(5), first)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [["1"] * 6, [[1.0], [1.0, 2.0]], {}, object(), None, [10**400] * 6, np.ones(6) * 1j,
+     np.ones(6, "datetime64[s]"), np.ma.masked_all(6)],
+    ids=lambda one: type(one).__name__,
+)  # fmt: skip
+def test_actions_that_are_no_numbers_are_refused_in_words(make, action):
+    env = make("reach")
+    env.reset(seed=0)
+    before = env.cell.time
+    with pytest.raises(ActionRejected, match=r"action: got .*allowed an array of real numbers"):
+        env.step(action)
+    assert env.cell.time == before
