@@ -113,7 +113,11 @@ def sensors_of(topics: Topics) -> Sensors | None:
     Raises:
         MissingExtra: If there is no ROS 2.
         TopicLost: If nothing comes on one.
+        ConfigurationError: If they are no topics by name.
     """
+    given: Any = topics
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(f"topics: got {topics!r:.60}, allowed topics by name")
     return cast("Sensors", resolve_name(TOPICS)(topics)) if topics else None
 
 

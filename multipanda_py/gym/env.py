@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.cell.cell import Cell
-from multipanda_py.exceptions import ActionRejected, ConfigurationError
+from multipanda_py.exceptions import ActionRejected, ConfigurationError, SimulationRefused
 from multipanda_py.gym.action_layout import Action, ActionLayout
 from multipanda_py.gym.control import Control, control_named
 from multipanda_py.gym.elsewhere import (
@@ -101,10 +102,16 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             raise ConfigurationError(
                 f"render_mode: got {render_mode!r}, allowed rgb_array or None"
             )
-        if not RATES[0] <= rate <= RATES[1]:
+        given: Any = rate  # what callers without types hand over
+        if not isinstance(given, Real) or not RATES[0] <= rate <= RATES[1]:
             raise ConfigurationError(
                 f"rate: got {rate!r}, allowed {RATES[0]:g} to {RATES[1]:g} Hz"
             )
+        given = task
+        if not isinstance(given, (str, GymTask)):
+            raise ConfigurationError(f"task: got {task!r:.60}, allowed a name or a GymTask")
+        if isinstance(features, str):
+            raise ConfigurationError(f"features: got {features!r}, allowed a list of names")
         self.task = task_named(task) if isinstance(task, str) else task
         self.render_mode, self.rate = render_mode, float(rate)
         kind = control_named(control)
@@ -299,6 +306,9 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             ActionRejected: If no episode has begun.
         """
         self._begun("restore")
+        given: Any = state
+        if not isinstance(given, EpisodeState):
+            raise SimulationRefused(f"restore: got {state!r:.60}, allowed what save() returned")
         self._cell.simulation.reset(state.simulation)
         put_back(state, self.task, self.np_random, self._controls)
         self._scene.goal, self._steps = state.goal.copy(), state.steps
@@ -385,6 +395,11 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 def _spec(randomise: str | Path | Mapping[str, Any] | None) -> PerturbationSpec | None:
     if randomise is None:
         return None
+    given: Any = randomise
+    if not isinstance(given, (str, Path, Mapping)):
+        raise ConfigurationError(
+            f"randomise: got {randomise!r:.60}, allowed a file or what one holds"
+        )
     if isinstance(randomise, Mapping):
         return PerturbationSpec.from_dict(dict(randomise), "randomise")
     return PerturbationSpec.from_yaml(randomise)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any
 
 from multipanda_py.exceptions import ConfigurationError, PolicyFailed
@@ -55,19 +56,24 @@ class PolicyRunner:
         blend: float = 0.1,
         timeout: float = 2.0,
     ) -> None:
+        times: dict[str, Any] = {
+            "rate": rate,
+            "replan": replan,
+            "blend": blend,
+            "timeout": timeout,
+        }
+        if faults := [
+            f"{name}: got {value!r}, allowed 0 or more"
+            for name, value in times.items()
+            if not (isinstance(value, Real) and float(value) >= 0.0)
+        ]:
+            raise ConfigurationError(*faults)
         self._is_absolute = all(control.is_absolute for control in env.controls.values())
         if not self._is_absolute and not math.isclose(rate, env.rate):
             raise ConfigurationError(
                 f"rate: got {rate:g} Hz, allowed {env.rate:g} Hz as the environment's, "
                 "as actions are steps"
             )
-        times = {"replan": replan, "blend": blend, "timeout": timeout}
-        if faults := [
-            f"{name}: got {value!r}, allowed 0 or more"
-            for name, value in times.items()
-            if not value >= 0.0
-        ]:
-            raise ConfigurationError(*faults)
         if not (rate > 0.0 and math.isfinite(rate)):
             raise ConfigurationError(f"rate: got {rate!r}, allowed more than 0 Hz")
         self.env, self.inference, self.rate = env, inference, rate

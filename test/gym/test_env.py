@@ -217,7 +217,9 @@ def test_pictures_are_seen_where_they_are_wanted(make):
     ("options", "words"),
     [({"rate": 0.0}, "rate: got 0"), ({"render_mode": "human"}, "got 'human', allowed rgb_array"),
      ({"control": "telepathy"}, "control 'telepathy' does not exist; known: pose_step"),
-     ({"randomise": {"walls": {}}}, "walls: unknown key")],
+     ({"randomise": {"walls": {}}}, "walls: unknown key"), ({"rate": "fast"}, "rate: got 'fast'"),
+     ({"randomise": 5}, "randomise: got 5, allowed a file"), ({"topics": "x"}, "topics: got 'x'"),
+     ({"features": "nullspace"}, "features: got 'nullspace', allowed a list")],
 )  # fmt: skip
 def test_arguments_that_mean_nothing_are_refused(make, options, words):
     with pytest.raises(ConfigurationError, match=words):
@@ -227,6 +229,8 @@ def test_arguments_that_mean_nothing_are_refused(make, options, words):
 def test_a_task_that_there_is_not_is_named_with_those_there_are():
     with pytest.raises(UnknownName, match="known: reach, reach_two, push"):
         CellEnv("fly")
+    with pytest.raises(ConfigurationError, match="task: got None, allowed a name or a GymTask"):
+        CellEnv(None)
 
 
 def test_a_seed_was_another_episode_in_the_last_bits_after_one_with_things_near(make):
