@@ -14,13 +14,14 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import rclpy
 from geometry_msgs.msg import PoseStamped, Twist, TwistStamped
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import Bool
@@ -29,6 +30,8 @@ from multipanda_py.machine.discovery import announce_without_types
 
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 """Streams: over a bad network the newest, not the lost one again."""
+LOOK = 0.1
+"""Between two counts of publishers [s]."""
 EVERY = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 """What is said once."""
 
@@ -63,6 +66,33 @@ def tell(arm: str, kind: str, read: Callable[[Any], Any], message: Any) -> None:
     sys.stdout.flush()
 
 
+class Crowds:
+    """Tell which arms have a stream with more than one publisher, whenever that has changed.
+
+    Args:
+        node: Of this process.
+        root: Namespace of the topics.
+        arms: Names.
+    """
+
+    def __init__(self, node: Node, root: str, arms: Sequence[str]) -> None:
+        self._node, self._told = node, dict.fromkeys(arms, "")
+        streams = [topic for topic, _, kind, _, _ in HEARD if kind in ("pose", "twist")]
+        self._topics = {arm: [f"{root}/{arm}/{topic}" for topic in streams] for arm in arms}
+
+    def look(self) -> None:
+        """Count publishers, and tell what is new."""
+        for arm, topics in self._topics.items():
+            counts = {topic: self._node.count_publishers(topic) for topic in topics}
+            crowd = [
+                f"{topic} has {count} publishers" for topic, count in counts.items() if count > 1
+            ]
+            now = crowd[0] if crowd else ""
+            if now != self._told[arm]:
+                self._told[arm] = now
+                tell(arm, "crowd", str, now)
+
+
 def main() -> int:
     """Say what is heard until standard input ends, or nobody reads any more."""
     namespace, *arms = sys.argv[1:]
@@ -78,9 +108,13 @@ def main() -> int:
             node.create_subscription(type_, f"{root}/{arm}/{topic}", take, quality)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
+    crowds, next_look = Crowds(node, root, arms), 0.0
     with contextlib.suppress(BrokenPipeError):
         while not select.select([0], [], [], 0.0)[0] or os.read(0, 4096):
-            executor.spin_once(timeout_sec=0.1)
+            executor.spin_once(timeout_sec=LOOK)
+            if time.monotonic() >= next_look:
+                crowds.look()
+                next_look = time.monotonic() + LOOK
     node.destroy_node()
     rclpy.shutdown()
     return 0

@@ -10,8 +10,12 @@ from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
-MOST_STEP = (0.15, 0.8)
-"""Further apart two poses of a device in a row are a jump [m, rad]."""
+MOST_SPEED = (2.0, 6.0)
+"""Faster is no wish of a hand, but a device that has jumped [m/s, rad/s]."""
+JITTER = (0.02, 0.06)
+"""This far apart two readings may always be [m, rad]: at 100 Hz that is the same speed."""
+LONGEST = 0.05
+"""Between two readings, as far as the allowed step is concerned [s]."""
 MOST_TURN = 3.0
 """Turns from where the clutch was closed, which are scaled, are known up to half a turn [rad]."""
 
@@ -48,6 +52,7 @@ class Clutch:
         self._target_then = Pose.identity()
         self._device_then: Pose | None = None
         self._device = Pose.identity()
+        self._age = 0.0
         self._axes: Matrix = np.eye(3)
 
     @property
@@ -58,31 +63,36 @@ class Clutch:
     def close(self, target: Pose) -> None:
         """Begin to move a target from where it is."""
         self.target = self._target_then = target
-        self._device_then, self.is_closed = None, True
+        self._device_then, self.is_closed, self._age = None, True, 0.0
 
     def open(self) -> None:
         """Leave the target where it is."""
         self.is_closed = False
 
-    def follow(self, device: Pose, axes: Matrix) -> Pose:
+    def follow(self, device: Pose, seconds: float, axes: Matrix) -> Pose:
         """Return where the target is to be; the first pose of the device moves nothing.
 
         Args:
-            device: Its pose.
+            device: Its pose. The very same numbers again are the last reading, and no new one.
+            seconds: Since this was called before [s].
             axes: Those of its frame in the target's, (3, 3); they stay those of the first pose.
 
         Raises:
             TargetRejected: If the device has jumped, or was turned too far for a scaled turn.
         """
         then = self._device_then
+        self._age = min(self._age + seconds, LONGEST)
         if then is None:
             then = self._device_then = self._device = device
+            self._age = 0.0
             self._axes = axes
         step, turn = device.distance(self._device)
-        if step > MOST_STEP[0] or turn > MOST_STEP[1]:
+        allowed = [max(j, self._age * s) for j, s in zip(JITTER, MOST_SPEED, strict=True)]
+        if step > allowed[0] or turn > allowed[1]:
             raise TargetRejected(
-                f"the device has jumped by {step:.2f} m and {turn:.2f} rad, allowed "
-                f"{MOST_STEP[0]:g} m and {MOST_STEP[1]:g} rad between two readings"
+                f"the device has jumped by {step:.2f} m and {turn:.2f} rad between two readings, "
+                f"allowed {allowed[0]:.2f} m and {allowed[1]:.2f} rad, {MOST_SPEED[0]:g} m/s and "
+                f"{MOST_SPEED[1]:g} rad/s"
             )
         turned = pin.log3(device.rotation @ then.rotation.T)
         if self.turn_scale != 1.0 and np.linalg.norm(turned) > MOST_TURN:
@@ -90,7 +100,8 @@ class Clutch:
                 f"the device has turned by {np.linalg.norm(turned):.2f} rad since the clutch was "
                 f"closed, allowed {MOST_TURN:g} rad with a scale of turns other than 1"
             )
-        self._device = device
+        if not _is_same(device, self._device):
+            self._device, self._age = device, 0.0
         self.target = _moved(
             self._target_then,
             self.scale * self._axes @ (device.position - then.position),
@@ -118,6 +129,13 @@ class Clutch:
     def keep(self, target: Pose) -> None:
         """Have twists go on from another target: one that does not run ahead of its arm."""
         self.target = target
+
+
+def _is_same(pose: Pose, other: Pose) -> bool:
+    # To the last bit: angles between rotations that are the same are not quite zero.
+    return np.array_equal(pose.position, other.position) and np.array_equal(
+        pose.rotation, other.rotation
+    )
 
 
 def _moved(pose: Pose, step: Vector, turn: Vector) -> Pose:

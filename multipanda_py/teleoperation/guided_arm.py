@@ -11,13 +11,11 @@ from multipanda_py.cell import Cell
 from multipanda_py.exceptions import MultipandaError, TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
-from multipanda_py.teleoperation.clutch import Clutch
+from multipanda_py.teleoperation.clutch import MOST_SPEED, Clutch
 from multipanda_py.teleoperation.source import TOOL, HandCommand, Touch
 
 MOST_LEAD = (0.1, 0.5)
 """How far a target may run ahead of the tool [m, rad]."""
-MOST_SPEED = (2.0, 6.0)
-"""Faster twists are no wish of a hand [m/s, rad/s]."""
 SAME = (0.03, 0.15)
 """A tool this near its last target goes on from there: springs sag under loads [m, rad]."""
 
@@ -48,12 +46,13 @@ class GuidedArm:
         along = (wrench.reshape(2, 3) @ clutch.axes).reshape(6)
         return Touch(along, clutch.is_closed, clutch.scale, seconds)
 
-    def take(self, command: HandCommand, seconds: float) -> None:
+    def take(self, command: HandCommand, seconds: float, passed: float) -> None:
         """Do what a device asks for.
 
         Args:
             command: Of the device.
-            seconds: Since the last one [s].
+            seconds: How long to move at a twist [s].
+            passed: Since the last command [s]; longer after a pause.
         """
         if command.problem:
             self.hold(command.problem)
@@ -62,7 +61,7 @@ class GuidedArm:
             self._is_refused = False
         elif not self._is_refused:
             try:
-                self._move(command, seconds)
+                self._move(command, seconds, passed)
             except TargetRejected as error:
                 self.hold(str(error))
         if command.gripper and not command.problem:
@@ -76,17 +75,17 @@ class GuidedArm:
             self._is_refused = True
             self._say(f"{self._arm} holds: {why}; open the clutch and close it to go on")
 
-    def _move(self, command: HandCommand, seconds: float) -> None:
+    def _move(self, command: HandCommand, seconds: float, passed: float) -> None:
         clutch, tool = self._clutch, self._cell.pose(self._arm)
         if not clutch.is_closed:
             clutch.close(self._start(tool))
         axes = self._axes(command.frame)
         if command.pose is not None:
-            target = clutch.follow(command.pose, axes)
+            target = clutch.follow(command.pose, passed, axes)
         elif command.twist is not None:
             target = clutch.move(_checked(command.twist), seconds, axes)
         else:
-            return
+            raise TargetRejected("the clutch is closed, but there is neither a twist nor a pose")
         target = target.clipped(tool.position, tool.rotation, *MOST_LEAD)
         if command.pose is None:
             clutch.keep(target)
@@ -129,7 +128,7 @@ class GuidedArm:
 def _checked(twist: object) -> Vector:
     try:
         numbers = np.array(twist, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         numbers = np.full(1, np.nan)
     if numbers.shape != (6,) or not np.isfinite(numbers).all():
         raise TargetRejected(f"twist: got {twist!r:.80}, allowed 6 finite numbers")

@@ -10,13 +10,13 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from multipanda_py.exceptions import SourceLost, TargetRejected
 from multipanda_py.extras import require
 from multipanda_py.machine.child import end_with_parent, module_command
 from multipanda_py.pose import Pose
-from multipanda_py.teleoperation.source import HandCommand
+from multipanda_py.teleoperation.source import GripperWish, HandCommand
 
 SILENCE = 0.25
 """A stream that pauses for longer is lost [s]."""
@@ -31,7 +31,8 @@ class _Heard:
     value: Any = None
     time: float = -1e9
     is_engaged: bool = False
-    gripper: Literal["", "open", "close"] = ""
+    gripper: GripperWish = ""
+    crowd: str = ""
 
 
 class RosStreams:
@@ -39,7 +40,9 @@ class RosStreams:
 
     Twists are ``twist`` (TwistStamped) or ``cmd_vel`` (Twist); of all three the newest counts.
     ``clutch`` (Bool) closes and opens the clutch, ``gripper`` (Bool) closes and opens the hand;
-    both are remembered. A node in a process of its own listens, so that this one needs no ROS.
+    both are remembered. A stream with two publishers moves nothing: between two devices that take
+    turns the arm would go to and fro. A node in a process of its own listens, so that this one
+    needs no ROS.
 
     Args:
         arms: Those that may be moved.
@@ -106,6 +109,8 @@ class RosStreams:
             heard.is_engaged = said["value"]
         elif said["kind"] == "gripper":
             heard.gripper = "close" if said["value"] else "open"
+        elif said["kind"] == "crowd":
+            heard.crowd = said["value"]
         else:
             heard.kind, heard.value, heard.time = said["kind"], said["value"], said["time"]
 
@@ -113,6 +118,8 @@ class RosStreams:
         grip, heard.gripper = heard.gripper, ""
         if not heard.is_engaged:
             return HandCommand(gripper=grip)
+        if heard.crowd:
+            return HandCommand(problem=f"{heard.crowd}, allowed 1")
         if (silence := time.monotonic() - heard.time) > SILENCE:
             topic = self._topic(arm, heard.kind or "pose")
             for_long = f"for {SILENCE:g} s" if silence < 1e6 else "yet"

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
+GripperWish = Literal["", "open", "close"]
 TOOL = "tool"
 """The frame whose axes are those of the tool that is moved."""
 
@@ -21,7 +22,8 @@ class HandCommand:
     """What a device asks of one arm at one instant.
 
     Attributes:
-        is_engaged: Whether the clutch is closed: the tool moves with the device.
+        is_engaged: Whether the clutch is closed: the tool moves with the device. It takes True or
+            False, and with True a twist or a pose.
         twist: Linear and angular velocity that is asked for, (6,) [m/s, rad/s], before scaling.
         pose: Where the device is, for those that know it, instead of a twist. Its origin does not
             matter, only how it moves from where the clutch was closed.
@@ -35,7 +37,7 @@ class HandCommand:
     twist: ArrayLike | None = None
     pose: Pose | None = None
     frame: str = ""
-    gripper: Literal["", "open", "close"] = ""
+    gripper: GripperWish = ""
     problem: str = ""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from multipanda_py.cell import Cell
 from multipanda_py.exceptions import ConfigurationError, UnknownName
+from multipanda_py.teleoperation.checked_command import checked
 from multipanda_py.teleoperation.clutch import Clutch
 from multipanda_py.teleoperation.guided_arm import GuidedArm
 from multipanda_py.teleoperation.source import FeelingSource, HandCommand, Source
@@ -33,7 +34,8 @@ class Teleoperator:
         clock: Returns the time [s].
 
     Raises:
-        ConfigurationError: If the rate or a scale is not allowed, or two sources have one arm.
+        ConfigurationError: If the rate or a scale is not allowed, no source has an arm, or two
+            have the same.
         UnknownName: If a source has an arm that the cell does not have.
 
     Thread: one.
@@ -57,13 +59,15 @@ class Teleoperator:
             if not 0.0 < value <= 10.0:
                 raise ConfigurationError(f"{name}: got {value:g}, allowed (0, 10]")
         arms = [arm for source in sources for arm in source.arms]
+        if not arms:
+            raise ConfigurationError("sources: got none that has an arm, allowed one or more")
         for arm in arms:
             if arm not in cell.arms:
                 raise UnknownName("arm", arm, cell.arms)
             if arms.count(arm) > 1:
                 raise ConfigurationError(f"{arm}: got two sources, allowed one")
         self._cell, self._sources, self._say, self._clock = cell, tuple(sources), say, clock
-        self._period = 1.0 / rate
+        self._period, self._given = 1.0 / rate, dict[str, float]()
         self._arms = {arm: GuidedArm(cell, arm, Clutch(scale, turn_scale), say) for arm in arms}
 
     def tick(self) -> None:
@@ -72,14 +76,14 @@ class Teleoperator:
             began = self._clock()
             problem, commands = "", dict[str, HandCommand]()
             try:
-                commands = dict(source.read())
+                commands = checked(source.read(), source.arms)
             except Exception as error:  # whoever wrote the source: arms are not to move by it
                 problem = f"{source.name}: {str(error) or type(error).__name__}"
             if (took := self._clock() - began) > MOST_WAIT:
                 problem = problem or f"{source.name}: took {took:.2f} s to answer"
             if problem:
                 commands = {arm: HandCommand(problem=problem) for arm in source.arms}
-            self._give(source, commands)
+            self._give(source, commands, began)
 
     def run(self, duration: float = math.inf) -> None:
         """Tick at the rate for a time [s]; a cell that is stepped by hand is stepped as well.
@@ -99,10 +103,12 @@ class Teleoperator:
             due = max(due + self._period, self._clock())
             time.sleep(max(0.0, due - self._clock()))
 
-    def _give(self, source: Source, commands: Mapping[str, HandCommand]) -> None:
+    def _give(self, source: Source, commands: Mapping[str, HandCommand], now: float) -> None:
         for arm in source.arms:
             guided = self._arms[arm]
-            guided.take(commands.get(arm, _AT_REST), self._period)
+            passed = max(self._period, now - self._given.get(arm, now))
+            self._given[arm] = now
+            guided.take(commands.get(arm, _AT_REST), self._period, passed)
             if isinstance(source, FeelingSource):
                 try:
                     source.feel(arm, guided.touch(self._period))

@@ -21,7 +21,7 @@ def some(rng, step=0.1, turn=0.5):
 def walk(clutch, device, end, axes, steps=10):
     """Take a device to a pose in small steps; return where the target ends."""
     for share in np.linspace(0.0, 1.0, steps):
-        target = clutch.follow(device.between(end, share), axes)
+        target = clutch.follow(device.between(end, share), 0.02, axes)
     return target
 
 
@@ -61,7 +61,7 @@ def test_an_open_clutch_lets_the_hand_go_back_without_moving_the_target():
     clutch.open()
     clutch.close(first)  # the hand went back meanwhile, far beyond what counts as a jump
     far = Pose([2.0, 0.0, 0.0], device.rotation)
-    assert clutch.follow(far, EYE).distance(first) == pytest.approx((0.0, 0.0), abs=1e-12)
+    assert clutch.follow(far, 0.02, EYE).distance(first) == pytest.approx((0.0, 0.0), abs=1e-12)
 
 
 def test_twists_of_the_tool_end_where_exp6_does():
@@ -94,13 +94,46 @@ def test_twists_along_fixed_axes_add_up_exactly():
 def test_jumps_and_turns_that_cannot_be_scaled_are_refused_and_move_nothing():
     clutch = Clutch(1.0, 0.5)
     clutch.close(Pose.identity())
-    clutch.follow(Pose.identity(), EYE)
-    with pytest.raises(TargetRejected, match=r"jumped by 1\.00 m and 0\.00 rad, allowed 0\.15 m"):
-        clutch.follow(Pose([1.0, 0.0, 0.0], EYE), EYE)
+    clutch.follow(Pose.identity(), 0.02, EYE)
+    with pytest.raises(TargetRejected, match=r"jumped by 1\.00 m and 0\.00 rad .* 0\.04 m"):
+        clutch.follow(Pose([1.0, 0.0, 0.0], EYE), 0.02, EYE)
     assert clutch.target.distance(Pose.identity()) == (0.0, 0.0)
-    for angle in np.arange(0.0, 3.0, 0.1):
-        clutch.follow(Pose(np.zeros(3), pin.exp3(np.array([0.0, 0.0, angle]))), EYE)
+    for angle in (*np.arange(0.0, 3.0, 0.1), 2.99):
+        clutch.follow(Pose(np.zeros(3), pin.exp3(np.array([0.0, 0.0, angle]))), 0.02, EYE)
     with pytest.raises(TargetRejected, match=r"has turned by 3\.10 rad since"):
-        clutch.follow(Pose(np.zeros(3), pin.exp3(np.array([0.0, 0.0, 3.1]))), EYE)
+        clutch.follow(Pose(np.zeros(3), pin.exp3(np.array([0.0, 0.0, 3.1]))), 0.02, EYE)
     with pytest.raises(TargetRejected, match="before its clutch was ever closed"):
         Clutch().move(np.zeros(6), 0.1, EYE)
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.02, 0.05])
+def test_what_a_device_may_move_from_reading_to_reading_is_a_speed(seconds):
+    """Two trackers 10 cm apart that took turns moved an arm to and fro: that is 5 m/s."""
+    for speed, turn, is_moved in (
+        (1.9, 0.0, True),
+        (2.1, 0.0, False),
+        (0, 5.9, True),
+        (0, 6.1, False),
+    ):
+        clutch = Clutch()
+        clutch.close(Pose.identity())
+        clutch.follow(Pose.identity(), seconds, EYE)
+        end = Pose([speed * seconds, 0.0, 0.0], pin.exp3(np.array([0.0, 0.0, turn * seconds])))
+        if is_moved:
+            assert clutch.follow(end, seconds, EYE).distance(end) == pytest.approx(
+                (0, 0), abs=1e-9
+            )
+            continue
+        with pytest.raises(TargetRejected, match="the device has jumped by"):
+            clutch.follow(end, seconds, EYE)
+
+
+def test_a_slow_tracker_has_the_time_since_its_last_reading_and_a_pause_no_more_than_one():
+    clutch = Clutch()
+    clutch.close(Pose.identity())
+    turned = pin.exp3(np.array([0.3, -0.7, 1.1]))
+    for _ in range(3):  # 17 Hz, asked at 50 Hz
+        clutch.follow(Pose(np.zeros(3), turned.copy()), 0.02, EYE)
+    clutch.follow(Pose([0.09, 0.0, 0.0], turned), 0.02, EYE)
+    with pytest.raises(TargetRejected, match=r"jumped by 0\.11 m .* allowed 0\.10 m"):
+        clutch.follow(Pose([0.2, 0.0, 0.0], turned), 3.0, EYE)

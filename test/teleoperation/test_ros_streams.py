@@ -111,6 +111,20 @@ def test_poses_move_the_arm_and_silence_and_nonsense_hold_it(hand):
     assert hand.z() == pytest.approx(held, abs=4e-3)
 
 
+def test_two_trackers_on_one_stream_moved_the_arm_to_and_fro(hand):
+    before = hand.z()
+    engage(hand)
+    other = hand.node.create_publisher(PoseStamped, f"{hand.source._root}/left/pose", 10)
+    hand.until(lambda: hand.said, lambda: hand.pose(0.0))
+    assert f"{hand.source._root}/left/pose has 2 publishers, allowed 1" in hand.said[0]
+    hand.node.destroy_publisher(other)
+    hand.until(lambda: not hand.source._heard["left"].crowd, lambda: hand.pose(0.0))
+    hand.clutch(False)
+    engage(hand)
+    assert len(hand.said) == 1
+    assert hand.z() == pytest.approx(before, abs=4e-3)
+
+
 def test_twists_of_both_kinds_move_it_the_hand_closes_and_a_dead_listener_is_said(hand):
     before = hand.z()
     stamped, plain = TwistStamped(), Twist()

@@ -116,6 +116,15 @@ def test_a_pose_repositions_without_moving_the_arm(rig):
         ({"left": HandCommand(True, [50.0, 0, 0, 0, 0, 0])}, r"got 50\.00 m/s"),
         ({"left": HandCommand(True, UP, frame="moon")}, "frame 'moon' is unknown"),
         ({"left": HandCommand(True, problem="nothing heard for 0.3 s")}, "nothing heard"),
+        ({"left": HandCommand(True, [10**400] * 6)}, "allowed 6 finite numbers"),
+        ({"left": HandCommand(math.nan, UP)}, "is_engaged: got nan, allowed True or False"),
+        ({"left": HandCommand(1, UP)}, "is_engaged: got 1, allowed True or False"),
+        ({"left": HandCommand(True)}, "closed, but there is neither a twist nor a pose"),
+        ({"left": HandCommand(True, pose=UP)}, "allowed a Pose or None"),
+        ({"left": HandCommand(True, UP, gripper="shut")}, "gripper: got 'shut', allowed ''"),
+        ({"left": None}, "got None, allowed a HandCommand"),
+        ({"middle": HandCommand(True, UP)}, "script: got a command for 'middle', allowed left"),
+        (None, "script: got None, allowed commands by arm"),
         (SourceLost("the gamepad is unplugged"), "script: the gamepad is unplugged"),
         (ZeroDivisionError(), "script: ZeroDivisionError"),
     ],
@@ -193,6 +202,8 @@ def test_wrong_settings_are_refused(rig):
         Teleoperator(cell, [], 500.0)
     with pytest.raises(ConfigurationError, match=r"scale: got 0, allowed \(0, 10\]"):
         Teleoperator(cell, [], scale=0.0)
+    with pytest.raises(ConfigurationError, match="sources: got none that has an arm"):
+        Teleoperator(cell, [])
     with pytest.raises(UnknownName, match="middle"):
         Teleoperator(cell, [Script("middle")])
     with pytest.raises(ConfigurationError, match="left: got two sources, allowed one"):
