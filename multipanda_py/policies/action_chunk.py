@@ -11,6 +11,8 @@ import numpy as np
 from multipanda_py.exceptions import PolicyFailed
 from multipanda_py.state import Matrix, Vector
 
+_REAL = "biuf"
+"""Kinds of numpy's numbers that are real; integers beyond 64 bits are objects."""
 _ROUNDING = 1e-6
 """Share of a period by which an instant may be early."""
 
@@ -66,11 +68,17 @@ def checked(answer: Any, size: int) -> Matrix:
         PolicyFailed: If it is of another shape, no numbers, or not finite.
     """
     allowed = f"allowed (n, {size}) with n of at least 1"
+    kind = type(answer).__name__
     try:
-        actions: Matrix = np.array(answer, np.float64)
-    except (TypeError, ValueError) as error:
-        kind = type(answer).__name__
+        numbers = np.asarray(answer)
+    except Exception as error:  # whoever wrote the policy: its answer may be anything
         raise PolicyFailed(f"policy: got a {kind} that is no array, {allowed}") from error
+    if np.ma.isMaskedArray(answer) or numbers.dtype.kind not in _REAL:
+        what = "masked" if np.ma.isMaskedArray(answer) else str(numbers.dtype)
+        raise PolicyFailed(
+            f"policy: got a {kind} that is no array of real numbers but {what}, {allowed}"
+        )
+    actions: Matrix = numbers.astype(np.float64)
     if actions.ndim == 1:
         actions = actions[None, :]
     if actions.ndim != 2 or actions.shape[1] != size or not len(actions):

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
-from multipanda_py.exceptions import PolicyFailed
+from multipanda_py.exceptions import ConfigurationError, PolicyFailed
 
 Policy = Callable[[dict[str, Any]], Any]
 """From an observation to actions, (n, k): of the instant at which it was seen, and after it."""
@@ -51,9 +52,14 @@ class LockstepInference(Inference):
     Args:
         policy: To be asked.
         latency: How long an answer takes [s], or a function of the question's number, from 0.
+
+    Raises:
+        ConfigurationError: If the latency is negative or no number.
     """
 
     def __init__(self, policy: Policy, latency: float | Callable[[int], float] = 0.0) -> None:
+        if not callable(latency) and not _is_time(latency):
+            raise ConfigurationError(f"latency: got {latency!r}, allowed 0 s or more")
         self.policy, self.latency = policy, latency
         self._asked = 0
         self._due: float | None = None
@@ -62,6 +68,8 @@ class LockstepInference(Inference):
     def ask(self, observation: dict[str, Any], now: float) -> None:
         """Ask, and keep the answer until it is due."""
         takes = self.latency(self._asked) if callable(self.latency) else self.latency
+        if not _is_time(takes):
+            raise PolicyFailed(f"latency: got {takes!r}, allowed 0 s or more")
         self._asked += 1
         self._due, self._said = now + takes, said(self.policy, observation)
 
@@ -93,8 +101,13 @@ def said(policy: Policy, observation: dict[str, Any]) -> Any:
     try:
         answer = policy(observation)
     except Exception as error:  # whatever it is, arms are to hold
-        return Raised(f"policy: raised {type(error).__name__}: {error}")
+        return Raised(f"policy: raised {in_a_line(error)}")
     return Raised("policy: got None, allowed actions") if answer is None else answer
+
+
+def in_a_line(error: BaseException) -> str:
+    """Return an exception's kind and what it says, in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def unless_raised(answer: Any) -> Any:
@@ -106,3 +119,7 @@ def unless_raised(answer: Any) -> Any:
     if isinstance(answer, Raised):
         raise PolicyFailed(answer.text)
     return answer
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, Real) and float(value) >= 0.0

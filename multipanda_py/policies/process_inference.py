@@ -10,7 +10,14 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from multipanda_py.exceptions import PolicyFailed
-from multipanda_py.policies.inference import Inference, Policy, Raised, said, unless_raised
+from multipanda_py.policies.inference import (
+    Inference,
+    Policy,
+    Raised,
+    in_a_line,
+    said,
+    unless_raised,
+)
 
 
 class ProcessInference(Inference):
@@ -88,6 +95,8 @@ class ProcessInference(Inference):
             return self._pipe.recv()
         except (EOFError, OSError) as error:
             raise PolicyFailed(self._end()) from error
+        except Exception as error:  # of a kind that this process does not know
+            raise PolicyFailed(f"policy: answer not read, {in_a_line(error)}") from error
 
     def _end(self) -> str:
         self._process.join(0.2)  # or its exit code is not known yet
@@ -101,7 +110,7 @@ def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
     try:
         policy = make()
     except Exception as error:  # told to whoever waits
-        pipe.send((0, Raised(f"policy: not made, {type(error).__name__}: {error}")))
+        pipe.send((0, Raised(f"policy: not made, {in_a_line(error)}")))
         return
     pipe.send((0, "made"))
     while True:
@@ -109,4 +118,10 @@ def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
             number, observation = pipe.recv()
         except EOFError:
             return
-        pipe.send((number, said(policy, observation)))
+        answer = said(policy, observation)
+        try:
+            pipe.send((number, answer))
+        except OSError:
+            return
+        except Exception as error:  # what cannot be pickled: nothing of it was sent
+            pipe.send((number, Raised(f"policy: answer not sent, {in_a_line(error)}")))

@@ -15,6 +15,9 @@ from multipanda_py.policies.inference import Inference
 from multipanda_py.policies.run_log import RunLog
 from multipanda_py.state import Vector
 
+PAST = 3
+"""So many answers in a row whose actions have all passed are no accident."""
+
 
 class PolicyRunner:
     """Ask for chunks, play them at the environment's rate, and hold where there is none.
@@ -24,8 +27,9 @@ class PolicyRunner:
     interpolated, so that policy and environment have rates of their own. When chunks run out
     targets stay where they are, until the next answer.
 
-    A policy that raises, answers with what is no chunk, or stays silent for ``timeout``, has
-    failed: it is not asked again in this episode, and the arms hold.
+    A policy that raises, answers with what is no chunk, stays silent for ``timeout``, or has
+    :data:`PAST` chunks in a row that are over when they come, has failed: it is not asked again in
+    this episode, and the arms hold.
 
     Args:
         env: Where to act; in lockstep or in real time.
@@ -81,6 +85,7 @@ class PolicyRunner:
         self._player = ChunkPlayer(blend)
         self._asked: float | None = None
         self._last_asked = -math.inf
+        self._past = 0
         self.fault: str | None = None
         self.log = RunLog(env.controls)
 
@@ -89,7 +94,7 @@ class PolicyRunner:
         self._seen, self._info = self.env.reset(seed=seed)
         self.inference.forget()
         self._player.clear()
-        self._asked, self._last_asked, self.fault = None, -math.inf, None
+        self._asked, self._last_asked, self.fault, self._past = None, -math.inf, None, 0
         self.log = RunLog(self.env.controls)
 
     def step(self) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
@@ -140,7 +145,16 @@ class PolicyRunner:
         chunk = ActionChunk(actions, self._asked, 1.0 / self.rate, self._is_absolute)
         self._asked = None
         if not chunk.is_over(now):
+            self._past = 0
             self._player.take(chunk, now, hold)
+            return
+        self._past += 1
+        if self._past >= PAST:
+            raise PolicyFailed(
+                f"policy: {PAST} chunks in a row were over when they came, the last of "
+                f"{len(actions)} actions over {chunk.end - chunk.begin:.2f} s after "
+                f"{now - chunk.begin:.2f} s"
+            )
 
     def _ask(self, now: float) -> None:
         if self._asked is None and now - self._last_asked >= self.replan - 1e-6:

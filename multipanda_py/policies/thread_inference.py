@@ -7,7 +7,15 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from multipanda_py.policies.inference import Inference, Policy, said, unless_raised
+from multipanda_py.exceptions import PolicyFailed
+from multipanda_py.policies.inference import (
+    Inference,
+    Policy,
+    Raised,
+    in_a_line,
+    said,
+    unless_raised,
+)
 
 
 class ThreadInference(Inference):
@@ -30,10 +38,20 @@ class ThreadInference(Inference):
     def _serve(self, policy: Policy) -> None:
         while (question := self._questions.get()) is not None:
             number, observation = question
-            self._answers.put((number, said(policy, observation)))
+            try:
+                answer = said(policy, observation)
+            except BaseException as error:  # as sys.exit: it would end the thread without a word
+                answer = Raised(f"policy: raised {in_a_line(error)}")
+            self._answers.put((number, answer))
 
     def ask(self, observation: dict[str, Any], now: float) -> None:
-        """Hand the observation to the thread."""
+        """Hand the observation to the thread.
+
+        Raises:
+            PolicyFailed: If it was closed.
+        """
+        if not self._thread.is_alive():
+            raise PolicyFailed("policy: its thread has ended")
         self._number += 1
         self._questions.put((self._number, observation))
 

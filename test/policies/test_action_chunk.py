@@ -64,6 +64,12 @@ def test_a_chunk_that_has_run_out_is_no_action():
         ([[0.0, 1.0], [0.0, np.nan]], "number 1 of action 1 is nan"),
         ([[0.0, np.inf]], "number 1 of action 0 is inf"),
         ([[0.0, 1.0], [0.0]], "a list that is no array"),
+        ([[10**400, 1]], "no array of real numbers but object"),
+        (np.ones((1, 2), complex), "no array of real numbers but complex128"),
+        ([["1", "2"]], "no array of real numbers but <U1"),
+        (np.zeros((1, 2), "datetime64[D]"), "no array of real numbers but datetime64"),
+        (np.ma.array([[1.0, 2.0]], mask=[[True, False]]), "no array of real numbers but masked"),
+        ((one for one in [[1.0, 2.0]]), "a generator that is no array"),
         ("left", "a str that is no array"),
     ],
 )

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from multipanda_py.exceptions import PolicyFailed
+from multipanda_py.exceptions import ConfigurationError, PolicyFailed
 from multipanda_py.policies import LockstepInference, ProcessInference, ThreadInference
 
 MAKERS = """
@@ -19,6 +19,9 @@ import os, signal, time
 
 def make_sum():
     return lambda seen: [seen["a"] + seen["b"]]
+
+def make_pickled():
+    return lambda seen: (one for one in [seen["a"]]) if seen["a"] else [seen["a"]]
 
 def make_nothing():
     raise RuntimeError("no weights")
@@ -90,6 +93,41 @@ def test_what_a_policy_raises_in_a_thread_is_a_sentence():
         inference.ask({}, 0.0)
         with pytest.raises(PolicyFailed, match="policy: raised KeyError: 'goal'"):
             awaited(inference)
+    finally:
+        inference.close()
+
+
+def test_a_policy_that_exits_ended_its_thread_without_a_word():
+    inference = ThreadInference(lambda seen: sys.exit("two\nlines") if seen["a"] else [1])
+    try:
+        inference.ask({"a": 1}, 0.0)
+        with pytest.raises(PolicyFailed, match=r"^policy: raised SystemExit: two lines$"):
+            awaited(inference)
+        inference.ask({"a": 0}, 0.0)
+        assert awaited(inference) == [1]
+    finally:
+        inference.close()
+    with pytest.raises(PolicyFailed, match="its thread has ended"):
+        inference.ask({"a": 0}, 0.0)
+
+
+@pytest.mark.parametrize("latency", [-1.0, float("nan"), "soon", None])
+def test_a_latency_that_is_no_time_is_refused(latency):
+    with pytest.raises(ConfigurationError, match=r"latency: got .*, allowed 0 s or more"):
+        LockstepInference(lambda seen: [1], latency)
+    inference = LockstepInference(lambda seen: [1], lambda number: latency)
+    with pytest.raises(PolicyFailed, match="latency: got"):
+        inference.ask({}, 0.0)
+
+
+def test_an_answer_that_cannot_be_sent_ended_its_process(makers):
+    inference = ProcessInference(makers.make_pickled)
+    try:
+        inference.ask({"a": 1}, 0.0)
+        with pytest.raises(PolicyFailed, match="answer not sent, TypeError: cannot pickle"):
+            awaited(inference)
+        inference.ask({"a": 0}, 0.0)
+        assert awaited(inference) == [0]
     finally:
         inference.close()
 

@@ -139,6 +139,17 @@ def test_a_policy_that_stalls_has_failed_after_its_time(env):
     assert runner.log["held"][-1]
 
 
+def test_chunks_that_are_always_over_when_they_come_held_the_arms_without_a_word(env):
+    policy, _ = circle(env, 10.0, seconds=0.2)
+    runner = PolicyRunner(env, LockstepInference(policy, 0.3), rate=10.0)
+    said = runner.run(seed=0)["policy"]
+    assert said == (
+        "policy: 3 chunks in a row were over when they came, the last of 2 actions over 0.20 s "
+        "after 0.30 s"
+    )
+    assert len(runner.log) == pytest.approx(0.9 * 50.0, abs=3)
+
+
 def test_steps_cannot_be_played_at_another_rate():
     env = CellEnv(Float(), rate=20.0)
     with pytest.raises(ConfigurationError, match="got 10 Hz, allowed 20 Hz"):
