@@ -22,6 +22,11 @@ def shortened(text: str) -> str:
     return f"{text[:left]} ... ({cut} characters left out) ... {text[-right:]}"
 
 
+def in_decimals(number: float, digits: int) -> str:
+    """Return a number with decimals; one that is huge as a power of ten, not as 300 digits."""
+    return f"{number:.{digits}f}" if abs(number) < 1e6 else f"{number:.3g}"
+
+
 class MultipandaError(Exception):
     """Base of every error that this package raises on purpose."""
 

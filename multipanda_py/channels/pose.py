@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from multipanda_py.channel import HERE, AskedOfArm, Channel
 from multipanda_py.channels.stream import Stream
-from multipanda_py.exceptions import TargetRejected
+from multipanda_py.exceptions import TargetRejected, in_decimals
 from multipanda_py.pose import Pose
 from multipanda_py.state import ArmSnapshot, Vector
 
@@ -42,8 +42,8 @@ def check_pose(
         return pose_ee_in_base.record
     if distance > gate.position:
         raise TargetRejected(
-            f"{state.name}: target is {distance:.3f} m from the measured pose, allowed "
-            f"{gate.position:g} m (gate.position)"
+            f"{state.name}: target is {in_decimals(distance, 3)} m from the measured pose, "
+            f"allowed {gate.position:g} m (gate.position)"
         )
     if angle > gate.rotation:
         raise TargetRejected(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 
-from multipanda_py.exceptions import TargetRejected
+from multipanda_py.exceptions import TargetRejected, in_decimals
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
@@ -90,9 +90,9 @@ class Clutch:
         allowed = [max(j, self._age * s) for j, s in zip(JITTER, MOST_SPEED, strict=True)]
         if step > allowed[0] or turn > allowed[1]:
             raise TargetRejected(
-                f"the device has jumped by {step:.2f} m and {turn:.2f} rad between two readings, "
-                f"allowed {allowed[0]:.2f} m and {allowed[1]:.2f} rad, {MOST_SPEED[0]:g} m/s and "
-                f"{MOST_SPEED[1]:g} rad/s"
+                f"the device has jumped by {in_decimals(step, 2)} m and {turn:.2f} rad between "
+                f"two readings, allowed {allowed[0]:.2f} m and {allowed[1]:.2f} rad, "
+                f"{MOST_SPEED[0]:g} m/s and {MOST_SPEED[1]:g} rad/s"
             )
         turned = pin.log3(device.rotation @ then.rotation.T)
         if self.turn_scale != 1.0 and np.linalg.norm(turned) > MOST_TURN:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from multipanda_py.cell import Cell
-from multipanda_py.exceptions import MultipandaError, TargetRejected
+from multipanda_py.exceptions import MultipandaError, TargetRejected, in_decimals
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 from multipanda_py.teleoperation.clutch import MOST_SPEED, Clutch
@@ -135,7 +135,7 @@ def _checked(twist: object) -> Vector:
     speed, turn = (float(np.linalg.norm(part)) for part in (numbers[:3], numbers[3:]))
     if speed > MOST_SPEED[0] or turn > MOST_SPEED[1]:
         raise TargetRejected(
-            f"twist: got {speed:.2f} m/s and {turn:.2f} rad/s, allowed {MOST_SPEED[0]:g} m/s and "
-            f"{MOST_SPEED[1]:g} rad/s"
+            f"twist: got {in_decimals(speed, 2)} m/s and {in_decimals(turn, 2)} rad/s, allowed "
+            f"{MOST_SPEED[0]:g} m/s and {MOST_SPEED[1]:g} rad/s"
         )
     return numbers

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -199,6 +201,21 @@ def test_a_slider_changes_a_gain_and_one_beyond_its_range_goes_back(rig):
         rig.panel.desk.notes = ()
         rig.until(lambda: page.find("x [N/m]")["value"] == 650.0, "the slider goes back")
     assert rig.cell.parameters(law)["stiffness"][0] == 650.0
+
+
+def test_a_value_of_another_kind_is_not_taken_and_ends_in_no_error_within_viser(rig, caplog):
+    rig = rig()
+    page, law = rig.page(in_command=True), f"left/{CARTESIAN}"
+    for junk in ("much", None, [1.0], True):
+        page.use("x [N/m]", junk)
+    page.drag("left", "up", [1.0, 0.0, 0.0, 0.0])
+    page.drag("left", [1e300] * 3, [1.0, 0.0, 0.0, 0.0])
+    rig.until(rig.noted("target is 1.73e+300 m from the measured pose"), "it is refused")
+    page.use("x [N/m]", 650)  # a page says whole numbers so
+    rig.until(lambda: rig.cell.parameters(law)["stiffness"][0] == 650.0, "the gain is changed")
+    gc.collect()  # tasks tell of their errors when they go
+    said = [record.getMessage() for record in caplog.records]
+    assert [text[-12:] for text in said] == ["is not taken"] * 2, said
 
 
 def test_gains_are_those_of_the_law_that_the_arm_has_now(rig):
