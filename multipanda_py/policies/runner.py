@@ -85,7 +85,7 @@ class PolicyRunner:
         self._player = ChunkPlayer(blend)
         self._asked: float | None = None
         self._last_asked = -math.inf
-        self._past = 0
+        self._past, self._why = 0, ""
         self.fault: str | None = None
         self.log = RunLog(env.controls)
 
@@ -129,6 +129,8 @@ class PolicyRunner:
         while not is_over and self.fault is None:
             _, _, ends, cut, _ = self.step()
             is_over = ends or cut
+        if self.fault is None and self._past and self._player.chunk is None:
+            self.fault = self._why  # too short an episode for more of them
         return {**self._info, "policy": self.fault or ""}
 
     def _hear(self, now: float, hold: Vector) -> None:
@@ -149,12 +151,13 @@ class PolicyRunner:
             self._player.take(chunk, now, hold)
             return
         self._past += 1
+        self._why = (
+            f"policy: chunks end before they come: {self._past} in a row, the last of "
+            f"{len(actions)} actions over {chunk.end - chunk.begin:.2f} s after "
+            f"{now - chunk.begin:.2f} s"
+        )
         if self._past >= PAST:
-            raise PolicyFailed(
-                f"policy: {PAST} chunks in a row were over when they came, the last of "
-                f"{len(actions)} actions over {chunk.end - chunk.begin:.2f} s after "
-                f"{now - chunk.begin:.2f} s"
-            )
+            raise PolicyFailed(self._why)
 
     def _ask(self, now: float) -> None:
         if self._asked is None and now - self._last_asked >= self.replan - 1e-6:

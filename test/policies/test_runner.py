@@ -144,10 +144,15 @@ def test_chunks_that_are_always_over_when_they_come_held_the_arms_without_a_word
     runner = PolicyRunner(env, LockstepInference(policy, 0.3), rate=10.0)
     said = runner.run(seed=0)["policy"]
     assert said == (
-        "policy: 3 chunks in a row were over when they came, the last of 2 actions over 0.20 s "
-        "after 0.30 s"
+        "policy: chunks end before they come: 3 in a row, the last of 2 actions over 0.20 s after "
+        "0.30 s"
     )
     assert len(runner.log) == pytest.approx(0.9 * 50.0, abs=3)
+    runner = PolicyRunner(env, LockstepInference(policy, 0.6), rate=10.0)  # the episode has 1.5 s
+    assert runner.run(seed=0)["policy"].startswith(
+        "policy: chunks end before they come: 2 in a row"
+    )
+    assert runner.log["held"].all()
 
 
 def test_steps_cannot_be_played_at_another_rate():
