@@ -17,6 +17,8 @@ pytest.importorskip("rclpy", reason="rclpy is not installed")
 import rclpy
 from geometry_msgs.msg import PoseStamped, WrenchStamped
 from processes import PATIENCE
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_msgs.msg import Bool
 
@@ -42,8 +44,11 @@ class Led:
         self.said, self.sent, self.height = [], [], None
         self.leader = Leader({"left": place}, feedback=0.5, say=self.said.append)
         self.teleoperator = Teleoperator(self.cell, [self.leader], 30.0, say=self.said.append)
-        rclpy.init()
-        self.node = rclpy.create_node(f"leader_{os.getpid()}")
+        self.context = Context()  # others of this process have the default one
+        rclpy.init(context=self.context)
+        self.node = rclpy.create_node(f"leader_{os.getpid()}", context=self.context)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
         self.poses = self.node.create_publisher(PoseStamped, f"{place}/current_pose", 1)
         self.pedal = self.node.create_publisher(Bool, f"{place}/clutch", 1)
         self.until(lambda: self.poses.get_subscription_count(), "the link")
@@ -61,7 +66,7 @@ class Led:
         due = 0.0
         while not condition():
             assert time.monotonic() < end, (what, self.said, self.sent[-5:])
-            rclpy.spin_once(self.node, timeout_sec=0.01)
+            self.executor.spin_once(timeout_sec=0.01)
             if time.monotonic() > due:
                 due = time.monotonic() + 0.03
                 if self.height is not None:
@@ -99,7 +104,8 @@ class Led:
     def close(self):
         self.leader.close()
         self.node.destroy_node()
-        rclpy.shutdown()
+        self.executor.shutdown()
+        rclpy.shutdown(context=self.context)
         self.cell.close()
 
 

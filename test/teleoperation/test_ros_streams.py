@@ -13,6 +13,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed")
 import rclpy
 from geometry_msgs.msg import PoseStamped, Twist, TwistStamped
 from processes import PATIENCE
+from rclpy.context import Context
 from std_msgs.msg import Bool
 
 from multipanda_py.exceptions import SourceLost
@@ -34,8 +35,9 @@ class Hand:
         root = f"hand_{os.getpid()}"
         self.source, self.said = RosStreams(("left",), root), []
         self.teleoperator = Teleoperator(self.cell, [self.source], say=self.said.append)
-        rclpy.init()
-        self.node = rclpy.create_node(f"tracker_{os.getpid()}")
+        self.context = Context()  # others of this process have the default one
+        rclpy.init(context=self.context)
+        self.node = rclpy.create_node(f"tracker_{os.getpid()}", context=self.context)
         self.publishers = {
             name: self.node.create_publisher(type_, f"/{root}/left/{name}", 10)
             for name, type_ in (
@@ -70,7 +72,7 @@ class Hand:
     def close(self):
         self.source.close()
         self.node.destroy_node()
-        rclpy.shutdown()
+        rclpy.shutdown(context=self.context)
         self.cell.close()
 
 
