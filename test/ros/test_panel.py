@@ -33,16 +33,29 @@ from multipanda_py.panel.desk import STOOD_STILL
 from multipanda_py.pose import Pose
 
 LEFT = f"left/{CARTESIAN}"
+IMPEDANCE = [LEFT, f"right/{CARTESIAN}"]
 CELL_FILE = Path(__file__).resolve().parents[2] / "config" / "dual_sim.yaml"
 UP = 0.13
 """Nearly as far as a target may be from the tool: more than half a second away [m]."""
 
 
 @pytest.fixture(scope="module")
-def one_rig(shared_node):
-    made = NodeRig()
+def one_rig(shared_node, client):
+    """A panel; in the end gains and arm are as they were, as the node is that of all modules."""
+    assert client.switch(IMPEDANCE, IMPEDANCE, strictness=4).ok
+    start, made = client.newest(PoseStamped, "left/current_pose"), NodeRig()
+    made.until(lambda: LEFT in made.cell.active, "the law is active")
+    gains = {"stiffness": [*made.cell.parameters(LEFT)["stiffness"]]}
     yield made
+    assert client.switch(IMPEDANCE, IMPEDANCE, strictness=4).ok
+    made.cell.set_parameters(LEFT, gains)
+    made.until(lambda: [*made.cell.parameters(LEFT)["stiffness"]] == gains["stiffness"], "gains")
     made.close()
+    start.header.stamp.sec = start.header.stamp.nanosec = 0
+    low = start.pose.position.z
+    while (height := z_of(client)) > low + 0.01:  # by steps, as a far target is refused
+        start.pose.position.z = to = max(low, height - 0.1)
+        client.stream("left/target_pose", start, lambda to=to: z_of(client) < to + 0.005, "below")
 
 
 @pytest.fixture
