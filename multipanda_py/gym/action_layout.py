@@ -14,6 +14,7 @@ from multipanda_py.cell.cell import Cell
 from multipanda_py.exceptions import ActionRejected
 from multipanda_py.gym.control import Control
 from multipanda_py.gym.hand import AS_IT_IS, HandControl
+from multipanda_py.gym.real_numbers import real_numbers
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
@@ -53,7 +54,13 @@ class ActionLayout:
         Raises:
             ActionRejected: If it is of another shape, not finite, or no real numbers.
         """
-        numbers = _numbers(action)
+        try:
+            numbers = real_numbers(action)
+        except TypeError:
+            raise ActionRejected(
+                f"action: got {' '.join(repr(action).split())[:60]}, allowed an array of real "
+                "numbers, none of them masked"
+            ) from None
         if numbers.shape != self.space.shape:
             raise ActionRejected(f"action: got shape {numbers.shape}, allowed {self.space.shape}")
         if not np.isfinite(numbers).all():
@@ -90,18 +97,3 @@ class ActionLayout:
         for name, control in self._controls.items():
             numbers += [*control.rest.tolist(), *([AS_IT_IS] if name in self._hands else [])]
         return np.asarray(numbers, np.float32)
-
-
-def _numbers(action: ArrayLike) -> Vector:
-    try:
-        given = np.asanyarray(action)
-        kind = given.dtype.kind
-    except (TypeError, ValueError, OverflowError):
-        given, kind = np.zeros(0), "O"
-    if kind not in "fiub" or isinstance(given, np.ma.MaskedArray):
-        raise ActionRejected(
-            f"action: got {' '.join(repr(action).split())[:60]}, allowed an array of real "
-            "numbers, none of them masked"
-        )
-    numbers: Vector = given.astype(np.float64)
-    return numbers

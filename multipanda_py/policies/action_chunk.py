@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.exceptions import PolicyFailed
+from multipanda_py.gym.real_numbers import real_numbers
 from multipanda_py.state import Matrix, Vector
 
-_REAL = "biuf"
-"""Kinds of numpy's numbers that are real; integers beyond 64 bits are objects."""
 _ROUNDING = 1e-6
 """Share of a period by which an instant may be early."""
 
@@ -68,17 +67,12 @@ def checked(answer: Any, size: int) -> Matrix:
         PolicyFailed: If it is of another shape, no numbers, or not finite.
     """
     allowed = f"allowed (n, {size}) with n of at least 1"
-    kind = type(answer).__name__
     try:
-        numbers = np.asarray(answer)
-    except Exception as error:  # whoever wrote the policy: its answer may be anything
-        raise PolicyFailed(f"policy: got a {kind} that is no array, {allowed}") from error
-    if np.ma.isMaskedArray(answer) or numbers.dtype.kind not in _REAL:
-        what = "masked" if np.ma.isMaskedArray(answer) else str(numbers.dtype)
-        raise PolicyFailed(
-            f"policy: got a {kind} that is no array of real numbers but {what}, {allowed}"
-        )
-    actions: Matrix = numbers.astype(np.float64)
+        actions: Matrix = real_numbers(answer)
+    except TypeError as error:
+        what = f" of real numbers but {error}" if str(error) else ""
+        kind = type(answer).__name__
+        raise PolicyFailed(f"policy: got a {kind} that is no array{what}, {allowed}") from error
     if actions.ndim == 1:
         actions = actions[None, :]
     if actions.ndim != 2 or actions.shape[1] != size or not len(actions):

@@ -58,7 +58,7 @@ class LockstepInference(Inference):
     """
 
     def __init__(self, policy: Policy, latency: float | Callable[[int], float] = 0.0) -> None:
-        if not callable(latency) and not _is_time(latency):
+        if not callable(latency) and not is_time(latency):
             raise ConfigurationError(f"latency: got {latency!r}, allowed 0 s or more")
         self.policy, self.latency = policy, latency
         self._asked = 0
@@ -68,7 +68,7 @@ class LockstepInference(Inference):
     def ask(self, observation: dict[str, Any], now: float) -> None:
         """Ask, and keep the answer until it is due."""
         takes = self.latency(self._asked) if callable(self.latency) else self.latency
-        if not _is_time(takes):
+        if not is_time(takes):
             raise PolicyFailed(f"latency: got {takes!r}, allowed 0 s or more")
         self._asked += 1
         self._due, self._said = now + takes, said(self.policy, observation)
@@ -121,5 +121,6 @@ def unless_raised(answer: Any) -> Any:
     return answer
 
 
-def _is_time(value: object) -> bool:
+def is_time(value: object) -> bool:
+    """Return whether a value is a time, or a rate: a real number of at least 0."""
     return isinstance(value, Real) and float(value) >= 0.0

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import Any
 
 from multipanda_py.exceptions import ConfigurationError, PolicyFailed
 from multipanda_py.gym import CellEnv
 from multipanda_py.policies.action_chunk import ActionChunk, checked
 from multipanda_py.policies.chunk_player import ChunkPlayer
-from multipanda_py.policies.inference import Inference
+from multipanda_py.policies.inference import Inference, is_time
 from multipanda_py.policies.run_log import RunLog
 from multipanda_py.state import Vector
 
@@ -60,16 +59,11 @@ class PolicyRunner:
         blend: float = 0.1,
         timeout: float = 2.0,
     ) -> None:
-        times: dict[str, Any] = {
-            "rate": rate,
-            "replan": replan,
-            "blend": blend,
-            "timeout": timeout,
-        }
+        times = {"rate": rate, "replan": replan, "blend": blend, "timeout": timeout}
         if faults := [
             f"{name}: got {value!r}, allowed 0 or more"
             for name, value in times.items()
-            if not (isinstance(value, Real) and float(value) >= 0.0)
+            if not is_time(value)
         ]:
             raise ConfigurationError(*faults)
         self._is_absolute = all(control.is_absolute for control in env.controls.values())

@@ -56,6 +56,13 @@ class StampedNumbers(NamedTuple):
     numbers: list[float]
 
 
+def write_pose(message: Any, pose: Pose) -> None:
+    """Put the numbers of a pose into a geometry_msgs/Pose."""
+    place, turn = message.position, message.orientation
+    place.x, place.y, place.z = pose.position.tolist()
+    turn.x, turn.y, turn.z, turn.w = pose.quaternion_xyzw.tolist()
+
+
 def read_pose(raw: bytes) -> StampedPose:
     """Decode a serialized geometry_msgs/PoseStamped.
 

@@ -18,6 +18,7 @@ from multipanda_py.cell.names import CellNames
 from multipanda_py.exceptions import TargetRejected, TopicLost
 from multipanda_py.pose import Pose
 from multipanda_py.ros.client_link import ClientLink
+from multipanda_py.ros.conversions import write_pose
 from multipanda_py.ros.qos import STATES
 from multipanda_py.ros.remote_arm import RemoteArm
 
@@ -81,9 +82,7 @@ class RemoteTargets:
                 )
         if pose is not None:
             message = self._stamped(arm, "pose")
-            place, turn = message.pose.position, message.pose.orientation
-            place.x, place.y, place.z = pose.position.tolist()
-            turn.x, turn.y, turn.z, turn.w = pose.quaternion_xyzw.tolist()
+            write_pose(message.pose, pose)
             self._publishers[arm, "pose"].publish(message)
         for name, values in numbers.items():
             message = self._stamped(arm, name)

@@ -10,6 +10,7 @@ from multipanda_py.config.describe import first_real_arm
 from multipanda_py.exceptions import SimulationRefused, TargetRejected, TopicLost
 from multipanda_py.pose import Pose
 from multipanda_py.ros.client_link import ClientLink, HeardTopic
+from multipanda_py.ros.conversions import write_pose
 from multipanda_py.ros.entities import WORLD
 
 try:
@@ -58,9 +59,7 @@ class RemoteWorld:
         """
         request = SetEntityState.Request(entity=thing)
         request.state.header.frame_id = WORLD
-        place, turn = request.state.pose.position, request.state.pose.orientation
-        place.x, place.y, place.z = pose.position.tolist()
-        turn.x, turn.y, turn.z, turn.w = pose.quaternion_xyzw.tolist()
+        write_pose(request.state.pose, pose)
         answer = self._link.call(self._name, request, self._patience).result
         if answer.result != Result.RESULT_OK:
             raise SimulationRefused(f"{thing}: {answer.error_message}")

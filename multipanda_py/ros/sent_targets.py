@@ -24,6 +24,7 @@ from multipanda_py.channels.stream import Stream
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
+from multipanda_py.ros.conversions import write_pose
 from multipanda_py.ros.life_signs import LEASE, TOPIC
 from multipanda_py.ros.node_link import NodeLink
 from multipanda_py.state import ArmSnapshot
@@ -97,9 +98,7 @@ class SentTargets:
         message = PoseStamped()
         message.header.frame_id = frame
         self._stamp(message, stamp)
-        place, turn = message.pose.position, message.pose.orientation
-        place.x, place.y, place.z = pose.position.tolist()
-        turn.x, turn.y, turn.z, turn.w = pose.quaternion_xyzw.tolist()
+        write_pose(message.pose, pose)
         if arm not in self._publishers:
             topic = f"{self._root}/{arm}/target_pose"
             self._publishers[arm] = self._publisher(PoseStamped, topic)

@@ -23,6 +23,7 @@ from multipanda_py.exceptions import (
     SimulationRefused,
     UnknownName,
 )
+from multipanda_py.ros.conversions import write_pose
 from multipanda_py.ros.deferred_responses import Work
 from multipanda_py.ros.entities import WORLD, pose_in_world, refuse, until_entered
 from multipanda_py.ros.guard import GuardedNode
@@ -109,11 +110,8 @@ class SimulationServices:
             error = UnknownName("thing that moves", request.entity, tuple(things))
             refuse(response.result, Result.RESULT_NOT_FOUND, error)
             return response
-        place, body = things[request.entity], response.state.pose
         response.state.header.frame_id = WORLD
-        body.position.x, body.position.y, body.position.z = place.position.tolist()
-        turn = body.orientation
-        turn.x, turn.y, turn.z, turn.w = place.quaternion_xyzw.tolist()
+        write_pose(response.state.pose, things[request.entity])
         response.result.result = Result.RESULT_OK
         return response
 
