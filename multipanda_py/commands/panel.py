@@ -19,6 +19,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.node_names import refuse_namespace
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.extras import require
+from multipanda_py.machine.child import module_command
 from multipanda_py.machine.interruption import end_in_order
 from multipanda_py.machine.realtime import other_cpus
 
@@ -96,4 +97,5 @@ def _become_client(options: argparse.Namespace) -> NoReturn:
     }
     sys.stdout.flush()
     module = "multipanda_py.ros.panel_node"
-    os.execv(sys.executable, [sys.executable, "-m", module, json.dumps(said)])
+    command = module_command(module, json.dumps(said), hears_interrupts=True)
+    os.execv(command[0], command)

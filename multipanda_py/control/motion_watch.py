@@ -19,8 +19,11 @@ from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import TrajectoryTarget
 
 _dot, _multiply, _subtract = np.dot, np.multiply, np.subtract
+_SLOWED = 0.5
+"""Share of its own speed below which a motion counts as slowed down by an obstacle."""
 _STANDS = 0.02
-"""Share of its own speed below which a motion counts as stopped by an obstacle."""
+"""Share of its own speed below which a motion counts as stopped by an obstacle; one that is
+slowed down counts in a stream below this share of the speed that motions have."""
 
 TIME = Report("time", "s", "since the motion began")
 DURATION = Report("duration", "s", "of the motion")
@@ -132,7 +135,7 @@ class MotionWatch:
         self.state = MotionState.IDLE
         self._ends_as = MotionState.IDLE
         self._motions, self._largest, self._late = 0, 0.0, 0.0
-        self._blocked = self._stood = 0.0
+        self._blocked = self._crept = self._stood = 0.0
         self.presses = False
 
     def set_params(self, params: MotionParams, context: Context) -> None:
@@ -184,15 +187,20 @@ class MotionWatch:
             motion.stop()
         self._set_tolerances()
         self.state, self._largest, self._late = MotionState.RUNNING, 0.0, 0.0
-        self._blocked, self._contact = 0.0, (0, 0.0)
+        self._blocked = self._crept = 0.0
+        self._contact = (0, 0.0)
         self._motions += 1
 
     def _look_at_stream(self) -> None:
-        """Say that motions stand in front of something, each of which the next one replaces."""
-        stood = self._stood + self._blocked - self._motion.time  # blocked more than under way
+        """Say that motions stand in front of something, each of which the next one replaces.
+
+        Each begins from rest, and is hardly faster when it is replaced than what is in the way
+        allows: an arm that stands has a good share of its own speed then.
+        """
+        stood = self._stood + self._crept - self._motion.time  # stood more than under way
         stood = min(max(stood, 0.0), 2.0 * self._goal_time)
         self._stood = stood if self.state is MotionState.RUNNING else 0.0
-        if self._blocked and self._stood > self._goal_time:
+        if self._crept and self._stood > self._goal_time:
             self._said.blocked(self._in_the_way(self._motion.own_dq), self._goal_time)
 
     @property
@@ -251,7 +259,7 @@ class MotionWatch:
             elif not self.presses and self._meets_something(state):
                 self._give_way(state, MotionState.CONTACT)
                 self._said.contact(*self._contact)
-            elif motion.rate < _STANDS or self._blocked:
+            elif motion.rate < 1.0 or self._blocked:
                 self._wait(state, period)
         report[0], report[1] = motion.time + self._late, motion.duration
         report[2], report[3] = self._largest, goal_error
@@ -260,7 +268,10 @@ class MotionWatch:
 
     def _wait(self, state: ArmState, period: float) -> None:
         """Count for how long an obstacle has been in the way."""
-        self._blocked = self._blocked + period if self._motion.rate < _STANDS else 0.0
+        motion = self._motion
+        if motion.rate < _SLOWED and motion.share_of_speed < _STANDS:
+            self._crept += period
+        self._blocked = self._blocked + period if motion.rate < _STANDS else 0.0
         if self._blocked > self._goal_time:
             words = self._in_the_way(self._motion.own_dq)
             self._give_way(state, MotionState.BLOCKED)

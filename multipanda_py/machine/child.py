@@ -11,13 +11,16 @@ _PR_SET_PDEATHSIG = 1
 _SAFE_PATH = (3, 11)
 """First Python with ``-P``."""
 _BOOTSTRAP = (
-    "import sys; del {}sys.argv[0]; import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "import sys; del {}sys.argv[0]; import signal; signal.signal(signal.SIGINT, signal.{}); "
     "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
 )
 
 
 def module_command(
-    module: str, *arguments: str, version: tuple[int, ...] = tuple(sys.version_info[:2])
+    module: str,
+    *arguments: str,
+    version: tuple[int, ...] = tuple(sys.version_info[:2]),
+    hears_interrupts: bool = False,
 ) -> list[str]:
     """Return the command that runs a module of an installed package.
 
@@ -33,10 +36,13 @@ def module_command(
         module: Its full name.
         arguments: What follows.
         version: Of the interpreter.
+        hears_interrupts: Whether Ctrl-C is for this process, which takes its owner's place.
     """
+    handler = "default_int_handler" if hears_interrupts else "SIG_IGN"
     if version >= _SAFE_PATH:
-        return [sys.executable, "-P", "-c", _BOOTSTRAP.format(""), module, *arguments]
-    return [sys.executable, "-c", _BOOTSTRAP.format("sys.path[0], "), module, *arguments]
+        return [sys.executable, "-P", "-c", _BOOTSTRAP.format("", handler), module, *arguments]
+    without = _BOOTSTRAP.format("sys.path[0], ", handler)
+    return [sys.executable, "-c", without, module, *arguments]
 
 
 def end_with_parent() -> None:

@@ -250,6 +250,11 @@ class JointMotion:
         """Velocity that the path would have if nothing slowed it down, (n,) [rad/s]."""
         return self._own_dq
 
+    @property
+    def share_of_speed(self) -> float:
+        """Largest share that a joint now has of the speed that :meth:`go_to` may use."""
+        return float((np.abs(self.dq) / self._speed).max())
+
     def allowed(self, pace: Callable[[Vector], float]) -> float:
         """Return the rate that ``pace`` allows the path's own velocity; 1 at rest."""
         return pace(self._own_dq) if self.moving else 1.0
