@@ -110,7 +110,7 @@ class ProgramInference(Inference):
             self._process.kill()  # where the next message begins nobody knows
             return Raised(f"its program says what is no message: {error}")
         if serving.ERROR in said:
-            return Raised(f"raised {said[serving.ERROR]}")
+            return Raised(f"raised {' '.join(str(said[serving.ERROR]).split())}")
         return said.get(serving.ACTIONS)
 
     def _end(self) -> str:

@@ -23,7 +23,7 @@ import numpy as np
 
 def make(kind):
     if kind == "no weights":
-        raise RuntimeError("no weights")
+        raise RuntimeError("no\\n  weights")
     if kind == "slow":
         time.sleep(600)
     print("what is printed is no answer")
