@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.spatial.transform import Rotation
 
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import QUATERNION_TOLERANCE, Pose
@@ -74,6 +75,15 @@ def test_distance_is_the_angle_turned_and_the_way_gone(
     distance, turned = pose.distance(other)
     assert distance == pytest.approx(np.linalg.norm(step), abs=1e-9)
     assert turned == pytest.approx(angle, abs=1e-6)
+
+
+def test_a_product_of_rotations_that_are_off_is_the_nearest_rotation() -> None:
+    rng = np.random.default_rng(0)
+    for turn in Rotation.random(20, random_state=0).as_matrix():
+        off = turn + rng.uniform(-1e-7, 1e-7, (3, 3))  # what a pose may be off by
+        found = (Pose(np.zeros(3), off) @ Pose(np.zeros(3), off)).rotation
+        u, _, vt = np.linalg.svd(off @ off)
+        np.testing.assert_allclose(found, u @ vt, atol=5e-12)
 
 
 def test_a_thousand_compositions_stay_a_rotation() -> None:
