@@ -160,7 +160,7 @@ class ShadowRefused(MultipandaError, ValueError):
 
 
 class TaskFailed(MultipandaError, RuntimeError):
-    """Report why a subtask came to nothing."""
+    """Report why a subtask came to nothing, or what is wrong in what a task says."""
 
 
 class PolicyFailed(MultipandaError, RuntimeError):

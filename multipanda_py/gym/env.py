@@ -31,6 +31,7 @@ from multipanda_py.gym.observation import Observation, Observer
 from multipanda_py.gym.scene_file import LAW, Residual, cell_of_file, lockstep_cell
 from multipanda_py.gym.step_clock import StepClock
 from multipanda_py.gym.task import GymTask
+from multipanda_py.gym.task_answers import goal_of, is_done, refuse_mistaken, reward_of
 from multipanda_py.gym.task_named import task_named
 from multipanda_py.gym.task_scene import TaskScene
 from multipanda_py.perturbation import PerturbationSpec
@@ -113,6 +114,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         if isinstance(features, str):
             raise ConfigurationError(f"features: got {features!r}, allowed a list of names")
         self.task = task_named(task) if isinstance(task, str) else task
+        refuse_mistaken(self.task)
         self.render_mode, self.rate = render_mode, float(rate)
         kind = control_named(control)
         if remote := remote_cell(cell):
@@ -192,6 +194,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             options: None are known.
 
         Raises:
+            TaskFailed: If the task draws no goal, or does not say whether it is done.
             MultipandaError: In real time, if the arms cannot go to where they start.
         """
         super().reset(seed=seed)
@@ -203,7 +206,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             self._cell.simulation.reset(self._home, seed=int(self.np_random.integers(2**31)))
         else:
             self._go_home()
-        self._scene.goal = np.asarray(self.task.begin(self._scene, self.np_random), float)
+        self._scene.goal = goal_of(self.task, self.task.begin(self._scene, self.np_random))
         if self._scene.is_lockstep:
             self._cell.step(1)
         for control in self._controls.values():
@@ -225,6 +228,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         Raises:
             ActionRejected: If the action is of another shape or not finite, no episode has begun,
                 or another law has an arm than the environment's; nothing has moved.
+            TaskFailed: If the task's reward is no number, or it does not say whether it is done.
         """
         if not self._is_open:
             raise ActionRejected("step: got an action before an episode, allowed after reset()")
@@ -240,7 +244,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         self._pass_time()
         self._steps += 1
         seen, info = self._look()
-        reward = 1.0 if info["is_success"] else float(self.task.reward(self._scene))
+        reward = 1.0 if info["is_success"] else reward_of(self.task, self.task.reward(self._scene))
         is_over = self._steps >= self.task.seconds * self.rate
         ends = bool(info["is_success"] or info["fault"])
         return seen, reward, ends, is_over and not ends, info
@@ -379,7 +383,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         instant = self._scene.look(self._clock.due)
         faults = {arm: self._cell.state(arm).fault for arm in self._controls}
         info = {
-            "is_success": bool(self.task.is_done(self._scene)),
+            "is_success": is_done(self.task, self.task.is_done(self._scene)),
             "fault": ", ".join(f"{arm}: {fault}" for arm, fault in faults.items() if fault),
             "time": instant,
         }

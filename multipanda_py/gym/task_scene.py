@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from multipanda_py.cell.cell import Cell
 from multipanda_py.cell.moment import RecordedMoment
-from multipanda_py.exceptions import SimulationRefused
+from multipanda_py.exceptions import SimulationRefused, UnknownName
 from multipanda_py.gym.pictures import RowPictures
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
@@ -91,25 +91,32 @@ class TaskScene:
             self._pictures.close()
 
     def tool(self, arm: str) -> Pose:
-        """Return where a tool is measured to be."""
-        return self._bases[arm] @ self.cell.pose(arm)
+        """Return where a tool is measured to be.
+
+        Raises:
+            UnknownName: If there is no such arm; other questions about one likewise.
+        """
+        return self._base(arm) @ self.cell.pose(arm)
 
     def force(self, arm: str) -> Vector:
         """Return the force that a tool feels, in the world, (3,) [N]."""
-        felt: Vector = self._bases[arm].rotation @ self.cell.state(arm).wrench_ext_in_base[:3]
+        felt: Vector = self._base(arm).rotation @ self.cell.state(arm).wrench_ext_in_base[:3]
         return felt
 
     def in_base(self, arm: str, pose_in_world: Pose) -> Pose:
         """Return a pose in the base of an arm."""
-        return self._bases[arm].inverse() @ pose_in_world
+        return self._base(arm).inverse() @ pose_in_world
 
     def thing(self, name: str) -> Pose:
         """Return where a movable thing is.
 
         Raises:
-            KeyError: If there is none that the cell knows of, as with real arms.
+            UnknownName: If there is none that the cell knows of, as with real arms.
         """
-        return self.cell.objects()[name]
+        things = self.cell.objects()
+        if name not in things:
+            raise UnknownName("movable thing", name, tuple(things))
+        return things[name]
 
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:
         """Return how far two points are from each other [m]."""
@@ -117,6 +124,7 @@ class TaskScene:
 
     def opening(self, arm: str) -> float:
         """Return how far a hand is open, 0 to 1; 1 where there is none."""
+        self._base(arm)
         hand = self.cell.descriptions[arm].gripper
         return 1.0 if hand is None else self.cell.gripper(arm).state().width / hand.max_width
 
@@ -135,3 +143,8 @@ class TaskScene:
         self.cell.wait(
             lambda: self.cell.world.is_placed(name, number), 2.0, f"{name} in its place"
         )
+
+    def _base(self, arm: str) -> Pose:
+        if arm not in self._bases:
+            raise UnknownName("arm", arm, tuple(self._bases))
+        return self._bases[arm]
