@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from multipanda_py.residual.body_difference import BodyDifference
 from multipanda_py.residual.inputs import Inputs
 from multipanda_py.residual.network import Arrays, PreciseNetwork, RealTimeNetwork, network
 from multipanda_py.residual.normalisation import Normalisation
+from multipanda_py.residual.weights_archive import UNREADABLE, arrays_in, check_about
 from multipanda_py.state import Matrix, Vector
 
 FORMAT = 3
@@ -142,24 +142,22 @@ def load_residual(path: Path) -> TrainedResidual:
         ConfigurationError: If there is none, or the file was cut or changed.
     """
     try:
-        with path.open("rb") as file:  # numpy advises to trust what is no npz
-            if not zipfile.is_zipfile(file):
-                raise zipfile.BadZipFile("no npz, or cut")
-        with np.load(path, allow_pickle=False) as data:
-            found: dict[str, Any] = {name: data[name] for name in data.files}
+        found = arrays_in(path)
         text, digest = str(found.pop("about")), str(found.pop("digest"))
         about = json.loads(text)
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (*UNREADABLE, KeyError, ValueError) as error:
         raise ConfigurationError(f"{path}: not a trained residual: {error}") from None
+    for name, part in found.items():
+        if part.dtype != np.float64:
+            raise ConfigurationError(f"{path}: {name}: got {part.dtype}, allowed float64")
     if _digest(text, found) != digest:
         raise ConfigurationError(
             f"{path}: was cut or changed: its digest is not that of its parts"
         )
-    if (form := about.get("format")) not in (OLDER, FORMAT):
-        raise ConfigurationError(f"{path}: got format {form}, allowed {OLDER} or {FORMAT}")
-    if form == OLDER:
+    check_about(path, about, (OLDER, FORMAT))
+    if about["format"] == OLDER:
         found["distances"] = np.zeros(0)
     weights = {
         name.removeprefix("weights."): part
