@@ -8,7 +8,8 @@ import json
 import os
 import shutil
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,8 @@ class DatasetWriter:
     def __init__(self, folder: Path, features: Features, ours: Mapping[str, Any]) -> None:
         self.folder, self.features = folder, features
         self._ours = dict(ours)
-        self._release = weakref.finalize(self, os.close, _claimed(folder))
+        self._claim = _claimed(folder)
+        self._release = weakref.finalize(self, os.close, self._claim)
         try:
             self._open()
         except BaseException:
@@ -85,9 +87,15 @@ class DatasetWriter:
         self._write_summary()
 
     def begin(self) -> Path:
-        """Return an empty folder for the films of an episode."""
-        shutil.rmtree(self.folder / RUNNING, ignore_errors=True)
-        (self.folder / RUNNING).mkdir(parents=True)
+        """Return an empty folder for the films of an episode.
+
+        Raises:
+            DatasetRefused: If the data set is not there any more, or cannot be written.
+        """
+        self._check_there()
+        with self._writing():
+            shutil.rmtree(self.folder / RUNNING, ignore_errors=True)
+            (self.folder / RUNNING).mkdir()
         return self.folder / RUNNING
 
     def add(
@@ -109,11 +117,23 @@ class DatasetWriter:
             Its number.
 
         Raises:
-            DatasetRefused: If it has no frames.
+            DatasetRefused: If it has no frames, the data set is not there any more, or cannot be
+                written.
         """
-        episode, length = self.count, len(columns[ACTION])
-        if not length:
+        if not len(columns[ACTION]):
             raise DatasetRefused("episode: got no frames, allowed one and more")
+        self._check_there()
+        with self._writing():
+            return self._add(columns, films, task, facts)
+
+    def _add(
+        self,
+        columns: Mapping[str, Any],
+        films: Mapping[str, tuple[Path, Stats]],
+        task: str,
+        facts: Mapping[str, Any],
+    ) -> int:
+        episode, length = self.count, len(columns[ACTION])
         if task not in self._tasks:
             self._tasks.append(task)
             self._write_tasks()
@@ -149,14 +169,48 @@ class DatasetWriter:
         shutil.rmtree(self.folder / RUNNING, ignore_errors=True)
 
     def take_back(self) -> None:
-        """Remove the last episode; does nothing if there is none."""
-        if self.count:
+        """Remove the last episode; does nothing if there is none.
+
+        Raises:
+            DatasetRefused: If the data set is not there any more, or cannot be written.
+        """
+        if not self.count:
+            return
+        self._check_there()
+        with self._writing():
             episode_file(self.folder, self.count - 1).unlink()
             self.count -= 1
             self._stats.pop()
             self._lengths.pop()
             self._remove_rest()
             self._write_summary()
+
+    def _check_there(self) -> None:
+        """Raise if what is at the folder's name is not what was opened, or has become read-only.
+
+        Else episodes would be kept where nobody finds them.
+        """
+        try:
+            there = os.path.samestat(os.stat(self.folder), os.fstat(self._claim))
+        except OSError:
+            there = False
+        if not there or not (self.folder / OURS).exists():
+            raise DatasetRefused(
+                f"{self.folder}: was moved, removed or emptied since it was opened; allowed where "
+                "it is now, by a new recorder"
+            )
+        if not os.access(self.folder, os.W_OK):
+            raise DatasetRefused(f"{self.folder}: cannot be written any more: it is read-only")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say what a disk refuses in a sentence."""
+        try:
+            yield
+        except OSError as error:
+            raise DatasetRefused(
+                f"{self.folder}: cannot be written: {error.strerror or error}"
+            ) from None
 
     def _check_same(self) -> None:
         """Raise if what is there is not what is to be added to."""

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -215,6 +216,28 @@ def test_a_second_recorder_removed_what_the_first_one_was_recording(tmp_path):
             one.begin(1)
         with EpisodeRecorder(env, tmp_path / "set", instruction="go") as other:
             assert other.count == 1
+
+
+@pytest.mark.parametrize("goes", ["renamed", "removed", "emptied"])
+def test_episodes_of_a_folder_that_had_gone_were_kept_where_nobody_found_them(env, tmp_path, goes):
+    folder = tmp_path / "set"
+    recorder = EpisodeRecorder(env, folder, instruction="reach the point")
+    record(recorder, 0)
+    recorder.end()
+    record(recorder, 1)
+    if goes == "renamed":
+        folder.rename(tmp_path / "other")
+    elif goes == "removed":
+        shutil.rmtree(folder)
+    else:
+        shutil.rmtree(folder / "meta")
+    for act in (recorder.end, recorder.begin, recorder.redo):
+        with pytest.raises(DatasetRefused, match="set: was moved, removed or emptied since"):
+            act()
+    recorder.close()
+    if goes == "renamed":
+        assert len(Dataset(tmp_path / "other")) == 1
+        assert len(recorded(env, tmp_path / "other")) == 3
 
 
 def test_a_folder_that_is_a_file_and_words_of_ours_that_were_cut_are_refused(tmp_path):
