@@ -68,27 +68,26 @@ class CorrectedStates:
 
 
 def places_of(joints: Sequence[str], names: Sequence[str], prefix: str = "") -> list[int]:
-    """Return where joints are in a message, by names that end with theirs.
+    """Return where joints are in a message, by names that are theirs behind one beginning.
 
     Args:
         joints: As in the training: ``joint1``.
-        names: As in the message: ``left_fr3_joint1``.
-        prefix: With which the names begin.
+        names: As in the message: ``left_fr3_joint1``; fingers and other arms may be among them.
+        prefix: With which that beginning itself begins.
 
     Raises:
-        ConfigurationError: If one is not there, or more than once.
+        ConfigurationError: If no arm has all of them, or several have.
     """
-    places = []
-    for joint in joints:
-        found = [
-            place
-            for place, name in enumerate(names)
-            if name.startswith(prefix) and (name == joint or name.endswith(f"_{joint}"))
-        ]
-        if len(found) != 1:
-            raise ConfigurationError(
-                f"{joint}: got {len(found)} joints of that name among {', '.join(names)}, allowed "
-                "one; --prefix tells arms apart"
-            )
-        places += found
-    return places
+    first, given = joints[0], set(names)
+    begins = [
+        name.removesuffix(first)
+        for name in names
+        if name.startswith(prefix) and (name == first or name.endswith(f"_{first}"))
+    ]
+    arms = [begin for begin in begins if given >= {begin + joint for joint in joints}]
+    if len(arms) != 1:
+        raise ConfigurationError(
+            f"{first} to {joints[-1]}: got {len(arms)} arms with all of them among "
+            f"{', '.join(names) or 'no names'}, allowed one; --prefix tells arms apart"
+        )
+    return [names.index(arms[0] + joint) for joint in joints]

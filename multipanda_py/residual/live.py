@@ -28,7 +28,7 @@ class LiveResidual:
 
     .. math::
         r = s\, w \cdot \mathrm{clip}(\hat r + \hat\tau_b, \pm \hat r_{max})
-        (x_{high} - x_{low}), \qquad
+        (x_{high} - x_{low}), \qquad |\hat\tau_b| \le \hat r_{max}, \qquad
         w = \mathrm{clip}\left(1 - \frac{d}{0.05}, 0, 1\right)
 
     with torques :math:`\tau_b` of :class:`.BodyDifference`, and how far d the farthest element of
@@ -45,7 +45,8 @@ class LiveResidual:
 
     Attributes:
         residual: r of positions, velocities and torques, (3 n,) [rad, rad/s, Nm].
-        of_bodies: What bodies make of its torques, if it was trained with some, (n,) [Nm].
+        of_bodies: What bodies make of its torques, if it was trained with some, (n,) [Nm], no
+            more than a residual may be.
         confidence: s w, 0 to 1.
 
     Raises:
@@ -94,6 +95,8 @@ class LiveResidual:
         size, n = net.size, len(joints)
         self._last_dq, self._ddq = np.zeros(n), np.zeros(n)
         self._of_torque = 1.0 / self._scale.span[2 * n :]
+        self._most = trained.bound[2 * n :] * self._scale.span[2 * n :]
+        self._least = -self._most
         self._state = self._inputs.state
         self._q, self._dq, self._tau = np.split(self._state, 3)
         self._hat, self._off = np.zeros(size), np.zeros(size)
@@ -159,8 +162,9 @@ class LiveResidual:
         last, ddq = self._last_dq, self._ddq
         _multiply(_subtract(dq, last if self._seen else dq, ddq), self._rate, ddq)
         last[:] = dq
-        self.of_bodies[:] = bodies.torques(q, dq, ddq)
-        _add(self._hat_tau, _multiply(self.of_bodies, self._of_torque, ddq), self._hat_tau)
+        found = _maximum(bodies.torques(q, dq, ddq), self._least, out=self.of_bodies)
+        _minimum(found, self._most, out=found)  # accelerations of noise are large
+        _add(self._hat_tau, _multiply(found, self._of_torque, ddq), self._hat_tau)
 
     def _known(self, state: Vector) -> float:
         """Return s w of one more normalised state."""

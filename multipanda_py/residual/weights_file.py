@@ -109,7 +109,8 @@ class TrainedResidual:
             n = len(self.joints)
             q, dq, _ = np.hsplit(self.normalisation.state_of(states), 3)
             span = self.normalisation.span[2 * n :]
-            found[:, 2 * n :] += self.bodies.run(q, dq, self.rate) / span
+            most = self.bound[2 * n :]
+            found[:, 2 * n :] += np.clip(self.bodies.run(q, dq, self.rate) / span, -most, most)
         return np.clip(found, -self.bound, self.bound)
 
     def save(self, path: Path) -> None:

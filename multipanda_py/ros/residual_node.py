@@ -25,6 +25,8 @@ from multipanda_py.ros.qos import NUMBERS, STATES
 
 HEARD = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 """Every state counts: the network has to see them all."""
+REPEATS = 20
+"""So many states may have one stamp before that is said."""
 
 
 class ResidualNode:
@@ -48,6 +50,7 @@ class ResidualNode:
         self._names: list[str] = []
         self._places: list[int] = []
         self._said = ""
+        self._stamp, self._repeats = -1.0, 0
         self._out = node.create_publisher(JointState, "corrected/joint_states", STATES)
         self._confidence = node.create_publisher(Float64, "residual/confidence", NUMBERS)
         node.create_subscription(JointState, "joint_states", self._take, HEARD)
@@ -60,8 +63,15 @@ class ResidualNode:
             return
         rows = [np.array(part) for part in (message.position, message.velocity, message.effort)]
         stamp, gaps = message.header.stamp, self._states.gaps
+        time = stamp.sec + 1e-9 * stamp.nanosec
+        self._repeats, self._stamp = (self._repeats + 1) * (time == self._stamp), time
+        if self._repeats > REPEATS:
+            self._node.get_logger().warning(
+                f"stamps stand still at {time:g} s: nothing is corrected",
+                throttle_duration_sec=5.0,
+            )
         state = np.concatenate([row[self._places] for row in rows])
-        corrected = self._states.correct(stamp.sec + 1e-9 * stamp.nanosec, state)
+        corrected = self._states.correct(time, state)
         if self._states.gaps > gaps:
             self._node.get_logger().warning(
                 "states came too seldom, or back in time: looks on anew",
@@ -94,7 +104,12 @@ def main() -> int:
     """Correct states until the end is asked for."""
     file, prefix, *arguments = sys.argv[1:]
     trained = load_residual(Path(file))
-    rclpy.init(args=["--ros-args", *arguments] if arguments else None)
+    try:
+        rclpy.init(args=["--ros-args", *arguments] if arguments else None)
+    except RuntimeError as error:  # RCLError, which has no public name
+        reason = str(error).split(", at /")[0]
+        sys.stderr.write(f"multipanda residual node: --remap: {reason}\n")
+        return 1
     node = rclpy.create_node(
         f"residual_{os.getpid()}", enable_rosout=False, start_parameter_services=False
     )

@@ -78,7 +78,12 @@ def test_joints_are_found_by_their_names():
     assert places_of(NAMES[1:], names) == [6, 5, 4, 3, 2, 1]
     both = [f"{arm}_fr3_{name}" for arm in ("left", "right") for name in NAMES]
     assert places_of(NAMES, both, "right_") == list(range(7, 14))
-    with pytest.raises(ConfigurationError, match="joint1: got 2 joints of that name"):
-        places_of(NAMES, both)
-    with pytest.raises(ConfigurationError, match="joint7: got 0"):
-        places_of(NAMES, NAMES[:6])
+    for prefix, names, count in (("", both, 2), ("", NAMES[:6], 0), ("up", both, 0), ("", [], 0),
+                                 ("", NAMES * 2, 2)):  # fmt: skip
+        with pytest.raises(ConfigurationError, match=f"joint1 to joint7: got {count} arms with"):
+            places_of(NAMES, names, prefix)
+
+
+def test_fingers_beside_an_arm_were_taken_for_its_joints():
+    names = ["fr3_finger_joint1", "fr3_finger_joint2", *(f"fr3_{name}" for name in NAMES)]
+    assert places_of(NAMES, names) == list(range(2, 9))

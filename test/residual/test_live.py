@@ -129,6 +129,7 @@ def test_bodies_are_added_within_the_bound_and_go_on_from_a_memory():
         if step > 101:
             bound = 0.001 * SCALE.span[4:]
             assert found[4:] == pytest.approx(np.clip(torque, -bound, bound), abs=1e-12)
+            assert live.of_bodies == pytest.approx(found[4:]), "they were beyond it by themselves"
             assert not found[:4].any()
     other = LiveResidual(trained(arrays=none, bodies=bodies, **known), 0.01, "robot", JOINTS)
     other.remember(copy.deepcopy(live.memory()))

@@ -68,9 +68,24 @@ def test_states_come_back_corrected_with_a_confidence(client, node):
     without.effort = []
     client.publish("/sim/joint_states", without)
     client.until(lambda: "effort: got 0 numbers for 8 joints" in log.read_text(), 5.0, "a reason")
+    for _ in range(30):
+        client.publish("/sim/joint_states", message(161))
+    client.until(lambda: "stamps stand still at 1.61 s" in log.read_text(), 5.0, "a warning")
     process.send_signal(signal.SIGINT)
     assert process.wait(10.0) == 0
     assert "Traceback" not in log.read_text()
+
+
+def test_a_remapping_that_is_none_was_a_trace_of_rclpy(tmp_path):
+    write_residual(tmp_path / "residual.npz", ROBOT)
+    command = [sys.executable, "-m", "multipanda_py.cli", "residual", "node"]
+    done = subprocess.run(
+        [*command, str(tmp_path / "residual.npz"), "--remap", "joint_states"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "multipanda residual node: --remap: " in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def rows(said):
