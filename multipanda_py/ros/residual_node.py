@@ -119,6 +119,9 @@ def main() -> int:
         rclpy.spin(node)
     except (KeyboardInterrupt, ExternalShutdownException):
         return 0
+    except RuntimeError:  # RCLError: the end came while a state was being answered
+        if node.context.ok():
+            raise
     finally:
         node.destroy_node()
         rclpy.try_shutdown()
