@@ -85,7 +85,9 @@ def run(options: argparse.Namespace) -> int:
         if cell.config.cell.placement == "process":
             os.sched_setaffinity(0, other_cpus(cell.config.realtime))  # the loop's is left alone
         rate = options.rate or RATES.get(options.source, 50.0)
-        teleoperator = Teleoperator(cell, [source], rate, options.scale, options.turn_scale, say)
+        teleoperator = Teleoperator(
+            cell, [source], rate, options.scale, options.turn_scale, say, laws=cell.config.active
+        )
         say(f"{source.name} moves {', '.join(arms)}")
         teleoperator.run(options.duration)
     except KeyboardInterrupt:

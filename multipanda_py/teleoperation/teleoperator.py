@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from multipanda_py.cell import Cell
-from multipanda_py.exceptions import ConfigurationError, UnknownName
+from multipanda_py.exceptions import ConfigurationError, MultipandaError, UnknownName
 from multipanda_py.teleoperation.checked_command import checked
 from multipanda_py.teleoperation.clutch import Clutch
 from multipanda_py.teleoperation.guided_arm import GuidedArm
@@ -32,6 +32,9 @@ class Teleoperator:
         turn_scale: Likewise of turns.
         say: Takes a sentence for the user.
         clock: Returns the time [s].
+        laws: Names of those that are switched on again, once all clutches are open and no arm has
+            a fault, after they were lost: the loop has arms hold when this program stood still.
+            For who has the cell alone; none where somebody else may have stopped it.
 
     Raises:
         ConfigurationError: If the rate or a scale is not allowed, no source has an arm, or two
@@ -50,6 +53,7 @@ class Teleoperator:
         turn_scale: float = 1.0,
         say: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
+        laws: Sequence[str] = (),
     ) -> None:
         if not RATES[0] <= rate <= RATES[1]:
             raise ConfigurationError(
@@ -68,10 +72,12 @@ class Teleoperator:
                 raise ConfigurationError(f"{arm}: got two sources, allowed one")
         self._cell, self._sources, self._say, self._clock = cell, tuple(sources), say, clock
         self._period, self._given = 1.0 / rate, dict[str, float]()
+        self._laws, self._why_lost = tuple(laws), ""
         self._arms = {arm: GuidedArm(cell, arm, Clutch(scale, turn_scale), say) for arm in arms}
 
     def tick(self) -> None:
         """Ask every source once, and give their arms targets."""
+        is_open = True
         for source in self._sources:
             began = self._clock()
             problem, commands = "", dict[str, HandCommand]()
@@ -83,7 +89,24 @@ class Teleoperator:
                 problem = problem or f"{source.name}: took {took:.2f} s to answer"
             if problem:
                 commands = {arm: HandCommand(problem=problem) for arm in source.arms}
+            is_open = is_open and not any(one.is_engaged for one in commands.values())
             self._give(source, commands, began)
+        if is_open and not set(self._cell.active).issuperset(self._laws):
+            self._take_laws_again()
+
+    def _take_laws_again(self) -> None:
+        """Switch laws on again that were lost: clutches are open, so arms stay as they are."""
+        if any(self._cell.state(arm).fault for arm in self._cell.arms):
+            return
+        try:
+            self._cell.switch(self._laws, strictness="auto")
+        except MultipandaError as error:
+            why = str(error)
+        else:
+            why = f"{', '.join(self._laws)} had lost arms, and has them again"
+        if why != self._why_lost:
+            self._say(why)
+        self._why_lost = why
 
     def run(self, duration: float = math.inf) -> None:
         """Tick at the rate for a time [s]; a cell that is stepped by hand is stepped as well.

@@ -208,3 +208,42 @@ def test_wrong_settings_are_refused(rig):
         Teleoperator(cell, [Script("middle")])
     with pytest.raises(ConfigurationError, match="left: got two sources, allowed one"):
         Teleoperator(cell, [Script("left"), Script("left", "right")])
+
+
+def test_arms_that_hold_since_the_program_stood_still_could_never_be_moved_again(rig):
+    laws = [f"{arm}/{CARTESIAN}" for arm in ("left", "right")]
+    one = rig(laws=laws)
+    one.left(5, is_engaged=True, twist=UP)
+    one.cell.hold()  # as the loop does when nobody beats
+    before = one.z()
+    one.left(10, is_engaged=True, twist=UP)
+    assert set(one.cell.active).isdisjoint(laws), "not while the clutch is closed"
+    assert abs(one.z() - before) < 5e-3
+    one.left(3)
+    assert set(laws) <= set(one.cell.active)
+    assert one.said[-1] == f"{', '.join(laws)} had lost arms, and has them again"
+    rest = one.z()
+    one.left(10)
+    assert abs(one.z() - rest) < 2e-3
+    one.left(30, is_engaged=True, twist=UP)
+    assert one.z() > rest + 0.02
+
+
+def test_a_cell_that_somebody_else_may_have_stopped_stays_so(rig):
+    one = rig()
+    one.left(5, is_engaged=True, twist=UP)
+    one.cell.hold()
+    one.left(5)
+    one.left(5, is_engaged=True, twist=UP)
+    assert one.cell.active == ("left/hold", "right/hold")
+    assert "takes no target" in one.said[-1]
+
+
+def test_laws_are_not_taken_again_by_an_arm_with_a_fault(rig):
+    laws = [f"{arm}/{CARTESIAN}" for arm in ("left", "right")]
+    one = rig(laws=laws)
+    one.left(5, is_engaged=True, twist=UP)
+    one.cell.simulation.apply_wrench("right_fr3_link5", [0.0, 900.0, 900.0])
+    one.left(10)
+    assert one.cell.state("right").fault
+    assert f"right/{CARTESIAN}" not in one.cell.active
