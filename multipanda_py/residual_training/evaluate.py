@@ -52,6 +52,11 @@ def evaluate(trained: TrainedResidual, pairs: PairedMotions) -> list[ResidualGai
             "data: got {} with {} joints at {:g} Hz, allowed {} with {} at {:g}, which the "
             "residual was trained on".format(*fits, *own)
         )
+    if pairs.joints != trained.joints:
+        raise ConfigurationError(
+            f"data: got joints {', '.join(pairs.joints)}, allowed {', '.join(trained.joints)}, "
+            "which the residual was trained on"
+        )
     found = [
         _gain(trained, pairs, kind, motions)
         for kind in KINDS if (motions := pairs.of("test", [kind]))

@@ -17,6 +17,9 @@ from multipanda_py.extras import needed
 from multipanda_py.residual.normalisation import SIDES, Normalisation, row_labels
 from multipanda_py.state import Matrix
 
+BEYOND = 0.25
+"""By how much of their range numbers may be beyond the limits: more is no arm, but a fault of the
+record, and would set how much a residual may ever say."""
 LEAST = 20
 """Samples that a motion must have."""
 SPLITS = ("train", "validation", "test")
@@ -79,7 +82,7 @@ def read_pairs(path: Path) -> PairedMotions:
 
     Raises:
         ConfigurationError: If it is none, has gaps or numbers that are not finite, or motions
-            of less than 20 samples.
+            of less than 20 samples, or numbers far beyond the limits that it names.
         MissingExtra: If pyarrow is missing.
     """
     parquet = needed("pyarrow.parquet")
@@ -98,6 +101,9 @@ def read_pairs(path: Path) -> PairedMotions:
         raise ConfigurationError(
             f"{path}: got limits of {scale.joints} joints, allowed those of {len(about['joints'])}"
         )
+    for name in (f"{side}_{label}" for side in SIDES for label in labels):
+        if (kind := str(table[name].type)) not in ("double", "float", "int64"):
+            raise ConfigurationError(f"{path}: column {name}: got {kind}, allowed double")
     sides = [
         scale.state(np.stack([table[f"{side}_{label}"].to_numpy() for label in labels], axis=1))
         for side in SIDES
@@ -146,3 +152,9 @@ def _check(where: str, time: Matrix, sides: list[Matrix], rate: float) -> None:
         raise ConfigurationError(f"{where}: has a gap; allowed {rate:g} samples a second")
     if not all(np.isfinite(side).all() for side in sides):
         raise ConfigurationError(f"{where}: has numbers that are not finite")
+    farthest = max(float(np.abs(side - 0.5).max()) - 0.5 for side in sides)
+    if farthest > BEYOND:
+        raise ConfigurationError(
+            f"{where}: has a number that is {farthest:.3g} of its range beyond its limits, "
+            f"allowed {BEYOND:g}"
+        )

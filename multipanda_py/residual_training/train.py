@@ -86,7 +86,10 @@ def train(
     Thread: one; torch uses as many as it is told.
     """
     sets = {split: pairs.of(split) for split in ("train", "validation")}
-    sets["validation"] = sets["validation"] or sets["train"][-1:]
+    if not sets["validation"]:
+        say("no motions for validation: the last one to train with stands in, and what is left of "
+            "the residual is less than it would be on others")  # fmt: skip
+        sets["validation"] = sets["train"][-1:]
     if len(sets["train"]) < LEAST_MOTIONS:
         raise ConfigurationError(
             f"motions: got {len(sets['train'])} to train with, allowed {LEAST_MOTIONS} and more"

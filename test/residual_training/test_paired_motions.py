@@ -39,11 +39,23 @@ def nothing(rows):
     return rows
 
 
+def no_arm(rows):
+    """One sample set how much a residual might ever say."""
+    rows[70][6] = 20.0 * LIMITS[6 - 4]
+    return rows
+
+
+def a_text(rows):
+    return [[*row[:-1], str(row[-1])] for row in rows]
+
+
 @pytest.mark.parametrize(
     ("how", "said"),
     [
         ({"change": a_gap}, "motion 0: has a gap; allowed 100 samples a second"),
         ({"change": nothing}, "motion 1: has numbers that are not finite"),
+        ({"change": no_arm}, "motion 1: has a number that is 9.5 of its range beyond its limits"),
+        ({"change": a_text}, "column plant_.*: got string, allowed double"),
         ({"samples": 12}, "motion 0: got 12 samples, allowed 20 and more"),
         ({"joints": ["one", "two", "three"]}, "columns are missing: twin_q_3"),
         ({"joints": ["one"]}, "got limits of 2 joints, allowed those of 1"),
