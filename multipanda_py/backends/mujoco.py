@@ -17,6 +17,7 @@ from multipanda_py.exceptions import BackendError
 from multipanda_py.extras import extras_named
 from multipanda_py.franka.errors import words_of
 from multipanda_py.franka.settings import FrankaSettings
+from multipanda_py.machine.mujoco_warnings import diverged, listen, was_reset
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.compliant_arm import CompliantArm, free_motors
@@ -33,7 +34,6 @@ from multipanda_py.simulation.elasticity import (
 from multipanda_py.simulation.external_torque import ExternalTorque
 from multipanda_py.simulation.joint_servo import JointServo
 from multipanda_py.simulation.mjcf import build_scene
-from multipanda_py.simulation.mujoco_warnings import diverged, listen, was_reset
 from multipanda_py.simulation.perturbation import add_payload, scale_inertia
 from multipanda_py.simulation.perturbed_arm import perturbed, with_all_friction
 from multipanda_py.simulation.presence import Presence, let_come_and_go

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from multipanda_py.actuator_params import positive_number
 from multipanda_py.compliance.joints import CompliantJoints
 from multipanda_py.exceptions import ActuatorRefused, BackendError
+from multipanda_py.machine.mujoco_warnings import was_reset
 from multipanda_py.state import Matrix, Vector
 
-_BAD = int(mujoco.mjtWarning.mjWARN_BADQACC)
 LONGEST_STEP = 4e-3
 """That :func:`suggested_step` returns [s]: a robot turns by little in it."""
 _STEP_SHARE = 0.5
@@ -173,8 +173,7 @@ class CompliantRobot:
         self._applied[dofs] = others + push.torque
         mujoco.mj_step2(model, data)
         self._applied[dofs] = own
-        # Time starts at 0 anew: in a first step only MuJoCo's own count tells.
-        if data.time <= began or (began == 0.0 and data.warning.number[_BAD]):
+        if was_reset(data, began):
             raise BackendError(
                 f"torques: got {push.torque.tolist()!r:.200} Nm at {dq.tolist()!r:.200} rad/s, "
                 f"allowed what accelerates by up to 1e10 rad/s^2 in a step of {1e3 * h:.3g} ms; "

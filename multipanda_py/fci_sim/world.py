@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import BackendError
 from multipanda_py.extras import extras_named
+from multipanda_py.machine.mujoco_warnings import diverged, listen, was_reset
 from multipanda_py.robots import MODELS, READY_POSTURE, ArmDescription, SceneObject, Tool
 from multipanda_py.robots.fci_limits import LOWER, UPPER
 from multipanda_py.simulation.drive import Drive
 from multipanda_py.simulation.mjcf import build_scene
 from multipanda_py.simulation.mjcf_elements import put
-from multipanda_py.simulation.mujoco_warnings import diverged, listen, was_reset
 
 with extras_named():
     import mujoco

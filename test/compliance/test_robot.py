@@ -192,6 +192,14 @@ def test_what_is_not_finite_never_gets_to_the_joints():
     assert robot.joints.save().state.tolist() == before.state.tolist()
 
 
+@pytest.mark.parametrize("field", ["qpos", "qvel"])
+def test_what_mujoco_puts_to_its_start_in_the_first_step_is_said(field):
+    robot = pendulum(Sea)
+    getattr(robot.data, field)[0] = 1e12  # finite, and more than MuJoCo goes on with
+    with pytest.raises(BackendError, match=r"everything to its start: reset\(\)"):
+        robot.step()
+
+
 @pytest.mark.parametrize("mode", [3, 6])
 def test_the_original_scheme_is_first_order_and_goes_to_the_same_rest(mode):
     def to_rest(scheme, step):
